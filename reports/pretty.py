@@ -17,7 +17,7 @@ from rich.text import Text
 
 from harness.explanation.text import closing_lines
 from harness.history.values import brief, visible, without_credentials
-from harness.runs.outcome import FaultRecord, RunOutcome
+from harness.runs.outcome import FaultRecord, FaultTime, RunOutcome
 from harness.verdict import Outcome
 from reports.conviction import Conviction, as_text, by_its_lineage, convictions_of
 from reports.reading import Reading, Tone, counted_in, counts_towards, headline_of, title_of
@@ -162,9 +162,17 @@ def _faults(faults: Sequence[FaultRecord], *, origin_us: int) -> Table:
                 _moment(time.measured_us, origin_us, never="-"),
                 _moment(time.healed_us, origin_us),
                 _text("yes" if effective else "NO", style="green" if effective else "red"),
-                _text(brief(without_credentials(time.evidence), limit=160) if effective else "none found"),
+                _text(_evidence(time) if effective else "none found"),
             )
     return table
+
+
+def _evidence(time: FaultTime) -> str:
+    """The evidence, and the only witness of it, if there is only one."""
+    told = brief(without_credentials(time.evidence), limit=160)
+    if time.witnesses is None or len(time.witnesses) != 1:
+        return told
+    return f"{told} (only by {time.witnesses[0]})"
 
 
 def _moment(at_us: int | None, origin_us: int, *, never: str = "never") -> str:

@@ -47,6 +47,8 @@ class FaultTime(Part, frozen=True, kw_only=True):
     measured_us: int | None
     healed_us: int | None
     evidence: dict[str, Any]
+    witnesses: list[str] | None = None
+    """Without whose word there would be no evidence; null at level sim."""
 
 
 class Fault(Part, frozen=True, kw_only=True):
@@ -279,6 +281,7 @@ def _fault(fault: FaultRecord) -> Fault:
                 measured_us=time.measured_us,
                 healed_us=time.healed_us,
                 evidence=_free(time.evidence),
+                witnesses=None if time.witnesses is None else list(time.witnesses),
             )
             for time in fault.times
         ],

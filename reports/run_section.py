@@ -60,6 +60,10 @@ def _of_fault(fault: FaultRecord) -> Iterator[str]:
         yield f"Fault {fault.id} ({fault.kind}) never began: its trigger did not occur."
     elif not fault.bites:
         yield f"Fault {fault.id} ({fault.kind}) began and left no evidence that it took effect."
+    elif fault.witnesses is not None and len(fault.witnesses) == 1:
+        (witness,) = fault.witnesses
+        whose = "its own word" if witness == "the fault itself" else f"the word of {witness}"
+        yield f"Fault {fault.id} ({fault.kind}) is believed on {whose} alone: no second witness confirms its effect."
 
 
 def _undecided(outcome: RunOutcome) -> Iterator[str]:

@@ -18,17 +18,16 @@ from msgspec import UNSET, UnsetType
 from harness.checkers.case import Case, SubtaskView
 from harness.checkers.history_trace import AttemptTrace, SubtaskTrace
 from harness.checkers.invariant import Findings, Invariant
+from harness.history.causes import CAUSES_OUTSIDE
 from harness.history.event import Call, Close, Ended, Failed, Kill, Res, Start
 from harness.history.header import OperatorHeader
 from harness.history.stalls import FaultSpan, fault_spans
 from harness.history.values import shown
 from harness.verdict import Anomaly
 
-__all__ = ["CAUSES_OUTSIDE", "ExplainedFailures"]
+__all__ = ["ExplainedFailures"]
 
 _US_PER_MS = 1000
-CAUSES_OUTSIDE = ("outside", "planted")
-"""Values of `by` that name no fault: a cause outside of the run, and one that the scenario planted."""
 
 _Asked = Failed | Kill | Start
 """What needs an explanation; a `start` only if it is a restart."""

@@ -12,8 +12,6 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
-from msgspec import UNSET
-
 from harness.checkers.history_trace import AttemptTrace
 from harness.history.event import Call, Dead, End, Id, Res
 from harness.history.header import Header, Retry
@@ -21,7 +19,7 @@ from harness.history.stalls import Stalls
 from harness.history.values import shown
 from harness.verdict import Anomaly
 
-__all__ = ["Backoff", "is_retried", "retry_anomalies"]
+__all__ = ["Backoff", "retry_anomalies"]
 
 _US_PER_MS = 1000
 _EARLY_MS = 1
@@ -67,15 +65,6 @@ class Backoff:
 
     def _limited(self, wait_ms: int) -> int:
         return wait_ms if self._retry.max_ms is None else min(wait_ms, self._retry.max_ms)
-
-
-def is_retried(res: Res, retry: Retry) -> bool:
-    """Whether the strategy retries this outcome: its own `retry` says so, else the header's `on`."""
-    if res.r == "timeout":
-        return False
-    if res.retry is not UNSET:
-        return res.retry
-    return res.r in retry.on or ("empty" in retry.on and res.r == "ok" and res.v == [])
 
 
 class _Record:
@@ -161,7 +150,7 @@ class _Judge:
 
     def _followed(self, record: _Record, res: Res, follower: _Next) -> Iterator[Anomaly]:
         if isinstance(follower, Call):
-            if not is_retried(res, self._retry):
+            if not self._retry.retries(res):
                 say = f"{_named(res)} is called again, though its outcome ({res.r}, event {res.n}) is not retried"
                 yield _anomaly("retried-anyway", res, say, follower.n)
             yield from self._early(record, res, follower)
@@ -208,7 +197,7 @@ class _Judge:
                 failure = event
             case _:
                 return
-        if failure is None or not is_retried(failure, self._retry):
+        if failure is None or not self._retry.retries(failure):
             return
         if record.first is None or record.calls >= self._max_tries:
             return

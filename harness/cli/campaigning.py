@@ -28,7 +28,7 @@ from harness.engine.campaign import Finished, carry_out
 from harness.engine.level import Observer, Stop
 from harness.engine.stage import Keep, StagePlan
 from harness.engine.tally import Tally
-from harness.errors import Exit, NothingRan
+from harness.errors import Exit, NothingRan, UsageError
 from harness.levels import level_named
 from harness.runs.order import Order, new_run_id
 from harness.verdict import Outcome
@@ -142,6 +142,8 @@ def go(
     """Runs `orders` (all of one level), writes and prints the report. Raises NothingRan if no run has a result."""
     run_id = new_run_id()
     folder = report if report is not None else Path("reports") / "out" / run_id
+    if keep == "database":
+        world = _world_that_keeps(orders[0].level, world)
     counts = level_named(orders[0].level).repeatable
     plan = StagePlan(
         run_id=run_id,
@@ -171,8 +173,21 @@ def go(
         click.echo(f"report   {page}")
     else:
         click.echo(_document(finished, form, title=title, counts=counts), nl=False)
+    for line in finished.kept:
+        click.echo(f"database {line}", err=form != "pretty")
     _say_what_is_missing(finished)
     return finished
+
+
+def _world_that_keeps(level: str, world: str) -> str:
+    """The world for `--keep database`. Raises UsageError if there is no server, or if its data go with a container."""
+    if not level_named(level).needs_world:
+        message = f"--keep database: level {level} has no database server whose data could stay"
+        raise UsageError(message, fix="run it with --level live or --level spark")
+    if world == "containers":
+        message = "--keep database: the data of the containers world go with its container"
+        raise UsageError(message, fix="run it with --world local")
+    return "local"
 
 
 def _document(finished: Finished, form: Any, *, title: str, counts: bool) -> str:

@@ -115,9 +115,10 @@ def run_options(command: _Command) -> _Command:
                 help="Seed of every random choice; always printed.  [default: a new one]"),
         _option("--report", env="REPORT", type=click.Path(file_okay=False, path_type=Path),
                 default=None, help="Folder of the report.  [default: reports/out/<run id>]"),
-        _option("--keep", env="KEEP", type=click.Choice(["never", "on-failure", "always"]),
+        _option("--keep", env="KEEP", type=click.Choice(["never", "on-failure", "always", "database"]),
                 default="on-failure", show_default=True,
-                help="For which runs to keep raw event files and worker logs in the report's folder."),
+                help="For which runs to keep raw event files and worker logs in the report's folder; "
+                     "database: always, and the server's data too (live, spark; local world)."),
         _option("--budget", env="BUDGET", type=click.FloatRange(min=0, min_open=True), default=None,
                 help="Time limit of the whole command in seconds; runs not done by then are given up."),
         _option("--offline", env="OFFLINE", is_flag=True, help="Use no network: pull no image."),

@@ -1,24 +1,33 @@
 """The audit: reads the run's tables and the server's counters from the database itself, past the proxy.
 
-It shares neither code nor input with the checkers, so a disagreement shows that one of them is wrong. The
-server's connection counters (`SHOW GLOBAL STATUS`) are lost in a restart; then there is no answer, never a
-wrong one.
+It shares neither code nor input with the checkers, so a disagreement shows that one of them is wrong. A table is read
+row by row with a cursor on the server, so a large one is never held in memory. The server's connection counters (`SHOW
+GLOBAL STATUS`) are lost in a restart; then there is no answer, never a wrong one.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import pymysql
+from pymysql.cursors import SSCursor
 
 from harness.database.endpoint import Endpoint, connect
+from harness.database.stored_tables import COUNT_OF, COUNTS, DISORDERED, ROWS_OF, StoredRow
 from harness.errors import WorldError
 
-__all__ = ["AuditRow", "EpochRow", "ServerCounter", "ServerCounts", "TableAudit", "read_audit"]
+__all__ = [
+    "EpochRow",
+    "Progress",
+    "ServerCounter",
+    "ServerCounts",
+    "count_rows",
+    "read_progress",
+    "read_table",
+]
 
 _STATUS = (
     "SHOW GLOBAL STATUS WHERE Variable_name IN"
@@ -69,31 +78,45 @@ def _status(root: Endpoint, *, flush: bool) -> dict[str, int]:
         return {name: int(value) for name, value in cursor.fetchall()}
 
 
-_COUNTS = {
-    "rows": "SELECT COUNT(*) FROM output",
-    "records": "SELECT COUNT(DISTINCT id) FROM output",
-    "doubled": "SELECT COUNT(*) FROM (SELECT id, j FROM output GROUP BY id, j HAVING COUNT(*) > 1) AS d",
-    "epochs": "SELECT COUNT(*) FROM epoch",
-    "dead_letters": "SELECT COUNT(*) FROM dead_letter",
-}
-_DISORDERED = (
-    # A subtask's source order is the order of its ids; a later row must not have a smaller one.
-    "SELECT COUNT(*) FROM (SELECT id, MAX(id) OVER (PARTITION BY subtask ORDER BY seq"
-    " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_it FROM output) AS w WHERE id < before_it"
-)
-"""Only for ordered mode; in unordered mode rows may change places between two watermarks."""
+_READING_S = 60.0
+"""Limit of one answer while tables are read; they may have millions of rows."""
+_BATCH = 1000
+"""Rows fetched at once."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditRow:
-    """One row of the audit log; `seq` is the order in which the database wrote the rows."""
+def read_table(root: Endpoint, table: str, take: Callable[[StoredRow], None]) -> int:
+    """Calls `take` with each row of `table` by `seq`; returns how many rows the database counts in it.
 
-    seq: int
-    subtask: int
-    id: int
-    j: int
-    value: Any
-    token: int
+    Raises pymysql's errors; some rows may have been taken by then.
+    """
+    with closing(connect(root, statement_s=_READING_S)) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute(COUNT_OF[table])
+            count = int(cursor.fetchone()[0])
+        with connection.cursor(SSCursor) as cursor:
+            cursor.execute(ROWS_OF[table])
+            for row in _batched(cursor):
+                take(StoredRow(*row))
+    return count
+
+
+def _batched(cursor: Any) -> Iterator[tuple[Any, ...]]:
+    while rows := cursor.fetchmany(_BATCH):
+        yield from rows
+
+
+def count_rows(root: Endpoint, *, ordered: bool) -> dict[str, int]:
+    """What SQL counts in the tables; a count whose table cannot be read is left out. Raises pymysql's errors."""
+    counts: dict[str, int] = {}
+    queries = {**COUNTS, "disordered": DISORDERED} if ordered else COUNTS
+    with closing(connect(root, statement_s=_READING_S)) as connection, connection.cursor() as cursor:
+        for name, query in queries.items():
+            try:
+                cursor.execute(query)
+            except pymysql.ProgrammingError:
+                continue  # there is no such table any more
+            counts[name] = int(cursor.fetchone()[0])
+    return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,35 +129,19 @@ class EpochRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableAudit:
-    """The contents of a run's tables."""
+class Progress:
+    """What was committed and completed, as the database has it."""
 
-    rows: tuple[AuditRow, ...]
     epochs: tuple[EpochRow, ...]
     completed: tuple[int, ...]
     """The checkpoints that the coordinator completed, if the run has one."""
-    counts: Mapping[str, int]
 
 
-def read_audit(root: Endpoint, *, offered: int, ordered: bool) -> TableAudit:
-    """Read everything; `offered`: how many records have a row to be enriched with.
-
-    Raises pymysql's errors.
-    """
-    with connect(root) as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT seq, subtask, id, j, v, token FROM audit ORDER BY seq")
-        rows = tuple(
-            AuditRow(seq=seq, subtask=subtask, id=id_, j=j, value=json.loads(v), token=token)
-            for seq, subtask, id_, j, v, token in cursor.fetchall()
-        )
+def read_progress(root: Endpoint) -> Progress:
+    """Reads the tables `epoch` and `completed`. Raises pymysql's errors."""
+    with closing(connect(root)) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT subtask, epoch, token FROM epoch ORDER BY subtask, epoch")
         epochs = tuple(EpochRow(subtask=s, epoch=c, token=token) for s, c, token in cursor.fetchall())
         cursor.execute("SELECT epoch FROM completed ORDER BY epoch")
         completed = tuple(epoch for (epoch,) in cursor.fetchall())
-        counts = {"offered": offered}
-        queries = {**_COUNTS, "disordered": _DISORDERED} if ordered else _COUNTS
-        for name, query in queries.items():
-            cursor.execute(query)
-            counts[name] = int(cursor.fetchone()[0])
-        counts["missing"] = max(0, offered - counts["records"] - counts["dead_letters"])
-    return TableAudit(rows=rows, epochs=epochs, completed=completed, counts=counts)
+    return Progress(epochs=epochs, completed=completed)

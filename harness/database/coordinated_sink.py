@@ -112,13 +112,18 @@ _INSERT = (
     "INSERT INTO output (subtask, id, j, v, epoch, token) VALUES (%s, %s, %s, %s, %s, %s)"
     " ON DUPLICATE KEY UPDATE token = output.token"
 )
+_INSERT_LETTER = (
+    "INSERT INTO dead_letter (subtask, id, error, epoch, token) VALUES (%s, %s, %s, %s, %s)"
+    " ON DUPLICATE KEY UPDATE token = dead_letter.token"
+)
 """Not INSERT IGNORE, which would also hide other errors."""
 
 
 class IdempotentSink(CoordinatedSink):
-    """Writes outputs by key; its table needs that key (`prepare_database(keyed=True)`).
+    """Writes outputs and dead letters by key; its tables need that key (`prepare_database(keyed=True)`).
 
-    The table never has two rows with the same (subtask, id, j), however often an epoch is written. Visible rows may be
+    `output` never has two rows with the same (subtask, id, j), `dead_letter` never two with the same (subtask, id),
+    however often an epoch is written. Visible rows may be
     ahead of the last completed checkpoint, never behind it. A replay must produce the same values: of two different
     ones the first stays.
     """
@@ -130,7 +135,7 @@ class IdempotentSink(CoordinatedSink):
 
     def _write(self, cursor: Any, epoch: int) -> None:
         self.check_fence(cursor)
-        self.write_rows(cursor, epoch, insert=_INSERT)
+        self.write_rows(cursor, epoch, insert=_INSERT, insert_letter=_INSERT_LETTER)
         self.reach("commit.pre")
         cursor.connection.commit()
         self.reach("commit.post")

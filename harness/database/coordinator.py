@@ -28,7 +28,7 @@ _FENCES = "SELECT subtask, token, ended FROM fence ORDER BY subtask"
 _FENCES_LOCKED = f"{_FENCES} FOR UPDATE"
 
 Note = Callable[..., None]
-"""`note(kind, c=...)`: writes a line of the harness's own recording."""
+"""`note(kind, c=..., ...)`: writes a line of the harness's own recording."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,8 @@ class Coordinator:
         self._driver = driver
         self._note = note
         self._connection: Any = None
+        self._acks: dict[tuple[int, int, int], None] = {}
+        """(checkpoint, subtask, attempt) of the acknowledgements taken for checkpoints that are not complete."""
 
     def poll(self) -> bool:
         """Complete every checkpoint that can be; False if the database did not answer."""
@@ -60,23 +62,45 @@ class Coordinator:
     def _decide_next(self) -> bool:
         connection = self._open()
         with connection.cursor() as cursor:
-            parts = _parts(cursor)  # usually there are no new parts, so the fences need not be read
-            number = _complete(parts, _newest_attempts(cursor, _FENCES)) if parts else None
+            parts = self._parts(cursor)  # usually there are no new parts, so the fences need not be read
+            number = self._complete(parts, _newest_attempts(cursor, _FENCES)) if parts else None
             connection.rollback()
             if number is None:
                 return False
             # locks the fences, so no attempt takes over before the commit
             newest = _newest_attempts(cursor, _FENCES_LOCKED)
-            number = _complete(_parts(cursor), newest)
+            number = self._complete(self._parts(cursor), newest)
             if number is None:
                 connection.rollback()
                 return False
             self._note("~deciding", c=number)
             cursor.execute("INSERT INTO completed (epoch) VALUES (%s)", (number,))
             connection.commit()
+        self._acks = {ack: None for ack in self._acks if ack[0] > number}
         if number > PARTS_KEPT:
             self._note("retire", c=number - PARTS_KEPT)
         return True
+
+    def _parts(self, cursor: Any) -> dict[int, dict[int, int]]:
+        """The acknowledgements of incomplete checkpoints; each one is noted when it is first seen."""
+        parts = _parts(cursor)
+        for epoch, of in parts.items():
+            for subtask, token in of.items():
+                if (epoch, subtask, token) not in self._acks:
+                    self._acks[epoch, subtask, token] = None
+                    self._note("ack", s=subtask, a=token, c=epoch)
+        return parts
+
+    def _complete(
+        self, parts: Mapping[int, Mapping[int, int]], newest: Mapping[int, _NewestAttempt]
+    ) -> int | None:
+        """The next number that the newest attempt of every unfinished subtask has acknowledged."""
+        return next((epoch for epoch, of in parts.items() if self._is_complete(of, newest)), None)
+
+    def _is_complete(self, parts: Mapping[int, int], newest: Mapping[int, _NewestAttempt]) -> bool:
+        return all(
+            attempt.ended or parts.get(subtask) == attempt.token for subtask, attempt in newest.items()
+        )
 
     def _open(self) -> Any:
         if self._connection is None:
@@ -113,21 +137,14 @@ def _parts(cursor: Any) -> dict[int, dict[int, int]]:
     return parts
 
 
-def _complete(parts: Mapping[int, Mapping[int, int]], newest: Mapping[int, _NewestAttempt]) -> int | None:
-    """The next number that the newest attempt of every unfinished subtask has acknowledged."""
-    return next((epoch for epoch, of in parts.items() if _is_complete(of, newest)), None)
-
-
-def _is_complete(parts: Mapping[int, int], newest: Mapping[int, _NewestAttempt]) -> bool:
-    return all(attempt.ended or parts.get(subtask) == attempt.token for subtask, attempt in newest.items())
-
-
 @contextmanager
-def coordinated(root: Endpoint, *, note: Note) -> Iterator[None]:
-    """Run a coordinator on a thread during the block; afterwards roll back prepared transactions of the run."""
+def coordinated(
+    root: Endpoint, *, note: Note, kind: Callable[..., Coordinator] = Coordinator
+) -> Iterator[None]:
+    """Run a coordinator (of class `kind`) on a thread; afterwards roll back prepared transactions of the run."""
     over = threading.Event()
     driver = MySqlDriver(root)
-    coordinator = Coordinator(driver, note=note)
+    coordinator = kind(driver, note=note)
     broken: list[BaseException] = []
 
     def work() -> None:

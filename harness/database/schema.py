@@ -2,7 +2,8 @@
 
 Invariant: a trigger of the database writes the audit log in the transaction that writes an output, so it shows what
 became visible, whatever the sink believes. No key forbids duplicates, because a duplicate must be seen and not
-refused; the exception is the sink that upserts by key.
+refused; the exception is the sink that upserts by key. No column takes a negative subtask or `j`, which a history
+could not hold.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _TABLES = (
          n INT AUTO_INCREMENT PRIMARY KEY, k BIGINT NOT NULL, part BIGINT NULL, name VARCHAR(200) NOT NULL,
          city VARCHAR(200) NOT NULL, tier INT NOT NULL, ver INT NOT NULL DEFAULT 0, INDEX (k))""",
     """CREATE TABLE output (
-         seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, id BIGINT NOT NULL, j INT NOT NULL,
-         v LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)""",
+         seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT UNSIGNED NOT NULL, id BIGINT NOT NULL,
+         j INT UNSIGNED NOT NULL, v LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)""",
     """CREATE TABLE audit (
-         seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, id BIGINT NOT NULL, j INT NOT NULL,
-         v LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)""",
+         seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT UNSIGNED NOT NULL, id BIGINT NOT NULL,
+         j INT UNSIGNED NOT NULL, v LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)""",
     """CREATE TABLE epoch (
          subtask INT NOT NULL, epoch INT NOT NULL, token INT NOT NULL, pos INT NOT NULL,
          elements LONGTEXT NOT NULL, PRIMARY KEY (subtask, epoch))""",
@@ -50,20 +51,24 @@ _TABLES = (
 
 _TEXT_KEYS = "ALTER TABLE customer MODIFY k VARCHAR(200) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
 """With the default collation texts that differ in case or accents are equal."""
-_KEY = "ALTER TABLE output ADD UNIQUE KEY (subtask, id, j)"
+_KEYS = (
+    "ALTER TABLE output ADD UNIQUE KEY (subtask, id, j)",
+    "ALTER TABLE dead_letter ADD UNIQUE KEY (subtask, id)",
+)
 
 
 @contextmanager
-def run_database(root: Endpoint, *, name: str) -> Iterator[str]:
-    """Create the database `name` for the duration of the block."""
+def run_database(root: Endpoint, *, name: str, stays: bool = False) -> Iterator[str]:
+    """Create the database `name` for the duration of the block; with `stays`, it is not dropped afterwards."""
     with _as_root(root) as cursor:
         cursor.execute(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4")
     try:
         yield name
     finally:
         # If the server does not answer, the database stays and is deleted with the world.
-        with suppress(WorldError), _as_root(root) as cursor:
-            cursor.execute(f"DROP DATABASE IF EXISTS `{name}`")
+        if not stays:
+            with suppress(WorldError), _as_root(root) as cursor:
+                cursor.execute(f"DROP DATABASE IF EXISTS `{name}`")
 
 
 @contextmanager
@@ -82,10 +87,10 @@ def prepare_database(
 ) -> None:
     """Create the tables in `root.database` and fill the lookup table.
 
-    `keyed`: add the unique key of outputs that `IdempotentSink` needs.
+    `keyed`: add the unique keys of outputs and of dead letters that `IdempotentSink` needs.
     """
     with _as_root(root) as cursor:
-        for statement in (*_TABLES, _KEY) if keyed else _TABLES:
+        for statement in (*_TABLES, *_KEYS) if keyed else _TABLES:
             cursor.execute(statement)
         keys = [row[0] for row in rows]
         if not all(isinstance(key, int) for key in keys):

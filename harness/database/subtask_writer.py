@@ -20,6 +20,7 @@ __all__ = ["SubtaskWriter"]
 _T = TypeVar("_T")
 
 INSERT_OUTPUT = "INSERT INTO output (subtask, id, j, v, epoch, token) VALUES (%s, %s, %s, %s, %s, %s)"
+INSERT_DEAD_LETTER = "INSERT INTO dead_letter (subtask, id, error, epoch, token) VALUES (%s, %s, %s, %s, %s)"
 
 
 def _nobody_listens(phase: str) -> None:
@@ -109,17 +110,21 @@ class SubtaskWriter:
         cursor.execute("SELECT token FROM epoch WHERE subtask = %s AND epoch = %s", (self.subtask, epoch))
         return cursor.fetchone() is not None
 
-    def write_rows(self, cursor: Any, epoch: int, *, insert: str = INSERT_OUTPUT) -> None:
+    def write_rows(
+        self,
+        cursor: Any,
+        epoch: int,
+        *,
+        insert: str = INSERT_OUTPUT,
+        insert_letter: str = INSERT_DEAD_LETTER,
+    ) -> None:
         """Write the open epoch's outputs and dead letters in the caller's transaction."""
         rows = [(self.subtask, r.id, r.j, json.dumps(r.value), epoch, self.token) for r in self._rows]
         if rows:
             cursor.executemany(insert, rows)
         dead = [(self.subtask, r.id, r.error, epoch, self.token) for r in self._dead]
         if dead:
-            cursor.executemany(
-                "INSERT INTO dead_letter (subtask, id, error, epoch, token) VALUES (%s, %s, %s, %s, %s)",
-                dead,
-            )
+            cursor.executemany(insert_letter, dead)
 
     def write_epoch(self, cursor: Any, epoch: int, position: int, elements: str) -> None:
         """Write the epoch's row in the caller's transaction."""

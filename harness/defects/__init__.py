@@ -10,19 +10,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from harness.defects.acknowledgements import OF_ACKNOWLEDGEMENTS
+from harness.defects.answers import OF_ANSWERS
 from harness.defects.barriers import OF_BARRIERS
 from harness.defects.calls import OF_CALLS
 from harness.defects.checkpoints import OF_CHECKPOINTS
-from harness.defects.defect import HARNESS_CHECKS, Defect, PropertyDefect
+from harness.defects.coordinators import OF_COORDINATORS
+from harness.defects.dead_letters import OF_DEAD_LETTERS
+from harness.defects.defect import HARNESS_CHECKS, Defect, PropertyDefect, Stranger
+from harness.defects.fences import OF_FENCES
 from harness.defects.harness import OF_THE_HARNESS
+from harness.defects.inputs_and_keys import OF_INPUTS_AND_KEYS
 from harness.defects.keyed_state import OF_KEYED_STATE
 from harness.defects.lookups import OF_LOOKUPS
 from harness.defects.mailboxes import OF_MAILBOXES
 from harness.defects.operator_state import OF_OPERATOR_STATE
 from harness.defects.operators import OF_OPERATORS
 from harness.defects.pools import OF_POOLS
+from harness.defects.retries import OF_RETRIES
 from harness.defects.sinks import OF_SINKS
+from harness.defects.slots import OF_SLOTS
+from harness.defects.sources import OF_SOURCES
 from harness.defects.subtask_checkpoints import OF_SUBTASK_CHECKPOINTS
+from harness.defects.table_rows import OF_TABLE_ROWS
 from harness.defects.tasks import OF_TASKS
 from harness.defects.timers import OF_TIMERS
 from harness.defects.ttl import OF_TTL
@@ -30,12 +40,24 @@ from harness.defects.two_phase_sinks import OF_TWO_PHASE_SINKS
 from harness.errors import UsageError
 from harness.sut.variant import HONEST, Variant
 
-__all__ = ["DEFECTS", "HARNESS_CHECKS", "IN_RUNS", "Defect", "PropertyDefect", "find_defect", "variant_of"]
+__all__ = [
+    "DEFECTS",
+    "HARNESS_CHECKS",
+    "IN_RUNS",
+    "STRANGERS",
+    "Defect",
+    "PropertyDefect",
+    "Stranger",
+    "find_defect",
+    "variant_of",
+]
 
-_BY_COMPONENT: tuple[Defect | PropertyDefect, ...] = (
+_BY_COMPONENT: tuple[Defect | PropertyDefect | Stranger, ...] = (
     *OF_CHECKPOINTS,
     *OF_SINKS,
+    *OF_ACKNOWLEDGEMENTS,
     *OF_CALLS,
+    *OF_RETRIES,
     *OF_POOLS,
     *OF_LOOKUPS,
     *OF_OPERATORS,
@@ -49,17 +71,27 @@ _BY_COMPONENT: tuple[Defect | PropertyDefect, ...] = (
     *OF_SUBTASK_CHECKPOINTS,
     *OF_TWO_PHASE_SINKS,
     *OF_THE_HARNESS,
+    *OF_TABLE_ROWS,
+    *OF_DEAD_LETTERS,
+    *OF_COORDINATORS,
+    *OF_FENCES,
+    *OF_SOURCES,
+    *OF_ANSWERS,
+    *OF_SLOTS,
+    *OF_INPUTS_AND_KEYS,
 )
 
 
-def _place(defect: Defect | PropertyDefect) -> int:
-    """Numbered defects first, then those that a run can show, then those that only a property convicts."""
+def _place(defect: Defect | PropertyDefect | Stranger) -> int:
+    """Numbered defects first, then those that a run can show, those that only a property convicts, and strangers."""
+    if isinstance(defect, Stranger):
+        return 300
     if isinstance(defect, PropertyDefect):
         return 200
     return defect.number or 100
 
 
-DEFECTS: Mapping[str, Defect | PropertyDefect] = MappingProxyType(
+DEFECTS: Mapping[str, Defect | PropertyDefect | Stranger] = MappingProxyType(
     {defect.name: defect for defect in sorted(_BY_COMPONENT, key=_place)}
 )
 """All of them by name: in the order of their numbers, then by component."""
@@ -70,10 +102,18 @@ IN_RUNS: Mapping[str, Defect] = MappingProxyType(
 """Those of `DEFECTS` that a run, or the kill matrix, can show."""
 
 
-def find_defect(name: str) -> Defect:
+STRANGERS: Mapping[str, Stranger] = MappingProxyType(
+    {name: defect for name, defect in DEFECTS.items() if isinstance(defect, Stranger)}
+)
+"""Those of `DEFECTS` for which no invariant is named."""
+
+
+def find_defect(name: str) -> Defect | Stranger:
     """The defect `name`, which a run can show. Raises UsageError with the names that there are."""
     if name in IN_RUNS:
         return IN_RUNS[name]
+    if name in STRANGERS:
+        return STRANGERS[name]
     message = f"there is no mutant called {name!r}"
     if name in DEFECTS:
         message = f"the mutant {name!r} shows in no run: only a property test convicts it (docs/reference/mutants.md)"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.defects.defect import Defect, PropertyDefect
+from harness.defects.defect import SIM_AND_LIVE, Defect, PropertyDefect
 from harness.defects.where import NEVER
 from harness.sut.keyed_parts import KeyedParts
 from harness.sut.variant import Variant
@@ -135,6 +135,27 @@ class _HighestWatermarkValve(StatusWatermarkValve):
             output.emit(watermark)
 
 
+class _IdleInputsCountValve(StatusWatermarkValve):
+    """Ignores the status of an input, which so holds the watermark back while it is idle. Mutable."""
+
+    def input_watermark_status(
+        self, status: WatermarkStatus, channel_index: int, output: WatermarkOutput
+    ) -> None:
+        """Nothing."""
+
+
+class _NothingWhenAllIdleValve(StatusWatermarkValve):
+    """Lets no watermark out when the last input falls idle, so what an idle one had reached is lost. Mutable."""
+
+    def _falls_idle(self, channel: Any, output: WatermarkOutput) -> None:
+        if all(other.idle for other in self._channels):
+            channel.aligned = False
+            self._idle = True
+            output.emit(WatermarkStatus(idle=True))
+        else:
+            super()._falls_idle(channel, output)
+
+
 class _NewChannelLeftOut(StatusWatermarkValve):
     """Lets the watermark run ahead of what a channel that is new after a rescale has yet to bring (V4, V5)."""
 
@@ -245,6 +266,28 @@ OF_BARRIERS = (
         where="`sessions-of-the-slower-input`",
         applies=NEVER,
         scenario="sessions-of-the-slower-input",
+    ),
+    Defect(
+        name="idle-input-holds-back",
+        about="an idle input holds the watermark back as if it were active",
+        mirrors="FLINK-18934",
+        convicted_by=("V8", "V6"),
+        variant=Variant(keyed=KeyedParts(valve=_IdleInputsCountValve)),
+        where="`sessions-of-idle-inputs`",
+        applies=NEVER,
+        scenario="sessions-of-idle-inputs",
+        levels=SIM_AND_LIVE,
+    ),
+    Defect(
+        name="all-idle-lets-nothing-out",
+        about="when all inputs have fallen idle, the highest watermark stays in the task",
+        mirrors="FLINK-40475",
+        convicted_by=("V8", "V6"),
+        variant=Variant(keyed=KeyedParts(valve=_NothingWhenAllIdleValve)),
+        where="`sessions-all-idle`",
+        applies=NEVER,
+        scenario="sessions-all-idle",
+        levels=SIM_AND_LIVE,
     ),
     PropertyDefect(
         name="new-channel-left-out",

@@ -16,6 +16,7 @@ from harness.defects.defect import SIM_ONLY, Defect
 from harness.defects.operators import OperatorOfSettlements, building
 from harness.defects.pools import cancelling_nothing
 from harness.defects.where import (
+    NEVER,
     both,
     calls_fail,
     calls_once,
@@ -255,7 +256,47 @@ class _FailingHandle(_ReroutedHandle):
         self._handle.fail(error)
 
 
+_CALLS_BEFORE_RAISE = 100
+
+
+class _RaisesOnce:
+    """`function`, which raises at one call."""
+
+    def __init__(self, function: AsyncFunction) -> None:
+        self._function = function
+        self._calls = 0
+        self.timeout = function.timeout
+
+    def invoke(self, value: Any, handle: ResultHandle) -> None:
+        self._calls += 1
+        if self._calls == _CALLS_BEFORE_RAISE:
+            handle.fail(RuntimeError("a mistake of the function"))
+        else:
+            self._function.invoke(value, handle)
+
+    def open(self) -> None:
+        open_function(self._function)
+
+    def close(self) -> None:
+        close_function(self._function)
+
+
+def _raising_once(honest: AsyncFunction, attempt: HasJournal) -> AsyncFunction:
+    """`honest`, which raises once in the first attempt of each subtask."""
+    return _RaisesOnce(honest) if attempt.journal.attempt == 1 else honest
+
+
 OF_CALLS = (
+    Defect(
+        name="raises-now-and-then",
+        about="the function raises by itself now and then, and its task is restarted and goes on",
+        mirrors="a bug that restarts hide",
+        convicted_by=("V24",),
+        variant=Variant(function=_raising_once),
+        where="`nothing-fails`",
+        applies=NEVER,
+        scenario="nothing-fails",
+    ),
     Defect(
         number=6,
         name="loses-completions",

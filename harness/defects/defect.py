@@ -1,4 +1,4 @@
-"""The two kinds of planted defects: those that a run can show, and those that only a property test convicts.
+"""The kinds of planted defects: those that a run convicts, those that a property test convicts, and strangers.
 
 Answers to mutation testing; the numbers M1, M2, ... are those of `docs/reference/mutants.md`. Invariant: all that
 is known of a defect stands in one entry, beside the wrong class: what is wrong, after what, who convicts it, what it
@@ -14,7 +14,15 @@ from harness.defects.where import NEVER, Applies, anywhere
 from harness.scenario_parts.parts import Level
 from harness.sut.variant import Variant
 
-__all__ = ["HARNESS_CHECKS", "SIM_AND_LIVE", "SIM_ONLY", "Defect", "PropertyDefect"]
+__all__ = [
+    "HARNESS_CHECKS",
+    "NO_LEVEL",
+    "SIM_AND_LIVE",
+    "SIM_ONLY",
+    "Defect",
+    "PropertyDefect",
+    "Stranger",
+]
 
 HARNESS_CHECKS = {
     "recording": "Every event that was made stands in the history: its numbers have no gap, up to the last.",
@@ -26,6 +34,8 @@ SIM_ONLY: tuple[Level, ...] = ("sim",)
 SIM_AND_LIVE: tuple[Level, ...] = ("sim", "live")
 """For a defect whose scenario runs at levels sim and live."""
 EVERY_LEVEL: tuple[Level, ...] = ("sim", "live", "spark")
+NO_LEVEL: tuple[Level, ...] = ()
+"""For a stranger in a part that no run of the harness uses as the defect needs it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,3 +97,45 @@ class PropertyDefect:
     """The statements of the specification that it breaks, such as C21 (`docs/reference/statements.md`)."""
     wrong: Any
     """The wrong class, or a function that builds one: a test hands it in where the reference has `replaces`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stranger:
+    """A planted defect of somebody who has not looked at the checkers: it names a promise, and no invariant.
+
+    `tools/trials/strangers_trial.py` tells which invariant convicts it. One that is convicted for the reason that it
+    names becomes a `Defect`.
+    """
+
+    name: str
+    about: str
+    """What is wrong, as half a sentence."""
+    component: str
+    """The part of the system that is wrong, in a word or two."""
+    breaks: str
+    """The promise that its author expects it to break, as half a sentence."""
+    variant: Variant
+    """The parts of a run that it replaces."""
+    where: str = "anywhere"
+    """What a scenario must have so that it can show, in words."""
+    applies: Applies = anywhere
+    """The same as a question about a scenario."""
+    levels: tuple[Level, ...] = EVERY_LEVEL
+    """The levels at which it can show; none: no run of the harness reaches it."""
+    scenario: str | None = None
+    """A scenario of the catalogue in which its history, or its tables, differ from the reference's."""
+    survives: str | None = None
+    """Why it may survive a trial; None: it may not."""
+    convicted_by: tuple[str, ...] = ()
+    """Always empty: any invariant may convict it."""
+    label: str = ""
+    mirrors: str = ""
+    tried_in: str | None = None
+
+    @property
+    def shows_in_a_run(self) -> bool:
+        return bool(self.levels)
+
+    def scenario_at(self, level: Level) -> str | None:
+        """The scenario in which it may show at `level`."""
+        return self.scenario if level in self.levels else None

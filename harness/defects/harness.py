@@ -2,14 +2,15 @@
 
 Answers to a verdict of pass that means nothing (M30). Invariant: faults without effect make a run vacuous. No invariant
 can convict the other two, because the history, or its reader, is what is wrong: the numbers of the events and the
-canaries (`canaries.py`) do.
+canaries (`harness.canaries`) do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
+from harness.canaries.canary import Judge
 from harness.defects.defect import SIM_ONLY, Defect
 from harness.defects.where import is_disturbed, network_is_disturbed
 from harness.history.event import Event
@@ -17,9 +18,7 @@ from harness.history.header import Header
 from harness.sut.variant import Kind, Variant, made_once
 from harness.verdict import Judgement
 
-__all__ = ["OF_THE_HARNESS", "Judge", "dropping", "skipping_last_attempt"]
-
-Judge = Callable[[Header, Iterable[Event]], Judgement]
+__all__ = ["OF_THE_HARNESS", "dropping", "skipping_last_attempt"]
 
 _ONE_IN = 1000
 

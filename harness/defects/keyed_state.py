@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.defects.defect import Defect, PropertyDefect
+from harness.defects.defect import SIM_AND_LIVE, Defect, PropertyDefect
 from harness.defects.where import NEVER
 from harness.sut.keyed_parts import Keeping, KeptState, KeyedParts
 from harness.sut.session_counter import BY_INPUT
@@ -80,8 +80,7 @@ class _LosesLastKeyGroup(Keeping):
 class SharingBackend(KeyedStateBackend):
     """Reads its tables in the asynchronous part of a snapshot, while the task goes on writing to them.
 
-    No defect in a run of the harness, which ends the asynchronous part before the task goes on
-    (`harness.kill_matrix.equivalents`).
+    Without a task's `async_snapshot` no defect in a run, which then ends that part before the task goes on.
     """
 
     def snapshot(
@@ -193,6 +192,17 @@ OF_KEYED_STATE = (
         where="`sessions-idempotent`",
         applies=NEVER,
         scenario="sessions-idempotent",
+    ),
+    Defect(
+        name="state-shared-with-snapshot",
+        about="a snapshot reads the state when it is written, with what the task has changed since it was taken",
+        mirrors="FLINK-10567",
+        convicted_by=("V8",),
+        variant=Variant(keyed=KeyedParts(backend=SharingBackend)),
+        where="`sessions-in-async-snapshot`",
+        applies=NEVER,
+        scenario="sessions-in-async-snapshot",
+        levels=SIM_AND_LIVE,
     ),
     PropertyDefect(
         name="backend-range-half-open",

@@ -1,4 +1,4 @@
-"""Defects of the connection pool: it reuses a busy connection, takes a loss for an answer, or ignores a cancellation.
+"""Defects of the connection pool: of the connections it gives out, of what a loss answers, of its circuit.
 
 Answers to a defect that asyncmy's pool once had, and to clients that ignore a cancellation. Invariant: each differs
 from the honest pool in what becomes of a cancelled or lost call, and does not depend on the driver: it overrides what
@@ -15,12 +15,12 @@ from typing import Any
 
 from harness.database.pool import MayAskAgain
 from harness.defects.defect import SIM_AND_LIVE, Defect
-from harness.defects.where import calls_are_lost, cancels_calls
+from harness.defects.where import NEVER, calls_are_lost, cancels_calls
 from harness.sut.lookup import ForeignAnswer
 from harness.sut.registry import LookupFunction
 from harness.sut.variant import Kind, Variant, made_once
 
-__all__ = ["OF_POOLS", "cancelling_nothing", "losing_rows", "reusing_cancelled", "trusting"]
+__all__ = ["OF_POOLS", "cancelling_nothing", "losing_rows", "reusing_cancelled", "staying_open", "trusting"]
 
 Rows = list[tuple[Any, ...]]
 
@@ -127,6 +127,19 @@ def cancelling_nothing(pool: Kind) -> Kind:
     return DoggedPool
 
 
+@made_once
+def staying_open(pool: Kind) -> Kind:
+    """`pool`, whose circuit makes no trial connect once it is open."""
+
+    class HopelessPool(pool):  # type: ignore[misc]
+        def __init__(self, *args: Any, **parts: Any) -> None:
+            super().__init__(*args, **parts)
+            circuit = self._circuit
+            circuit.admits = lambda: circuit.is_closed
+
+    return HopelessPool
+
+
 OF_POOLS = (
     Defect(
         name="loss-is-no-row",
@@ -148,6 +161,17 @@ OF_POOLS = (
         where="a timeout is answered, and cancels its call",
         applies=cancels_calls,
         scenario="cancel-storm",
+        levels=SIM_AND_LIVE,
+    ),
+    Defect(
+        name="circuit-stays-open",
+        about="the pool's circuit, once open, makes no trial connect, so no lookup is answered any more",
+        mirrors="a circuit breaker without its half-open state",
+        convicted_by=("V16",),
+        variant=Variant(pool=staying_open),
+        where="`circuit-opens`",
+        applies=NEVER,
+        scenario="circuit-opens",
         levels=SIM_AND_LIVE,
     ),
 )

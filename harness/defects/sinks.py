@@ -13,13 +13,14 @@ from typing import Any
 from harness.database.coordinated_sink import IdempotentSink
 from harness.database.epoch import CheckpointPart, DeadRow, Fenced, Visible
 from harness.database.sink import EpochSink
-from harness.database.subtask_writer import INSERT_OUTPUT, SubtaskWriter
+from harness.database.subtask_writer import SubtaskWriter
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.defects.defect import SIM_AND_LIVE, SIM_ONLY, Defect
 from harness.defects.where import (
     both,
     can_be_superseded,
     commit_replies_are_lost,
+    has_several_results,
     is_restored,
     sink_is,
     sink_is_disturbed,
@@ -35,6 +36,7 @@ __all__ = [
     "committing_at_snapshot",
     "committing_blindly",
     "keeping_output",
+    "keyed_by_record",
     "notified_twice",
     "unfenced",
     "without_key",
@@ -232,11 +234,27 @@ def without_key(sink: Kind) -> Kind:
         return sink
 
     class KeylessSink(sink):  # type: ignore[misc]
-        def write_rows(self, cursor: Any, epoch: int, *, insert: str = INSERT_OUTPUT) -> None:
-            del insert
-            super().write_rows(cursor, epoch, insert=INSERT_OUTPUT)
+        def write_rows(self, cursor: Any, epoch: int, **inserts: str) -> None:
+            del inserts
+            super().write_rows(cursor, epoch)
 
     return KeylessSink
+
+
+@made_once
+def keyed_by_record(sink: Kind) -> Kind:
+    """`sink`, whose key leaves the result's number out: of several results of a record the last one stays."""
+    if not issubclass(sink, IdempotentSink):
+        return sink
+
+    class CoarseSink(sink):  # type: ignore[misc]
+        _rows: list[Visible]
+
+        def add(self, row: Visible) -> None:
+            self._rows = [other for other in self._rows if other.id != row.id]
+            super().add(row)
+
+    return CoarseSink
 
 
 @made_once
@@ -343,6 +361,17 @@ OF_SINKS = (
         where=f"an idempotent sink; {_RESTORED}",
         applies=both(sink_is("idempotent"), is_restored),
         scenario="newest-missing",
+    ),
+    Defect(
+        name="key-without-number",
+        about="the key of a write leaves out the result's number, so the results of a record replace each other",
+        mirrors="an upsert whose key lacks a column",
+        convicted_by=("V9",),
+        variant=Variant(sink=keyed_by_record),
+        where="an idempotent sink; records have several results",
+        applies=both(sink_is("idempotent"), has_several_results),
+        scenario="idempotent-several-results",
+        levels=SIM_AND_LIVE,
     ),
     Defect(
         number=17,

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.defects.defect import Defect, PropertyDefect
+from harness.defects.defect import SIM_AND_LIVE, Defect, PropertyDefect
 from harness.defects.keyed_state import OneCheckpointOld, keeping
 from harness.defects.where import NEVER, both, clock_jumps, has_timeout
 from harness.sut.keyed_parts import Keeping, KeptState, KeyedParts
@@ -62,6 +62,20 @@ class _LosesTimers(Keeping):
 
     def state(self, text: str) -> KeptState:
         return replace(super().state(text), timers=None)
+
+
+class _LosesProcessingTimers(Keeping):
+    """Restores values and event-time timers, and no processing-time timers."""
+
+    def state(self, text: str) -> KeptState:
+        kept = super().state(text)
+        if kept.timers is None:
+            return kept
+        services = {
+            name: {number: replace(group, processing_time=[]) for number, group in groups.items()}
+            for name, groups in kept.timers.services.items()
+        }
+        return replace(kept, timers=replace(kept.timers, services=services))
 
 
 class _TimersOneCheckpointOld(OneCheckpointOld):
@@ -254,6 +268,17 @@ OF_TIMERS = (
         where="`sessions-at-timer`",
         applies=NEVER,
         scenario="sessions-at-timer",
+    ),
+    Defect(
+        name="processing-timers-lost-on-restore",
+        about="of the timers that are saved, those in processing time are not restored",
+        mirrors="a restore that reads one of two heaps",
+        convicted_by=("V8",),
+        variant=keeping(_LosesProcessingTimers),
+        where="`sessions-by-clock`",
+        applies=NEVER,
+        scenario="sessions-by-clock",
+        levels=SIM_AND_LIVE,
     ),
     Defect(
         name="timers-one-checkpoint-old",

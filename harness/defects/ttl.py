@@ -1,7 +1,8 @@
 """Defects of state with a time to live: when a value expires, what refreshes it, and what the clean-up removes.
 
-Answers to bugs of Flink's `TtlStateFactory` and its cleanup strategies. Invariant: each entry is a
-`create_state_with_ttl` as a `KeyedStateBackend` takes it, and keeps the format of the stored values.
+Answers to bugs of Flink's `TtlStateFactory` and its cleanup strategies. Those that a run can show have a scenario whose
+`task:` has a `ttl`. Invariant: each entry replaces a `create_state_with_ttl` as a `KeyedStateBackend` takes it, and
+keeps the format of the stored values.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from harness.defects.defect import PropertyDefect
+from harness.defects.defect import SIM_AND_LIVE, Defect, PropertyDefect
+from harness.defects.where import NEVER
+from harness.sut.keyed_parts import KeyedParts
+from harness.sut.variant import Variant
 from reference_impl.state.state_descriptor import StateDescriptor
 from reference_impl.state.ttl_cleanup import TtlStateSnapshotTransformer
 from reference_impl.state.ttl_state_factory import CreateState, CreateWithTtl, TtlState, TtlStateFactory
@@ -107,6 +111,28 @@ def _create_with_stale_cleanup(
 _CREATE = "create_state_with_ttl"
 
 OF_TTL = (
+    Defect(
+        name="ttl-never-ends",
+        about="values are stamped with their last change, and no read looks whether they have expired",
+        mirrors="values that expire only where a clean-up removes them",
+        convicted_by=("V8",),
+        variant=Variant(keyed=KeyedParts(create_with_ttl=_decorating(_NeverExpires))),
+        where="`counts-expire`",
+        applies=NEVER,
+        scenario="counts-expire",
+        levels=SIM_AND_LIVE,
+    ),
+    Defect(
+        name="ttl-begins-anew-at-restore",
+        about="values that are restored live as long again as if they had just been written",
+        mirrors="FLINK-32955",
+        convicted_by=("V8",),
+        variant=Variant(keyed=KeyedParts(create_with_ttl=_create_restamped)),
+        where="`counts-expire-after-crash`",
+        applies=NEVER,
+        scenario="counts-expire-after-crash",
+        levels=SIM_AND_LIVE,
+    ),
     PropertyDefect(
         name="ttl-forgotten-on-read",
         about="a read does not look at the stamp, so it returns values that have expired",

@@ -28,6 +28,8 @@ __all__ = [
     "has_final_watermark",
     "has_hard_back_pressure",
     "has_no_timeout",
+    "has_several_results",
+    "has_several_subtasks",
     "has_timeout",
     "has_watermarks",
     "is_disturbed",
@@ -39,6 +41,8 @@ __all__ = [
     "reuses_objects",
     "sink_is",
     "sink_is_disturbed",
+    "store_fails",
+    "store_is_used",
     "timeouts_cancel_nothing",
     "watermarks_repeat",
 ]
@@ -116,7 +120,10 @@ def claims_checkpoint_gap(scenario: Scenario) -> bool:
 
 def calls_fail(scenario: Scenario) -> bool:
     """A record's calls end with an error."""
-    return any(fault.do == "poison" and getattr(fault, "how", "") == "raises" for fault in scenario.faults)
+    poisoned = any(
+        fault.do == "poison" and getattr(fault, "how", "") == "raises" for fault in scenario.faults
+    )
+    return poisoned or scenario.workload.failing_every > 0
 
 
 def calls_once(scenario: Scenario) -> bool:
@@ -147,6 +154,26 @@ def timeouts_cancel_nothing(scenario: Scenario) -> bool:
 def cancels_calls(scenario: Scenario) -> bool:
     """A timeout gives the record a result, and cancels its call."""
     return has_timeout(scenario) and scenario.operator.on_timeout != "fail" and scenario.operator.cancels
+
+
+def has_several_results(scenario: Scenario) -> bool:
+    """A record has from no result to several."""
+    return scenario.workload.fanout > 1
+
+
+def has_several_subtasks(scenario: Scenario) -> bool:
+    """There is more than one subtask."""
+    return scenario.workload.subtasks > 1
+
+
+def store_fails(scenario: Scenario) -> bool:
+    """Files of the checkpoint store cannot be written, are cut, or are removed."""
+    return any(fault.do.startswith("store_") for fault in scenario.faults)
+
+
+def store_is_used(scenario: Scenario) -> bool:
+    """The sink keeps its checkpoints in the store."""
+    return scenario.sink != "atomic"
 
 
 def has_dead_letters(scenario: Scenario) -> bool:

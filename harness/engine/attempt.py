@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NotRequired, Protocol, TypedDict
 
 from harness.clock import Clock
-from harness.database.checkpoint_store import CheckpointStore
+from harness.database.checkpoint_store import CheckpointStore, StoreLost
 from harness.database.driver import AsyncDriver, Driver
 from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Takeover
 from harness.database.store_files import Files
@@ -27,12 +27,14 @@ from harness.runs.plan import RunPlan
 from harness.scenario.model import Fault, Operator, Scenario
 from harness.sut.dead_letter import is_dead_letter
 from harness.sut.enrichment import JournalProbe
+from harness.sut.faulty_calls import with_planned_failures
 from harness.sut.function_under_test import FunctionUnderTest
 from harness.sut.keyed_head import KeyedTask
 from harness.sut.phases import Phases
 from harness.sut.positions import Replay, SubtaskSource, named, restored
 from harness.sut.registry import SUTS
 from harness.sut.sink_choice import ChosenSink
+from harness.sut.upstream import UpstreamOperator
 from harness.sut.variant import HONEST, Variant, operator_builder
 from harness.workloads.lookups import (
     Inputs,
@@ -47,8 +49,8 @@ from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.mailbox.mailbox import MAX_PRIORITY, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.functions import AsyncFunction
-from reference_impl.operator.retry import FixedDelay, RetryStrategy, any_error
-from reference_impl.task.positioned_input import Checkpoint, Source
+from reference_impl.operator.retry import ExponentialBackoff, FixedDelay, RetryStrategy, any_error
+from reference_impl.task.positioned_input import Checkpoint, Reader, Source
 
 __all__ = ["AttemptFailed", "AttemptParts", "run_attempt"]
 
@@ -119,6 +121,9 @@ class AttemptPlace(Protocol):
     ) -> AbstractContextManager[None]:
         """Records, while the block lasts, when `lookup` blocks the loop."""
 
+    def cause_of(self, error: BaseException) -> str | None:
+        """The cause of a failure, as `harness.history.causes` names it; None: not known."""
+
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
         """The elements of the source of `subtask`."""
 
@@ -153,7 +158,7 @@ def run_attempt(parts: AttemptParts) -> int:
     met: list[int | str] = []
     try:
         chosen.sink.listen(on_loss=lost.append, on_error=met.append)
-        attempt = chosen.take_over(now_ms=place.clock.now_us() // 1000)
+        attempt = _taken_over(chosen, place)
         with place.journal(attempt.number) as journal:
             for code in lost:  # from the take-over, when the journal was not open yet
                 journal.lost_connection("sink", code)
@@ -169,6 +174,17 @@ def run_attempt(parts: AttemptParts) -> int:
     finally:
         chosen.sink.close()
     return attempt.number
+
+
+def _taken_over(chosen: ChosenSink, place: AttemptPlace) -> Takeover:
+    """Takes over the subtask; records the attempt also if its checkpoint cannot be restored. Raises `SinkLost`."""
+    try:
+        return chosen.take_over(now_ms=place.clock.now_us() // 1000)
+    except StoreLost as error:
+        with place.journal(chosen.sink.token) as journal:
+            journal.started(checkpoint=None, position=0, process=place.process)
+            journal.failed(_in_words(error), id=None, by=place.cause_of(error))
+        raise
 
 
 class _Attempt:
@@ -209,7 +225,7 @@ class _Attempt:
         except Exception as error:
             record = error.record.value.id if isinstance(error, StreamElementFailed) else None
             with suppress(OSError):  # on a full disk nothing can be recorded; the error is raised anyway
-                journal.failed(_in_words(error), id=record)
+                journal.failed(_in_words(error), id=record, by=place.cause_of(error))
             raise
 
     def _restored(self, saved: SavedEpoch, phases: Phases) -> Checkpoint:
@@ -241,7 +257,7 @@ class _Task:
             driver=place.lookups(loop),
             client=place.client,
             journal=journal,
-            around_calls=inside.around_calls,
+            around_calls=lambda calls: with_planned_failures(inside.around_calls(calls), scenario.workload),
             loop=loop,
             variant=variant,
             tells_versions=bool(scenario.changing),
@@ -261,7 +277,7 @@ class _Task:
         lookups = partial(
             operator_builder(variant, sut=plan.sut),
             function=variant.function(self._under_test.function, self),
-            probe=JournalProbe(journal, inside.phases),
+            probe=JournalProbe(journal, inside.phases, cause_of=place.cause_of),
             **_settings(scenario),
         )
         source = SubtaskSource(
@@ -277,7 +293,8 @@ class _Task:
             source=variant.source(inside.around_source(source, elements)),
             lookups=lookups,
             coordination=coordination,
-            head=None if keyed is None else keyed.head(coordination, phases=inside.phases),
+            head=None if keyed is None else keyed.head(coordination, phases=inside.phases, loop=loop),
+            in_front=_in_front(scenario, reader=coordination, loop=loop),
             is_hard=operator.back_pressure == "hard",
             downstream=_downstream(operator, loop),
             checkpoint_interval_ms=workload.checkpoint_interval or 0,
@@ -309,7 +326,18 @@ def _keyed(parts: AttemptParts, elements: LookupSource) -> KeyedTask | None:
     if task is None:
         return None
     inputs = Inputs(task, elements, seed=parts.plan.seed, subtask=parts.subtask)
-    return KeyedTask(inputs=inputs, gap_ms=task.gap, parts=parts.variant.keyed)
+    return KeyedTask(inputs=inputs, task=task, parts=parts.variant.keyed)
+
+
+def _in_front(
+    scenario: Scenario, *, reader: Reader, loop: asyncio.AbstractEventLoop
+) -> UpstreamOperator | None:
+    """The operator in front of the lookups, if the scenario has an `upstream`."""
+    settings = scenario.operator.upstream
+    if settings is None:
+        return None
+    copy_value = copy if scenario.workload.reuses_objects else None
+    return UpstreamOperator(settings, reader=reader, loop=loop, copy_value=copy_value)
 
 
 def _downstream(settings: Operator, loop: asyncio.AbstractEventLoop) -> ShutDownstream | None:
@@ -334,14 +362,25 @@ def _retry(settings: Operator) -> _Retry:
     if settings.tries == 1:
         return {}
     dead_letters = settings.on_error == "dead-letter"
-    return {
-        "retry": FixedDelay(
+    on_result = is_dead_letter if dead_letters else None
+    on_error = None if dead_letters else any_error
+    if settings.retry_multiplier is None:
+        fixed = FixedDelay(
             max_retries=settings.tries - 1,
-            delay_ms=max(1, settings.retry_delay),
-            on_result=is_dead_letter if dead_letters else None,
-            on_error=None if dead_letters else any_error,
+            delay_ms=settings.first_delay_ms,
+            on_result=on_result,
+            on_error=on_error,
         )
-    }
+        return {"retry": fixed}
+    exponential = ExponentialBackoff(
+        max_retries=settings.tries - 1,
+        initial_ms=settings.first_delay_ms,
+        max_ms=settings.longest_delay_ms,
+        multiplier=settings.retry_multiplier,
+        on_result=on_result,
+        on_error=on_error,
+    )
+    return {"retry": exponential}
 
 
 class _Retry(TypedDict):
@@ -367,7 +406,7 @@ def _expectation(
 
     if keyed is None:
         return answers
-    return expect_stamped(answers, session_stamps(elements, keyed.inputs, gap_ms=keyed.gap_ms))
+    return expect_stamped(answers, session_stamps(elements, keyed.inputs, task=keyed.task))
 
 
 def _in_words(error: BaseException) -> str:

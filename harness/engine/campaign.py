@@ -45,6 +45,8 @@ class Finished:
     """Every run, if the report shows only some of them in full; else empty."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Passwords to be removed from reports."""
+    kept: tuple[str, ...] = ()
+    """How to open the data of each server that stays, one line each."""
 
     @property
     def ran(self) -> int:
@@ -104,6 +106,7 @@ def carry_out(
         error=campaign.error,
         counted=tuple(campaign.counted_runs()),
         secrets=stage.secrets,
+        kept=stage.kept,
     )
 
 

@@ -14,12 +14,13 @@ from harness.errors import HarnessError
 from harness.faults.change_rows import change_events
 from harness.faults.model.fault import Fault, FoundFault, OutsideFault
 from harness.faults.real.evidence import Line, Seen, deed_of
-from harness.faults.registry import FAULTS
+from harness.faults.real.witnesses import witnesses_of, witnesses_of_found
+from harness.faults.registry import fault_of
 from harness.history.follower import timed_calls
 from harness.runs.outcome import FaultRecord, FaultTime
 from harness.scenario.model import Scenario
 
-__all__ = ["findings", "outside_events"]
+__all__ = ["findings", "outside_events", "refuse_blind_faults", "refuse_invented"]
 
 _OF_A_TIME = frozenset({"~due", "~arming", "~armed", "~bit", "~found", "~deed", "~healing", "~healed"})
 
@@ -28,6 +29,33 @@ def findings(scenario: Scenario, lines: Sequence[Line]) -> list[FaultRecord]:
     """One finding for each fault, in the scenario's order."""
     run = _run_of(lines)
     return [_finding(fault, run) for fault in scenario.faults]
+
+
+def refuse_blind_faults(scenario: Scenario) -> None:
+    """Raises HarnessError if a fault has evidence in lines that only say when it was armed and healed."""
+    for fault in scenario.faults:
+        for time in _finding(fault, _run_of(_only_armed(fault))).times:
+            refuse_invented(fault, time.evidence)
+
+
+def refuse_invented(fault: Fault, evidence: Mapping[str, Any]) -> None:
+    """Raises HarnessError if there is evidence of a fault that has acted on nothing."""
+    if evidence:
+        message = (
+            f"fault {fault.id} ({fault.do}) has evidence of an effect before it has acted: {dict(evidence)}"
+        )
+        raise HarnessError(message, fix="please report it; nothing that this fault shows counts")
+
+
+def _only_armed(fault: Fault) -> list[Line]:
+    begin = {"f": fault.id, "cycle": 0}
+    return [
+        {"k": "~due", "t": 0, "due": 0, **begin},
+        {"k": "~arming", "t": 0, **begin},
+        {"k": "~armed", "t": 1, "logged": True, **begin},
+        {"k": "~healing", "t": 1_000_000, **begin},
+        {"k": "~healed", "t": 1_000_001, **begin},
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +110,7 @@ def _found(fault: FoundFault, run: _Run) -> list[FaultTime]:
             measured_us=found.measured_us,
             healed_us=found.ended_us,
             evidence=found.evidence,
+            witnesses=witnesses_of_found(fault.found, run.lines) if found.evidence else (),
         )
     ]
 
@@ -93,6 +122,7 @@ def _time(action: OutsideFault, notes: Sequence[Line], seen: Seen) -> FaultTime:
         first.setdefault(note["k"], note)
     armed, healing = first.get("~armed"), first.get("~healing")
     evidence: Mapping[str, Any] = {}
+    witnesses: tuple[str, ...] = ()
     if armed is not None and healing is not None:
         deeds = [deed_of(note["deed"]) for note in notes if note["k"] == "~deed"]
         under = Seen(
@@ -107,12 +137,14 @@ def _time(action: OutsideFault, notes: Sequence[Line], seen: Seen) -> FaultTime:
             events=seen.events,
         )
         evidence = action.evidence(under)
+        witnesses = witnesses_of(action.evidence, under, by=action.by) if evidence else ()
     return FaultTime(
         planned_us=first["~due"]["due"] if "~due" in first else None,
         armed_us=first["~arming"]["t"] if "~arming" in first else None,
         measured_us=first["~bit"]["t"] if "~bit" in first and evidence else None,
         healed_us=first["~healed"]["t"] if "~healed" in first else None,
         evidence=evidence,
+        witnesses=witnesses,
     )
 
 
@@ -127,11 +159,11 @@ def outside_events(records: Iterable[FaultRecord], lines: Sequence[Line]) -> lis
 def _fault_events(records: Iterable[FaultRecord]) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = []
     for record in records:
-        stalls = {"stalls": True} if FAULTS[record.kind].stalls else {}
+        claims = fault_of(record.plan).claims
         for time in record.times:
             if time.armed_us is None:
                 continue
-            events.append({"t": time.armed_us, "k": "fault", "f": record.id, "phase": "begin", **stalls})
+            events.append({"t": time.armed_us, "k": "fault", "f": record.id, "phase": "begin", **claims})
             if time.healed_us is not None:
                 evidence = dict(time.evidence)
                 events.append(

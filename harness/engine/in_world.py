@@ -11,23 +11,23 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import pymysql
-
 from harness.clock import monotonic_us
-from harness.database.audit import AuditRow, ServerCounter, TableAudit, read_audit
-from harness.database.coordinator import coordinated
+from harness.database.audit import (
+    ServerCounter,
+)
+from harness.database.coordinator import Coordinator, coordinated
 from harness.database.endpoint import Endpoint
 from harness.database.schema import prepare_database, run_database
+from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
-from harness.engine.findings import findings, outside_events
+from harness.engine.accounting import claims_order, missing_of
+from harness.engine.findings import findings, outside_events, refuse_blind_faults
 from harness.engine.level import LevelRunner, RunRecord, RunSite
+from harness.engine.reading import history_of, read_stored
 from harness.engine.refusals import refuse_in_world
-from harness.engine.watch import Ending, Watch
-from harness.errors import HarnessError, WorldError
+from harness.engine.watch import Watch, threats_of
 from harness.history.event import Event
-from harness.history.header import Header
-from harness.history.merge import Leftovers, Line, history_text, merge, read_leftovers
-from harness.history.read import open_text
+from harness.history.merge import Leftovers, read_leftovers
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.pitfalls.finding import RunSeen, find_pitfalls
 from harness.runs.claims import header_of
@@ -58,11 +58,12 @@ def record_in_world(
     workload = scenario.workload
     assert world is not None, f"level {order.level} needs a world"
     refuse_in_world(_acts(order), world.lacks)
+    refuse_blind_faults(scenario)
     raw = site.folder / "raw"
     raw.mkdir()
     rows = customer_rows(keys=keys_of(workload), seed=order.seed, fanout=workload.fanout)
     name = f"{DATABASE}_{site.run_id.replace('-', '_')}"
-    with run_database(_root(world, ""), name=name):
+    with run_database(_root(world, ""), name=name, stays=site.keeps_database):
         root = _root(world, name)
         prepare_database(
             root,
@@ -76,18 +77,20 @@ def record_in_world(
             site.observer.phase("run", f"{scenario.scenario} at level {order.level}, seed {order.seed}")
             world.proxy.reseed(order.seed)
             watch = Watch(acts=_acts(order), plan=plan, recorder=recorder, observer=site.observer)
-            with _coordinated(scenario, root, recorder):
+            with _coordinated(order, root, recorder):
                 ending = watch.over(
                     world=world, runner=runner, logs=site.folder, stop=site.stop, limit_s=site.limit_s
                 )
         ran_us, counts = monotonic_us(), server.read()
         site.observer.phase("judge", "merging and judging what was recorded")
-        offered = offered_records(_acts(order), seed=order.seed, rows=rows)
-        audit = _audit(root, scenario, ending, offered=offered)
+        if site.before_reading is not None:
+            site.before_reading(SqlTableHand(root))
+        stored = read_stored(root, ordered=claims_order(scenario), may_fail=ending.error is not None)
         inspect(root)
     leftovers = read_leftovers(raw)
     faults = findings(scenario, leftovers.lines)
-    header, events = _history(order, leftovers, faults, audit)
+    header, events = history_of(header_of(order), leftovers, outside_events(faults, leftovers.lines), stored)
+    offered = offered_records(_acts(order), seed=order.seed, rows=rows)
     return RunRecord(
         header=header,
         events=events,
@@ -97,26 +100,24 @@ def record_in_world(
         ran_us=ran_us,
         world=world.description,
         faults=_on_history_clock(faults, leftovers),
-        accounting=audit.counts if audit else {},
-        threats=(*leftovers.warnings, *(() if audit else ("the database did not answer the audit",))),
+        accounting=_accounting(stored.counts, events, offered=offered),
+        threats=(*leftovers.warnings, *threats_of(leftovers.lines), *stored.unread),
         pitfalls=find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran_us, server=counts)),
     )
 
 
-def _coordinated(scenario: Scenario, root: Endpoint, recorder: Recorder) -> AbstractContextManager[None]:
+def _coordinated(order: Order, root: Endpoint, recorder: Recorder) -> AbstractContextManager[None]:
     """The coordinator that completes checkpoints; the atomic sink needs none."""
-    return nullcontext() if scenario.sink == "atomic" else coordinated(root, note=recorder.record)
+    if order.scenario.sink == "atomic":
+        return nullcontext()
+    kind = variant_of(order.mutant).coordinator(Coordinator)
+    return coordinated(root, note=recorder.record, kind=kind)
 
 
-def _audit(root: Endpoint, scenario: Scenario, ending: Ending, *, offered: int) -> TableAudit | None:
-    """Reads the run's tables; None if the database does not answer and the run had failed anyway."""
-    try:
-        return read_audit(root, offered=offered, ordered=scenario.operator.mode == "ordered")
-    except (pymysql.MySQLError, OSError) as error:
-        if ending.error is not None:
-            return None
-        message = f"the run is over, but the database does not answer the audit: {error}"
-        raise WorldError(message, fix="look at the server's log; run it again with --keep always") from error
+def _accounting(counts: Mapping[str, int], events: Sequence[Event], *, offered: int) -> Mapping[str, int]:
+    if not counts:
+        return {}
+    return {"offered": offered, **counts, **missing_of(counts, events, offered=offered)}
 
 
 def _root(world: World, database: str) -> Endpoint:
@@ -148,44 +149,6 @@ def _acts(order: Order) -> Scenario:
     if variant_of(order.mutant).arms_faults:
         return order.scenario
     return order.scenario.model_copy(update={"faults": ()})
-
-
-def _history(
-    order: Order, leftovers: Leftovers, faults: Sequence[FaultRecord], audit: TableAudit | None
-) -> tuple[Header, list[Event]]:
-    """Merges the recorded lines and reads the result with the reader for history files."""
-    committed = {(row.subtask, row.epoch): row.token for row in audit.epochs} if audit else {}
-    lines = merge(
-        leftovers,
-        faults=outside_events(faults, leftovers.lines),
-        committed=committed,
-        effects=[_effect(row) for row in audit.rows] if audit else [],
-        completed=frozenset(audit.completed) if audit else frozenset(),
-    )
-    return _read_own(header_of(order, audited=audit is not None), lines)
-
-
-def _read_own(header: Mapping[str, Any], lines: Sequence[Line]) -> tuple[Header, list[Event]]:
-    """Header and events of our own history. Raises HarnessError if it violates the format."""
-    reader = open_text(history_text(header, lines))
-    events = list(reader.events())
-    if reader.header is None or reader.breaches:
-        first = reader.breaches[0]
-        message = f"our own history breaks its format: line {first.line}: {first.say}"
-        raise HarnessError(message, fix="please report it, with the files in the run's folder `raw`")
-    return reader.header, events
-
-
-def _effect(row: AuditRow) -> Line:
-    return {
-        "k": "effect",
-        "s": row.subtask,
-        "id": row.id,
-        "j": row.j,
-        "v": row.value,
-        "token": row.token,
-        "seq": row.seq,
-    }
 
 
 def _on_history_clock(faults: Sequence[FaultRecord], leftovers: Leftovers) -> tuple[FaultRecord, ...]:

@@ -8,13 +8,14 @@ observer does not influence a run; a stop ends a campaign early, but a finished 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from harness.checkers.judge import judge
+from harness.database.table_hand import TableHand
 from harness.engine.refusals import refuse_at_level
 from harness.errors import UsageError
 from harness.faults.real.fault_site import Workers
@@ -111,8 +112,8 @@ class Execution(Workers, Protocol):
     def poll(self) -> ExecutionState:
         """Restarts dead attempts, reaps ended processes, and returns the state."""
 
-    def stop(self) -> None:
-        """Ends every attempt, within a few seconds."""
+    def stop(self) -> Collection[int]:
+        """Ends every attempt, within a few seconds; returns the pids of the processes that it killed."""
 
 
 class LevelRunner(Protocol):
@@ -139,6 +140,10 @@ class RunSite:
     stop: Stop = field(default_factory=Stop)
     limit_s: float | None = None
     """A limit in addition to the scenario's own budget."""
+    keeps_database: bool = False
+    """Whether the run's database stays on the world's server."""
+    before_reading: Callable[[TableHand], None] | None = None
+    """Called after the run, before its tables are read, with a hand on them: for canaries and tests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +162,7 @@ class RunRecord:
     world: WorldDescription
     faults: tuple[FaultRecord, ...]
     accounting: Mapping[str, int]
-    """Counts from the database tables, independent of the checkers."""
+    """Counts from the database tables, independent of the checkers; `perform.judged` compares them with the verdict."""
     threats: tuple[str, ...] = ()
     pitfalls: tuple[Pitfall, ...] | None = None
     """None: this level does not record the data to detect pitfalls."""
@@ -200,6 +205,9 @@ class Level(Protocol):
 
     def refuse(self, order: Order) -> None:
         """Raises UsageError if this level cannot run the order."""
+
+    def refuse_blindness(self, world: World | None) -> None:
+        """Takes the canaries along the way of a run. Raises HarnessError with those that the harness overlooks."""
 
     def open(self, opening: Opening) -> AbstractContextManager[Play]:
         """The function that makes runs, while the block lasts."""

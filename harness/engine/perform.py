@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.clock import monotonic_us, utc_now
+from harness.engine.accounting import hold_together
+from harness.engine.cross_checks import refuse_other_source, refuse_untold_expectation
 from harness.engine.level import Play, RunRecord, RunSite
 from harness.history.files import write
 from harness.runs.order import Order
@@ -21,8 +23,14 @@ __all__ = ["convicts_of", "judged", "perform"]
 
 
 def judged(record: RunRecord) -> Judgement:
-    """The verdict; at best `unknown` for a run that did not finish or whose recording has gaps."""
+    """The verdict; at best `unknown` for a run that did not finish or whose recording has gaps.
+
+    Raises HarnessError if the counts by SQL contradict the history or the verdict, or if claimed expectations are not
+    there.
+    """
+    refuse_untold_expectation(record.header, record.events)
     verdict = record.judge(record.header, record.events)
+    hold_together(record.accounting, record.header, record.events, verdict)
     # A missing line may be the one that shows a violation, so the run cannot pass.
     return verdict if record.whole else replace(verdict, outcome=worst([verdict.outcome, Outcome.UNKNOWN]))
 
@@ -37,13 +45,17 @@ def convicts_of(order: Order) -> tuple[str, ...]:
 
 
 def perform(order: Order, *, play: Play, site: RunSite) -> RunOutcome:
-    """Performs `order` and leaves its history in the site's folder. Raises what `play` raises."""
+    """Performs `order` and leaves its history in the site's folder.
+
+    Raises what `play` raises, and HarnessError if the records are not those of the order's seed.
+    """
     started_at, began_us = utc_now().isoformat(timespec="seconds"), monotonic_us()
     site.folder.mkdir(parents=True, exist_ok=True)
     scenario = order.scenario
     record = play(order, site)
     history = site.folder / "history.jsonl"
     write(history, record.header, record.events)
+    refuse_other_source(order, record.events)
     judgement, unnamed = judged(record), _unnamed(scenario, record)
     if unnamed:
         judgement = replace(judgement, outcome=worst([judgement.outcome, Outcome.VACUOUS]))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.engine.level import Levels, Observer, Opening, Play, RunSite, Stop, refuse
 from harness.engine.perform import perform
-from harness.errors import WorldError
+from harness.errors import HarnessError, WorldError
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
 from harness.verdict import Outcome
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Keep", "RunStage", "StagePlan", "open_stage"]
 
-Keep = Literal["never", "on-failure", "always"]
-"""For which runs to keep raw event files and worker logs in the report's folder."""
+Keep = Literal["never", "on-failure", "always", "database"]
+"""For which runs to keep raw event files and worker logs in the report's folder; `database`: always, and the server's
+data too.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +68,19 @@ class RunStage:
         self._opening = threading.Lock()
         self._worlds: Worlds | None = None
         self._plays: dict[str, Play] = {}
+        self._sighted: dict[str, None] = {}
+        """The levels whose canaries were seen."""
         self._numbers = count(1)
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """The passwords of the worlds so far, to be removed from reports."""
         return () if self._worlds is None else tuple(self._worlds.secrets)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """How to open the data of each server that stays, one line each."""
+        return () if self._worlds is None else tuple(self._worlds.kept)
 
     def run(self, order: Order, *, limit_s: float | None = None) -> RunOutcome:
         """Performs `order`, in a scratch folder if it has a world, and moves the files to keep to the report's folder.
@@ -85,6 +94,7 @@ class RunStage:
         home = self._plan.report / "runs" / run_id
         with self._world_of(order) as world:
             with self._opening:
+                self._look_for_blindness(order.level, world)
                 play = self._play(order.level)
             scratch = home if world is None else self.worlds().ledger.folder / run_id
             site = RunSite(
@@ -94,6 +104,7 @@ class RunStage:
                 observer=self._observer,
                 stop=self._stop,
                 limit_s=limit_s,
+                keeps_database=self._plan.keep == "database",
             )
             with self._rescuing(scratch, home):
                 outcome = perform(order, play=play, site=site)
@@ -122,9 +133,16 @@ class RunStage:
                         proxy=plan.proxy,
                         offline=plan.offline,
                         announce=lambda text: self._observer.phase("world", text),
+                        keeps_in=plan.report / "database" if plan.keep == "database" else None,
                     )
                 )
             return self._worlds
+
+    def _look_for_blindness(self, name: str, world: World | None) -> None:
+        """Once for each level, before its first run. Raises HarnessError if the harness overlooks a canary."""
+        if name not in self._sighted:
+            self._plan.levels(name).refuse_blindness(world)
+            self._sighted[name] = None
 
     def _play(self, name: str) -> Play:
         if name not in self._plays:
@@ -141,7 +159,7 @@ class RunStage:
         """Copies the files of a failed run to the report's folder, if possible."""
         try:
             yield
-        except WorldError:
+        except (WorldError, HarnessError):
             self._rescue(scratch, home)
             raise
         except OSError as error:
@@ -163,7 +181,8 @@ class RunStage:
 
     def _kept(self, outcome: RunOutcome, scratch: Path, home: Path) -> RunOutcome:
         passed = outcome.judgement.outcome is Outcome.PASS
-        keeps_all = self._plan.keep == "always" or (self._plan.keep == "on-failure" and not passed)
+        keep = self._plan.keep
+        keeps_all = keep in {"always", "database"} or (keep == "on-failure" and not passed)
         try:
             home.mkdir(parents=True)
             for item in sorted(scratch.iterdir()):

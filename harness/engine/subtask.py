@@ -2,7 +2,7 @@
 
 Answers to Flink's `SourceOperatorStreamTask`. Its parts:
 
-    source -> PositionedInput -> [keyed operator ->] lookups -> the coordination's `emit`
+    source -> PositionedInput -> [keyed or upstream operator ->] lookups -> the coordination's `emit`
 
 Invariants: checkpoints are `StreamTask`'s own, by barrier or by mail, and are handed to the coordination in the task's
 thread; the task ends when its last checkpoint, taken after the end of its data, is complete (C18).
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 from harness.engine.subtask_checkpoints import HandedCheckpoints
@@ -90,6 +91,9 @@ class Head(Protocol):
     def elements(self, states: Any) -> tuple[Any, ...]:
         """The operator's state, to be put in front of a checkpoint's elements."""
 
+    def run_async(self, finish: Callable[[], None]) -> None:
+        """Runs the asynchronous part of a snapshot, perhaps after further elements."""
+
     def inputs(
         self,
         source: Source,
@@ -102,6 +106,19 @@ class Head(Protocol):
         executor: MailboxExecutor,
     ) -> HeadInput:
         """Splits `source` into inputs that feed `chain` and whose barriers trigger checkpoints of `task`."""
+
+
+class InFront(Reader, Protocol):
+    """An asynchronous operator in front of the lookups; reads the source in place of the coordination."""
+
+    def held(self, elements: Sequence[Any]) -> int:
+        """How many of a checkpoint's elements are this operator's; they are the last ones."""
+
+    def link(self, restored: Iterator[Any], *, position: int) -> OperatorLink:
+        """The operator with its elements of the checkpoint, of which the first stands at `position`."""
+
+    def elements(self, states: Any) -> tuple[Any, ...]:
+        """What the operator holds, to be put behind the elements of the lookups."""
 
 
 class Subtask:
@@ -117,6 +134,7 @@ class Subtask:
         lookups: BuildAsyncOperator,
         coordination: Coordination,
         head: Head | None = None,
+        in_front: InFront | None = None,
         is_hard: bool = False,
         downstream: Callable[[], Availability] | None = None,
         checkpoint_interval_ms: int = 0,
@@ -134,6 +152,7 @@ class Subtask:
         self._lookups = lookups
         self._coordination = coordination
         self._head = head
+        self._in_front = in_front
         self._is_hard = is_hard
         self._downstream = downstream
         self._interval_s = checkpoint_interval_ms / 1000
@@ -162,24 +181,26 @@ class Subtask:
             self._task.clean_up()
 
     def _build(self, checkpoint: Checkpoint | None) -> StreamTask:
-        replayed = iter(() if checkpoint is None else checkpoint.elements)
+        elements = () if checkpoint is None else checkpoint.elements
         position = 0 if checkpoint is None else checkpoint.position
+        held = 0 if self._in_front is None else self._in_front.held(elements)
         self._last_checkpoint = 0 if checkpoint is None else checkpoint.number
         writer = LocalRecordWriter(self._coordination.emit)
         chain = OperatorChain(
-            self._links(replayed),
+            self._links(iter(elements), queued=len(elements) - held, position=position),
             mailbox=self._mailbox,
             timers=self._timers,
             record_writer=writer,
             fail=self.mailbox_processor.report_throwable,
             downstream=self._downstream,
         )
-        processor = self._input_processor(chain, position)
+        processor = self._input_processor(chain, position + held)
         checkpoints = HandedCheckpoints(
             task_name=_NAME,
             fail=self.mailbox_processor.report_throwable,
             hand_over=self._hand_over,
             completed=self._coordination.completed,
+            run_async=_run_at_once if self._head is None else self._head.run_async,
         )
         return StreamTask(
             loop=self._loop,
@@ -197,8 +218,11 @@ class Subtask:
             checkpoint_priority=MAX_PRIORITY if self._is_hard else MIN_PRIORITY,
         )
 
-    def _links(self, replayed: Iterator[Any]) -> Sequence[OperatorLink]:
+    def _links(self, replayed: Iterator[Any], *, queued: int, position: int) -> Sequence[OperatorLink]:
+        """The operators; the first `queued` of `replayed` belong to the lookups, which are opened first."""
         heads = [] if self._head is None else [self._head.link(replayed)]
+        if self._in_front is not None:
+            heads, replayed = [self._in_front.link(replayed, position=position)], islice(replayed, queued)
         lookups = async_link(
             self._lookups,
             operator_id=LOOKUPS,
@@ -214,7 +238,11 @@ class Subtask:
         due = DueTime(loop=self._loop, timers=timers)
         if self._head is None:
             positioned = PositionedInput(
-                self._source, position=position, reader=self._coordination, induce=self._induce, due=due
+                self._source,
+                position=position,
+                reader=self._in_front or self._coordination,
+                induce=self._induce,
+                due=due,
             )
             self._cut_at = positioned.cut_at
             return StreamOneInputProcessor(positioned, operator_chain=chain)
@@ -288,6 +316,9 @@ class Subtask:
         if self._head is not None:
             elements = (*self._head.elements(states), *elements)
         position = self._cut_at(number)
+        if self._in_front is not None:
+            held = self._in_front.elements(states)
+            elements, position = (*elements, *held), position - len(held)
         self._coordination.completes(Checkpoint(number=number, position=position, elements=elements))
         if is_last and self._coordination.is_complete_at_once:
             self.notify_complete(number)
@@ -307,3 +338,7 @@ class Subtask:
         self._coordination.finishing()
         if self._coordination.cuts_at_end:
             self.trigger_next()
+
+
+def _run_at_once(finish: Callable[[], None]) -> None:
+    finish()

@@ -8,6 +8,7 @@ the acknowledgement would only decline the checkpoint, and the task would go on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from reference_impl.checkpoint_events import (
@@ -33,7 +34,7 @@ class HandOver(Protocol):
 
 
 class HandedCheckpoints(SubtaskCheckpointCoordinator):
-    """Runs the asynchronous part synchronously, so a checkpoint is one step of the task. Mutable."""
+    """Ends the asynchronous part before the next mail, so a checkpoint is one step of the task. Mutable."""
 
     def __init__(
         self,
@@ -42,14 +43,20 @@ class HandedCheckpoints(SubtaskCheckpointCoordinator):
         fail: Callable[[BaseException], None],
         hand_over: HandOver,
         completed: Callable[[int], None],
+        run_async: Callable[[Callable[[], None]], None],
     ) -> None:
-        """`completed` is called once for each completed checkpoint."""
+        """`completed` is called once for each completed checkpoint.
+
+        `run_async` runs the asynchronous part of a snapshot, and what follows it, before the next mail.
+        """
         super().__init__(
             task_name=task_name,
             task_state_store=TaskStateStore(responder=self),
-            executor=_run_at_once,
+            executor=self._take_async_part,
             fail=fail,
         )
+        self._run_async = run_async
+        self._async_parts: list[Callable[[], Any]] = []
         self._hand_over = hand_over
         self._completed = completed
         self._acknowledged: TaskStateSnapshot | None = None
@@ -65,7 +72,7 @@ class HandedCheckpoints(SubtaskCheckpointCoordinator):
         is_task_finished: bool,
         is_running: Callable[[], bool],
     ) -> None:
-        """Takes the snapshot and hands it over."""
+        """Takes the snapshot; its asynchronous part hands it over."""
         super().checkpoint_state(
             metadata,
             options,
@@ -74,12 +81,21 @@ class HandedCheckpoints(SubtaskCheckpointCoordinator):
             is_task_finished=is_task_finished,
             is_running=is_running,
         )
+        self._run_async(partial(self._finish, metadata.checkpoint_id, is_last=is_task_finished))
+
+    def _take_async_part(self, action: Callable[[], Any]) -> None:
+        self._async_parts.append(action)
+
+    def _finish(self, number: int, *, is_last: bool) -> None:
+        parts, self._async_parts = self._async_parts, []
+        for part in parts:
+            part()
         declined, self._declined = self._declined, None
         if declined is not None:
             raise declined.__cause__ or declined  # no one would retry the checkpoint, so the task fails
         acknowledged, self._acknowledged = self._acknowledged, None
         if acknowledged is not None:
-            self._hand_over(metadata.checkpoint_id, acknowledged, is_last=is_task_finished)
+            self._hand_over(number, acknowledged, is_last=is_last)
 
     def notify_checkpoint_complete(
         self, checkpoint_id: int, *, operator_chain: CheckpointedChain, is_running: Callable[[], bool]
@@ -94,16 +110,12 @@ class HandedCheckpoints(SubtaskCheckpointCoordinator):
     def acknowledge_checkpoint(
         self, checkpoint_id: int, metrics: CheckpointMetrics, snapshot: TaskStateSnapshot | None
     ) -> None:
-        """Keeps the snapshot until `checkpoint_state` hands it over."""
+        """Keeps the snapshot until `_finish` hands it over."""
         del metrics
         assert snapshot is not None, f"the lookups have state in every checkpoint, {checkpoint_id} too"
         self._acknowledged = snapshot
 
     def decline_checkpoint(self, checkpoint_id: int, cause: CheckpointException) -> None:
-        """Keeps the cause until `checkpoint_state` raises it."""
+        """Keeps the cause until `_finish` raises it."""
         del checkpoint_id
         self._declined = cause
-
-
-def _run_at_once(action: Callable[[], Any]) -> None:
-    action()

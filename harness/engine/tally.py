@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from harness.engine.cross_checks import refuse_other_source
 from harness.engine.level import Level, Opening, Play, RunSite, refuse
 from harness.engine.perform import convicts_of, judged
 from harness.errors import Exit
@@ -88,6 +89,7 @@ def count(
     chunks = [range(start, min(start + _CHUNK, len(orders))) for start in range(0, len(orders), _CHUNK)]
     with level.open(Opening()) as play:
         if jobs == 1 or len(chunks) == 1:
+            level.refuse_blindness(None)
             yield from _count_here(orders, play, goes_on)
             return
         context = multiprocessing.get_context("fork")
@@ -95,7 +97,7 @@ def count(
             max_workers=min(jobs, len(chunks)),
             mp_context=context,
             initializer=_share,
-            initargs=(orders, play),
+            initargs=(orders, play, level),
         ) as pool:
             for counted in pool.map(_count_chunk, chunks):
                 yield from counted
@@ -119,18 +121,24 @@ class _Shared:
 
     orders: Sequence[Order] = ()
     play: Play
+    level: Level
+    is_sighted: bool = False
+    """Whether this process has seen the canaries."""
 
 
-def _share(orders: Sequence[Order], play: Play) -> None:
+def _share(orders: Sequence[Order], play: Play, level: Level) -> None:
     """Passes the data by fork, because a variant cannot be pickled. Workers ignore Ctrl-C; the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _Shared.orders, _Shared.play = orders, staticmethod(play)
+    _Shared.orders, _Shared.play, _Shared.level = orders, staticmethod(play), level
     gc.freeze()
     gc.disable()
 
 
 def _count_chunk(chunk: range) -> list[Counted]:
+    if not _Shared.is_sighted:  # not in `_share`: an error there would only break the pool
+        _Shared.level.refuse_blindness(None)
+        _Shared.is_sighted = True
     counted = [_counted(_Shared.orders[number], number, _Shared.play) for number in chunk]
     gc.collect()
     return counted
@@ -152,6 +160,7 @@ def _uncollected() -> Iterator[None]:
 def _counted(order: Order, number: int, play: Play) -> Counted:
     """Performs one run without writing files."""
     record = play(order, RunSite(run_id=f"counted-{number}", folder=Path()))
+    refuse_other_source(order, record.events)
     judgement = judged(record)
     return Counted(
         order=number,

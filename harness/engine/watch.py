@@ -7,16 +7,18 @@ neither its end nor its failure, and its process (by pid and start time) does no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from signal import Signals
 from typing import Any
 
 from harness.clock import Deadline, monotonic_us, pause
 from harness.engine.level import Execution, ExecutionState, LevelRunner, Observer, Stop
 from harness.engine.outside_faults import OutsideFaults
+from harness.history.causes import OUTSIDE
 from harness.history.follower import AttemptView, Follower, Progress
 from harness.history.recorder import Recorder
 from harness.process_identity import exists
@@ -24,13 +26,19 @@ from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.world.world import World
 
-__all__ = ["AttemptReaper", "Ending", "Watch", "hangs"]
+__all__ = ["AttemptReaper", "Ending", "Watch", "hangs", "threats_of"]
 
 
 class AttemptReaper:
-    """Records a `kill` for each attempt whose process is gone. Call `look` often."""
+    """Records a `kill`, with its cause if it is known, for each attempt whose process is gone. Call `look` often.
+
+    Mutable: `codes` holds the exit codes of the processes that the level reaped, by pid; `stopped` the pids of the
+    processes that the harness killed to end the run.
+    """
 
     def __init__(self, recorder: Recorder) -> None:
+        self.codes: dict[int, int] = {}
+        self.stopped: set[int] = set()
         self._recorder = recorder
         self._dead: set[tuple[int, int]] = set()
 
@@ -40,8 +48,48 @@ class AttemptReaper:
         gone = [view for view in alive if _is_gone(view)]
         for view in gone:
             self._dead.add((view.subtask, view.attempt))
-            self._recorder.record("kill", s=view.subtask, a=view.attempt)
+            by = self._cause(view)
+            self._recorder.record(
+                "kill", s=view.subtask, a=view.attempt, **({} if by is None else {"by": by})
+            )
         return gone
+
+    def _cause(self, view: AttemptView) -> str | None:
+        """Who killed it. A signal from outside is noted as a threat, unless the harness sent it to end the run."""
+        assert view.process is not None, "only an attempt whose process is known can be gone"
+        if view.dies_for is not None:
+            return view.dies_for
+        if view.process.pid in self.stopped:
+            return OUTSIDE
+        code = self.codes.get(view.process.pid, 0)
+        if code >= 0 or -code in _OWN_SIGNALS:
+            return None
+        self._recorder.record("~outside", s=view.subtask, a=view.attempt, signal=Signals(-code).name)
+        return OUTSIDE
+
+
+_OWN_SIGNALS = frozenset(
+    {
+        Signals.SIGSEGV,
+        Signals.SIGBUS,
+        Signals.SIGFPE,
+        Signals.SIGILL,
+        Signals.SIGABRT,
+        Signals.SIGSYS,
+        Signals.SIGTRAP,
+    }
+)
+"""Signals by which a process ends through a mistake of its own code."""
+
+
+def threats_of(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """A sentence for each attempt that a signal from outside of the run has killed."""
+    for line in lines:
+        if line["k"] == "~outside":
+            yield (
+                f"attempt {line['a']} of subtask {line['s']} was killed by {line['signal']} from outside of the run; "
+                "no fault planned that, and it is judged as a kill"
+            )
 
 
 def _is_gone(view: AttemptView) -> bool:
@@ -83,14 +131,14 @@ class Watch:
         follower, reaper = Follower(Path(self.plan.folder)), AttemptReaper(self.recorder)
         budget_s = min(scenario.budget / 1000, _NO_LIMIT_S if limit_s is None else limit_s)
         with (
-            _started(runner, self.plan, scenario, logs) as execution,
+            _started(runner, self.plan, scenario, logs, stopped=reaper.stopped) as execution,
             self._schedule(world, execution) as schedule,
         ):
             deadline, turn = Deadline(budget_s), count()
             while True:
                 progress = follower.poll()
                 state = execution.poll()
-                self._record_ends(state)
+                self._record_ends(state, reaper)
                 self._tell_dead(reaper.look(progress))
                 why = state.error or _why_stop(stop, deadline)
                 if why is not None or not state.running:
@@ -125,8 +173,9 @@ class Watch:
         self.recorder.record(kind, f=fault, **facts)
         return monotonic_us()
 
-    def _record_ends(self, state: ExecutionState) -> None:
+    def _record_ends(self, state: ExecutionState, reaper: AttemptReaper) -> None:
         for end in state.ends:
+            reaper.codes[end.pid] = end.code
             self.recorder.record("~reaped", s=end.subtask, pid=end.pid, code=end.code)
 
     def _tell_dead(self, views: Sequence[AttemptView]) -> None:
@@ -161,9 +210,12 @@ def _why_stop(stop: Stop, deadline: Deadline) -> str | None:
 
 
 @contextmanager
-def _started(runner: LevelRunner, plan: RunPlan, scenario: Scenario, logs: Path) -> Iterator[Execution]:
+def _started(
+    runner: LevelRunner, plan: RunPlan, scenario: Scenario, logs: Path, *, stopped: set[int]
+) -> Iterator[Execution]:
+    """Adds to `stopped` the pids of the processes that had to be killed at the end."""
     execution = runner.start(plan, subtasks=scenario.workload.subtasks, logs=logs)
     try:
         yield execution
     finally:
-        execution.stop()
+        stopped.update(execution.stop())

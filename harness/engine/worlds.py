@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.errors import CannotHere
 from harness.runs.order import Order
@@ -48,12 +49,25 @@ class _Free:
 
 
 @contextmanager
-def open_worlds(kind: str, *, proxy: str, offline: bool, announce: Callable[[str], None]) -> Iterator[Worlds]:
-    """Worlds of that kind while the block lasts; they are opened on demand."""
+def open_worlds(
+    kind: str, *, proxy: str, offline: bool, announce: Callable[[str], None], keeps_in: Path | None = None
+) -> Iterator[Worlds]:
+    """Worlds of that kind while the block lasts; they are opened on demand.
+
+    `keeps_in`: the folder that gets the data folder of each server, for local worlds.
+    """
     ledger = Ledger.open(WorldSettings.from_environment().places)
     try:
         with ExitStack() as stack:
-            yield Worlds(kind, proxy=proxy, offline=offline, announce=announce, ledger=ledger, stack=stack)
+            yield Worlds(
+                kind,
+                proxy=proxy,
+                offline=offline,
+                announce=announce,
+                ledger=ledger,
+                stack=stack,
+                keeps_in=keeps_in,
+            )
     finally:
         ledger.close(lambda _: [])
 
@@ -70,6 +84,7 @@ class Worlds:
         announce: Callable[[str], None],
         ledger: Ledger,
         stack: ExitStack,
+        keeps_in: Path | None = None,
     ) -> None:
         self._kind = kind
         self._proxy = proxy
@@ -81,14 +96,25 @@ class Worlds:
         self.ledger = ledger
         self.secrets: list[str] = []
         """The passwords of the worlds so far, to be removed from reports."""
+        self.kept: list[str] = []
+        """How to open the data of each server that stays, once its world is closed."""
+        self._keeps_in = keeps_in
 
     def open_one(self, needs: frozenset[str]) -> None:
         """Opens one more world with these abilities."""
+        keeps_in = None if self._keeps_in is None else self._keeps_in / f"server-{len(self.kept) + 1}"
         world = self._stack.enter_context(
             open_world(
-                self._kind, proxy=self._proxy, needs=needs, announce=self._announce, offline=self._offline
+                self._kind,
+                proxy=self._proxy,
+                needs=needs,
+                announce=self._announce,
+                offline=self._offline,
+                keeps_in=keeps_in,
             )
         )
+        if world.kept is not None:
+            self.kept.append(world.kept)
         described = world.description
         self._announce(f"{described.server} behind {described.proxy}, ready in {described.ready_s:.1f} s")
         self.secrets += [world.app.password, world.root.password]

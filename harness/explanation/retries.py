@@ -20,11 +20,11 @@ def retry_missing(x: Contradiction) -> Explanation:
         ended = x.witness("ended")
         follower = next((e for e in x.cited if e["n"] > outcome["n"] and e["k"] != "ended"), None)
         if follower is not None:
-            x.then(f"The next that concerns it is {x.let(follower)}, {_after(outcome, follower)}.")
+            x.then(f"{x.let(follower)} followed {x.let(outcome)}, {_after(outcome, follower)}.")
         if ended is not None:
             x.then(f"Attempt {outcome['a']} ended at {x.let(ended)}, before any call followed.")
         elif follower is None and x.knows_all("id", outcome["id"]):
-            x.then(f"Nothing followed it in attempt {outcome['a']}.")
+            x.then(f"No call, final outcome or dead letter of it followed in attempt {outcome['a']}.")
     return x.however(f"a record is called again after its wait ({_strategy(x)}), before its attempt ends")
 
 
@@ -50,10 +50,9 @@ def gave_up_early(x: Contradiction) -> Explanation:
             e for e in x.story(outcome["id"], "call") if e["a"] == outcome["a"] and e["n"] < outcome["n"]
         ]
         dead = x.witness("dead")
-        number = "the only call" if len(calls) == 1 else f"{len(calls)} calls"
-        x.then(
-            f"{x.let(outcome)} came after {number} of the record in its attempt, {x.let_all(calls[:_CALLS_MAX])}."
-        )
+        if x.knows_all("id", outcome["id"]):
+            x.then(f"Calls of the record in its attempt before {x.let(outcome)}: {len(calls)}.")
+        x.then(f"{x.let_all(calls[:_CALLS_MAX])} came before {x.let(outcome)}.")
         if dead is not None:
             x.then(f"{x.let(dead)} gave the record up.")
     return x.however(f"an outcome that is retried is final only after {x.operator('max_tries', 1)} calls")

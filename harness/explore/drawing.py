@@ -19,6 +19,8 @@ _CALM: Final = 30
 _KEYED: Final = 80
 _BY_TIME: Final = 450
 """Chances per thousand: a calm scenario, a keyed task, checkpoints by time (with an atomic sink)."""
+_FAILING: Final = 350
+"""Chance per thousand of planned failures, where records have several tries or become dead letters."""
 _SLOW_BESIDE_ZOMBIES: Final = 600
 """Chance per thousand, with a zombie, of a slow input: its successor must still run when it wakes up."""
 _AT_ONCE: Final = 100_000
@@ -34,6 +36,7 @@ def draw_scenario(seed: int) -> Scenario:
     """The random scenario of a seed."""
     draw = Draw(seed, "scenario")
     drawn = _calm(draw) if draw.chance(_CALM) else _disturbed(draw)
+    _plan_failures(drawn["operator"], drawn["workload"], Draw(seed, "planned failures"))
     workload = drawn["workload"]
     return Scenario.model_validate(
         {
@@ -84,13 +87,29 @@ def _disturbed(draw: Draw) -> dict[str, Any]:
     faults = draw_faults(setting, draw)
     if not by_time and any(fault["do"] == "zombie" for fault in faults) and draw.chance(_SLOW_BESIDE_ZOMBIES):
         workload["rate"] = f"{draw.between(4, 12)}/s"
+    task = _features(draw, inputs=inputs, workload=workload) | {"inputs": inputs, "gap": gap}
     return {
         "operator": operator,
         "workload": workload,
-        **({"task": {"inputs": inputs, "gap": gap}} if is_keyed else {}),
+        **({"task": task} if is_keyed else {}),
         "sink": sink,
         "faults": faults,
     }
+
+
+def _features(draw: Draw, *, inputs: int, workload: dict[str, Any]) -> dict[str, Any]:
+    """What else a keyed task does; only records that are not all due at once make its time pass."""
+    features: dict[str, Any] = {}
+    if draw.chance(300):
+        features["timers"] = "processing-time"
+    if draw.chance(300):
+        features["ttl"] = duration_text(draw.between(5, 100))
+    if inputs > 1 and draw.chance(400):
+        features["idle"] = draw.between(1, 3)
+    if "checkpoint_every" in workload and draw.chance(400):
+        features["latency_markers"] = draw.between(1, 6)
+        features["async_snapshot"] = draw.between(1, workload["checkpoint_every"] - 1)
+    return features
 
 
 def _operator(draw: Draw, *, is_keyed: bool, sink: str) -> dict[str, Any]:
@@ -99,6 +118,8 @@ def _operator(draw: Draw, *, is_keyed: bool, sink: str) -> dict[str, Any]:
         "capacity": draw.one_of(1, 2, 2, 3, 4, 5, 8),
         "on_error": draw.one_of("fail", "fail", "dead-letter"),
     }
+    if sink == "idempotent":  # as for a timeout: what fails now may succeed after a restart
+        operator["on_error"] = "fail"
     retries = draw.chance(350)
     if retries or draw.chance(550):
         operator |= _timeout(draw, is_repeated=sink != "idempotent")
@@ -127,6 +148,21 @@ def _timeout(draw: Draw, *, is_repeated: bool) -> dict[str, Any]:
     timeout_ms = draw.between(400, 2_000) if on_timeout == "fail" else draw.between(15, 150)
     cancels = {} if draw.chance(500) else {"cancels": False}
     return {"timeout": duration_text(timeout_ms), "on_timeout": on_timeout, **cancels}
+
+
+def _plan_failures(operator: dict[str, Any], workload: dict[str, Any], draw: Draw) -> None:
+    """Lets calls of some records fail, and sometimes a backoff grow, where the task goes on after it.
+
+    A task that fails for good would fail at the same record after each restart: where the last try fails it, at most
+    one call fails, which succeeds when it is made again, at the latest at the end of the input.
+    """
+    tries, is_dead = operator.get("tries", 1), operator.get("on_error") == "dead-letter"
+    if not (is_dead or tries > 1) or not draw.chance(_FAILING):
+        return
+    workload["failing_every"] = draw.between(2, 6)
+    workload["failing_calls"] = draw.between(1, tries + 1) if is_dead else 1
+    if tries > 1 and draw.chance(500):
+        operator |= {"retry_multiplier": draw.one_of(1.5, 2, 3), "retry_delay_max": duration_text(_QUICK_MS)}
 
 
 def _workload(draw: Draw, *, is_keyed: bool) -> dict[str, Any]:

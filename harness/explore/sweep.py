@@ -31,6 +31,7 @@ from harness.history.event import Failed, FaultEvent
 from harness.history.read import open_text
 from harness.history.rules import FormatBreach
 from harness.history.text import header_line, line_of
+from harness.levels.sim.level import SimulatedLevel
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
 from harness.scenario.model import Scenario
@@ -136,8 +137,12 @@ def judged(ran: Simulated, *, variant: Variant = HONEST) -> Judgement:
 
 
 def swept(seeds: Iterable[int], *, variant: Variant = HONEST) -> Swath:
-    """Run and judge these seeds in this process; a run that shows nothing is replaced (`_REDRAW_STEP`)."""
+    """Run and judge these seeds in this process; a run that shows nothing is replaced (`_REDRAW_STEP`).
+
+    Raises HarnessError before the first one if the harness overlooks a canary in this process.
+    """
     swath = Swath()
+    SimulatedLevel().refuse_blindness(None)
     with _collector_at_rest():
         for seed in seeds:
             order, ran, judgement = _telling_run(swath, seed, variant)

@@ -30,6 +30,7 @@ class Blackhole(LinkFault):
         "Calls that began during the fault timed out or lost their connection, and none was answered; the "
         "proxy dropped bytes."
     )
+    can = ("res",)
 
     do: Literal["blackhole"]
     lasts: Lasts

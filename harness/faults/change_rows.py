@@ -40,6 +40,8 @@ class ChangeRows(ServerFault):
     about = "The rows of the first `count` keys of the looked-up table become the next version, in one transaction."
     must_show = "The change was committed, and later lookups were made; of ours, some gave the new version."
 
+    can = ()
+
     do: Literal["change_rows"]
     count: Count
     lasts: UntilEffective = None
@@ -154,6 +156,6 @@ class _SimulatedChange:
         read = self._customers.read_versions
         answers = sum(count for version, count in read.items() if version >= self._version)
         counted = {"answers": answers, "lookups_since": self._selected + self._customers.selected}
-        if self._steps or not any(counted.values()):
+        if not self._version or self._steps or not any(counted.values()):
             return {}
         return {"version": self._version, "keys": len(self._keys), **counted}

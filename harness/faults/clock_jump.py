@@ -38,6 +38,7 @@ class ClockJump(InsideFault):
     must_show = (
         "The offset between wall clock and monotonic clock changed as requested, measured in the attempt."
     )
+    can = ()
 
     do: Literal["clock_jump"]
     how: Annotated[Literal["jump", "freeze", "smear"], Way] = "jump"

@@ -20,6 +20,7 @@ class DuplicateCompletion(CallFault):
     about = "The function completes some calls twice."
     must_show = "The result handle of a selected call was used a second time."
     shows = "completion repeated"
+    can = ()
 
     do: Literal["duplicate_completion"]
 
@@ -43,6 +44,7 @@ class MissingCompletion(CallFault):
     about = "The function never completes some calls, although their answers arrive."
     must_show = "The answer of a selected call arrived and did not complete it."
     shows = "completion lost"
+    can = ("res",)
 
     do: Literal["missing_completion"]
 

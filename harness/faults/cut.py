@@ -28,6 +28,7 @@ class Cut(LinkFault):
 
     about = "Every live connection of the link is closed (FIN), once; new ones are served."
     must_show = "Connections were lost from then on, with their error codes; the proxy closed some."
+    can = ("res",)
 
     do: Literal["cut"]
 
@@ -55,6 +56,7 @@ class ResetNow(LinkFault):
     about = "Every live connection of the link is reset (RST), once; new ones are served."
     must_show = "The proxy reset live connections; clients lost some from then on, with their error codes."
     abilities = ("packets",)
+    can = ("res",)
 
     do: Literal["reset_now"]
 

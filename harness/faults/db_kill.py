@@ -61,6 +61,7 @@ class DatabaseKill(_Ended):
     must_show = (
         "A direct connection saw another server process, and clients lost their connections to the old one."
     )
+    can = ("failed", "res")
 
     do: Literal["db_kill"]
 
@@ -81,6 +82,7 @@ class DatabaseRestart(_Ended):
     must_show = (
         "A direct connection saw another server process, and clients lost their connections to the old one."
     )
+    can = ("failed", "res")
 
     do: Literal["db_restart"]
 

@@ -39,6 +39,7 @@ class DatabasePause(ServerFault):
         "answered."
     )
     abilities = ("server-process",)
+    can = ("res",)
 
     do: Literal["db_pause"]
     lasts: Lasts

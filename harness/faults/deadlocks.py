@@ -50,6 +50,7 @@ class Deadlocks(ServerFault):
         "Another transaction locks the sink's rows in the opposite order, every `gap`, at most `count` times."
     )
     must_show = "Clients got error 1213, and the server's own deadlock counter rose."
+    can = ("res",)
 
     do: Literal["deadlocks"]
     lasts: Lasts

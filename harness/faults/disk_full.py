@@ -36,6 +36,7 @@ class DiskFull(ServerFault):
         "bytes."
     )
     abilities = ("small-disk",)
+    can = ("res",)
 
     do: Literal["disk_full"]
     lasts: Lasts

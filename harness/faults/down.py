@@ -26,6 +26,7 @@ class Down(LinkFault):
 
     about = "The link is down: live connections are closed, new ones refused."
     must_show = "Connections were lost at its beginning or refused during it, with their error codes."
+    can = ("res",)
 
     do: Literal["down"]
     lasts: Lasts

@@ -37,6 +37,7 @@ class Flap(LinkFault):
         "At least one connection a turn was lost or refused; the link was up for the requested share, within "
         "10 %."
     )
+    can = ("res",)
 
     do: Literal["flap"]
     lasts: Lasts

@@ -30,6 +30,7 @@ class HalfOpen(LinkFault, Directed):
         "The proxy dropped bytes in that direction; calls timed out, were lost or waited; none was answered."
     )
     abilities = ("packets",)
+    can = ("res",)
 
     do: Literal["half_open"]
     lasts: Lasts

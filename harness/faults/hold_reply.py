@@ -32,6 +32,7 @@ class HoldReply(MessageFault):
     must_show = (
         "The proxy held replies; calls were waiting when it healed, timed out, or lost their connection."
     )
+    can = ("res",)
 
     do: Literal["hold_reply"]
     lasts: Lasts

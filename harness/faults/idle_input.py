@@ -26,6 +26,7 @@ class IdleInput(ShapingFault):
 
     about = "The source of one subtask pauses for a while."
     must_show = "The attempt took nothing for at least half of the pause; a backlog may use up the rest."
+    can = ()
 
     do: Literal["idle_input"]
     subtask: Subtask

@@ -36,6 +36,7 @@ class KillConnection(ServerFault):
 
     about = "Sessions of the run are ended by KILL CONNECTION, one each `gap`, at most `count`."
     must_show = "The fault ended sessions of the run, and clients lost their connections."
+    can = ("res",)
 
     do: Literal["kill_connection"]
     lasts: Lasts

@@ -40,6 +40,7 @@ class KillQuery(ServerFault):
 
     about = "Running statements of the run are interrupted by KILL QUERY, one each `gap`, at most `count`."
     must_show = "The fault killed statements of the run, and clients got error 1317."
+    can = ("res",)
 
     do: Literal["kill_query"]
     lasts: Lasts

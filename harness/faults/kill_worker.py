@@ -15,6 +15,7 @@ from typing import Annotated, Literal, NoReturn
 from harness.faults.model.fault import FoundFault
 from harness.faults.model.fields import Subtask, Way
 from harness.faults.real.evidence import Found, Line, is_speech, reaped_code
+from harness.history.causes import Caused
 
 __all__ = ["EXIT_CODE", "InjectedFailure", "KillWorker", "die"]
 
@@ -24,7 +25,7 @@ _CODES = {"sigkill": -signal.SIGKILL, "sigsegv": -signal.SIGSEGV, "exit": EXIT_C
 """The exit codes to expect, where the process is reaped by the harness."""
 
 
-class InjectedFailure(Exception):
+class InjectedFailure(Caused):
     """The failure that `how: exception` raises in the attempt."""
 
 
@@ -35,6 +36,7 @@ class KillWorker(FoundFault):
     must_show = "The attempt wrote nothing after its note, its process ended as requested, and a next attempt started."
     by = "process"
     triggers = ("phase",)
+    can = ()
 
     do: Literal["kill_worker"]
     subtask: Subtask
@@ -77,11 +79,11 @@ def _over(note: Line, mine: Sequence[Line]) -> Line | None:
     return next((line for line in own if line["k"] == "kill"), None) if not spoken else None
 
 
-def die(how: str, *, why: str) -> NoReturn:
-    """Ends this process without executing another step of the task, or raises `InjectedFailure`."""
+def die(how: str, *, why: str, by: str) -> NoReturn:
+    """Ends this process for fault `by` without executing another step of the task, or raises `InjectedFailure`."""
     match how:
         case "exception":
-            raise InjectedFailure(why)
+            raise InjectedFailure(why, by=by)
         case "exit":
             os._exit(EXIT_CODE)
         case "sigsegv":

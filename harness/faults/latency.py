@@ -52,6 +52,7 @@ class Latency(_Later):
 
     about = "Everything that crosses the link arrives later, by `delay` plus or minus `jitter`."
     must_show = "The proxy delayed bytes and calls took at least half the delay; without a log, the median rose by it."
+    can = ("res",)
 
     do: Literal["latency"]
     delay: Delay
@@ -81,6 +82,7 @@ class JitterFault(_Later):
         "Calls took at least a quarter of it, and the proxy's delays differ; without a log, the median rose "
         "by that quarter."
     )
+    can = ("res",)
 
     do: Literal["jitter"]
     jitter: Jitter
@@ -111,6 +113,7 @@ class OneWay(_Later):
 
     about = "One direction of the link is delayed by `delay`; the other is not."
     must_show = "As for `latency`, and the proxy delayed nothing in the other direction."
+    can = ("res",)
 
     do: Literal["one_way"]
     delay: Delay

@@ -30,6 +30,7 @@ class Limit(LinkFault, Directed):
     must_show = (
         "Connections were lost during the fault, with their error codes; the proxy closed some at the limit."
     )
+    can = ("res",)
 
     do: Literal["limit"]
     lasts: Lasts

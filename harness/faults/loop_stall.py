@@ -25,6 +25,7 @@ class LoopStall(InsideFault, Repeats):
     about = "The task's thread is blocked for a while, and with it its event loop."
     must_show = "A callback that was due when it began ran late by at least that time."
     stalls = True
+    can = ("res",)
 
     do: Literal["loop_stall"]
     subtask: Subtask

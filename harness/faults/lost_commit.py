@@ -60,6 +60,7 @@ class LostCommit(_LostMessage):
     about = "A COMMIT is dropped on its way to the database, and its connection is reset."
     must_show = "The proxy dropped COMMITs; clients lost those connections, with their error codes."
     stream = "upstream"
+    can = ("res",)
 
     do: Literal["lost_commit"]
 
@@ -73,6 +74,7 @@ class LostCommitReply(_LostMessage):
     about = "A COMMIT takes effect, its reply is dropped, and its connection is reset."
     must_show = "The proxy dropped the OK of COMMITs; clients lost those connections, with their error codes."
     stream = "downstream"
+    can = ("res",)
 
     do: Literal["lost_commit_reply"]
 

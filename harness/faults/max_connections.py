@@ -43,6 +43,7 @@ class MaxConnections(ServerFault):
         "The database server admits only `connections` (0) sessions of the run, and ends its present ones."
     )
     must_show = "Clients got error 1040, and the server's own counter of such refusals rose."
+    can = ("res",)
 
     do: Literal["max_connections"]
     lasts: Lasts

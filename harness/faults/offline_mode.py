@@ -33,6 +33,7 @@ class OfflineMode(ServerFault):
     )
     must_show = "Clients got error 3032 while the server's variable `offline_mode` was on."
     abilities = ("offline-mode",)
+    can = ("res",)
 
     do: Literal["offline_mode"]
     lasts: Lasts

@@ -36,6 +36,7 @@ class OversizedPacket(ServerFault):
 
     about = "The database server refuses statements of more than `bytes` bytes (at least 1024)."
     must_show = "Clients got error 1153 after the fault had ended their sessions."
+    can = ("res",)
 
     do: Literal["oversized_packet"]
     lasts: Lasts

@@ -33,6 +33,7 @@ class PauseExecutor(OutsideFault, Repeats):
     by = "process"
     abilities = ("executor",)
     levels = ("spark",)
+    can = ("res",)
 
     do: Literal["pause_executor"]
     lasts: Lasts

@@ -33,6 +33,7 @@ class PauseWorker(OutsideFault, Repeats):
     by = "process"
     triggers = (*OutsideFault.triggers, "phase")
     attempts_own = True
+    can = ("res",)
 
     do: Literal["pause_worker"]
     subtask: Subtask

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
+from harness.faults.model.fault import Effect
 from harness.faults.model.fields import Way
 from harness.faults.model.workload import CallFault, StruckCall, find_calls
 from harness.faults.real.evidence import Found, Line
@@ -23,9 +24,15 @@ class Poison(CallFault):
     must_show = (
         "The call failed with that error, had no result except a timeout, or its attempt's process is gone."
     )
+    can = ("res",)
 
     do: Literal["poison"]
     how: Annotated[Literal["raises", "silent", "kills"], Way]
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """A silent call times out; the other failures name it."""
+        return self.can if self.how == "silent" else ()
 
     @property
     def does(self) -> str:

@@ -34,6 +34,7 @@ class ReadOnly(ServerFault):
         "The database server is read-only: it refuses every write, also the commit of an open transaction."
     )
     must_show = "Clients got error 1290 while the server's variable `read_only` was on."
+    can = ("res",)
 
     do: Literal["read_only"]
     lasts: Lasts

@@ -28,6 +28,7 @@ class RefuseConnects(LinkFault):
     about = "New connections to the link are refused; live ones go on."
     must_show = "Connects were refused during the fault (2003)."
     abilities = ("packets",)
+    can = ("res",)
 
     do: Literal["refuse_connects"]
     lasts: Lasts

@@ -29,6 +29,7 @@ class Reset(LinkFault):
 
     about = "The link goes on listening, and every connection is reset at its next bytes."
     must_show = "Connections were lost during the fault, with their error codes; the proxy ended them."
+    can = ("res",)
 
     do: Literal["reset"]
     lasts: Lasts

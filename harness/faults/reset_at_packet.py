@@ -34,6 +34,7 @@ class ResetAtPacket(MessageFault, Directed):
         "The proxy reset connections, with the byte offset of each; clients lost them, with their error "
         "codes."
     )
+    can = ("res",)
 
     do: Literal["reset_at_packet"]
     lasts: UntilEffective = None

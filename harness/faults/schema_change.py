@@ -36,6 +36,7 @@ class SchemaChange(ServerFault):
 
     about = "A column that the lookups read, or (`how: table`) their table, is renamed for a while."
     must_show = "Clients got error 1054 or 1146 while the server's catalogue showed the new name."
+    can = ("res",)
 
     do: Literal["schema_change"]
     lasts: Lasts

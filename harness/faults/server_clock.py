@@ -33,6 +33,7 @@ class ServerClock(ServerFault):
     )
     abilities = ("server-clock",)
     levels = ("live", "spark")
+    can = ()
 
     do: Literal["server_clock"]
     lasts: Lasts

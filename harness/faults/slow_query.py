@@ -41,6 +41,7 @@ class SlowQuery(ServerFault):
     must_show = (
         "The server listed statements of the run that slept, and the median call took at least the delay."
     )
+    can = ("res",)
 
     do: Literal["slow_query"]
     lasts: Lasts

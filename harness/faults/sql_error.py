@@ -32,6 +32,7 @@ class SqlError(MessageFault):
 
     about = "The proxy answers statements (for 1040: logins) with error `code`, marked as synthetic."
     must_show = "The proxy sent errors of that number, and clients got some."
+    can = ("res",)
 
     do: Literal["sql_error"]
     code: Annotated[Literal[1040, 1053, 1205, 1213, 1290], Code]

@@ -29,6 +29,7 @@ class StalledHandshake(LinkFault):
     about = "New connections are accepted but get no greeting; live ones go on."
     must_show = "The proxy held greetings; clients gave up or waited until the fault healed."
     abilities = ("packets",)
+    can = ("res",)
 
     do: Literal["stalled_handshake"]
     lasts: Lasts

@@ -85,6 +85,7 @@ class StoreTorn(_OfFiles):
     must_show = "A restore met that file, found it torn, and went back to an older checkpoint."
 
     what = "torn"
+    can = ("failed",)
 
     do: Literal["store_torn"]
 
@@ -101,6 +102,7 @@ class StoreNewestMissing(_OfFiles):
     must_show = "A restore looked for that file, did not find it, and went back to an older checkpoint."
 
     what = "missing"
+    can = ("failed",)
 
     do: Literal["store_newest_missing"]
 

@@ -41,6 +41,7 @@ class WaitTimeout(ServerFault):
     must_show = (
         "The server counted sessions that it closed, beyond those that the fault ended, and clients noticed."
     )
+    can = ("res",)
 
     do: Literal["wait_timeout"]
     lasts: Lasts

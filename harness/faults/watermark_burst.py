@@ -23,6 +23,7 @@ class WatermarkBurst(ShapingFault):
 
     about = "Before one record the source sends `count` watermarks in a row."
     must_show = "An attempt took at least that many watermarks in a row right before that record."
+    can = ()
 
     do: Literal["watermark_burst"]
     count: Count

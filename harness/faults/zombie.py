@@ -29,8 +29,8 @@ _SUCCESSOR_S = 20.0
 _LAST_WORDS_S = 10.0
 """Time for the old worker to find out that it was replaced; after that it is ended with the run."""
 _LOOK_MS: Final = 5
-_ZOMBIE_SPEAKS_MS: Final = 1_000
-"""Time for the resumed old worker to reach the fence check."""
+_ZOMBIE_SPEAKS_MS: Final = 3_000
+"""Time for the resumed old worker to reach the fence check; a session that was ended may first wait for its name."""
 
 
 class Zombie(OutsideFault):
@@ -47,6 +47,7 @@ class Zombie(OutsideFault):
     levels = ("sim", "live")
     abilities = ("superseding",)
     attempts_own = True
+    can = ("failed", "start", "res")
 
     do: Literal["zombie"]
     subtask: Subtask

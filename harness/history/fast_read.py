@@ -38,8 +38,10 @@ _DEEP = 2 * NESTING_MAX
 """A shorter line cannot be nested too deep: each level takes an opening and a closing byte."""
 _LOOKED_INTO = frozenset({Snap, Restore, FaultEvent})
 """Kinds with rules beyond the types of their fields, whatever the header claims."""
+_CLAIMING = frozenset({Start, Failed, Kill, Res})
+"""Further kinds with fields that are read only under a claim of the header."""
 _OF_CLAIMS = {"explained": b'"by":', "retry": b'"retry":', "versions": b'"ver":'}
-"""How the encoder writes the fields that other kinds have only under a claim of the header."""
+"""How the encoder writes these fields."""
 _ODD = (msgspec.MsgspecError, ValueError, RecursionError)
 """Errors of the decoder and encoder; the exact reader decides whether the line is valid."""
 
@@ -157,8 +159,8 @@ def _all_ordinary(raw: bytes, claims: Claims) -> list[Event] | None:
         again = _encoder.encode_lines(events)
     except _ODD:
         return None
-    looked_into = _may_be_unclaimed(again, claims) or not _LOOKED_INTO.isdisjoint(map(type, events))
-    if looked_into and not all(_keeps_its_table(event, claims) for event in events):
+    kinds = _LOOKED_INTO | _CLAIMING if _may_be_unclaimed(again, claims) else _LOOKED_INTO
+    if not all(_keeps_its_table(event, claims) for event in events if type(event) in kinds):
         return None
     return events if raw == again or (_is_one_a_line(raw, len(events)) and _keys_once(raw, again)) else None
 

@@ -101,6 +101,8 @@ class AttemptView:
     """None: not recorded yet."""
     over: bool = False
     """Whether it closed or failed; its process may then run another attempt."""
+    dies_for: str | None = None
+    """The fault for which it was about to end its own process, if that was its last line."""
     in_flight: int = 0
 
 
@@ -110,7 +112,7 @@ class Progress:
 
     first_record_us: int | None = None
     last_us: int | None = None
-    """Time of the latest line."""
+    """Time of the latest line; one that says only that an attempt's loop runs does not count: it may still hang."""
     taken: Counter[int] = field(default_factory=Counter)
     emitted: int = 0
     calls: Counter[int] = field(default_factory=Counter)
@@ -167,7 +169,8 @@ class Follower:
         subtask, attempt = line["s"], line["a"]
         view = progress.attempts.setdefault((subtask, attempt), AttemptView(subtask=subtask, attempt=attempt))
         progress.timed.note(line)
-        progress.last_us = max(progress.last_us or 0, line["t"])
+        progress.last_us = _last_us(progress.last_us, line)
+        view.dies_for = _fatal_fault(line)
         match line["k"]:
             case "~process":
                 view.process = ProcessIdentity(pid=line["pid"], started=line["started"])
@@ -193,3 +196,17 @@ class Follower:
                 progress.stopped.setdefault(line["f"], line["t"])
             case "failed" | "close":
                 view.over = True
+
+
+def _fatal_fault(line: Mapping[str, Any]) -> str | None:
+    """The fault for which the attempt that wrote `line` ends its own process next; None: it goes on."""
+    match line:
+        case {"k": "~dies", "fault": str(fault)} | {"k": "~acted", "what": "kills", "f": str(fault)}:
+            return fault
+        case _:
+            return None
+
+
+def _last_us(before: int | None, line: dict[str, Any]) -> int | None:
+    """`Progress.last_us` once `line` has been read."""
+    return before if line["k"] == "~alive" else max(before or 0, line["t"])

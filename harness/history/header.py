@@ -11,6 +11,9 @@ from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple, cast
 
+from msgspec import UNSET
+
+from harness.history.event import Res
 from harness.history.values import shown
 from harness.verdict import INVARIANTS, NOT_ON_A_HISTORY
 
@@ -56,6 +59,14 @@ class Retry:
     """The outcomes that are retried; `empty` is an `ok` whose `v` is `[]`."""
     at_end: Literal["once", "same"] = "once"
     profile: Literal["strict", "flink"] = "strict"
+
+    def retries(self, res: Res) -> bool:
+        """Whether the strategy retries this outcome: its own `retry` says so, else `on`."""
+        if res.r == "timeout":
+            return False
+        if res.retry is not UNSET:
+            return res.retry
+        return res.r in self.on or ("empty" in self.on and res.r == "ok" and res.v == [])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,6 +71,11 @@ class Journal:
         self._latest: dict[Any, int] = {}
         self._answered: dict[int, tuple[int, int | None]] = {}
 
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt."""
+        return self._attempt
+
     def _note(self, kind: str, **fields: Any) -> None:
         self._log.record(kind, s=self._subtask, a=self._attempt, **fields)
 
@@ -129,7 +134,9 @@ class Journal:
         final: bool,
         values: Sequence[Any] | None,
         error: str | None,
+        by: str | None = None,
     ) -> None:
+        """`by`: the cause of a failure, if it is known."""
         asked = self._asked.pop((id, attempt), 0)
         answer = self._answered.pop(asked, _NO_ANSWER)
         echoed, version = answer if ending == "ok" else _NO_ANSWER
@@ -143,6 +150,7 @@ class Journal:
             final=final,
             v=UNSET if values is None else values,
             error=UNSET if error is None else error,
+            by=UNSET if by is None else by,
             nonce=echoed,
             ver=UNSET if version is None else version,
             thread=self._log.thread,
@@ -184,8 +192,16 @@ class Journal:
         """A completed checkpoint could not be read (`what`), and an older one is restored."""
         self._note("~store", what=what, c=checkpoint, file=file, to=restored)
 
-    def failed(self, error: str, *, id: int | None = None) -> None:
-        self._event(Failed, s=self._subtask, a=self._attempt, error=error, id=UNSET if id is None else id)
+    def failed(self, error: str, *, id: int | None = None, by: str | None = None) -> None:
+        """`by`: the cause, if it is known."""
+        self._event(
+            Failed,
+            s=self._subtask,
+            a=self._attempt,
+            error=error,
+            id=UNSET if id is None else id,
+            by=UNSET if by is None else by,
+        )
 
     def source_exhausted(self) -> None:
         self._event(End, s=self._subtask, a=self._attempt)

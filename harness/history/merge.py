@@ -2,8 +2,8 @@
 
 Invariant: no event is invented. An event is in the history only if a file holds it, with three exceptions that
 the database proves: the `commit` of an epoch whose attempt died before it could record it, the `done` of a
-checkpoint whose decision was announced and stored but not recorded, and each `effect`, a row of the audit log. A
-torn last line is dropped, a missing line is reported.
+checkpoint whose decision was announced and stored but not recorded, and what was read after the run (`effect`, `row`,
+`read`). A torn last line is dropped, a missing line is reported.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def merge(
     """The events of the history, numbered from 1, with times from the start of the run.
 
     `faults` are the faults' events, in time order. `committed` maps (subtask, epoch) to the attempt that wrote it
-    and `completed` holds the completed checkpoints, both as the database has them. `effects` are its audit rows
-    as events without `n` and `t`.
+    and `completed` holds the completed checkpoints, both as the database has them. `effects` are its audit rows,
+    and the `row`s and `read`s of its tables, as events without `n` and `t`, in the order in which they were read.
     """
     recorded = {(line["s"], line["c"]) for line in leftovers.lines if line["k"] == "commit"}
     origin = leftovers.lines[0]["t"] if leftovers.lines else 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self, get_args
@@ -46,8 +47,9 @@ _LINES: dict[type[AttemptEvent], Any] = {kind: _line_of(kind) for kind in get_ar
 class Recorder:
     """An `EventLog` that appends to one file; thread-safe. Mutable: counts its lines."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, now_us: Callable[[], int] = monotonic_us) -> None:
         self.path = path
+        self._now_us = now_us
         self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
         self._encode = msgspec.json.Encoder().encode
         self._lock = threading.Lock()
@@ -65,14 +67,14 @@ class Recorder:
     def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
         """As `record`, with a struct, which is built and encoded faster than a dict."""
         with self._lock:
-            self._write(self._lines, self._encode(_LINES[kind](i=self._lines, t=monotonic_us(), **fields)))
+            self._write(self._lines, self._encode(_LINES[kind](i=self._lines, t=self._now_us(), **fields)))
             self._lines += 1
 
     def record(self, kind: str, **fields: Any) -> None:
         """Append one event or note, written when this returns. Raises OSError if the disk is full."""
         with self._lock:
             self._write(
-                self._lines, self._encode({"i": self._lines, "t": monotonic_us(), "k": kind, **fields})
+                self._lines, self._encode({"i": self._lines, "t": self._now_us(), "k": kind, **fields})
             )
             self._lines += 1
 

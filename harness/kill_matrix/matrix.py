@@ -12,15 +12,18 @@ import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from harness.canaries.all import CANARIES
+from harness.canaries.canary import overlooked
 from harness.checkers.judge import judge
 from harness.clock import Deadline
 from harness.defects import IN_RUNS, find_defect
-from harness.defects.canaries import overlooked
-from harness.errors import Exit, HarnessError, SutError, UsageError
+from harness.errors import Exit, SutError, UsageError
 from harness.explore.drawing import draw_scenario
 from harness.kill_matrix.equivalents import EQUIVALENTS, Sameness, compare
+from harness.levels.sim.level import SimulatedLevel
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue
@@ -190,7 +193,7 @@ def hear_the_reference(*, first_seed: int, runs: int, deadline: Deadline) -> Ref
 
 def _by_canary(variant: Variant) -> dict[str, int]:
     """Convicts a variant whose judge overlooks a canary; counts as the first run."""
-    return {"canary": 1} if overlooked(variant.judge(judge)) else {}
+    return {"canary": 1} if overlooked(variant.judge(judge), CANARIES) else {}
 
 
 def _runs(suspect: Suspect, first_seed: int, runs: int) -> Iterator[tuple[int, Simulate]]:
@@ -333,10 +336,8 @@ class _SuspectTask:
 def fill(
     charge: Charge, *, jobs: int, budget_s: float, tell: Callable[[int, int], None] = lambda done, asked: None
 ) -> Matrix:
-    """Fills the matrix; `tell` is called after each trial. Raises HarnessError if the judge overlooks a canary."""
-    if missed := overlooked(judge):
-        message = f"the judge overlooks the canaries of {', '.join(missed)}: nothing that it says counts"
-        raise HarnessError(message)
+    """Fills the matrix; `tell` is called after each trial. Raises HarnessError if the harness overlooks a canary."""
+    SimulatedLevel().refuse_blindness(None)
     suspects = [find_suspect(name) for name in charge.names]
     deadline = Deadline(budget_s)
     equivalents = range(len(EQUIVALENTS)) if charge.with_equivalents else ()
@@ -370,7 +371,14 @@ def _found(tasks: Sequence[_SuspectTask], jobs: int) -> Iterator[_Finding]:
 
 
 def _call(task: _SuspectTask) -> _Finding:
+    _refuse_blindness_here()
     return task()
+
+
+@cache
+def _refuse_blindness_here() -> None:
+    """Once in each process of the pool, which judges by itself."""
+    SimulatedLevel().refuse_blindness(None)
 
 
 def _row(suspect: Suspect, trial: SuspectResult) -> Row:

@@ -1,7 +1,8 @@
 """The header of a run's history: the properties that the run claims; the same at every level.
 
 Documented in `docs/reference/history.md` (Header). Invariant: claims come from the settings of operator, sink and
-level, not from the run's result; only `audited` is known afterwards.
+level, not from the run's result: a table that could not be read after the run is claimed too, and leaves its invariant
+`unknown`.
 """
 
 from __future__ import annotations
@@ -11,20 +12,26 @@ from typing import Any
 
 from harness.runs.order import Order
 from harness.scenario.model import Scenario
-from harness.scenario_parts.parts import SINK_FORMS
+from harness.scenario_parts.parts import SINK_FORMS, Level
 
-__all__ = ["RECOVER_MS", "header_of"]
+__all__ = ["AUDIT", "DEAD_LETTERS", "OUTPUTS", "RECOVER_MS", "header_of"]
 
-_MACHINE_SLACK_MS = 5000
-"""Tolerance for a loaded machine or disk; a later outcome counts as a violation."""
+OUTPUTS = "output"
+DEAD_LETTERS = "dead_letter"
+AUDIT = "audit"
+
+_MACHINE_SLACK_MS: Mapping[Level, int] = {"sim": 100, "live": 5000, "spark": 5000}
+"""Tolerance for a loaded machine or disk, which virtual time does not have; a later outcome counts as a violation."""
+_LOCKED_MS = 2000
+"""How long locks are held at level sim by a session whose client is gone."""
 _COMMIT_MS = 20_000
 """How long the sink retries a commit."""
 RECOVER_MS = 30_000
 """Time to recover after a fault: a silently lost query has a limit of 10 s, a commit is retried for 20 s."""
 
 
-def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
-    """The header as a JSON object; `audited`: the rows were read from the database after the run."""
+def header_of(order: Order) -> Mapping[str, Any]:
+    """The header as a JSON object."""
     scenario = order.scenario
     operator, expects = scenario.operator, scenario.expects.model_dump(exclude_none=True)
     return {
@@ -35,16 +42,23 @@ def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
             # A timeout handler that completes nothing gives no bound (A46).
             "timeout_ms": 0 if operator.on_timeout == "nothing" else operator.timeout,
             "max_tries": operator.tries,
+            **_retry(order),
+            "on_error": "dead" if operator.on_error == "dead-letter" else "fail",
+            **_on_timeout(scenario),
         },
         "bounds": {
-            "timeout_slack": _timeout_slack_ms(scenario),
+            "timeout_slack": _slack_ms(order),
             "recover": RECOVER_MS,
-            **_checkpoint_gap(scenario),
+            **_checkpoint_gap(order),
         },
         "sink": SINK_FORMS[scenario.sink].claimed_as,
-        **({"effects": "outputs"} if audited else {}),
+        "effects": "outputs",
         "fenced": True,
-        **_claims_of_values(order),
+        "tables": _tables(scenario),
+        **({"expect_from": "given"} if _knows_results(order) else {}),
+        # A failed Spark job ends the tasks of all subtasks; at the other levels each subtask restarts alone.
+        "explained": "together" if order.level == "spark" else "alone",
+        **_claims_by_key(order),
         "expects": {**expects, "faults": [fault.id for fault in scenario.faults]},
         "decisive": list(scenario.decisive),
         "run": {
@@ -57,30 +71,86 @@ def header_of(order: Order, *, audited: bool) -> Mapping[str, Any]:
     }
 
 
-def _claims_of_values(order: Order) -> Mapping[str, Any]:
-    """What is claimed of the results of a key.
+def _claims_by_key(order: Order) -> Mapping[str, bool]:
+    """What is claimed of the results of a key, where a record may have no expected results.
 
-    Only where a record may have no expected results: where all have them, V8 compares each value anyway, and the fast
-    acquittal does not know these claims. A `task` stamps each result, so that it does not depend on the key alone.
+    Where all have them, V8 compares each value anyway. A `task` stamps each result, which then does not depend on the
+    key alone.
     """
     scenario = order.scenario
-    is_untold = scenario.workload.expected == "untold"
     is_users = ":" in order.sut
-    if is_users or not (scenario.changing or is_untold):
+    if is_users or not (scenario.changing or scenario.workload.expected == "untold"):
         return {}
+    return {"by_key": scenario.task is None, "versions": bool(scenario.changing)}
+
+
+def _knows_results(order: Order) -> bool:
+    """Whether every record is told with its results; those of a user's lookup are not known."""
+    return ":" not in order.sut and order.scenario.workload.expected != "untold"
+
+
+def _tables(scenario: Scenario) -> Mapping[str, Any]:
+    """The tables that are read after the run (`harness.database.schema`).
+
+    `ordered`: a subtask has one writer at a time, whose inserts follow the order of its outputs, so its rows' `seq`
+    does too. With keys it does not: the row of a replayed output keeps its first place.
+    """
+    if SINK_FORMS[scenario.sink].has_output_key:
+        return {
+            OUTPUTS: {"holds": ["outputs", "effects"], "keep": "first"},
+            DEAD_LETTERS: {"holds": ["dead"], "keep": "first"},
+            AUDIT: {"holds": ["audit"]},
+        }
     return {
-        **({} if is_untold else {"expect_from": "given"}),
-        "by_key": scenario.task is None,
-        "versions": bool(scenario.changing),
+        OUTPUTS: {"holds": ["outputs", "effects"], "keep": "all", "ordered": True},
+        DEAD_LETTERS: {"holds": ["dead"], "keep": "all"},
+        AUDIT: {"holds": ["audit"]},
     }
 
 
-def _checkpoint_gap(scenario: Scenario) -> Mapping[str, int]:
+def _retry(order: Order) -> Mapping[str, Any]:
+    """The retry strategy; a dead letter is the failure behind it, so only failures are retried."""
+    operator = order.scenario.operator
+    if operator.tries == 1:
+        return {}
+    growing = operator.retry_multiplier is not None
+    return {
+        "retry": {
+            "backoff": "exponential" if growing else "fixed",
+            "initial_ms": operator.first_delay_ms,
+            **(
+                {"multiplier": operator.retry_multiplier, "max_ms": operator.longest_delay_ms}
+                if growing
+                else {}
+            ),
+            "slack_ms": _slack_ms(order),
+            "on": ["fail"],
+            "at_end": "once",
+            "profile": "strict",
+        }
+    }
+
+
+def _on_timeout(scenario: Scenario) -> Mapping[str, str]:
+    """The policy for timeouts; a handler that completes nothing is none of them."""
+    match scenario.operator.on_timeout:
+        case "nothing":
+            return {}
+        case "fail":
+            return {"on_timeout": "fail"}
+        case "dead-letter":
+            return {"on_timeout": "dead"}
+        case _:
+            return {"on_timeout": "substitute"}
+
+
+def _checkpoint_gap(order: Order) -> Mapping[str, int]:
     """The bound between checkpoints by time, claimed only without faults."""
+    scenario = order.scenario
     interval_ms = scenario.workload.checkpoint_interval
     if interval_ms is None or scenario.faults:
         return {}
-    return {"checkpoint_gap": 2 * interval_ms + _drain_ms(scenario) + _MACHINE_SLACK_MS}
+    return {"checkpoint_gap": 2 * interval_ms + _drain_ms(scenario) + _MACHINE_SLACK_MS[order.level]}
 
 
 def _drain_ms(scenario: Scenario) -> int:
@@ -94,9 +164,11 @@ def _drain_ms(scenario: Scenario) -> int:
     return turns * scenario.workload.service
 
 
-def _timeout_slack_ms(scenario: Scenario) -> int:
-    """How late an outcome may be: a task handles none while it commits, and faults may delay the commit."""
-    commits_may_hang = any(
-        fault.on_link == "sink" or fault.by == "server" or fault.delays_commits for fault in scenario.faults
-    )
-    return _MACHINE_SLACK_MS + (_COMMIT_MS if commits_may_hang else 0)
+def _slack_ms(order: Order) -> int:
+    """How late an outcome may be: a task handles none while it commits, and faults may delay the commit.
+
+    In virtual time only faults delay it: the transaction of an attempt that was killed may hold locks for a second.
+    """
+    faults = order.scenario.faults
+    slack_ms = _LOCKED_MS if order.level == "sim" and faults else _MACHINE_SLACK_MS[order.level]
+    return slack_ms + (_COMMIT_MS if any(fault.may_delay_commits for fault in faults) else 0)

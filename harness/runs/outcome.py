@@ -46,6 +46,10 @@ class FaultTime:
     healed_us: int | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
     """Empty: no effect was recorded, so the run is vacuous."""
+    witnesses: tuple[str, ...] | None = None
+    """Without whose word there would be no evidence; empty: several, and each is enough. None at level sim, where the
+    simulation itself counts.
+    """
 
     def moved(self, origin_us: int) -> FaultTime:
         """The same times on a clock that starts at `origin_us`."""
@@ -78,6 +82,15 @@ class FaultRecord:
         """Whether it was active and has evidence for each activation."""
         acted = [time for time in self.times if time.armed_us is not None]
         return bool(acted) and all(time.evidence for time in acted)
+
+    @property
+    def witnesses(self) -> tuple[str, ...] | None:
+        """The witnesses of the first activation that has one only, else of the first that has any.
+
+        None: it left no evidence, or is simulated.
+        """
+        told = [time.witnesses for time in self.times if time.evidence and time.witnesses is not None]
+        return next((names for names in told if len(names) == 1), told[0] if told else None)
 
     @property
     def first(self) -> FaultTime:

@@ -191,8 +191,8 @@ def _of_another_task(parts: Standing) -> Iterator[Breach]:
             yield Breach(path=("faults", index, "do"), say=say, hint="remove the fault, or remove `task`")
     if not parts.has_task or parts.workload is None:
         return
-    if parts.workload.watermark_every == 0:
-        say = "the sessions of `task` end by watermarks, and there are none"
+    if parts.workload.watermark_every == 0 and (needs := _needs_watermarks(parts.task)):
+        say = f"{needs} watermarks, and there are none"
         yield Breach(path=("workload", "watermark_every"), say=say, hint="raise it above 0")
     for name, wanted, say in _KEYED:
         if getattr(parts.workload, name) != wanted:
@@ -201,6 +201,18 @@ def _of_another_task(parts: Standing) -> Iterator[Breach]:
     if parts.operator is not None and parts.operator.back_pressure == "hard":
         say = "the inputs of a `task` are read only while the lookups have room"
         yield Breach(path=("operator", "back_pressure"), say=say, hint="write `back_pressure: soft`")
+    ahead = 0 if parts.task is None else parts.task.async_snapshot
+    every = parts.workload.checkpoint_every
+    if every is not None and ahead >= every:
+        say = f"`async_snapshot: {ahead}` reaches the barrier of the next checkpoint, {every} positions later"
+        yield Breach(path=("task", "async_snapshot"), say=say, hint=f"write {every - 1} or fewer")
+
+
+def _needs_watermarks(task: Task | None) -> str | None:
+    """What of the task needs them, with its verb; None: nothing."""
+    if task is None or task.timers == "event-time":
+        return "the sessions of `task` end by"
+    return "the inputs of `task` fall idle at" if task.idle else None
 
 
 _KEYED = (
@@ -252,6 +264,9 @@ def _checkpoints_by_time(parts: Standing) -> Iterator[Breach]:
     if parts.sink not in {"atomic", None}:
         say = f"with an interval each subtask takes its own checkpoints, and the {parts.sink} sink needs common ones"
         yield Breach(path=path, say=say, hint="write `sink: atomic`, or `checkpoint_every: 50`")
+    if parts.operator is not None and parts.operator.upstream is not None:
+        say = "a checkpoint by time may come while an `upstream` record waits for a slot of the lookups"
+        yield Breach(path=path, say=say, hint="write `checkpoint_every: 50`")
     if parts.has_task:
         say = "the inputs of a `task` get their barriers at fixed source positions, not by time"
         yield Breach(path=path, say=say, hint="write `checkpoint_every: 50`")

@@ -38,6 +38,7 @@ __all__ = [
     "Part",
     "Sink",
     "Task",
+    "Upstream",
     "Workload",
     "refuse",
 ]
@@ -136,6 +137,15 @@ class Downstream(Part):
     shut: Span = Field(description="How long it blocks each time.")
 
 
+class Upstream(Part):
+    """A second asynchronous operator in front of the lookups, in the same chain; it emits in order (A30)."""
+
+    capacity: Whole = Field(gt=0, description="The largest number of elements in its queue.")
+    delay: Duration = Field(
+        default=0, description="The longest time until it passes a record on; drawn per record."
+    )
+
+
 class Operator(Part):
     """The settings of the asynchronous operator under test (A1-A3, A44, A45)."""
 
@@ -164,7 +174,20 @@ class Operator(Part):
         "to the dead letters, with no result.",
     )
     tries: Whole = Field(default=1, gt=0, le=100, description="The largest number of calls for one record.")
-    retry_delay: Duration = Field(default=0, description="Time from a failed try to the next one.")
+    retry_delay: Duration = Field(
+        default=0, description="Time from a failed try to the next one; less than 1ms counts as 1ms."
+    )
+    retry_multiplier: float | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="Exponential backoff: each delay is the one before times this, rounded down; absent: all delays "
+        "are `retry_delay`.",
+    )
+    retry_delay_max: Span | None = Field(
+        default=None,
+        description="Exponential backoff: the longest delay from the second on; absent: the `timeout`.",
+    )
     connections: Whole | None = Field(
         default=None,
         gt=0,
@@ -180,11 +203,26 @@ class Operator(Part):
         default=None,
         description="A downstream that blocks repeatedly; absent: it never blocks.",
     )
+    upstream: Upstream | None = Field(
+        default=None,
+        description="A second asynchronous operator that passes records on to the lookups; needs "
+        "`back_pressure: hard`, so that its records wait for the slots of the lookups.",
+    )
     client: Literal["blocking", "one-connection", "connection-a-call", "open-connections"] | None = Field(
         default=None,
         description="A faulty client in place of the pool, for a run that must report the mistake "
         "(docs/explanation/pitfalls.md).",
     )
+
+    @property
+    def first_delay_ms(self) -> int:
+        """The delay before the second call of a record; a strategy needs at least 1 ms."""
+        return max(1, self.retry_delay)
+
+    @property
+    def longest_delay_ms(self) -> int:
+        """The limit of an exponential backoff; beyond the timeout no retry is made."""
+        return self.timeout if self.retry_delay_max is None else self.retry_delay_max
 
     @property
     def mistake(self) -> str | None:
@@ -208,9 +246,18 @@ class Operator(Part):
         if not self.cancels and self.timeout == 0:
             say = "`cancels: false` needs a `timeout`: without one no call ever times out"
             yield Breach(path=("cancels",), say=say, hint="add for example `timeout: 300ms`")
+        if self.upstream is not None and self.back_pressure != "hard":
+            say = "`upstream` passes a record on while the lookups' queue is full, and then waits for a slot"
+            yield Breach(path=("upstream",), say=say, hint="write `back_pressure: hard`")
         if self.retry_delay and self.tries == 1:
             say = "`retry_delay` waits between tries, but `tries: 1` allows no second one"
             yield Breach(path=("retry_delay",), say=say, hint="add for example `tries: 3`")
+        if self.retry_multiplier is not None and not self.retry_delay:
+            say = "`retry_multiplier` multiplies `retry_delay`, which is missing"
+            yield Breach(path=("retry_multiplier",), say=say, hint="add for example `retry_delay: 20ms`")
+        if self.retry_delay_max is not None and self.retry_multiplier is None:
+            say = "`retry_delay_max` limits growing delays, and without `retry_multiplier` they do not grow"
+            yield Breach(path=("retry_delay_max",), say=say, hint="add for example `retry_multiplier: 2`")
         if self.tries > 1 and self.timeout == 0:
             say = "`tries` needs a `timeout`, within which all tries are made (A3)"
             yield Breach(path=("tries",), say=say, hint="add for example `timeout: 5s`")
@@ -262,6 +309,14 @@ class Workload(Part):
         description="Size to which the database pads each answer; 0: no padding.",
     )
     skew: Percent = Field(default=0, description="Percentage of records that ask for the first key.")
+    failing_every: Whole = Field(
+        default=0,
+        ge=0,
+        description="Every n-th record's first calls fail, `failing_calls` of them in each attempt; 0: none.",
+    )
+    failing_calls: Whole = Field(
+        default=1, gt=0, le=100, description="How many calls of a failing record fail."
+    )
     watermarks: Literal["rising", "repeating", "wild"] = Field(
         default="rising",
         description="`repeating`: some are equal to the one before; `wild`: some are equal or lower.",
@@ -301,6 +356,9 @@ class Workload(Part):
         if self.checkpoint_interval is None and self.checkpoint_every is None:
             say = "without `checkpoint_every` and without `checkpoint_interval` there is no checkpoint"
             yield Breach(path=("checkpoint_every",), say=say, hint="add for example `checkpoint_every: 50`")
+        if self.failing_calls > 1 and not self.failing_every:
+            say = "`failing_calls` counts the calls of failing records, and `failing_every: 0` has none"
+            yield Breach(path=("failing_calls",), say=say, hint="add for example `failing_every: 20`")
 
     @property
     def positions(self) -> int:
@@ -334,9 +392,48 @@ class Task(Part):
         default=0,
         description="How much later the elements of input 1 arrive, and how much its watermarks are behind.",
     )
+    timers: Literal["event-time", "processing-time"] = Field(
+        default="event-time",
+        description="The timers that end sessions. `processing-time`: `gap` counts by the time at which records are "
+        "due, so that equal seeds give equal sessions.",
+    )
+    ttl: Duration = Field(
+        default=0,
+        description="Time to live of the counts of a key on an input, since their last change, by the time at which "
+        "records are due; 0ms: for ever.",
+    )
+    idle: Whole = Field(
+        default=0,
+        description="The inputs fall idle in turn, each for this many watermarks, with as many between; "
+        "0: both always active.",
+    )
+    async_snapshot: Whole = Field(
+        default=0,
+        le=1000,
+        description="Number of elements that the operator takes between the synchronous and the asynchronous part of "
+        "a snapshot; 0: none.",
+    )
+
+    latency_markers: Whole = Field(
+        default=0,
+        description="Number of source positions from one latency marker to the next; the task fails if one does not "
+        "leave before the next element comes (A54); 0: none.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_aligned(cls, data: Any) -> Any:
+        """Refuses what no run reaches, instead of leaving it untested."""
+        if isinstance(data, Mapping) and "alignment_timeout" in data:
+            say = (
+                "the barriers of a `task` are always aligned: a checkpoint is one step here, and an unaligned one "
+                "goes on until the last barrier has come"
+            )
+            refuse("Task", [Breach(path=("alignment_timeout",), say=say, hint="remove it")])
+        return data
 
     @model_validator(mode="after")
-    def _has_whom_to_lag(self) -> Self:
+    def _has_inputs_enough(self) -> Self:
         refuse("Task", self._breaches())
         return self
 
@@ -344,6 +441,15 @@ class Task(Part):
         if self.lag and self.inputs == 1:
             say = "`lag` applies to input 1, and there is only input 0"
             yield Breach(path=("lag",), say=say, hint="write `inputs: 2`, or remove `lag`")
+        if self.idle and self.inputs == 1:
+            say = "`idle` lets one input go on without the other, and there is only input 0"
+            yield Breach(path=("idle",), say=say, hint="write `inputs: 2`, or remove `idle`")
+        if self.idle and self.lag:
+            say = (
+                "an input that is behind and was idle counts once it has caught up, but after a restart at once, so "
+                "nobody could say when sessions end"
+            )
+            yield Breach(path=("idle",), say=say, hint="remove `idle` or `lag`")
 
 
 class Expectations(Part):

@@ -255,5 +255,6 @@ class Hub:
 
     def _exhausted(self, instant_ms: int) -> str:
         if instant_ms > self._limit_ms:
+            self.now_ms = max(self.now_ms, self._limit_ms)  # nothing is due in the rest of the budget
             return f"the budget of {self._limit_ms} ms of virtual time is over"
         return f"after {self._steps_max} steps, at {self.now_ms} ms of virtual time, there is no end in sight"

@@ -11,10 +11,12 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from harness.simulation.tables import StatementFailed, Tables, Transaction
+from harness.database.stored_tables import COUNT_OF, COUNTS, DISORDERED, ROWS_OF
+from harness.simulation.tables import OutputChange, OutputRow, StatementFailed, Tables, Transaction
 
-__all__ = ["STATEMENTS", "TableStatement"]
+__all__ = ["STATEMENTS", "TableStatement", "select"]
 
 DUPLICATE: Final = 1062
 
@@ -198,10 +200,69 @@ def _upsert_output(tables: Tables, transaction: Transaction, rows: Sequence[_Arg
     return Result(affected=affected)
 
 
-def _insert_dead_letters(_tables: Tables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
+def _overwrite_output(transaction: Transaction, rows: Sequence[_Args], v: str | None) -> Result:
+    """As `_upsert_output`, but an existing row gets `v`, or (None) the value of the new row."""
+    for row in rows:
+        key, value = tuple(row[:3]), row[3] if v is None else v
+        own = [place for place, mine in enumerate(transaction.outputs) if mine[:3] == key]
+        for place in own:
+            mine = transaction.outputs[place]
+            transaction.outputs[place] = (*mine[:3], value, *mine[4:])
+        if not own and transaction.has_output(key):
+            transaction.change_outputs(_valued(key, value))
+        elif not own:
+            transaction.write_output(row)
+    return Result(affected=len(rows))
+
+
+def _valued(key: tuple[Any, ...], value: str) -> OutputChange:
+    def change(row: OutputRow) -> OutputRow:
+        return replace(row, v=value) if (row.subtask, row.id, row.j) == key else row
+
+    return change
+
+
+def _delete_output(goes: Callable[[OutputRow, int], bool]) -> TableStatement:
+    """A DELETE of the rows of a subtask (first argument) that `goes` chooses by the second argument."""
+
+    def run(_tables: Tables, transaction: Transaction, args: _Args) -> Result:
+        subtask, bound = args
+        transaction.change_outputs(lambda row: None if row.subtask == subtask and goes(row, bound) else row)
+        return Result()
+
+    return TableStatement(run=run, writes=True)
+
+
+def _delete_dead_letters(_tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    transaction.changes += 1
+    transaction.letters_before = (args[0], args[1])
+    return Result()
+
+
+def _letter_keys(tables: Tables, rows: Sequence[_Args]) -> list[Key]:
+    return [("dead_letter", *row[:2]) for row in rows] if tables.keyed else []
+
+
+def _insert_dead_letters(tables: Tables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
+    if tables.keyed:
+        fresh: dict[tuple[Any, ...], None] = {}
+        for row in rows:
+            key = tuple(row[:2])
+            if transaction.has_dead_letter(key) or key in fresh:
+                raise StatementFailed(DUPLICATE, f"Duplicate entry '{row[0]}-{row[1]}' for key 'subtask'")
+            fresh[key] = None
     for row in rows:
         transaction.write_dead_letter(row)
     return Result(affected=len(rows))
+
+
+def _upsert_dead_letters(tables: Tables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
+    affected = 0
+    for row in rows:
+        if not (tables.keyed and transaction.has_dead_letter(row[:2])):
+            transaction.write_dead_letter(row)
+            affected += 1
+    return Result(affected=affected)
 
 
 # ack and completed
@@ -279,10 +340,33 @@ def _insert_completed(tables: Tables, transaction: Transaction, args: _Args) -> 
 # The audit after a run
 
 
-def _audit(_tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+def _refuse_unreadable(tables: Tables, name: str) -> None:
+    if name in tables.unreadable:
+        raise StatementFailed(1146, f"Table '{name}' doesn't exist")
+
+
+def _audit(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+    _refuse_unreadable(tables, "audit")
+    return _rows([_stored(row) for row in transaction.read_audit()])
+
+
+def _outputs(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+    _refuse_unreadable(tables, "output")
+    return _rows([_stored(row) for row in transaction.read_outputs()])
+
+
+def _dead_letters(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+    _refuse_unreadable(tables, "dead_letter")
     return _rows(
-        [(row.seq, row.subtask, row.id, row.j, row.v, row.token) for row in transaction.read_outputs()]
+        [
+            (row.seq, row.subtask, row.id, row.token, row.epoch, None, row.error)
+            for row in transaction.read_dead_letters()
+        ]
     )
+
+
+def _stored(row: OutputRow) -> tuple[Any, ...]:
+    return (row.seq, row.subtask, row.id, row.token, row.epoch, row.j, row.v)
 
 
 def _all_epochs(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
@@ -293,18 +377,22 @@ def _all_completed(tables: Tables, transaction: Transaction, _args: _Args) -> Re
     return _rows([(key,) for key, _ in transaction.scan(tables.completed)])
 
 
-def _count(of: Callable[[Tables, Transaction], int]) -> TableStatement:
-    return TableStatement(run=lambda tables, transaction, _args: _rows([(of(tables, transaction),)]))
+def _count(table: str, of: Callable[[Transaction], int]) -> TableStatement:
+    def run(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+        _refuse_unreadable(tables, table)
+        return _rows([(of(transaction),)])
+
+    return TableStatement(run=run)
 
 
-def _doubled(_tables: Tables, transaction: Transaction) -> int:
+def _doubled(transaction: Transaction) -> int:
     rows: dict[tuple[int, int], int] = {}
     for row in transaction.read_outputs():
         rows[row.id, row.j] = rows.get((row.id, row.j), 0) + 1
     return sum(times > 1 for times in rows.values())
 
 
-def _disordered(_tables: Tables, transaction: Transaction) -> int:
+def _disordered(transaction: Transaction) -> int:
     highest: dict[int, int] = {}
     count = 0
     for row in transaction.read_outputs():
@@ -313,6 +401,9 @@ def _disordered(_tables: Tables, transaction: Transaction) -> int:
     return count
 
 
+_INSERT_DEAD_LETTER: Final = (
+    "INSERT INTO dead_letter (subtask, id, error, epoch, token) VALUES (%s, %s, %s, %s, %s)"
+)
 _INSERT_OUTPUT: Final = "INSERT INTO output (subtask, id, j, v, epoch, token) VALUES (%s, %s, %s, %s, %s, %s)"
 
 STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
@@ -357,8 +448,37 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
         f"{_INSERT_OUTPUT} ON DUPLICATE KEY UPDATE token = output.token": TableStatement(
             run=_upsert_output, locks=_output_keys, writes=True, grows=True, many=True
         ),
-        "INSERT INTO dead_letter (subtask, id, error, epoch, token) VALUES (%s, %s, %s, %s, %s)": (
-            TableStatement(run=_insert_dead_letters, writes=True, grows=True, many=True)
+        _INSERT_DEAD_LETTER: TableStatement(
+            run=_insert_dead_letters, locks=_letter_keys, writes=True, grows=True, many=True
+        ),
+        f"{_INSERT_DEAD_LETTER} ON DUPLICATE KEY UPDATE token = dead_letter.token": TableStatement(
+            run=_upsert_dead_letters, locks=_letter_keys, writes=True, grows=True, many=True
+        ),
+        f"{_INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = VALUES(v)": TableStatement(
+            run=lambda _, transaction, rows: _overwrite_output(transaction, rows, None),
+            locks=_output_keys,
+            writes=True,
+            grows=True,
+            many=True,
+        ),
+        f"{_INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = 'null'": TableStatement(
+            run=lambda _, transaction, rows: _overwrite_output(transaction, rows, "null"),
+            locks=_output_keys,
+            writes=True,
+            grows=True,
+            many=True,
+        ),
+        "DELETE FROM output WHERE subtask = %s AND epoch < %s": _delete_output(
+            lambda row, bound: row.epoch < bound
+        ),
+        "DELETE FROM output WHERE subtask = %s AND epoch >= %s": _delete_output(
+            lambda row, bound: row.epoch >= bound
+        ),
+        "DELETE FROM output WHERE subtask = %s AND token < %s": _delete_output(
+            lambda row, bound: row.token < bound
+        ),
+        "DELETE FROM dead_letter WHERE subtask = %s AND token < %s": TableStatement(
+            run=_delete_dead_letters, writes=True
         ),
         "REPLACE INTO ack (subtask, epoch, token, file) VALUES (%s, %s, %s, %s)": TableStatement(
             run=_replace_ack, locks=_ack_row, writes=True, grows=True
@@ -374,22 +494,31 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
         "INSERT INTO completed (epoch) VALUES (%s)": TableStatement(
             run=_insert_completed, locks=_completed_row, writes=True, grows=True
         ),
-        "SELECT seq, subtask, id, j, v, token FROM audit ORDER BY seq": TableStatement(run=_audit),
+        ROWS_OF["audit"]: TableStatement(run=_audit),
+        ROWS_OF["output"]: TableStatement(run=_outputs),
+        ROWS_OF["dead_letter"]: TableStatement(run=_dead_letters),
         "SELECT subtask, epoch, token FROM epoch ORDER BY subtask, epoch": TableStatement(run=_all_epochs),
         "SELECT epoch FROM completed ORDER BY epoch": TableStatement(run=_all_completed),
-        "SELECT COUNT(*) FROM output": _count(lambda _, transaction: len(transaction.read_outputs())),
-        "SELECT COUNT(DISTINCT id) FROM output": _count(
-            lambda _, transaction: len(dict.fromkeys(row.id for row in transaction.read_outputs()))
+        COUNT_OF["audit"]: _count("audit", lambda transaction: len(transaction.read_audit())),
+        COUNTS["rows"]: _count("output", lambda transaction: len(transaction.read_outputs())),
+        COUNTS["records"]: _count(
+            "output",
+            lambda transaction: len(dict.fromkeys(row.id for row in transaction.read_outputs())),
         ),
-        "SELECT COUNT(*) FROM (SELECT id, j FROM output GROUP BY id, j HAVING COUNT(*) > 1) AS d": _count(
-            _doubled
+        COUNTS["doubled"]: _count("output", _doubled),
+        COUNTS["epochs"]: TableStatement(
+            run=lambda tables, transaction, _: _rows([(len(transaction.scan(tables.epoch)),)])
         ),
-        "SELECT COUNT(*) FROM epoch": _count(lambda tables, transaction: len(transaction.scan(tables.epoch))),
-        "SELECT COUNT(*) FROM dead_letter": _count(
-            lambda tables, transaction: len(tables.dead_letter) + len(transaction.dead_letters)
+        COUNTS["dead_letters"]: _count(
+            "dead_letter", lambda transaction: len(transaction.read_dead_letters())
         ),
-        "SELECT COUNT(*) FROM (SELECT id, MAX(id) OVER (PARTITION BY subtask ORDER BY seq"
-        " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_it FROM output) AS w"
-        " WHERE id < before_it": _count(_disordered),
+        DISORDERED: _count("output", _disordered),
     }
 )
+
+
+def select(tables: Tables, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of a query without arguments, read when no session is open. Raises `StatementFailed`."""
+    rows = STATEMENTS[sql].run(tables, Transaction(tables), ()).rows
+    assert rows is not None, f"it is no query: {sql}"
+    return rows

@@ -24,6 +24,7 @@ __all__ = [
     "Customers",
     "Effects",
     "Locks",
+    "OutputChange",
     "OutputRow",
     "StatementFailed",
     "Tables",
@@ -265,7 +266,7 @@ Row = tuple[Any, ...]
 
 
 class OutputRow(Struct, frozen=True):
-    """A row of `output` and of `audit`. `v` is the JSON text that was inserted."""
+    """A row of `output` or of `audit`. `v` is the JSON text that was inserted."""
 
     seq: int
     subtask: int
@@ -344,8 +345,15 @@ class SimulatedTable:
         return memo[1]
 
 
+OutputChange = Callable[[OutputRow], OutputRow | None]
+"""The row that an UPDATE or a DELETE leaves of a row; None: it is deleted."""
+
+
 class Tables:
-    """The tables of one run. Mutable. `keyed`: `output` has a unique key (subtask, id, j)."""
+    """The tables of one run. Mutable.
+
+    `keyed`: `output` has a unique key (subtask, id, j), `dead_letter` one of (subtask, id).
+    """
 
     def __init__(self, *, subtasks: int, customers: Customers, keyed: bool = False) -> None:
         self.commits = 0
@@ -360,10 +368,17 @@ class Tables:
         self.completed = SimulatedTable("completed")
         """epoch -> ()."""
         self.output: list[OutputRow] = []
-        """Also the rows of `audit`, as its trigger copies each row of `output`."""
+        self.audit: list[OutputRow] = []
+        """The rows as they were inserted: the trigger copies each row of `output`, and no DELETE or UPDATE."""
         self.dead_letter: list[DeadLetterRow] = []
+        self._letters = 0
+        """The number of letters that were committed; the DELETEs take none of them away."""
         self.output_keys: dict[tuple[int, int, int], None] = {}
         """The unique keys of `output`; filled only if `keyed`."""
+        self.letter_keys: dict[tuple[int, int], None] = {}
+        """The unique keys of `dead_letter`; filled only if `keyed`."""
+        self.unreadable: dict[str, None] = {}
+        """The tables that cannot be read: a hand renamed them (`harness.simulation.table_hand`)."""
         for subtask in range(subtasks):
             self.fence.put(subtask, (0, None, 0), commit=0)
 
@@ -380,18 +395,23 @@ class Tables:
         for table, rows in transaction.pending.items():
             for key, row in rows.items():
                 table.put(key, row, commit=commit)
-        outputs = [
-            OutputRow(len(self.output) + n, *row) for n, row in enumerate(transaction.outputs, start=1)
-        ]
+        for change in transaction.output_changes:
+            self._change_outputs(change)
+        outputs = [OutputRow(len(self.audit) + n, *row) for n, row in enumerate(transaction.outputs, start=1)]
         self.output += outputs
+        self.audit += outputs
+        if transaction.letters_before is not None:
+            self._delete_letters(*transaction.letters_before)
+        dead = [
+            DeadLetterRow(self._letters + n, *row) for n, row in enumerate(transaction.dead_letters, start=1)
+        ]
+        self._letters += len(dead)
+        self.dead_letter += dead
         if self.keyed:
             for output in outputs:
                 self.output_keys[output.subtask, output.id, output.j] = None
-        dead = [
-            DeadLetterRow(len(self.dead_letter) + n, *row)
-            for n, row in enumerate(transaction.dead_letters, start=1)
-        ]
-        self.dead_letter += dead
+            for letter in dead:
+                self.letter_keys[letter.subtask, letter.id] = None
         return Effects(
             outputs=outputs,
             dead_letters=dead,
@@ -400,6 +420,21 @@ class Tables:
             fences=[(key, *row) for key, row in transaction.written(self.fence)],
             acks=[(*key, *row) for key, row in transaction.written(self.ack)],
         )
+
+    def _change_outputs(self, change: OutputChange) -> None:
+        """Updates or deletes committed rows of `output`; the audit keeps what was inserted."""
+        changed = [(row, change(row)) for row in self.output]
+        self.output = [after for _, after in changed if after is not None]
+        for row, after in changed:
+            if after is None:
+                self.output_keys.pop((row.subtask, row.id, row.j), None)
+
+    def _delete_letters(self, subtask: int, token: int) -> None:
+        """Deletes the committed letters of the attempts of `subtask` below `token`."""
+        goes = [row for row in self.dead_letter if row.subtask == subtask and row.token < token]
+        for row in goes:
+            self.letter_keys.pop((row.subtask, row.id), None)
+        self.dead_letter = [row for row in self.dead_letter if row not in goes]
 
 
 class Transaction:
@@ -414,7 +449,12 @@ class Transaction:
         self.pending: dict[SimulatedTable, dict[Any, Row | None]] = {}
         self.outputs: list[Row] = []
         self.output_keys: dict[Row, None] = {}
+        self.output_changes: list[OutputChange] = []
+        """The UPDATEs and DELETEs of committed rows of `output`, in their order."""
         self.dead_letters: list[Row] = []
+        self.letter_keys: dict[Row, None] = {}
+        self.letters_before: tuple[int, int] | None = None
+        """(subtask, token): the letters of this subtask with a lower token are deleted; None: none are."""
         self.changes = 0
         """Number of row writes: its weight when a deadlock victim is chosen (the lightest)."""
 
@@ -477,9 +517,28 @@ class Transaction:
         """Whether a row of `output` with this unique key exists, committed or written here."""
         return tuple(key) in self.output_keys or tuple(key) in self._tables.output_keys
 
+    def has_dead_letter(self, key: Sequence[Any]) -> bool:
+        """Whether a row of `dead_letter` with this unique key exists, committed or written here."""
+        return tuple(key) in self.letter_keys or tuple(key) in self._tables.letter_keys
+
     def read_outputs(self) -> list[OutputRow]:
-        """The rows of `output` (and of `audit`): all committed ones, then its own."""
-        committed = self._tables.output
+        """The rows of `output`: all committed ones, then its own."""
+        return self._with_own(self._tables.output)
+
+    def read_audit(self) -> list[OutputRow]:
+        """The rows of `audit`: all committed ones, then those of its own outputs."""
+        return self._with_own(self._tables.audit)
+
+    def read_dead_letters(self) -> list[DeadLetterRow]:
+        """The rows of `dead_letter`: all committed ones, then its own."""
+        committed = self._tables.dead_letter
+        if not self.dead_letters:
+            return committed
+        return committed + [
+            DeadLetterRow(len(committed) + n, *row) for n, row in enumerate(self.dead_letters, start=1)
+        ]
+
+    def _with_own(self, committed: list[OutputRow]) -> list[OutputRow]:
         if not self.outputs:
             return committed
         return committed + [
@@ -493,10 +552,17 @@ class Transaction:
         if self._tables.keyed:
             self.output_keys[tuple(row[:3])] = None
 
+    def change_outputs(self, change: OutputChange) -> None:
+        """Updates or deletes rows of `output` when the transaction commits."""
+        self.changes += 1
+        self.output_changes.append(change)
+
     def write_dead_letter(self, row: Sequence[Any]) -> None:
         """Inserts a row of `dead_letter`, without `seq`."""
         self.changes += 1
         self.dead_letters.append(tuple(row))
+        if self._tables.keyed:
+            self.letter_keys[tuple(row[:2])] = None
 
 
 class Branch(Struct, eq=False):

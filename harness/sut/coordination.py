@@ -1,7 +1,7 @@
 """Coordination: passes the operator's output to the journal and the sink; a checkpoint is one commit.
 
-Answers to Flink's subtask checkpoint coordinator, with the sink as its only participant. Invariant: an output is
-written to the journal before the sink, so nothing can become visible that is not in the history.
+Answers to Flink's subtask checkpoint coordinator, with the sink as its only participant. Invariant: an output or a
+dead letter is written to the journal before the sink, so nothing can become visible that is not in the history.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.sut.enrichment import Enriched
 from harness.sut.phases import Phases
 from harness.sut.positions import named, saved
 from harness.workloads.keys import told_key
-from reference_impl.elements import OperatorInput, Record, Watermark
+from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 from reference_impl.task.positioned_input import Checkpoint
 
 __all__ = ["AtomicCoordination", "JournalledSubtask", "TaskJournal"]
@@ -30,11 +30,19 @@ class TaskJournal(Protocol):
     def took_watermark(self, *, position: int, timestamp: int) -> None: ...
     def emits(self, *, id: int, j: int, value: Any, ts: int | None) -> None: ...
     def emits_watermark(self, timestamp: int) -> None: ...
+    def dead(self, *, id: int) -> None: ...
     def snapped(self, *, checkpoint: int, position: int, elements: Sequence[dict[str, Any]]) -> None: ...
     def committing(self, checkpoint: int) -> None: ...
     def committed(self, checkpoint: int) -> None: ...
     def source_exhausted(self) -> None: ...
     def drained(self) -> None: ...
+
+
+class LatencyMarkerHeld(Exception):
+    """A latency marker waits where elements wait, which it should overtake (A54).
+
+    No history has an event for latency markers, so this fails the attempt, which nothing explains (V24).
+    """
 
 
 class JournalledSubtask:
@@ -60,12 +68,19 @@ class JournalledSubtask:
         self._sink = sink
         self._phases = phases
         self._expect = expect
+        self._dead: dict[int, None] = {}
+        """The records whose dead letter has left in this attempt."""
+        self._marker: LatencyMarker | None = None
+        """The latency marker that has entered and not left."""
 
     def listens(self, notify: Callable[[int], None]) -> None:
         """Sets the function that notifies the task of completed checkpoints; not needed here."""
 
     def takes(self, element: OperatorInput) -> None:
-        """Called when an element enters the operator."""
+        """Called when an element enters the operator. Raises `LatencyMarkerHeld` if a marker before it has not left."""
+        if self._marker is not None:
+            message = f"latency marker {self._marker.id} has not left the task, and the next element comes"
+            raise LatencyMarkerHeld(message)
         if type(element) is Record:
             lookup, position = element.value, element.position
             assert position is not None, "a source numbers its elements"
@@ -79,6 +94,9 @@ class JournalledSubtask:
         elif type(element) is Watermark:
             assert element.position is not None, "a source numbers its elements"
             self._journal.took_watermark(position=element.position, timestamp=element.timestamp)
+        elif type(element) is LatencyMarker:
+            self._marker = element
+            return  # no history has an event for it
         else:
             raise _foreign(element)
         self._phases.reach("accept")
@@ -93,14 +111,27 @@ class JournalledSubtask:
                 self._phases.reach("emit")
             else:
                 assert type(result) is DeadLetter, "every result knows its record"
-                self._sink.write_dead_letter(
-                    id=result.id, error=result.error
-                )  # journalled when its last call failed
+                self._dead_letter_leaves(result)
         elif type(element) is Watermark:
             self._journal.emits_watermark(element.timestamp)
             self._phases.reach("wm")
+        elif type(element) is WatermarkStatus:
+            pass  # no history has an event for it; what it changes shows in the watermarks and sessions
+        elif type(element) is LatencyMarker:
+            assert element == self._marker, f"{element} leaves, and {self._marker} has entered"
+            self._marker = None
         else:
             raise _foreign(element)
+
+    def _dead_letter_leaves(self, letter: DeadLetter) -> None:
+        """Journals the record's first letter only, so the table shows an operator that emits it twice (V20).
+
+        A record leaves the operator's queue with its letter, so no later snapshot of this attempt holds it.
+        """
+        if letter.id not in self._dead:
+            self._dead[letter.id] = None
+            self._journal.dead(id=letter.id)
+        self._sink.write_dead_letter(id=letter.id, error=letter.error)
 
     def snapped(self, checkpoint: Checkpoint) -> list[dict[str, Any]]:
         """Journals the content of the checkpoint and returns its elements in stored form."""

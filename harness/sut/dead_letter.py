@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from harness.history.causes import cause_of
 from reference_impl.operator.functions import AsyncFunction, close_function, open_function
 from reference_impl.operator.result import ResultHandle, Supplier
 
@@ -23,6 +24,8 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
     id: int
     error: str
+    by: str | None = None
+    """The fault or the part of the scenario that caused it, if one did."""
 
 
 def is_dead_letter(results: Sequence[Any]) -> bool:
@@ -87,7 +90,8 @@ class _DeadLetterHandle:
         self._handle.complete(results)
 
     def fail(self, error: BaseException) -> None:
-        self._handle.complete([DeadLetter(id=self._id, error=f"{type(error).__name__}: {error}")])
+        letter = DeadLetter(id=self._id, error=f"{type(error).__name__}: {error}", by=cause_of(error))
+        self._handle.complete([letter])
 
     def supply(self, supplier: Supplier) -> None:
         self._handle.supply(supplier)

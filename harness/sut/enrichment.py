@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from harness.history.causes import cause_of
 from harness.sut.dead_letter import DeadLetter
 from harness.sut.phases import Phases
 from harness.sut.registry import LookupFunction
@@ -75,19 +76,27 @@ class CallJournal(Protocol):
         final: bool,
         values: Sequence[Any] | None,
         error: str | None,
+        by: str | None,
     ) -> None:
-        """The operator accepted an outcome."""
-
-    def dead(self, *, id: int) -> None:
-        """The record goes to the dead letters."""
+        """The operator accepted an outcome; `by`: the cause of a failure, if it is known."""
 
 
 class JournalProbe:
-    """The operator's probe: journals calls and outcomes, and reports the phases `call` and `result`."""
+    """The operator's probe: journals calls and outcomes, and reports the phases `call` and `result`.
 
-    def __init__(self, journal: CallJournal, phases: Phases) -> None:
+    `cause_of` gives the cause of a call's error, if it is known.
+    """
+
+    def __init__(
+        self,
+        journal: CallJournal,
+        phases: Phases,
+        *,
+        cause_of: Callable[[BaseException], str | None] = cause_of,
+    ) -> None:
         self._journal = journal
         self._phases = phases
+        self._cause_of = cause_of
 
     def called(self, record: Record, *, attempt: int) -> None:
         self._journal.called(id=record.value.id, attempt=attempt)
@@ -105,7 +114,7 @@ class JournalProbe:
     ) -> None:
         """As in `reference_impl.operator.probe.Probe`; a dead letter is journalled as the failure behind it."""
         if results and type(results[0]) is DeadLetter:
-            self._gave_up(record, attempt, ending, results[0], final=final)
+            self._call_failed(record, attempt, ending, results[0], final=final)
         else:
             self._journal.settled(
                 id=record.value.id,
@@ -114,10 +123,11 @@ class JournalProbe:
                 final=final,
                 values=None if results is None else _values(results),
                 error=None if error is None else f"{type(error).__name__}: {error}",
+                by=None if error is None else self._cause_of(error),
             )
         self._phases.reach("result")
 
-    def _gave_up(
+    def _call_failed(
         self, record: Record, attempt: int, ending: Ending, letter: DeadLetter, *, final: bool
     ) -> None:
         failed = Ending.FAIL if ending is Ending.OK else ending
@@ -128,9 +138,8 @@ class JournalProbe:
             final=final,
             values=None,
             error=letter.error,
+            by=letter.by,
         )
-        if final:
-            self._journal.dead(id=record.value.id)
 
 
 def _values(results: Sequence[Enriched | DeadLetter]) -> list[Any]:

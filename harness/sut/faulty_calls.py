@@ -1,4 +1,4 @@
-"""Faults of calls: wraps the function and its result handles.
+"""Faults of calls and planned failures: wraps the function and its result handles.
 
 Answers to a user function that has a bug for one record, and to a client that loses or repeats a callback. Invariants:
 an act on a call is journalled before it is performed; calls that no fault selects are passed through unchanged.
@@ -6,20 +6,30 @@ an act on a call is journalled before it is performed; calls that no fault selec
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.faults.model.workload import CallFault, PassOn
 from harness.faults.real.attempt_site import ActJournal
+from harness.history.causes import PLANTED, Caused
+from harness.scenario_parts.parts import Workload
 from reference_impl.operator.functions import AsyncFunction, close_function, open_function
 from reference_impl.operator.result import ResultHandle, Supplier
 
-__all__ = ["FaultyCalls", "PlannedCalls", "Poisoned"]
+__all__ = ["FaultyCalls", "PlannedCalls", "Poisoned", "with_planned_failures"]
 
 
-class Poisoned(Exception):
+class Poisoned(Caused):
     """The error of a poisoned record's call."""
+
+
+class PlannedFailure(Caused):
+    """The error of a call that fails because the workload asks for it (`failing_every`)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, by=PLANTED)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,7 +44,7 @@ class PlannedCalls:
 
 
 class FaultyCalls:
-    """Wraps an `AsyncFunction` with the faults of its calls; `die` ends the process."""
+    """Wraps an `AsyncFunction` with the faults of its calls; `die(why, fault)` ends the process."""
 
     def __init__(
         self,
@@ -42,7 +52,7 @@ class FaultyCalls:
         planned: Sequence[PlannedCalls],
         *,
         journal: ActJournal,
-        die: Callable[[str], None],
+        die: Callable[[str, str], None],
     ) -> None:
         self._function = function
         self._journal = journal
@@ -64,7 +74,14 @@ class FaultyCalls:
         fault = planned.fault
         self._journal.acted(fault.id, fault.does, id=value.id)
         fault.strike(
-            _Struck(value=value, handle=handle, journal=self._journal, die=self._die, function=self._function)
+            _Struck(
+                value=value,
+                handle=handle,
+                fault=fault.id,
+                journal=self._journal,
+                die=self._die,
+                function=self._function,
+            )
         )
 
     def timeout(self, value: Any, handle: ResultHandle) -> None:
@@ -79,14 +96,16 @@ class _Struck:
         *,
         value: Any,
         handle: ResultHandle,
+        fault: str,
         journal: ActJournal,
-        die: Callable[[str], None],
+        die: Callable[[str, str], None],
         function: AsyncFunction,
     ) -> None:
         self.id: int = value.id
         self.journal = journal
         self._value = value
         self._handle = handle
+        self._fault = fault
         self._die = die
         self._function = function
 
@@ -94,10 +113,10 @@ class _Struck:
         self._function.invoke(self._value, _PassedOn(self._handle, pass_on))
 
     def fail(self, why: str) -> None:
-        self._handle.fail(Poisoned(why))
+        self._handle.fail(Poisoned(why, by=self._fault))
 
     def die(self, why: str) -> None:
-        self._die(why)
+        self._die(why, self._fault)
 
 
 class _PassedOn:
@@ -123,3 +142,36 @@ class _PassedOn:
 
     def supply(self, supplier: Supplier) -> None:
         self._pass_on("supply", lambda: self._handle.supply(supplier))
+
+
+def with_planned_failures(function: AsyncFunction, workload: Workload) -> AsyncFunction:
+    """`function`, or a wrapper whose first calls of every `failing_every`-th record fail."""
+    return _FailingCalls(function, workload) if workload.failing_every else function
+
+
+class _FailingCalls:
+    """Fails the first `failing_calls` calls of a failing record. Mutable: counts the calls of one attempt."""
+
+    def __init__(self, function: AsyncFunction, workload: Workload) -> None:
+        self._function = function
+        self._every = workload.failing_every
+        self._calls = workload.failing_calls
+        self._step = workload.subtasks
+        self._made: Counter[int] = Counter()
+
+    def open(self) -> None:
+        open_function(self._function)
+
+    def close(self) -> None:
+        close_function(self._function)
+
+    def invoke(self, value: Any, handle: ResultHandle) -> None:
+        number = value.id // self._step + 1
+        if number % self._every or self._made[value.id] >= self._calls:
+            self._function.invoke(value, handle)
+            return
+        self._made[value.id] += 1
+        handle.fail(PlannedFailure(f"call {self._made[value.id]} of record {value.id} fails as planned"))
+
+    def timeout(self, value: Any, handle: ResultHandle) -> None:
+        self._function.timeout(value, handle)

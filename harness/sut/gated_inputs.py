@@ -9,16 +9,20 @@ source position is the position of its barriers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+from msgspec.structs import replace
 
 from harness.sut.keyed_parts import KeyedParts
 from harness.sut.phases import Phases
+from harness.sut.source_clock import SourceClock
 from harness.workloads.lookups import Inputs
 from reference_impl.checkpoint_events import CheckpointBarrier, EndOfData, EndOfPartition, StopMode
 from reference_impl.checkpoints.barrier_handler import CheckpointableTask
 from reference_impl.checkpoints.channels import ChannelElement, InputChannel, InputChannelInfo
 from reference_impl.checkpoints.input_gate import CheckpointedInputGate, InputGate, StreamTaskNetworkInput
-from reference_impl.elements import EndOfInput, OperatorInput, Record, Watermark
+from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 from reference_impl.mailbox.availability import Availability, DataInputStatus
 from reference_impl.mailbox.mailbox import MailboxExecutor
 from reference_impl.mailbox.timers import Timers
@@ -26,7 +30,9 @@ from reference_impl.task.operator_chain import OperatorChain
 from reference_impl.task.positioned_input import DueTime, Reader, Source
 from reference_impl.task.stream_operator import Emit
 
-__all__ = ["GatedInputs"]
+__all__ = ["GatedInputs", "HeldOutput"]
+
+_IDLE, _ACTIVE = WatermarkStatus(idle=True), WatermarkStatus(idle=False)
 
 
 class GatedInputs:
@@ -44,6 +50,9 @@ class GatedInputs:
         chain: OperatorChain,
         position: int,
         due: DueTime,
+        clock: SourceClock,
+        output: HeldOutput,
+        latency_markers: int,
         timers: Timers,
         executor: MailboxExecutor,
     ) -> None:
@@ -55,6 +64,10 @@ class GatedInputs:
         self._doors = chain.doors
         """The inputs of the head operator; two, even if the task has only one input."""
         self._due = due
+        self._clock = clock
+        clock.start_at(inputs.clock_ms(position - 1))
+        self._output = output
+        self._marker_every = latency_markers
         self._channels = [InputChannel(InputChannelInfo(0, number)) for number in range(inputs.count)]
         gate = InputGate(self._channels)
         handler = parts.barrier_handler(task=task, inputs=[gate], timers=timers)
@@ -70,6 +83,8 @@ class GatedInputs:
         """Barriers were searched up to this position; a restored checkpoint is not taken again."""
         self._stood_at: dict[int, int] = {}
         """The barrier position of each checkpoint."""
+        self._later: tuple[Callable[[], None], int] | None = None
+        """The end of a checkpoint that waits for so many elements."""
         self._has_begun = False
         self._has_ended = False
 
@@ -79,25 +94,72 @@ class GatedInputs:
         return self._due.is_available
 
     def process_input(self) -> DataInputStatus:
-        """Passes one element through the gate into the head, then the barriers that are now at the head of an input."""
+        """Passes one element through the gate into the head, then the barriers that are now at the head of an input.
+
+        Timers that are due before the element run first, as mail.
+        """
         if not self._has_begun:
             self._has_begun = True
+            self._restore_idleness()
             self._bring_barriers()
         position = self._position
         if not self._due.has_come(self._due_ms(position)):
             return DataInputStatus.NOTHING_AVAILABLE
+        if position >= len(self._inputs):
+            return self._end()
+        if self._clock.advance(self._inputs.clock_ms(position)):
+            return DataInputStatus.MORE_AVAILABLE
+        self._take(position)
+        self._bring_barriers()
+        while self._later is not None:
+            self._run_ahead()
+            self._bring_barriers()
+        return DataInputStatus.MORE_AVAILABLE
+
+    @property
+    def position(self) -> int:
+        """The position that is read next."""
+        return self._position
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the source has no more elements."""
+        return self._has_ended
+
+    def finish_later(self, finish: Callable[[], None], *, ahead: int) -> None:
+        """Calls `finish`, which ends a checkpoint, once the head has taken `ahead` elements behind its barriers."""
+        self._later = (finish, ahead)
+
+    def _run_ahead(self) -> None:
+        """Takes elements whose effects behind the head are held back until the checkpoint has ended.
+
+        It stops before the next barrier, and before timers, whose mail would have to run first.
+        """
+        assert self._later is not None, "a checkpoint waits for it"
+        (finish, ahead), self._later = self._later, None
+        begin = self._position
+        self._output.hold()
+        for position in range(begin, min(begin + ahead, len(self._inputs))):
+            is_next_cut = position > begin and self._source.barrier_before(position) is not None
+            if is_next_cut or self._clock.advance(self._inputs.clock_ms(position)):
+                break
+            self._take(position)
+        finish()
+        self._output.release()
+
+    def _take(self, position: int) -> None:
+        self._position = position + 1
         match self._source.read(position):
-            case EndOfInput():
-                return self._end()
             case Record() as record:
                 (number,) = self._inputs.over(position)
-                self._feed(self._carried(number, record), into=self._doors[number : number + 1])
+                if self._marks_latency(position):
+                    self._pass(LatencyMarker(id=position), number=number)
+                self._pass(record, number=number)
             case Watermark(timestamp=mark):
+                self._tell_reader(Watermark(timestamp=self._inputs.combined(mark), position=position))
                 self._feed(self._risen(position, mark), into=self._doors)
             case other:
-                raise TypeError(f"a workload of lookups holds no {other!r}")
-        self._bring_barriers()
-        return DataInputStatus.MORE_AVAILABLE
+                raise TypeError(f"a workload of lookups holds no {other!r} before its end")
 
     def advance_to_end_of_event_time(self) -> None:
         """Does nothing: the workload has its own last watermark."""
@@ -116,28 +178,67 @@ class GatedInputs:
         over = self._inputs.over(position) if position < len(self._inputs) else ()
         return self._source.due_ms(position) + max(map(self._inputs.lag_ms, over), default=0)
 
-    def _carried(self, number: int, element: ChannelElement) -> OperatorInput | None:
-        """Puts `element` into input `number`; returns the element that leaves the gate and the valve."""
+    def _marks_latency(self, position: int) -> bool:
+        return self._marker_every > 0 and position % self._marker_every == 0
+
+    def _pass(self, element: Record | LatencyMarker, *, number: int) -> None:
+        """Passes a record or latency marker through input `number` into the head."""
+        self._tell_reader(element)
+        read = self._carried(number, element)
+        assert read, "an input is not blocked that holds what comes next"
+        self._feed(read, into=self._doors[number : number + 1])
+
+    def _carried(self, number: int, element: ChannelElement) -> list[OperatorInput]:
+        """Puts `element` into input `number`; returns the elements that leave the gate and the valve."""
         self._channels[number].put(element)
         self._gate.emit_next(self._read)
         return self._read.taken()
 
-    def _risen(self, position: int, mark: int) -> Watermark:
-        """Puts the watermark into every input; returns the combined one from the valve, with its position added."""
-        risen: OperatorInput | None = None
-        for number in self._inputs.over(position):
-            said = Watermark(timestamp=self._inputs.timestamp(number, mark), position=position)
-            risen = self._carried(number, said) or risen
-        assert isinstance(risen, Watermark), "marks rise on every input, so the least of them does"
-        return Watermark(timestamp=risen.timestamp, position=position)
+    def _risen(self, position: int, mark: int) -> list[OperatorInput]:
+        """Puts watermark and statuses into the inputs; returns what leaves the valve, with its position added."""
+        risen: list[OperatorInput] = []
+        for number, said in self._said(position, mark):
+            risen += self._carried(number, said)
+        return [replace(element, position=position) for element in risen]
 
-    def _feed(self, element: OperatorInput | None, *, into: Sequence[Emit]) -> None:
-        """Passes a record to the head's input of the same number, a combined watermark to all of them."""
-        assert element is not None, "an input is not blocked that holds what comes next"
-        self._reader.takes(element)
-        self._position += 1
-        for door in into:
-            door(element)
+    def _said(self, position: int, mark: int) -> Iterator[tuple[int, Watermark | WatermarkStatus]]:
+        """What each input brings at a watermark of the source.
+
+        Input 1 falls idle after it has brought the watermark, and so does input 0, which has not: the highest
+        watermark of inputs that are all idle must leave (W3). Input 0 is active again at once, and behind until its
+        next watermark (W2).
+        """
+        was, will = self._inputs.idle(position - 1), self._inputs.idle(position)
+        brings = {
+            number: Watermark(timestamp=self._inputs.timestamp(number, mark), position=position)
+            for number in self._inputs.over(position)
+        }
+        if will == 1 and was is None:
+            yield from ((1, brings[1]), (1, _IDLE), (0, _IDLE), (0, _ACTIVE))
+            return
+        for number, said in brings.items():
+            if number == was and number != will:
+                yield number, _ACTIVE
+            if number != will:
+                yield number, said
+            elif number != was:
+                yield number, _IDLE
+
+    def _restore_idleness(self) -> None:
+        """An input that was idle says so again: no checkpoint holds the statuses of inputs."""
+        idle = self._inputs.idle(self._position - 1)
+        if idle is not None:
+            self._carried(idle, _IDLE)
+
+    def _feed(self, elements: Iterable[OperatorInput], *, into: Sequence[Emit]) -> None:
+        """Passes a record to the head's input of the same number, combined watermark and status to all of them."""
+        for element in elements:
+            for door in into:
+                door(element)
+
+    def _tell_reader(self, element: OperatorInput) -> None:
+        """Of a watermark, what the inputs should combine to: one that the gate or the head loses is missing (V6)."""
+        self._output.do(partial(self._reader.takes, element))
 
     def _end(self) -> DataInputStatus:
         """Ends the data, and in the next call the channels."""
@@ -194,15 +295,38 @@ class _PendingCheckpoint:
 
 
 class _Read:
-    """The gate's output. Mutable: holds the last element until it is taken."""
+    """The gate's output. Mutable: holds elements until they are taken."""
 
     def __init__(self) -> None:
-        self._element: OperatorInput | None = None
+        self._elements: list[OperatorInput] = []
 
     def emit(self, element: OperatorInput, /) -> None:
-        self._element = element
+        self._elements.append(element)
 
-    def taken(self) -> OperatorInput | None:
-        """The element that has left since the last call; None: none has."""
-        element, self._element = self._element, None
-        return element
+    def taken(self) -> list[OperatorInput]:
+        """The elements that have left since the last call."""
+        elements, self._elements = self._elements, []
+        return elements
+
+
+class HeldOutput:
+    """What the head passes on: at once, or held until the checkpoint in progress is handed over. Mutable."""
+
+    def __init__(self) -> None:
+        self._held: list[Callable[[], None]] | None = None
+
+    def do(self, action: Callable[[], None]) -> None:
+        """Does `action` now, or with `release`."""
+        if self._held is None:
+            action()
+        else:
+            self._held.append(action)
+
+    def hold(self) -> None:
+        self._held = []
+
+    def release(self) -> None:
+        """Does what is held, in order."""
+        held, self._held = self._held, None
+        for action in held or ():
+            action()

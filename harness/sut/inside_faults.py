@@ -93,6 +93,12 @@ class WallClock:
 
 
 Act = Callable[[], None]
+
+
+def _kill(why: str, fault: str) -> None:
+    die("sigkill", why=why, by=fault)
+
+
 _FIRST_RECORD = Phase(phase="accept", hit=1)
 
 
@@ -180,7 +186,7 @@ class InsideFaults:
 
     def _crash(self, crash: Crash) -> None:
         self._journal.about_to_die(fault=crash.fault, phase=crash.phase, hit=crash.hit, how=crash.how)
-        die(crash.how, why=f"fault {crash.fault} at {crash.phase} #{crash.hit}")
+        die(crash.how, why=f"fault {crash.fault} at {crash.phase} #{crash.hit}", by=crash.fault)
 
     def around_source(self, source: SubtaskSource, elements: LookupSource) -> Source:
         """Wraps `source` so that it performs the acts with a record trigger."""
@@ -196,7 +202,7 @@ class InsideFaults:
         planned = [self._planned(fault) for fault in self._faults if isinstance(fault, CallFault)]
         if not planned:
             return function
-        return FaultyCalls(function, planned, journal=self._journal, die=lambda why: die("sigkill", why=why))
+        return FaultyCalls(function, planned, journal=self._journal, die=_kill)
 
     def _planned(self, fault: CallFault) -> PlannedCalls:
         ids = nth_ids(self._workload, subtask=self._subtask, first=fault.first_record, count=fault.records)

@@ -7,15 +7,19 @@ same transaction, and restored before the first element is replayed.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from harness.sut.gated_inputs import GatedInputs
+from harness.scenario_parts.parts import Task
+from harness.sut.gated_inputs import GatedInputs, HeldOutput
 from harness.sut.keyed_parts import HONEST_PARTS, Keeping, KeptState, KeyedParts
 from harness.sut.phases import Phases
 from harness.sut.positions import TaskState
 from harness.sut.session_counter import SessionCounter
+from harness.sut.source_clock import SourceClock
 from harness.workloads.lookups import Inputs, Lookup
 from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointOptions
 from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
@@ -45,13 +49,19 @@ class KeyedHead:
     """A `harness.engine.subtask.Head`. Mutable: `link` reads its state and the chain builds its parts."""
 
     def __init__(
-        self, *, function: SessionCounter, inputs: Inputs, parts: KeyedParts, reader: Reader, phases: Phases
+        self, keyed: KeyedTask, *, reader: Reader, phases: Phases, loop: asyncio.AbstractEventLoop
     ) -> None:
-        self._function = function
-        self._inputs = inputs
-        self._parts = parts
+        self._function = SessionCounter(keyed.task, phases=phases)
+        self._ahead = keyed.task.async_snapshot
+        self._latency_markers = keyed.task.latency_markers
+        self._inputs = keyed.inputs
+        self._parts = parts = keyed.parts
         self._reader = reader
         self._phases = phases
+        self._loop = loop
+        self._clock = SourceClock()
+        self._output = HeldOutput()
+        self._gated: GatedInputs
         self._keeping = parts.keeping()
         self._kept: KeptState | None = None
         self._backend: KeyedStateBackend
@@ -72,6 +82,13 @@ class KeyedHead:
         """The state in its stored form."""
         return (TaskState(text=states[_SESSIONS].raw_operator_state),)
 
+    def run_async(self, finish: Callable[[], None]) -> None:
+        """Runs the asynchronous part of a snapshot at once, or after further elements have changed the state."""
+        if self._ahead and not self._gated.has_ended:
+            self._gated.finish_later(finish, ahead=self._ahead)
+        else:
+            finish()
+
     def inputs(
         self,
         source: Source,
@@ -83,7 +100,7 @@ class KeyedHead:
         timers: Timers,
         executor: MailboxExecutor,
     ) -> GatedInputs:
-        return GatedInputs(
+        self._gated = GatedInputs(
             source,
             inputs=self._inputs,
             parts=self._parts,
@@ -93,21 +110,30 @@ class KeyedHead:
             chain=chain,
             position=position,
             due=due,
+            clock=self._clock,
+            output=self._output,
+            latency_markers=self._latency_markers,
             timers=timers,
             executor=executor,
         )
+        return self._gated
 
     def _built_operator(
-        self, *, timers: Timers, emit: Callable[[OperatorInput], None], **parts: Any
+        self, *, executor: MailboxExecutor, emit: Callable[[OperatorInput], None], **parts: Any
     ) -> KeyedCoProcessOperator:
         """Builds the operator and restores its state."""
         del parts
         all_groups = KeyGroupRange(start=0, end=_MAX_PARALLELISM - 1)
         self._backend = self._parts.backend(
-            operator=_SESSIONS, key_group_range=all_groups, max_parallelism=_MAX_PARALLELISM, key_type=int
+            operator=_SESSIONS,
+            key_group_range=all_groups,
+            max_parallelism=_MAX_PARALLELISM,
+            key_type=int,
+            now_ms=self._clock.now_ms,
+            create_with_ttl=self._parts.create_with_ttl,
         )
         self._services = self._parts.timer_services(
-            timers=timers,
+            timers=self._clock.timers(self._loop, executor),
             key_context=self._parts.timers_key_context(self._backend),
             key_group_range=all_groups,
             max_parallelism=_MAX_PARALLELISM,
@@ -121,7 +147,7 @@ class KeyedHead:
             key_selectors=(_key_of, _key_of),
             key_context=self._backend,
             timer_services=self._services,
-            emit=emit,
+            emit=lambda element: self._output.do(partial(emit, element)),
         )
 
     def _built_state_handler(self, operator: Any, timers: Timers) -> _KeptStateHandler:
@@ -173,15 +199,9 @@ class KeyedTask:
     """Of one subtask."""
 
     inputs: Inputs
-    gap_ms: int
+    task: Task
     parts: KeyedParts = HONEST_PARTS
 
-    def head(self, reader: Reader, *, phases: Phases) -> KeyedHead:
+    def head(self, reader: Reader, *, phases: Phases, loop: asyncio.AbstractEventLoop) -> KeyedHead:
         """One attempt's operator with state by key, and the inputs in front of it; `reader` hears what is read."""
-        return KeyedHead(
-            function=SessionCounter(gap_ms=self.gap_ms, phases=phases),
-            inputs=self.inputs,
-            parts=self.parts,
-            reader=reader,
-            phases=phases,
-        )
+        return KeyedHead(self, reader=reader, phases=phases, loop=loop)

@@ -26,6 +26,7 @@ from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.internal_timer_services import InternalTimerServices
 from reference_impl.state.internal_timers import KeyContext, TimersHandle
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
+from reference_impl.state.ttl_state_factory import CreateWithTtl, create_state_with_ttl
 
 __all__ = ["HONEST_PARTS", "Keeping", "KeptState", "KeptStateAltered", "KeyedParts", "decoded"]
 
@@ -64,6 +65,7 @@ class KeyedParts:
     """Builds the watermark valve for a number of inputs."""
     backend: type[KeyedStateBackend] = KeyedStateBackend
     timer_services: type[InternalTimerServices] = InternalTimerServices
+    create_with_ttl: CreateWithTtl = create_state_with_ttl
     keeping: type[Keeping] = Keeping
     timers_key_context: Callable[[KeyContext], KeyContext] = _same_context
     """The key context whose current key a timer sets before it fires."""

@@ -18,9 +18,25 @@ from harness.workloads.keys import key_of
 from harness.workloads.lookups import LookupSource
 from harness.workloads.shape import Lookup, MarkOfTime, StampedLookup
 from reference_impl.checkpoint_events import CheckpointBarrier
-from reference_impl.elements import EndOfInput, QueueElement, Record, StreamElement, Watermark
+from reference_impl.elements import (
+    EndOfInput,
+    QueueElement,
+    Record,
+    StreamElement,
+    Watermark,
+    WatermarkStatus,
+)
 
-__all__ = ["Replay", "SubtaskSource", "TaskState", "WatchedSource", "named", "restored", "saved"]
+__all__ = [
+    "HeldUpstream",
+    "Replay",
+    "SubtaskSource",
+    "TaskState",
+    "WatchedSource",
+    "named",
+    "restored",
+    "saved",
+]
 
 
 class SubtaskSource:
@@ -79,38 +95,59 @@ class TaskState(Struct, frozen=True, kw_only=True):
     text: str
 
 
-def saved(element: QueueElement | TaskState) -> dict[str, Any]:
+class HeldUpstream(Struct, frozen=True, kw_only=True):
+    """An element that the operator in front of the lookups holds; stored behind their elements."""
+
+    element: QueueElement
+
+
+def saved(element: QueueElement | TaskState | HeldUpstream) -> dict[str, Any]:
     """The stored form of `element`."""
     match element:
+        case HeldUpstream(element=held):
+            return {"upstream": saved(held)}
         case TaskState(text=text):
             return {"state": text}
         case Record(value=Lookup() as lookup, timestamp=ts, position=position):
             return {"lookup": lookup.as_json(), "ts": ts, "pos": position}
         case Watermark(timestamp=timestamp, position=position):
             return {"w": timestamp, "pos": position}
+        case WatermarkStatus(idle=idle, position=position):
+            return {"idle": idle, "pos": position}
     message = f"cannot save {element!r}"
     raise TypeError(message)
 
 
-def restored(element: dict[str, Any]) -> QueueElement | TaskState:
+def restored(element: dict[str, Any]) -> QueueElement | TaskState | HeldUpstream:
     """Reads the stored form that `saved` wrote."""
+    if "upstream" in element:
+        return HeldUpstream(element=_queued(element["upstream"]))
     if "state" in element:
         return TaskState(text=element["state"])
+    return _queued(element)
+
+
+def _queued(element: dict[str, Any]) -> QueueElement:
     if "w" in element:
         return Watermark(timestamp=element["w"], position=element["pos"])
+    if "idle" in element:
+        return WatermarkStatus(idle=element["idle"], position=element["pos"])
     lookup = {**element["lookup"], "key": key_of(element["lookup"]["key"])}
     value = StampedLookup(**lookup) if "stamp" in lookup else Lookup(**lookup)
     return Record(value=value, timestamp=element["ts"], position=element["pos"])
 
 
 def named(elements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Saved elements in the form of a history's `snap` event (`docs/reference/history.md`), without keyed state."""
+    """Saved elements in the form of a history's `snap` event (`docs/reference/history.md`): of the lookups alone.
+
+    Without keyed state and statuses of watermarks, for which the form has no place.
+    """
     return [
         {"w": told_watermark(element["w"]), "pos": element["pos"]}
         if "w" in element
         else {"id": element["lookup"]["id"]}
         for element in elements
-        if "state" not in element
+        if element.keys().isdisjoint(("state", "upstream", "idle"))
     ]
 
 
@@ -133,7 +170,7 @@ class WatchedSource:
 class Replay(Sequence[Any]):
     """The elements of a snapshot in replay order; reports the restore phases while they are read."""
 
-    def __init__(self, elements: Sequence[QueueElement | TaskState], phases: Phases) -> None:
+    def __init__(self, elements: Sequence[QueueElement | TaskState | HeldUpstream], phases: Phases) -> None:
         self._elements = elements
         self._phases = phases
 

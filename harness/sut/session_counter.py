@@ -1,4 +1,4 @@
-"""The session counter: counts each key's records and sessions in keyed state; event-time timers end the sessions.
+"""The session counter: counts each key's records and sessions in keyed state; timers end the sessions.
 
 Answers to a user's `KeyedCoProcessFunction`. Invariant: its stamp on a record equals the expected stamp from
 `harness.workloads.lookups`, which shares no code with it; so a state update or timer that is lost, repeated or applied
@@ -7,14 +7,17 @@ to a wrong key shows as a wrong result.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from msgspec.structs import asdict
 
+from harness.scenario_parts.parts import Task
 from harness.sut.phases import Phases
 from harness.workloads.shape import Lookup, StampedLookup
 from reference_impl.functions.process_function import Collector, ProcessContext, RuntimeContext
 from reference_impl.state.state_descriptor import MapStateDescriptor, ValueStateDescriptor
+from reference_impl.state.ttl_config import StateTtlConfig
 
 __all__ = ["BY_INPUT", "SessionCounter"]
 
@@ -27,15 +30,17 @@ BY_INPUT = MapStateDescriptor(name="by input", key_type=int, value_type=int)
 class SessionCounter:
     """A `KeyedCoProcessFunction` of lookups. Mutable: gets its states in `open`."""
 
-    def __init__(self, *, gap_ms: int, phases: Phases) -> None:
-        self._gap_ms = gap_ms
+    def __init__(self, task: Task, *, phases: Phases) -> None:
+        self._gap_ms = task.gap
+        self._by_clock = task.timers == "processing-time"
+        self._ttl = StateTtlConfig(time_to_live_ms=task.ttl) if task.ttl else None
         self._phases = phases
         self._session: Any = None
         self._by_input: Any = None
 
     def open(self, context: RuntimeContext) -> None:
         self._session = context.get_state(SESSION)
-        self._by_input = context.get_map_state(BY_INPUT)
+        self._by_input = context.get_map_state(replace(BY_INPUT, ttl=self._ttl))
 
     def process_element1(self, value: Lookup, context: ProcessContext, out: Collector) -> None:
         out(self._stamped(value, context, number=0))
@@ -69,12 +74,19 @@ class SessionCounter:
         """Adds a record to the key's session, and moves the timer if the session ends later now."""
         session = self._session.value() or _NO_SESSION
         assert context.timestamp is not None, "the workload's records have their event time"
-        ends_ms, timers = context.timestamp + self._gap_ms, context.timer_service
+        timers = context.timer_service
+        if self._by_clock:
+            now_ms = timers.current_processing_time
+            register, delete = timers.register_processing_time_timer, timers.delete_processing_time_timer
+        else:
+            now_ms = context.timestamp
+            register, delete = timers.register_event_time_timer, timers.delete_event_time_timer
+        ends_ms = now_ms + self._gap_ms
         before_ms = session.get("ends")
         if before_ms is None or before_ms < ends_ms:
             if before_ms is not None:
-                timers.delete_event_time_timer(before_ms)
-            timers.register_event_time_timer(ends_ms)
+                delete(before_ms)
+            register(ends_ms)
         else:
             ends_ms = before_ms
         prolonged = {"ended": session["ended"], "place": session["place"] + 1, "ends": ends_ms}

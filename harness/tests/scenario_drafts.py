@@ -139,7 +139,16 @@ def _tasks(draw: st.DrawFn) -> dict[str, Any]:
     """Any `task:`."""
     inputs = draw(st.integers(1, 2))
     lag = draw(_durations) if inputs > 1 else "0ms"
-    return {"keyed": "sessions", "inputs": inputs, "gap": draw(_spans), "lag": lag}
+    return {
+        "keyed": "sessions",
+        "inputs": inputs,
+        "gap": draw(_spans),
+        "lag": lag,
+        "timers": draw(st.sampled_from(["event-time", "processing-time"])),
+        "ttl": draw(_durations),
+        "latency_markers": draw(st.integers(0, 9)),
+        "idle": draw(st.integers(0, 9)) if inputs > 1 and lag == "0ms" else 0,
+    }
 
 
 @st.composite

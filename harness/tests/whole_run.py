@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.database.endpoint import Endpoint
+from harness.database.table_hand import TableHand
 from harness.engine.in_world import record_in_world
 from harness.engine.level import Observer, RunSite, Stop
 from harness.engine.perform import perform
@@ -33,6 +34,7 @@ def whole_run(
     stop: Stop | None = None,
     limit_s: float | None = None,
     inspect: Callable[[Endpoint], None] = lambda root: None,
+    before_reading: Callable[[TableHand], None] | None = None,
     **order: Any,
 ) -> RunOutcome:
     """Perform it; what it records is left in a new folder `within`."""
@@ -49,6 +51,7 @@ def whole_run(
             observer=observer or Observer(),
             stop=stop or Stop(),
             limit_s=limit_s,
+            before_reading=before_reading,
         ),
     )
 

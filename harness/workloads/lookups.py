@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 from harness.choices import Choices, Draw
@@ -197,12 +197,24 @@ class Inputs:
         self.count = task.inputs
         self._lag_ms = task.lag
         self._of_records = {lookup.id: draw.index(task.inputs) for lookup, _ in source.records}
-        self._over = [self._inputs_of(source[position]) for position in range(len(source))]
+        self._idle = _idle_inputs(source, every=task.idle)
+        self._over = [
+            self._inputs_of(source[position], self._idle[position]) for position in range(len(source))
+        ]
+        self._clock_ms = _clock(source, lag_ms=[self._lag(over) for over in self._over])
 
-    def _inputs_of(self, element: tuple[Lookup, int | None] | MarkOfTime) -> tuple[int, ...]:
+    def _inputs_of(
+        self, element: tuple[Lookup, int | None] | MarkOfTime, idle: int | None
+    ) -> tuple[int, ...]:
         if isinstance(element, MarkOfTime):
             return tuple(range(self.count))
-        return (self._of_records[element[0].id],)
+        lookup, _ = element
+        if idle is not None:
+            self._of_records[lookup.id] = 1 - idle
+        return (self._of_records[lookup.id],)
+
+    def _lag(self, over: tuple[int, ...]) -> int:
+        return max(map(self.lag_ms, over))
 
     def __len__(self) -> int:
         """The number of source positions."""
@@ -215,6 +227,14 @@ class Inputs:
     def over(self, position: int) -> tuple[int, ...]:
         """The inputs of the element at `position`: one for a record, all for a watermark."""
         return self._over[position]
+
+    def idle(self, position: int) -> int | None:
+        """The input that is idle from the watermark at `position` on, or at a record; None: both are active."""
+        return self._idle[position] if position >= 0 else None
+
+    def clock_ms(self, position: int) -> int:
+        """The processing time at which `position` is read, the same in every attempt: when all up to it are due."""
+        return self._clock_ms[position] if position >= 0 else 0
 
     def is_read(self, number: int, *, begin: int, end: int) -> bool:
         """Whether input `number` has no element at the positions from `begin` to before `end`."""
@@ -233,43 +253,89 @@ class Inputs:
         return min(self.timestamp(number, mark) for number in range(self.count))
 
 
+def _idle_inputs(source: LookupSource, *, every: int) -> list[int | None]:
+    """Of each position the input that is idle: for `every` watermarks none, then input 1, none, and input 0."""
+    marks, found = 0, list[int | None]()
+    for position in range(len(source)):
+        marks += isinstance(source[position], MarkOfTime)
+        found.append((None, 1, None, 0)[(marks - 1) // every % 4] if every and marks else None)
+    return found
+
+
+def _clock(source: LookupSource, *, lag_ms: Sequence[int]) -> list[int]:
+    due_ms = (source.due_ms(position) + later_ms for position, later_ms in enumerate(lag_ms))
+    return list(accumulate(due_ms, max))
+
+
 Stamp = Mapping[str, int]
 """The stamp of a record: the `nth` of its key, the `of_input`-th of its key on its input, the `place`-th in the
-`session`-th session of its key."""
+`session`-th session of its key. With a `ttl`, the first two count what has not expired."""
 
 
-def session_stamps(source: LookupSource, inputs: Inputs, *, gap_ms: int) -> dict[int, Stamp]:
+def session_stamps(source: LookupSource, inputs: Inputs, *, task: Task) -> dict[int, Stamp]:
     """The stamp that a keyed task must give each record, by record id.
 
     Answers to the expected state in Elle. The model has no checkpoints and no crashes, so a lost or repeated state
     update or timer shows as a wrong stamp on a later record of the key.
     """
     stamps: dict[int, Stamp] = {}
-    nth, of_input = Counter[Key](), Counter[tuple[Key, int]]()
-    ended, place = Counter[Key](), Counter[Key]()
-    ends_ms: dict[Key, int] = {}
-    """The end of each key's open session."""
+    counts, sessions = _Counts(task.ttl), _Sessions(task.gap)
+    by_clock = task.timers == "processing-time"
     for position in range(len(source)):
+        clock_ms = inputs.clock_ms(position)
+        if by_clock:
+            sessions.end_until(clock_ms)
         match source[position]:
             case MarkOfTime(timestamp=mark):
-                now_ms = inputs.combined(mark)
-                for key in [key for key, end_ms in ends_ms.items() if end_ms <= now_ms]:
-                    del ends_ms[key], place[key]
-                    ended[key] += 1
+                if not by_clock:
+                    sessions.end_until(inputs.combined(mark))
             case (lookup, ts):
                 assert ts is not None, "each record of a keyed task has an event time"
-                key, number = lookup.key, inputs.of_record(lookup)
-                nth[key] += 1
-                of_input[key, number] += 1
-                place[key] += 1
-                ends_ms[key] = max(ends_ms.get(key, ts), ts + gap_ms)
                 stamps[lookup.id] = {
-                    "nth": nth[key],
-                    "of_input": of_input[key, number],
-                    "session": ended[key] + 1,
-                    "place": place[key],
+                    **counts.add(lookup.key, inputs.of_record(lookup), clock_ms=clock_ms),
+                    **sessions.add(lookup.key, at_ms=clock_ms if by_clock else ts),
                 }
     return stamps
+
+
+class _Counts:
+    """The expected counts of each key on each input. Mutable."""
+
+    def __init__(self, ttl_ms: int) -> None:
+        self._ttl_ms = ttl_ms
+        self._counted: dict[Key, dict[int, tuple[int, int]]] = {}
+        """By key and input: the count, and when it changed."""
+
+    def add(self, key: Key, number: int, *, clock_ms: int) -> Stamp:
+        living = {
+            of: (count, changed_ms)
+            for of, (count, changed_ms) in self._counted.get(key, {}).items()
+            if not self._ttl_ms or clock_ms < changed_ms + self._ttl_ms
+        }
+        before, _ = living.get(number, (0, 0))
+        living[number] = (before + 1, clock_ms)
+        self._counted[key] = living
+        return {"nth": sum(count for count, _ in living.values()), "of_input": before + 1}
+
+
+class _Sessions:
+    """The expected sessions of each key. Mutable."""
+
+    def __init__(self, gap_ms: int) -> None:
+        self._gap_ms = gap_ms
+        self._ended, self._place = Counter[Key](), Counter[Key]()
+        self._ends_ms: dict[Key, int] = {}
+        """The end of each key's open session."""
+
+    def end_until(self, now_ms: int) -> None:
+        for key in [key for key, end_ms in self._ends_ms.items() if end_ms <= now_ms]:
+            del self._ends_ms[key], self._place[key]
+            self._ended[key] += 1
+
+    def add(self, key: Key, *, at_ms: int) -> Stamp:
+        self._place[key] += 1
+        self._ends_ms[key] = max(self._ends_ms.get(key, at_ms), at_ms + self._gap_ms)
+        return {"session": self._ended[key] + 1, "place": self._place[key]}
 
 
 def expect_stamped(

@@ -16,6 +16,7 @@ from harness.clock import monotonic_us
 from harness.errors import WorldError
 from harness.runs.outcome import WorldDescription
 from harness.world.data_folder import prepared_data_folder
+from harness.world.kept_data import how_to_open, keep_data
 from harness.world.ledger import Ledger
 from harness.world.local_server import LocalMachine
 from harness.world.mysql_server import MysqlServer, start_server
@@ -76,29 +77,29 @@ def open_local_world(
     begun_us: int,
     needs: frozenset[str],
     settings: WorldSettings,
+    keeps_in: Path | None = None,
 ) -> Iterator[World]:
-    """A local world for the duration of the block; `begun_us`: when opening began, for the report."""
-    ports = settings.ports
+    """A local world for the block; `begun_us`: when opening began; `keeps_in`: where the data stay after it."""
     app = Credentials(user="app", password=fresh_secret())
     root = Credentials(user="root", password=fresh_secret())
     prepared = prepared_data_folder(parts.server, places=ledger.places, ledger=ledger, say=say)
     with ExitStack() as stack:
-        process, proxy = start_proxy(parts.proxy.program, ledger=ledger, ports=ports, say=say)
+        process, proxy = start_proxy(parts.proxy.program, ledger=ledger, ports=settings.ports, say=say)
         stack.callback(process.stop)
         place = prepare_place(prepared, needs=needs, settings=settings, ledger=ledger)
         server = start_server(
             parts.server,
             data=place.data,
-            port=reserve_port(ledger, among=ports),
+            port=reserve_port(ledger, among=settings.ports),
             app=app,
             root=root,
             ledger=ledger,
             environment=place.environment,
         )
         machine = LocalMachine(server, place=place)
-        stack.callback(machine.stop)
+        _stop_at_the_end(machine, stack, data=place.data, keeps_in=keeps_in)
         process.wait_for(proxy.healthy, what=f"{process.name} to list its links", limit_s=PROXY_LIMIT_S)
-        links = _open_links(proxy, server.address, ledger=ledger, ports=ports)
+        links = _open_links(proxy, server.address, ledger=ledger, ports=settings.ports)
         _wait_until_ready(server, links=links, app=app)
         description = WorldDescription(
             kind="local",
@@ -116,6 +117,7 @@ def open_local_world(
             proxy=proxy,
             folder=ledger.folder,
             enrol=ledger.note_process,
+            kept=None if keeps_in is None else how_to_open(parts.server, keeps_in.resolve()),
             lacks={**proxy_lacks(own=proxy.own), **local_server_lacks(parts.server, settings=settings)},
             server=Server(
                 machine,
@@ -126,6 +128,15 @@ def open_local_world(
             ),
             look=lambda: _look(machine, process),
         )
+
+
+def _stop_at_the_end(machine: LocalMachine, stack: ExitStack, *, data: Path, keeps_in: Path | None) -> None:
+    """Kill the server when `stack` is closed; if its data stay, shut it down in order and copy them."""
+    if keeps_in is None:
+        stack.callback(machine.stop)
+        return
+    stack.callback(keep_data, data, keeps_in.resolve())  # runs after the shut-down
+    stack.callback(machine.shut_down)
 
 
 def _look(machine: LocalMachine, proxy: ChildProcess) -> None:

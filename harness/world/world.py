@@ -87,6 +87,8 @@ class World:
     """For each ability that faults may need and this world lacks: what would have it (`a MySQL server: run with
     ...`).
     """
+    kept: str | None = None
+    """How to open the server's data after the world is closed; None: they are removed with it."""
     look: Callable[[], None] = lambda: None
     """Raises WorldError if the database or the proxy has died and no fault ended it; the default checks nothing."""
 

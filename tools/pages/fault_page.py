@@ -23,10 +23,15 @@ _OPENING = """\
 Made by `python -m tools.pages.fault_page`; do not edit.
 
 A scenario names a fault by `do` ([scenario files](scenarios.md)). This page says of each kind what it does, which
-fields it needs and may have, which triggers can begin it, which evidence shows that it took effect, and where it can be
-done. Without that evidence a run is `vacuous`, never a pass. A fault that the world, the sink or the level cannot do is
-refused before the run, and the message says what can. "The proxy" gives evidence where it keeps a log: our own does,
-Toxiproxy does not.
+fields it needs and may have, which triggers can begin it, which evidence shows that it took effect, what it can cause,
+and where it can be done. Without that evidence a run is `vacuous`, never a pass. A fault that the world, the sink or
+the level cannot do is refused before the run, and the message says what can. "The proxy" gives evidence where it keeps
+a log: our own does, Toxiproxy does not.
+
+"Can cause" names the events that a history may show because of the fault (V24): `res`, a call that fails or a record
+that times out; `failed` and `start`, an attempt that fails or is replaced. A fault of the sink's link, the server or
+the process that lasts 10 s or longer can also cause `failed`, because the sink gives up after 20 s. A kill, a raised
+error and a poisoned call name their fault.
 """
 
 _GROUPS: Mapping[By, str] = {
@@ -59,8 +64,8 @@ def page_text() -> str:
 def _sections() -> Iterator[str]:
     for group, title in _GROUPS.items():
         yield f"## {title}\n"
-        yield "| fault | what it does | needs | may have | begins by | evidence | where |"
-        yield "|---|---|---|---|---|---|---|"
+        yield "| fault | what it does | needs | may have | begins by | evidence | can cause | where |"
+        yield "|---|---|---|---|---|---|---|---|"
         for name, kind in FAULTS.items():
             if kind.by == group:
                 cells = (
@@ -69,6 +74,7 @@ def _sections() -> Iterator[str]:
                     _fields(kind),
                     _names(kind.triggers),
                     kind.must_show,
+                    _names(kind.can),
                 )
                 yield f"| `{name}` | {' | '.join(map(_cell, cells))} | {where_of(kind)} |"
         yield ""

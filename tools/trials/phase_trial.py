@@ -133,7 +133,7 @@ def _timers(scenario: Scenario, *, seed: int) -> int:
     assert scenario.task is not None, "without keyed state there are no timers"
     source = LookupSource(workload=scenario.workload, seed=seed, subtask=_SUBTASK)
     inputs = Inputs(scenario.task, source, seed=seed, subtask=_SUBTASK)
-    stamps = session_stamps(source, inputs, gap_ms=scenario.task.gap)
+    stamps = session_stamps(source, inputs, task=scenario.task)
     last: dict[int, int] = {}
     for lookup, _ in source.records:
         last[lookup.key] = stamps[lookup.id]["session"]

@@ -11,8 +11,8 @@ from functools import reduce
 
 from msgspec import UNSET
 
-from harness.checkers.explained_failures import CAUSES_OUTSIDE
 from harness.checkers.screen.totals import Distinct, ExpectedRows, Irregular, Sums
+from harness.history.causes import CAUSES_OUTSIDE
 from harness.history.event import Effect, Failed, FaultEvent, Id, Kill, Start
 from harness.history.header import Header
 from harness.history.stalls import Stalls

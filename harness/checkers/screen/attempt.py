@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from harness.checkers.retries import is_retried
 from harness.checkers.screen.totals import Entry, ExpectedRows, Irregular, Segment, Sums
 from harness.history.event import Call, Dead, End, Event, Failed, Id, In, Out, Owm, Res, Restore, Snap, Wm
 from harness.history.values import same
@@ -354,7 +353,7 @@ class AttemptScreen:
             raise Irregular("an unexpected outcome")
         if self.limit_us is not None and event.t - (entry.first or call).t > self.limit_us:
             self._late((entry.first or call).t, self.limit_us)
-        if self.retry is not None and is_retried(event, self.retry):
+        if self.retry is not None and self.retry.retries(event):
             self.account.suspect("V15")
         wanted = entry.source.expect
         if wanted is UNSET:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.checkers.tests.legal_claims import with_legal_claims
 from harness.checkers.tests.legal_histories import legal_history
 from harness.choices import Choices
 
@@ -20,7 +21,7 @@ KEYS = [None, 0, 0.0, "k", ["k"], {"a": 1}]
 
 def dressed_history(seed: int, **fixed: Any) -> list[Json]:
     """Header and events."""
-    return _Dresser(seed).dress(legal_history(seed, **fixed))
+    return _Dresser(seed).dress(legal_history(seed, tables=True, **fixed))
 
 
 class _Dresser:
@@ -42,7 +43,11 @@ class _Dresser:
         if self.nonced:
             self._nonces(events)
         self._threads(events)
-        events = self._numbered(self._closed(self._faults(events)))
+        events = self._closed(self._faults(events))
+        if "tables" in header or self.one_in(4):
+            # Else it stays one of form 1.0, which the screen may acquit.
+            header, events = with_legal_claims(header, events, Choices(self.choices.seed, "legal claims"))
+        events = self._numbered(events)
         lasts_ms = events[-1]["t"] // 1000 + 1
         header["bounds"] = {"timeout_slack": lasts_ms, "recover": self.choices.between(0, 5)}
         if self.one_in(2):

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from harness.checkers.tests.modelled_parts import Attempt, Entry, Json, Saved, Subtask
+from harness.checkers.tests.legal_tables import drawn_tables, read_tables
+from harness.checkers.tests.modelled_parts import Attempt, Entry, Json, Saved, Settled, Subtask
 from harness.choices import Choices
 
 STEPS_MAX = 20_000
@@ -35,6 +36,8 @@ class Model:
         self.asked: set[int] = set()
         self.snapped: set[int] = set()
         self.faulty = self.one_in(2)
+        drawing = Choices(seed, "tables of a legal history")
+        self.tables = drawn_tables(drawing, self.sink, self.effects) if fixed.get("tables") else {}
         self.subtasks = [self._subtask(s) for s in range(self.pick([1, 1, 2, 2, 3]))]
 
     def pick(self, among: list[Any]) -> Any:
@@ -83,6 +86,9 @@ class Model:
         if self.faulty:
             self.note("fault", f="latency", phase="end", evidence={"slow": 3})
         self._read_effects()
+        rows = read_tables(self.tables, self.subtasks, self.events, self.choices)
+        for row in rows:
+            self.note(**row)
         return [self.header(), *self.events]
 
     def header(self) -> Json:
@@ -93,6 +99,7 @@ class Model:
             operator["watermark_slots"] = False
         header: Json = {"history": 1, "operator": operator, "sink": self.sink}
         header["bounds"] = {"timeout_slack": SLACK_MS}
+        header |= {"tables": self.tables} if self.tables else {}
         return header | ({"effects": self.effects} if self.effects else {})
 
     def _coordinate(self) -> None:
@@ -213,15 +220,25 @@ class Model:
                 self.note("res", **res, r="timeout", final=True, v=entry.outputs)
             case "error" | "fail":
                 entry.outputs = []
-                ending: Json = {"r": "timeout", "error": "late"} if fate == "error" else {"r": "fail"}
-                self.note("res", **res, **ending, final=True)
-                self.note("dead", s=subtask.s, a=attempt.a, id=record["id"])
+                error: Json = {"error": "late"} if fate == "error" or self.one_in(2) else {}
+                self.note("res", **res, r="timeout" if fate == "error" else "fail", **error, final=True)
+                self._write_dead_letter(subtask, attempt, entry, error)
             case "dead":
                 entry.outputs = []
-                self.note("dead", s=subtask.s, a=attempt.a, id=record["id"])
+                self._write_dead_letter(subtask, attempt, entry, {"error": "refused"})
             case _:
                 entry.outputs = list(record["yields"])
                 self.note("res", **res, r="ok", final=True, v=entry.outputs)
+
+    def _write_dead_letter(self, subtask: Subtask, attempt: Attempt, entry: Entry, letter: Json) -> None:
+        """Where its table is read, no snap holds a record whose letter has left."""
+        self.note("dead", s=subtask.s, a=attempt.a, id=entry.element["id"])
+        if any("dead" in table["holds"] for table in self.tables.values()):
+            attempt.queue.remove(entry)
+            live = attempt is subtask.attempt
+            self._left(subtask, attempt, live=live)
+            if live:
+                subtask.settled.append(Settled(attempt.a, entry.element, [], letter=letter))
 
     def _emit(self, subtask: Subtask, attempt: Attempt, *, live: bool) -> None:
         queue = attempt.queue
@@ -244,7 +261,7 @@ class Model:
                 self.note("out", s=subtask.s, a=attempt.a, id=record["id"], j=j, v=v, **ts)
             self._left(subtask, attempt, live=live)
             if live:
-                subtask.settled.append((attempt.a, record, outputs, entry.substitute))
+                subtask.settled.append(Settled(attempt.a, record, outputs, entry.substitute))
 
     def _left(self, subtask: Subtask, attempt: Attempt, *, live: bool) -> None:
         attempt.emitted += 1
@@ -340,8 +357,10 @@ class Model:
             return
         seq = 0
         for subtask in self.subtasks:
-            for a, record, outputs, substitute in sorted(subtask.settled, key=lambda item: item[0]):
-                if not outputs or (substitute and self.one_in(2)):
+            for settled in sorted(subtask.settled, key=lambda item: item.a):
+                record, outputs = settled.record, settled.outputs
+                may_miss = settled.substitute and "both" not in self.tables
+                if not outputs or (may_miss and self.one_in(2)):
                     continue
                 rows: list[Json] = [{"j": j, "v": v} for j, v in enumerate(outputs)]
                 if self.effects == "records":
@@ -350,9 +369,11 @@ class Model:
                     seq += self.choices.between(1, 3)
                     given = {"j": row.pop("j")} if "j" in row else {}
                     told = row if self.one_in(2) else {}
-                    self.note("effect", s=subtask.s, id=record["id"], token=a, seq=seq, **given, **told)
+                    self.note(
+                        "effect", s=subtask.s, id=record["id"], token=settled.a, seq=seq, **given, **told
+                    )
 
 
 def legal_history(seed: int, **fixed: Any) -> list[Json]:
-    """Header and events."""
+    """Header and events; with tables, for every second seed, if they are asked for."""
     return Model(seed, **fixed).run()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Attempt", "Entry", "Json", "Saved", "Subtask"]
+__all__ = ["Attempt", "Entry", "Json", "Saved", "Settled", "Subtask"]
 
 Json = dict[str, Any]
 
@@ -57,6 +57,18 @@ class Saved:
 
 
 @dataclass(slots=True)
+class Settled:
+    """A record that has left, with its outputs or as a dead letter."""
+
+    a: int
+    record: Json
+    outputs: list[Any]
+    substitute: bool = False
+    letter: Json | None = None
+    """What its row of dead letters says besides the id."""
+
+
+@dataclass(slots=True)
 class Attempt:
     a: int
     pos: int
@@ -76,8 +88,8 @@ class Subtask:
     zombies: list[Attempt] = field(default_factory=list)
     pending: Saved | None = None
     completed: list[Saved] = field(default_factory=list)
-    settled: list[tuple[int, Json, list[Any], bool]] = field(default_factory=list)
-    """(attempt, record, outputs, substitute), as a restart leaves it."""
+    settled: list[Settled] = field(default_factory=list)
+    """As a restart leaves it."""
     commits: list[tuple[int, int]] = field(default_factory=list)
     ended: bool = False
     since_completed: int = 0

@@ -21,10 +21,44 @@ def v10(page: Page) -> Iterator[Finding]:
             for kind, what in _cut(page, snap):
                 yield (kind, s, what and what[-1], snap["c"], (snap["n"], what))
         for done in page.kind("done"):
-            started = [e["a"] for e in page.of(s, None, "start") if e["n"] < done["n"]]
-            running = started and not any(e["n"] < done["n"] for e in page.of(s, max(started), "ended"))
-            if running and not page.snap(s, done["c"], done["n"]):
+            a = _running(page, s, done["n"])
+            if a is not None and not page.snap(s, done["c"], done["n"]):
                 yield ("incomplete", s, None, done["c"], done["n"])
+            if a is not None and page.kind("ack") and not _acknowledged(page, s, a, done):
+                earlier = any(_acknowledged(page, s, b, done) for b in page.attempts(s) if b < a)
+                yield ("stale-ack" if earlier else "incomplete", s, None, done["c"], done["n"])
+    yield from _two_ends(page)
+
+
+def _running(page: Page, s: int, by: int) -> int | None:
+    """Its newest attempt, if the subtask has started and not ended."""
+    started: list[int] = [e["a"] for e in page.of(s, None, "start") if e["n"] < by]
+    if not started or any(e["n"] < by for e in page.of(s, max(started), "ended")):
+        return None
+    return max(started)
+
+
+def _acknowledged(page: Page, s: int, a: int, done: Json) -> bool:
+    """Of this attempt, after its snap and before the `done`."""
+    acks = [e for e in page.kind("ack") if (e["s"], e["a"], e["c"]) == (s, a, done["c"])]
+    snaps = [e for e in page.of(s, a, "snap") if e["c"] == done["c"]]
+    return any(snap["n"] < ack["n"] < done["n"] for snap in snaps for ack in acks)
+
+
+def _two_ends(page: Page) -> Iterator[Finding]:
+    for e in page.kind("done", "abort"):
+        other = "abort" if e["k"] == "done" else "done"
+        before = [o["n"] for o in page.kind(other) if o["c"] == e["c"] and o["n"] < e["n"]]
+        if not before:
+            continue
+        if e["k"] == "done":
+            running = [s for s in page.subtasks if _running(page, s, e["n"]) is not None]
+            meant = [page.snap(s, e["c"], e["n"]) for s in running]
+            again = bool(meant) and all(snap is not None and snap["n"] > before[-1] for snap in meant)
+        else:
+            again = any(o["c"] == e["c"] and before[-1] < o["n"] < e["n"] for o in page.kind("snap"))
+        if not again:
+            yield ("two-ends", None, None, e["c"], e["n"])
 
 
 def _cut(page: Page, snap: Json) -> Iterator[tuple[str, Element | None]]:

@@ -18,7 +18,11 @@ Element = tuple[Any, ...]
 """("record", id), or ("mark", pos, w)."""
 ABSENT = object()
 EVER = float("inf")
-_OF_RUN = {"done", "abort", "retire", "fault", "giveup", "commit", "effect"}
+_OF_RUN = {
+    "done", "abort", "retire", "fault", "giveup", "commit", "effect", "ack", "row", "read", "change",
+}  # fmt: skip
+_ACTS = {"start", "call", "res", "out", "dead", "commit"}
+"""What may not follow the reading of a table."""
 
 
 def high(w: Any) -> float:
@@ -65,6 +69,8 @@ class Page:
         self.sink = self.header.get("sink", "rollback")
         self.ordered = self.operator["mode"] == "ordered"
         self.coalesces = self.operator.get("coalesces_watermarks", False)
+        self.by_output = self.header.get("effects") == "outputs"
+        self.tables: dict[str, Json] = self.header.get("tables", {})
         own = (e for e in self.events if e["k"] == "commit" or e["k"] not in _OF_RUN)
         self.subtasks = sorted({e["s"] for e in own})
         self.known: dict[Any, Any] = {}
@@ -76,7 +82,7 @@ class Page:
     @_asked_once
     def of(self, s: int, a: int | None, *kinds: str) -> list[Json]:
         """Events of an attempt, or of all of a subtask; without kinds, all."""
-        own = [e for e in self.events if e.get("s") == s and e["k"] not in {"effect", "commit"}]
+        own = [e for e in self.events if e.get("s") == s and e["k"] not in _OF_RUN]
         known = [e for e in own if not kinds or e["k"] in kinds]
         return [e for e in known if a is None or e["a"] == a]
 
@@ -135,21 +141,68 @@ class Page:
             a, until = (snap["a"], snap["n"]) if snap else (None, EVER)
         return dict(reversed(links.items()))
 
-    def epoch(self, snap: Json) -> list[Json]:
+    def stands_in_chain(self, e: Json) -> bool:
+        """An emission, outcome or `dead`."""
+        chain = self.chain(e["s"])
+        return e["a"] in chain and e["n"] < chain[e["a"]]
+
+    def epoch(self, snap: Json, kinds: tuple[str, ...] = ("out", "owm")) -> list[Json]:
         earlier = [e["n"] for e in self.of(snap["s"], snap["a"], "snap") if e["n"] < snap["n"]]
         since = max(earlier, default=-EVER)
-        return [e for e in self.of(snap["s"], snap["a"], "out", "owm") if since < e["n"] < snap["n"]]
+        return [e for e in self.of(snap["s"], snap["a"], *kinds) if since < e["n"] < snap["n"]]
 
     @_asked_once
-    def visible(self, s: int) -> list[Json]:
-        """O*."""
-        emissions = self.of(s, None, "out", "owm")
+    def visible(self, s: int, kinds: tuple[str, ...] = ("out", "owm")) -> list[Json]:
+        """O*; D* with the kind `dead`."""
+        emissions = self.of(s, None, *kinds)
         if self.sink == "append":
             return emissions
         if self.sink == "rollback":
             chain = self.chain(s)
             return [e for a in chain for e in emissions if e["a"] == a and e["n"] < chain[a]]
-        return [e for commit in self.commits(s) if (snap := self.shows(commit)) for e in self.epoch(snap)]
+        shown = [snap for commit in self.commits(s) if (snap := self.shows(commit))]
+        return [e for snap in shown for e in self.epoch(snap, kinds)]
+
+    # Tables.
+
+    def tables_of(self, what: str) -> list[str]:
+        return [name for name, table in self.tables.items() if what in table["holds"]]
+
+    @_asked_once
+    def rows(self, name: str) -> list[Json]:
+        return [e for e in self.kind("row") if e["table"] == name]
+
+    @_asked_once
+    def read_whole(self, name: str) -> bool:
+        rows = self.kind("effect") if "audit" in self.tables[name]["holds"] else self.rows(name)
+        reads = [e for e in self.kind("read") if e["table"] == name]
+        if not reads or reads[0]["rows"] != len(rows):
+            return False
+        began = min(e["n"] for e in [*reads, *rows])
+        return not any(e["k"] in _ACTS and e["n"] > began for e in self.events)
+
+    def not_whole(self, what: str) -> bool:
+        """Whether a table of it is not."""
+        return not all(self.read_whole(name) for name in self.tables_of(what))
+
+    def has_audit(self) -> bool:
+        told = bool(self.kind("effect") or self.tables_of("audit"))
+        return told or ("effects" in self.header and not self.tables_of("effects"))
+
+    def owner(self, record: Any) -> int | None:
+        """The subtask that accepted it."""
+        return next((s for s, other in self.accepted() if other == record), None)
+
+    def changes(self, key: Any) -> list[tuple[Json, Json | None]]:
+        """Those of a key (given canonically) and those of every key, each with its end."""
+        told = self.kind("change")
+        own = [e for e in told if "key" not in e or canonical(e["key"]) == key]
+        pairs = []
+        for begin in [e for e in own if e["phase"] == "begin"]:
+            ends = [e for e in own if e["phase"] == "end" and e["ver"] == begin["ver"]]
+            same = [e for e in ends if ("key" in e) == ("key" in begin) and e["n"] > begin["n"]]
+            pairs.append((begin, same[0] if same else None))
+        return pairs
 
     # The source.
 
@@ -281,5 +334,23 @@ class Page:
         return pairs
 
     def stalled(self, since: float, until: float) -> bool:
-        stalls = [(b["t"], e["t"] if e else EVER) for b, e in self.faults() if b.get("stalls") is True]
-        return any(begin <= until and end >= since for begin, end in stalls)
+        return self._overlapped(
+            since, until, [pair for pair in self.faults() if pair[0].get("stalls") is True]
+        )
+
+    def disturbed(self, since: float, until: float) -> bool:
+        """By a fault, any one."""
+        return self._overlapped(since, until, self.faults())
+
+    def _overlapped(self, since: float, until: float, among: list[tuple[Json, Json | None]]) -> bool:
+        spans = [(b["t"], e["t"] if e else EVER) for b, e in among]
+        return any(begin <= until and end >= since for begin, end in spans)
+
+    def life_end(self, s: int, a: int) -> int:
+        """When the attempt's life ended, at the latest with the history."""
+        own = self.of(s, a)
+        over = a < self.attempts(s)[-1] or any(e["k"] in {"kill", "close"} for e in own)
+        last: int = (
+            max((e["t"] for e in own if e["k"] != "kill"), default=0) if over else self.events[-1]["t"]
+        )
+        return last

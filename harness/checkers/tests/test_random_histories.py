@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from harness.checkers.judge import judge, judge_reader
-from harness.checkers.tests import planted_breaches, planted_misdeeds
+from harness.checkers.tests import planted_breaches, planted_misdeeds, planted_rows
 from harness.checkers.tests.dressed_histories import dressed_history
 from harness.checkers.tests.legal_histories import legal_history
 from harness.checkers.tests.planted_defects import PLANTED, planted
+from harness.checkers.tests.retried_histories import legal_retries
 from harness.checkers.tests.test_catalogue import CLASSES
 from harness.choices import Choices
 from harness.history.event_fields import claims_of, well_formed
@@ -51,6 +52,14 @@ def assert_acquitted(lines: list[dict[str, Any]]) -> None:
 def test_a_legal_history_is_never_convicted(sink: str, mode: str) -> None:
     for seed in range(SEEDS_EACH):
         assert_acquitted(dressed_history(seed, sink=sink, mode=mode))
+
+
+@pytest.mark.parametrize("batch", range(4))
+def test_retries_as_the_strategy_says_are_never_convicted_t4(batch: int) -> None:
+    for seed in range(batch * SEEDS_EACH, (batch + 1) * SEEDS_EACH):
+        retries = next(v for v in judged(legal_retries(seed)).invariants if v.invariant == "V15")
+
+        assert retries.outcome is Outcome.PASS, (seed, retries)
 
 
 def first_not_acquitted(seeds: range) -> int | None:
@@ -99,7 +108,7 @@ def test_each_class_of_the_page_has_a_corruption_that_it_is_meant_for() -> None:
     meant = {(invariant, kind) for invariant, kind, _, _ in PLANTED.values()}
 
     assert meant == {(invariant, kind) for invariant, kinds in CLASSES.items() for kind in kinds}
-    assert {planted_breaches.__name__, planted_misdeeds.__name__} < {
+    assert {planted_breaches.__name__, planted_misdeeds.__name__, planted_rows.__name__} < {
         f.__module__ for *_, f in PLANTED.values()
     }
 

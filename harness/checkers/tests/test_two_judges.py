@@ -1,8 +1,8 @@
 """Two judges that share no code find the same: the checkers, and the page read literally and slowly.
 
 On wild histories, on legal ones, and on legal ones with one or several blind mutations: for each invariant the same
-outcome and the same anomalies (class, subtask, id or watermark, checkpoint), each as often, with the event that shows
-it among its witnesses; and one verdict.
+outcome and the same anomalies (class, subtask, id or watermark, checkpoint, table, `j`), each as often, with the event
+that shows it among its witnesses; and one verdict.
 """
 
 from __future__ import annotations
@@ -10,16 +10,26 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from itertools import count
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.checkers.judge import Malformed, judge_reader
+from harness.checkers.judge import Malformed, judge, judge_reader
+from harness.checkers.tests.added_claims import with_claims
 from harness.checkers.tests.blind_mutations import mutated
+from harness.checkers.tests.dense_histories import (
+    acknowledged_history,
+    caused_history,
+    tabled_history,
+    versioned_history,
+)
 from harness.checkers.tests.dressed_histories import dressed_history
 from harness.checkers.tests.naive_judge import Opinion, opinions, verdict
+from harness.checkers.tests.retried_histories import legal_retries, retried_history
 from harness.checkers.tests.small_histories import (
     answered,
     ended,
@@ -35,13 +45,20 @@ from harness.checkers.tests.small_histories import (
 from harness.checkers.tests.wild_histories import wild_history
 from harness.choices import Choices
 from harness.clock import Deadline
+from harness.history.event_fields import claims_of, well_formed
+from harness.history.header import Header, parse_header
 from harness.history.read import open_text
-from harness.verdict import InvariantVerdict
+from harness.verdict import InvariantVerdict, Judgement
 
 Json = dict[str, Any]
 FILES = sorted((Path(__file__).parent / "catalogue").rglob("*.jsonl"))
 BATCHES, WILD_EACH, LEGAL = 24, 15, 20
+DENSE_BATCHES, DENSE_EACH = 6, 8
 SOAK_S = 60
+COMPARED, CHUNK = 20_000, 250
+"""How many histories of form 1.1 are compared at tier sweep, and how many of one kind in a go."""
+DRAWN, SHOWN_LEAST = 250, 5
+"""Of so many histories of each kind, at least so many show each class of form 1.1."""
 
 
 def zigzag(seed: int) -> list[Json]:
@@ -80,19 +97,68 @@ def mutant(seed: int, most: int) -> list[Json]:
     return mutated(dressed_history(seed), Choices(seed, "blind mutations"), most=most)
 
 
+def mutants(history: Callable[[int], list[Json]]) -> Callable[[int], list[Json]]:
+    """Of the histories of a kind, each with one or several blind mutations."""
+    return lambda seed: mutated(history(seed), Choices(seed, "blind mutations"), most=1 + seed % 3)
+
+
+def wild_with_claims(seed: int) -> list[Json]:
+    return with_claims(wild_history(seed), seed)
+
+
+def legal_with_claims(seed: int) -> list[Json]:
+    return with_claims(dressed_history(seed), seed)
+
+
+DENSE = [
+    tabled_history,
+    acknowledged_history,
+    caused_history,
+    versioned_history,
+    retried_history,
+    legal_retries,
+]
+OF_FORM_1_1 = {
+    **{drawn.__name__: drawn for drawn in [*DENSE, wild_with_claims, legal_with_claims]},
+    **{f"mutated {drawn.__name__}": mutants(drawn) for drawn in [*DENSE, legal_with_claims]},
+}
+NEW_CLASSES = {
+    "V8": {"row-missing", "row-doubled", "row-foreign", "row-altered", "row-disordered", "inconsistent",
+           "stale", "future"},
+    "V9": {"row-missing", "row-deleted", "row-doubled", "row-foreign", "row-altered"},
+    "V10": {"two-ends", "stale-ack", "incomplete"},
+    "V15": {"retry-missing", "retry-early", "retry-late", "gave-up-early", "retried-anyway"},
+    "V20": {"row-missing", "row-doubled", "row-foreign", "row-altered"},
+    "V24": {"unexplained-failure"},
+}  # fmt: skip
+"""Those that form 1.1 adds, or adds something to."""
+
+
 def disagreements(lines: list[Json]) -> list[str] | None:
-    """In which invariants the two judges differ; None where the history is malformed."""
-    judgement = judge_reader(open_text(text(lines)))
-    if isinstance(judgement, Malformed):
+    """In which invariants the two judges differ, with and without the screen; None: the history is malformed."""
+    exact = judge_reader(open_text(text(lines)))
+    if isinstance(exact, Malformed):
         return None
     naive = opinions(lines)
-    differing = [v.invariant for v in judgement.invariants if not _agree(v, naive[v.invariant])]
-    assert [v.invariant for v in judgement.invariants] == list(naive)
-    return differing + ["the verdict"] * (verdict(lines, naive) != judgement.outcome)
+    differing: list[str] = []
+    for judgement, by in ((exact, ""), (screened(lines), ", screened")):
+        assert [v.invariant for v in judgement.invariants] == list(naive)
+        differing += [v.invariant + by for v in judgement.invariants if not _agree(v, naive[v.invariant])]
+        differing += ["the verdict" + by] * (verdict(lines, naive) != judgement.outcome)
+    return differing
+
+
+def screened(lines: list[Json]) -> Judgement:
+    """The judgement of a well-formed history whose regular parts the screen acquits."""
+    header = parse_header(lines[0])
+    assert isinstance(header, Header), header
+    events = [well_formed(line, claims_of(header)).event for line in lines[1:]]
+    assert None not in events
+    return judge(header, [event for event in events if event is not None])
 
 
 def _agree(judged: InvariantVerdict, naive: Opinion) -> bool:
-    named = [(a.kind, a.s, a.w if a.id is None else a.id, a.c) for a in judged.anomalies]
+    named = [(a.kind, a.s, a.w if a.id is None else a.id, a.c, a.table, a.j) for a in judged.anomalies]
     told, number = Counter(named), len(named) + judged.omitted
     shown = {(*name, n) for name, a in zip(named, judged.anomalies, strict=True) for n in a.events}
     return (
@@ -141,11 +207,67 @@ def test_the_two_judges_agree_on_mutated_histories(batch: int) -> None:
     pytest.fail(f"all of {WILD_EACH} mutated histories were malformed")
 
 
+@pytest.mark.parametrize("batch", range(DENSE_BATCHES))
+@pytest.mark.parametrize("drawn", [*DENSE, wild_with_claims], ids=lambda drawn: drawn.__name__)
+def test_the_two_judges_agree_on_what_form_1_1_adds(drawn: Callable[[int], list[Json]], batch: int) -> None:
+    for seed in range(batch * DENSE_EACH, (batch + 1) * DENSE_EACH):
+        assert disagreements(drawn(seed)) == [], seed
+
+
+@pytest.mark.parametrize("seed", range(LEGAL))
+def test_the_two_judges_agree_on_legal_histories_with_claims(seed: int) -> None:
+    assert disagreements(legal_with_claims(seed)) == []
+
+
+def differing(kind: str, seeds: range) -> list[tuple[str, int, list[str]]]:
+    """Of a kind of `OF_FORM_1_1`."""
+    found = [(kind, seed, disagreements(OF_FORM_1_1[kind](seed))) for seed in seeds]
+    return [(kind, seed, names) for kind, seed, names in found if names]
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1800)
+def test_the_two_judges_agree_on_so_many_histories_of_form_1_1() -> None:
+    each = COMPARED // len(OF_FORM_1_1)
+    chunks = [
+        (kind, range(begin, min(begin + CHUNK, each)))
+        for kind in OF_FORM_1_1
+        for begin in range(0, each, CHUNK)
+    ]
+    with ProcessPoolExecutor(mp_context=get_context("fork")) as pool:
+        found = [one for ones in pool.map(differing, *zip(*chunks, strict=True)) for one in ones]
+
+    assert not found
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(600)
+def test_every_class_that_form_1_1_adds_is_drawn_often_enough_to_be_compared() -> None:
+    shown: Counter[tuple[str, str]] = Counter()
+    passing: Counter[str] = Counter()
+    for drawn in [*DENSE, wild_with_claims, legal_with_claims]:
+        for seed in range(DRAWN):
+            judged = opinions(drawn(seed))
+            shown.update({(name, told[0]) for name, given in judged.items() for told in given.anomalies})
+            passing.update(name for name, given in judged.items() if given.outcome == "pass")
+
+    rare = [(name, kind) for name, kinds in NEW_CLASSES.items() for kind in kinds
+            if shown[name, kind] < SHOWN_LEAST]  # fmt: skip
+    assert not rare, shown
+    assert all(passing[name] >= SHOWN_LEAST for name in NEW_CLASSES), passing
+
+
+SOAKED = {
+    **OF_FORM_1_1,
+    "wild": wild_history,
+    "legal": dressed_history,
+    "mutated once": lambda seed: mutant(seed, 1),
+    "mutated": lambda seed: mutant(seed, 3),
+}
+
+
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    "history", [wild_history, dressed_history, lambda seed: mutant(seed, 1), lambda seed: mutant(seed, 3)],
-    ids=["wild", "legal", "mutated once", "mutated"],
-)  # fmt: skip
+@pytest.mark.parametrize("history", SOAKED.values(), ids=SOAKED)
 def test_the_two_judges_agree_for_a_minute(history: Callable[[int], list[Json]]) -> None:
     deadline = Deadline(SOAK_S)
     for seed in count(1_000_000):

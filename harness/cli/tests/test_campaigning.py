@@ -100,14 +100,14 @@ def test_the_first_run_that_is_not_as_it_should_be_is_told_with_its_command(
     silent = [*CALM, "--set", "expects.records=40", "--sut", f"{__name__}:forgets", "--runs", "14"]
     sys.modules.setdefault(__name__, sys.modules[__name__])
 
-    assert main(silent) == Exit.UNDECIDED
+    assert main(silent) == Exit.VIOLATION
 
     said = capsys.readouterr().out
     assert "first    floodmark run calm --level sim --seed 7" in said
 
 
 async def forgets(record: object) -> object:
-    """A function that fails: the run is given up, so nothing is known."""
+    """A function that fails by itself, which V24 convicts."""
     raise ValueError(record)
 
 

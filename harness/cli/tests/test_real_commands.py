@@ -18,6 +18,7 @@ import pytest
 from harness.cli.main import main
 from harness.clock import Deadline, wait_until
 from harness.errors import Exit, WorldError
+from harness.tests.harness_defects import invents_counts
 from harness.world.places import Places
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import choose_world
@@ -139,7 +140,9 @@ def test_a_users_own_lookup_of_the_current_folder_passes(
     assert command("run", "calm", *SMALL, "--sut", "their_own_lookup:lookup") is Exit.HOLD
 
 
-@pytest.mark.parametrize(("keep", "kept"), [("never", False), ("on-failure", False), ("always", True)])
+@pytest.mark.parametrize(
+    ("keep", "kept"), [("never", False), ("on-failure", False), ("always", True), ("database", True)]
+)
 def test_raw_files_of_a_pass_stay_only_if_asked_for(
     command: Callable[..., Exit],
     tmp_path: Path,
@@ -152,6 +155,17 @@ def test_raw_files_of_a_pass_stay_only_if_asked_for(
     assert (run / "history.jsonl").exists()
     assert (run / "raw").exists() is kept
     assert (run / "worker-000.log").exists() is kept
+
+
+def test_a_kept_database_stays_in_the_report_with_the_line_that_opens_it_t11(
+    command: Callable[..., Exit], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("run", "calm", *SMALL, "--keep", "database") is Exit.HOLD
+
+    server = tmp_path / "report" / "database" / "server-1"
+    (database,) = server.glob("floodmark_*_001")
+    assert (database / "output.ibd").exists()
+    assert f"database {server}: start it with `" in capsys.readouterr().out
 
 
 def test_the_passwords_are_in_no_file_of_the_report_and_in_nothing_that_is_said(
@@ -277,3 +291,12 @@ def _has_output(places: Places) -> bool:
 
 def _lives(process: psutil.Process) -> bool:
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def test_a_defect_of_the_harness_ends_a_live_run_with_3_t9(
+    command: Callable[..., Exit], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    invents_counts(monkeypatch)
+
+    assert command("run", "calm", "--level", "live", *SMALL) == Exit.INTERNAL
+    assert "SQL counts 0 doubled" in capsys.readouterr().err

@@ -50,6 +50,8 @@ def nothing_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["run", CALM, "--jobs", "0"], "0"),
         (["run", CALM, "--budget", "0"], "0"),
         (["run", CALM, "--keep", "sometimes"], "sometimes"),
+        (["run", CALM, "--keep", "database", "--level", "sim"], "level sim has no database server"),
+        (["run", CALM, "--keep", "database", "--world", "containers"], "--world local"),
         (["run", CALM, "--format", "xml"], "xml"),
         (["run", CALM, "--levle", "live"], "--level"),
         (["run", CALM, "--set", "workload.recrods=9"], "records"),

@@ -8,9 +8,10 @@ from typing import Any
 import pymysql
 import pytest
 
-from harness.database.audit import EpochRow, read_audit
+from harness.database.audit import EpochRow, count_rows, read_progress, read_table
 from harness.database.endpoint import Endpoint, connect
 from harness.database.schema import prepare_database, run_database
+from harness.database.stored_tables import StoredRow
 from harness.database.tests.conftest import ROWS, RunDatabase
 from harness.errors import WorldError
 
@@ -30,8 +31,8 @@ def written(database: RunDatabase, rows: Sequence[tuple[int, int, int]]) -> None
     ("rows", "wrong"),
     [
         pytest.param(SOUND, {}, id="sound"),
-        pytest.param([], {"missing": 5}, id="empty"),
-        pytest.param(SOUND[:-1], {"missing": 1}, id="one missing"),
+        pytest.param([], {"records": 0}, id="empty"),
+        pytest.param(SOUND[:-1], {"records": 4}, id="one missing"),
         pytest.param([*SOUND, (0, 4, 0)], {"doubled": 1}, id="one doubled"),
         pytest.param([*SOUND, (0, 4, 0), (0, 4, 0)], {"doubled": 1}, id="one tripled counts once"),
         pytest.param([*SOUND, (0, 0, 0)], {"doubled": 1, "disordered": 1}, id="one again, and late"),
@@ -42,34 +43,54 @@ def written(database: RunDatabase, rows: Sequence[tuple[int, int, int]]) -> None
 def test_what_is_wrong_is_counted(database: RunDatabase, rows: Sequence[Any], wrong: dict[str, int]) -> None:
     written(database, rows)
 
-    counts = read_audit(database.root, offered=5, ordered=True).counts
+    counts = count_rows(database.root, ordered=True)
 
-    expected = {"doubled": 0, "disordered": 0, "missing": 0, **wrong}
+    expected = {"doubled": 0, "disordered": 0, "records": 5, **wrong}
     assert {name: counts[name] for name in expected} == expected
     assert counts["rows"] == len(rows)
-    assert counts["offered"] == 5
 
 
 def test_order_is_not_counted_where_none_was_promised(database: RunDatabase) -> None:
     written(database, [*SOUND[1:], SOUND[0]])
 
-    assert "disordered" not in read_audit(database.root, offered=5, ordered=False).counts
+    assert "disordered" not in count_rows(database.root, ordered=False)
+
+
+def test_a_table_that_is_gone_has_no_counts_and_the_others_do(database: RunDatabase) -> None:
+    written(database, SOUND)
+    database.execute("RENAME TABLE output TO hidden", [()])
+
+    assert count_rows(database.root, ordered=True) == {"epochs": 0, "dead_letters": 0}
+
+
+def test_a_large_table_is_read_in_batches_and_the_count_is_the_databases_own(database: RunDatabase) -> None:
+    """More rows than one batch, and a row that is taken away does not change the count of those that stay."""
+    written(database, [(0, number, 0) for number in range(2_100)])
+    database.execute("DELETE FROM output WHERE id = %s", [(7,)])
+    rows: list[StoredRow] = []
+
+    counted = read_table(database.root, "output", rows.append)
+
+    assert counted == len(rows) == 2_099
+    assert [row.id for row in rows] == [number for number in range(2_100) if number != 7]
 
 
 def test_rows_come_in_the_order_of_the_database_with_their_epochs(database: RunDatabase) -> None:
     written(database, SOUND)
     database.execute("INSERT INTO epoch VALUES (%s, %s, %s, 0, '[]')", [(1, 1, 4), (0, 2, 3), (0, 1, 3)])
 
-    audit = read_audit(database.root, offered=5, ordered=True)
+    rows: list[StoredRow] = []
+    counted = read_table(database.root, "audit", rows.append)
 
-    assert [(row.subtask, row.id, row.j) for row in audit.rows] == SOUND
-    assert [row.seq for row in audit.rows] == sorted(row.seq for row in audit.rows)
-    assert audit.epochs == (
+    assert counted == len(SOUND)
+    assert [(row.subtask, row.id, row.j) for row in rows] == SOUND
+    assert [row.seq for row in rows] == sorted(row.seq for row in rows)
+    assert read_progress(database.root).epochs == (
         EpochRow(subtask=0, epoch=1, token=3),
         EpochRow(subtask=0, epoch=2, token=3),
         EpochRow(subtask=1, epoch=1, token=4),
     )
-    assert audit.counts["epochs"] == 3
+    assert count_rows(database.root, ordered=True)["epochs"] == 3
 
 
 def test_the_looked_up_table_holds_the_rows_and_every_subtask_has_a_fence(database: RunDatabase) -> None:

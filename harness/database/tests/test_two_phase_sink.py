@@ -234,13 +234,22 @@ def test_a_part_that_is_missing_and_not_committed_is_passed_over(
 # ----------------------------------------------------------------------------------------- coordinator
 
 
-def decided(database: RunDatabase) -> list[int]:
-    said: list[tuple[str, int]] = []
-    coordinator = Coordinator(MySqlDriver(database.root), note=lambda kind, c: said.append((kind, c)))
-    coordinator.poll()
+def noted(database: RunDatabase, *, polls: int = 1) -> list[tuple[str, dict[str, int]]]:
+    """What a new coordinator notes."""
+    said: list[tuple[str, dict[str, int]]] = []
+    coordinator = Coordinator(
+        MySqlDriver(database.root), note=lambda kind, **facts: said.append((kind, facts))
+    )
+    for _ in range(polls):
+        coordinator.poll()
     coordinator.close()
-    assert [c for kind, c in said if kind == "~deciding"] == [c for kind, c in said if kind != "retire"]
-    return [c for kind, c in said if kind == "~deciding"]
+    return said
+
+
+def decided(database: RunDatabase) -> list[int]:
+    said = noted(database)
+    assert {kind for kind, _ in said} <= {"ack", "~deciding", "retire"}
+    return [facts["c"] for kind, facts in said if kind == "~deciding"]
 
 
 def standing(database: RunDatabase, *, tokens: tuple[int, int], acks: list[tuple[int, int, int]]) -> None:
@@ -266,6 +275,18 @@ def test_a_checkpoint_is_complete_with_all_parts_of_the_newest_attempts(
     assert decided(database) == []
 
 
+def test_each_acknowledgement_is_noted_once_and_before_the_decision_that_counts_it_t3(
+    database: RunDatabase,
+) -> None:
+    standing(database, tokens=(1, 2), acks=[(0, 1, 1), (1, 1, 2), (0, 2, 1)])
+
+    said = noted(database, polls=2)
+
+    acks = [("ack", {"s": 0, "a": 1, "c": 1}), ("ack", {"s": 1, "a": 2, "c": 1})]
+    assert [one for one in said if one[1]["c"] == 1] == [*acks, ("~deciding", {"c": 1})]
+    assert [one for one in said if one[1]["c"] == 2] == [("ack", {"s": 0, "a": 1, "c": 2})]
+
+
 def test_nobody_waits_for_a_subtask_that_has_ended(database: RunDatabase) -> None:
     standing(database, tokens=(1, 2), acks=[(0, 9, 1)])
     assert decided(database) == []
@@ -275,6 +296,20 @@ def test_nobody_waits_for_a_subtask_that_has_ended(database: RunDatabase) -> Non
 
 
 # ------------------------------------------------------------------------------------------ idempotent
+
+
+def test_an_idempotent_sink_writes_a_dead_letter_again_and_it_is_there_once_t5(
+    database: RunDatabase, store: CheckpointStore
+) -> None:
+    database.execute("ALTER TABLE dead_letter ADD UNIQUE KEY (subtask, id)", [()])
+    for _ in range(2):
+        sink = IdempotentSink(MySqlDriver(database.sink), subtask=1)
+        sink.take_over(now_ms=1, restore=store.restore)
+        sink.write_dead_letter(id=4, error="E: x")
+        sink.prepare(1)
+        sink.close()
+
+    assert database.rows("SELECT id, error, token FROM dead_letter") == [(4, "E: x", 1)]
 
 
 def test_an_idempotent_sink_writes_an_output_again_and_it_is_there_once(

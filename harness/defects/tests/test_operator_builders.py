@@ -16,7 +16,7 @@ from harness.defects.operators import FINAL_WATERMARK, OperatorOfSettlements
 from harness.sut.variant import HONEST
 from reference_impl.elements import Record
 from reference_impl.operator.build import BuildOperator, Mode, build_operator, operator_around, queue_for
-from reference_impl.operator.retry import FixedDelay, any_error
+from reference_impl.operator.retry import ExponentialBackoff, FixedDelay, any_error
 from reference_impl.tests.rig import HandFunction, open_virtual, record, shown, substitute, watermark
 
 TIMEOUT_MS = 10
@@ -88,6 +88,54 @@ def timed_out_in_backoff(build: BuildOperator) -> list[Any]:
         rig.fail(1)
         rig.advance(50)
         return rig.calls()
+
+
+BACKOFF = ExponentialBackoff(max_retries=3, initial_ms=10, max_ms=30, multiplier=2, on_error=any_error)
+
+
+def times_of_calls(build: BuildOperator) -> list[int]:
+    """When a record is called whose every call fails at once, in ms."""
+    times: list[int] = []
+    with open_virtual(build=build, timeout_ms=1000, retry=BACKOFF) as rig:
+        rig.process(record(1))
+        for now_ms in range(100):
+            rig.advance(now_ms)
+            if len(times) < len(rig.calls()):
+                times.append(now_ms)
+                rig.fail(1)
+                rig.run_mail()
+    return times
+
+
+def answered_emptily(build: BuildOperator) -> list[Any]:
+    """The calls of a record whose first answer is empty."""
+    with open_virtual(build=build, timeout_ms=1000, retry=RETRY) as rig:
+        rig.process(record(1))
+        rig.complete(1)
+        rig.advance(50)
+        return rig.calls()
+
+
+def failed_together(build: BuildOperator) -> list[Any]:
+    """The calls of two records that wait in their backoff at the same time."""
+    with open_virtual(build=build, timeout_ms=1000, retry=RETRY) as rig:
+        rig.process(record(1), record(2))
+        rig.fail(1)
+        rig.fail(2)
+        rig.advance(50)
+        return rig.calls()
+
+
+def ended_in_backoff(build: BuildOperator) -> list[Any]:
+    """What leaves if the input ends in a backoff and the call that is made at once is answered before its end."""
+    function = HandFunction(timeout=substitute("substitute"))
+    with open_virtual(build=build, function=function, timeout_ms=100, retry=RETRY) as rig:
+        rig.process(record(1))
+        rig.fail(1)
+        rig.run_mail()
+        rig.loop.call_later(0.005, partial(rig.complete, 1, "answer"))
+        rig.operator.end_input()
+        return rig.values()
 
 
 def failed_for_good(build: BuildOperator) -> tuple[Any, ...]:
@@ -189,6 +237,12 @@ WHERE_IT_SHOWS = {
         mutant=[3, 2, 1, "w2"],
     ),
     "retries-after-timeout": Shown(case=timed_out_in_backoff, reference=[1], mutant=[1, (1, 2)]),
+    "backoff-stays": Shown(case=times_of_calls, reference=[0, 10, 30, 60], mutant=[0, 10, 20, 30]),
+    "backoff-without-limit": Shown(case=times_of_calls, reference=[0, 10, 30, 60], mutant=[0, 10, 30, 70]),
+    "gives-up-one-try-early": Shown(case=times_of_calls, reference=[0, 10, 30, 60], mutant=[0, 10, 30]),
+    "retries-empty-answers": Shown(case=answered_emptily, reference=[1], mutant=[1, (1, 2)]),
+    "one-backoff-timer": Shown(case=failed_together, reference=[1, 2, (1, 2), (2, 2)], mutant=[1, 2, (2, 2)]),
+    "waits-out-backoff-at-end": Shown(case=ended_in_backoff, reference=["answer"], mutant=["substitute"]),
     "late-results": Shown(
         case=answered_late,
         reference=[("called", 1), ("timeout", 1), ("emitted", "substitute")],

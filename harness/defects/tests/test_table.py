@@ -47,7 +47,7 @@ def test_it_is_not_the_reference(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, defect in IN_RUNS.items() if defect.scenario])
 def test_its_scenario_is_of_the_catalogue_and_about_one_of_them(name: str) -> None:
-    defect = find_defect(name)
+    defect = IN_RUNS[name]
     assert defect.scenario in catalogue()
 
     scenario = load(catalogue()[defect.scenario])
@@ -57,7 +57,7 @@ def test_its_scenario_is_of_the_catalogue_and_about_one_of_them(name: str) -> No
 
 @EACH
 def test_it_shows_at_sim_and_at_other_levels_in_a_scenario_that_lists_them(name: str) -> None:
-    defect = find_defect(name)
+    defect = IN_RUNS[name]
     others = set(defect.levels) - {"sim"}
 
     assert "sim" in defect.levels

@@ -49,6 +49,11 @@ def events(run: Simulated, kind: type[Any]) -> list[Any]:
         ({"back_pressure": "hard"}, {"checkpoint_interval": "20ms"}),
         ({"downstream": {"takes": 2, "shut": "30ms"}}, {}),
         ({"mode": "unordered", "downstream": {"takes": 2, "shut": "30ms"}}, {"checkpoint_interval": "20ms"}),
+        ({"back_pressure": "hard", "upstream": {"capacity": 4, "delay": "20ms"}}, {"checkpoint_every": 4}),
+        (
+            {"mode": "unordered", "back_pressure": "hard", "upstream": {"capacity": 4, "delay": "20ms"}},
+            {"checkpoint_every": 4, "reuses_objects": True, "watermarks": "wild", "final_watermark": True},
+        ),
         ({"timeout": "30ms", "on_timeout": ["late"], "cancels": False}, {}),
         ({"timeout": "40ms", "on_timeout": "dead-letter"}, {}),
         ({}, {"reuses_objects": True}),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.engine.watch import AttemptReaper
+from harness.engine.watch import AttemptReaper, threats_of
 from harness.history.follower import AttemptView, Progress
 from harness.history.recorder import Recorder
 from harness.process_identity import ProcessIdentity, identify, this_process
@@ -81,3 +81,65 @@ def test_a_zombie_is_not_gone_yet(recorder: Recorder) -> None:
 
     process.communicate(timeout=10)
     assert AttemptReaper(recorder).look(seen(who))
+
+
+def caused(recorder: Recorder) -> list[Any]:
+    lines = [json.loads(line) for line in recorder.path.read_text().splitlines()]
+    return [(line["k"], line.get("by"), line.get("signal")) for line in lines]
+
+
+def test_a_kill_names_the_fault_for_which_the_attempt_was_about_to_die_t2(
+    recorder: Recorder, gone: ProcessIdentity
+) -> None:
+    reaper, progress = AttemptReaper(recorder), seen(gone)
+    progress.attempts[1, 3].dies_for = "kill"
+    reaper.codes[gone.pid] = -9
+
+    reaper.look(progress)
+
+    assert caused(recorder) == [("kill", "kill", None)]
+
+
+def test_a_kill_at_the_end_of_the_run_is_the_harnesss_own_t2(
+    recorder: Recorder, gone: ProcessIdentity
+) -> None:
+    reaper = AttemptReaper(recorder)
+    reaper.codes[gone.pid] = -9
+    reaper.stopped.add(gone.pid)
+
+    reaper.look(seen(gone))
+
+    assert caused(recorder) == [("kill", "outside", None)]
+
+
+@pytest.mark.parametrize("code", [-9, -15])
+def test_a_signal_that_nobody_planned_comes_from_outside_and_is_a_threat_t2(
+    recorder: Recorder, gone: ProcessIdentity, code: int
+) -> None:
+    reaper = AttemptReaper(recorder)
+    reaper.codes[gone.pid] = code
+
+    reaper.look(seen(gone))
+
+    assert [(kind, by) for kind, by, _ in caused(recorder)] == [("~outside", None), ("kill", "outside")]
+    lines = [json.loads(line) for line in recorder.path.read_text().splitlines()]
+    (threat,) = threats_of(lines)
+    assert "attempt 3 of subtask 1 was killed by SIG" in threat
+
+
+@pytest.mark.parametrize("code", [0, 1, 137, -11, -6])
+def test_a_process_that_ends_by_itself_or_by_its_own_mistake_has_no_cause_t2(
+    recorder: Recorder, gone: ProcessIdentity, code: int
+) -> None:
+    reaper = AttemptReaper(recorder)
+    reaper.codes[gone.pid] = code
+
+    reaper.look(seen(gone))
+
+    assert caused(recorder) == [("kill", None, None)]
+
+
+def test_a_process_whose_end_nobody_saw_has_no_cause_t2(recorder: Recorder, gone: ProcessIdentity) -> None:
+    AttemptReaper(recorder).look(seen(gone))
+
+    assert caused(recorder) == [("kill", None, None)]

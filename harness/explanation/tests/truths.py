@@ -145,6 +145,35 @@ def _not_taken(_words: Json, anomaly: Anomaly, events: list[Json], named: dict[s
     return not any(e.get("id") == anomaly.id or _holds(e.get("elements", []), anomaly) for e in earlier)
 
 
+def _followed(words: Json, _anomaly: Anomaly, _events: list[Json], named: dict[str, Json]) -> bool:
+    one, other = named[words["a"]], named[words["b"]]
+    waited_ms = f"{(other['t'] - one['t']) / 1000:.3f}"
+    return bool(one["n"] < other["n"] and waited_ms == words["ms"])
+
+
+def _nothing_followed(words: Json, anomaly: Anomaly, events: list[Json], named: dict[str, Json]) -> bool:
+    outcome = next(event for event in named.values() if event["k"] == "res")
+    own = [e for e in _of(events, anomaly, "call", "res", "dead") if e["a"] == int(words["number"])]
+    later = [e for e in own if e["id"] == anomaly.id and e["n"] > outcome["n"]]
+    return not any(e["k"] == "call" or _is_outcome(e) for e in later)
+
+
+def _times_called(words: Json, anomaly: Anomaly, events: list[Json], named: dict[str, Json]) -> bool:
+    calls = _before(_of(events, anomaly, "call"), named[words["b"]])
+    return len([call for call in calls if call["id"] == anomaly.id]) == int(words["number"])
+
+
+def _nothing_can(words: Json, anomaly: Anomaly, events: list[Json], named: dict[str, Json]) -> bool:
+    """No fault that is on at the event can cause its kind."""
+    on: dict[str, list[Json]] = {}
+    for event in events:
+        if event["k"] == "fault" and event["n"] < named[words["b"]]["n"]:
+            named_alike = on.setdefault(event["f"], [])
+            named_alike.append(event) if event["phase"] == "begin" else named_alike.pop(0)
+    active = [fault for faults in on.values() for fault in faults if fault.get("s", anomaly.s) == anomaly.s]
+    return not any(words["kind"] in fault.get("can", []) for fault in active)
+
+
 CLAIMS: list[tuple[re.Pattern[str], Claim]] = [
     (re.compile(r"\b(?P<a>e\d+) comes (?P<how>before|after) (?P<b>e\d+)\b"), _ordered),
     (re.compile(r"\b(?P<a>e\d+) is visible (?P<how>before|after) (?P<b>e\d+)\.$"), _ordered),
@@ -165,4 +194,9 @@ CLAIMS: list[tuple[re.Pattern[str], Claim]] = [
     (re.compile(r"^Table .+ holds no row of it\.$"), _no_row),
     (re.compile(r"^Table .+ was read to its end, e\d+, after (?P<rows>\d+) rows\.$"), _row_count),
     (re.compile(r"had neither taken in nor restored record"), _not_taken),
+    (re.compile(r"^(?P<b>e\d+) followed (?P<a>e\d+), (?P<ms>[\d.]+) ms after it"), _followed),
+    (re.compile(r"of it followed in attempt (?P<number>\d+)"), _nothing_followed),
+    (re.compile(r"^Calls of the record in its attempt before (?P<b>e\d+): (?P<number>\d+)"), _times_called),
+    (re.compile(r"^(?P<a>e\d+) names no cause"), lambda words, _a, _e, named: "by" not in named[words["a"]]),
+    (re.compile(r"^No fault that was on at (?P<b>e\d+) can cause a `(?P<kind>\w+)`"), _nothing_can),
 ]  # fmt: skip

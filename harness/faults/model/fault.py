@@ -47,6 +47,7 @@ __all__ = [
     "Ability",
     "By",
     "Directed",
+    "Effect",
     "Fault",
     "FoundFault",
     "InsideFault",
@@ -68,6 +69,13 @@ Ability = Literal[
     "store",
 ]  # fmt: skip
 """A capability that a fault needs and that some worlds, sinks or levels lack."""
+
+Effect = Literal["failed", "kill", "start", "res"]
+"""An event of an attempt, in the history's words: its failure, its death, its start, the outcome of a call."""
+
+_SINK_GIVES_UP_MS = 10_000
+"""A fault that lasts shorter cannot keep the sink from committing for the 20 s after which the attempt fails, even if
+the last answer comes late (connect 3 s, statement 5 s)."""
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 _OF_ALL = ("id", "do", "when")
@@ -91,6 +99,9 @@ class Fault(Part):
     """Whether it stops or slows the operator's own process, so that late timeouts are no violation."""
     delays_commits: ClassVar[bool] = False
     """Whether checkpoints may be delayed although the fault is not on the sink's link."""
+    can: ClassVar[tuple[Effect, ...]]
+    """Events of attempts that it can cause without being named in their `by` (V24). `res`: a call that fails, or a
+    record that times out because its call, or the task that waits for its commit, takes long."""
     attempts_own: ClassVar[bool] = False
     """Whether the attempt does it to itself, at the phase that it waits for."""
 
@@ -149,6 +160,29 @@ class Fault(Part):
     def every_ms(self) -> int:
         """Time from one beginning to the next; 0: it does not repeat."""
         return getattr(self, "every", None) or 0
+
+    @property
+    def may_delay_commits(self) -> bool:
+        """Whether the sink may have to wait or to try again because of it."""
+        return self.on_link == "sink" or self.by == "server" or self.delays_commits
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """`can`, and `failed` if it lasts so long that the sink may give up."""
+        lasts_ms = 0 if self.lasts_ms is None else (self.comes - 1) * self.every_ms + self.lasts_ms
+        gives_up = (self.may_delay_commits or self.stalls) and lasts_ms >= _SINK_GIVES_UP_MS
+        return ("failed", *self.can) if gives_up and "failed" not in self.can else self.can
+
+    @property
+    def claims(self) -> dict[str, Any]:
+        """The fields of its `begin` event in a history, besides its name."""
+        effects = list(self.effects)
+        of_one = {"s": self.of_subtask} if effects and self.of_subtask is not None else {}
+        return {
+            **({"stalls": True} if self.stalls else {}),
+            **({"can": effects} if effects else {}),
+            **of_one,
+        }
 
     # ---------------------------------------------------------------------------------- how it is done
 

@@ -77,6 +77,9 @@ class RunningAttempt(Protocol):
     def loop(self) -> _RunningLoop | None:
         """None: it has not got so far."""
 
+    def die(self, fault: str) -> None:
+        """Kill it for that fault."""
+
     def wait(self) -> None:
         """Block until somebody wakes the attempt."""
 

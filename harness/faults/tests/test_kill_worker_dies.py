@@ -10,7 +10,12 @@ import pytest
 
 from harness.faults.kill_worker import EXIT_CODE, InjectedFailure, die
 
-_DIE = "import sys; from harness.faults.kill_worker import die\ntry: die(sys.argv[1], why='w')\nfinally: print('on')"
+_DIE = """
+import sys
+from harness.faults.kill_worker import die
+try: die(sys.argv[1], why='w', by='f')
+finally: print('on')
+"""
 
 
 @pytest.mark.real
@@ -25,4 +30,4 @@ def test_a_process_ends_without_another_step(how: str, code: int) -> None:
 
 def test_an_exception_says_which_fault_asked_for_it() -> None:
     with pytest.raises(InjectedFailure, match="fault kill at emit"):
-        die("exception", why="fault kill at emit #3")
+        die("exception", why="fault kill at emit #3", by="kill")

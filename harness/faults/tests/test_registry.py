@@ -64,3 +64,36 @@ def test_a_fault_inside_an_attempt_cannot_wait_for_another_subtasks_checkpoint()
 
 def test_every_phase_is_in_the_list_with_its_form() -> None:
     assert tuple(PHASE_FORMS) == PHASES
+
+
+@KINDS
+def test_a_kind_says_itself_what_it_can_cause_t2(kind: str) -> None:
+    assert "can" in vars(FAULTS[kind])
+
+
+@pytest.mark.parametrize(
+    ("fault", "effects"),
+    [
+        (made("latency", link="sink", delay="50ms", **{"for": "9s"}), ("res",)),
+        (made("latency", link="sink", delay="50ms", **{"for": "10s"}), ("failed", "res")),
+        (made("latency", link="lookups", delay="50ms", **{"for": "60s"}), ("res",)),
+        (made("down", link="sink", repeat=4, every="3s", **{"for": "1s"}), ("failed", "res")),
+        (made("read_only", **{"for": "20s"}), ("failed", "res")),
+        (made("db_kill", **{"for": "1s"}), ("failed", "res")),
+        (made("pause_worker", subtask=0, **{"for": "20s"}), ("failed", "res")),
+        (made("poison", subtask=0, how="silent"), ("res",)),
+        (made("poison", subtask=0, how="raises"), ()),
+    ],
+    ids=str,
+)
+def test_only_a_fault_that_can_outlast_the_sinks_patience_can_fail_an_attempt_t2(
+    fault: Any, effects: tuple[str, ...]
+) -> None:
+    assert fault.effects == effects
+
+
+def test_a_begin_names_the_subtask_that_the_fault_is_confined_to_t2() -> None:
+    zombie = made("zombie", subtask=1)
+
+    assert zombie.claims == {"stalls": True, "can": ["failed", "start", "res"], "s": 1}
+    assert made("clock_jump", how="jump", shift="-60m").claims == {}

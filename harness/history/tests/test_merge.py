@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from harness.history.event import Row, Start, TableRead
 from harness.history.merge import Leftovers, history_text, merge, read_leftovers
+from harness.history.read import open_text
 
 Line = dict[str, Any]
 
@@ -140,6 +142,25 @@ def test_faults_stand_at_their_time_and_effects_last_in_the_databases_order() ->
     assert [event["seq"] for event in events[3:]] == [1, 2]
     assert [event["n"] for event in events] == [1, 2, 3, 4, 5]
     assert {event["t"] for event in events[3:]} == {20}
+
+
+def test_the_rows_of_tables_stand_last_as_they_were_read_and_are_a_legal_history() -> None:
+    header = {
+        "history": 1,
+        "operator": {"mode": "ordered", "capacity": 1, "timeout_ms": 0},
+        "tables": {"output": {"holds": ["outputs"]}},
+    }
+    read = [
+        {"k": "row", "table": "output", "id": 1, "j": 0, "v": "A"},
+        {"k": "read", "table": "output", "rows": 1},
+    ]
+
+    start = {"t": 500, "k": "start", "s": 0, "a": 1, "from": None, "pos": 0}
+    events = merged([start], effects=read)
+    reader = open_text(history_text(header, events))
+
+    assert [type(event) for event in reader.events()] == [Start, Row, TableRead]
+    assert reader.breaches == []
 
 
 def test_a_run_that_left_nothing_merges_to_nothing(tmp_path: Path) -> None:

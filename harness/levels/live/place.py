@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from harness.clock import REAL_CLOCK, Clock
+from harness.database import transactions
 from harness.database.checkpoint_store import CheckpointStore, checkpoint_folder
 from harness.database.driver import AsyncMySqlDriver, MySqlDriver
 from harness.database.store_files import FolderFiles
 from harness.engine.attempt import AttemptParts
+from harness.history.causes import cause_of
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
 from harness.process_identity import ProcessIdentity, this_process
@@ -91,6 +93,15 @@ class RealPlace:
     ) -> AbstractContextManager[None]:
         return LoopWatch(loop, journal, function=code_of(lookup)).watching()
 
+    def cause_of(self, error: BaseException) -> str | None:
+        return cause_of(error, is_outside=self._is_outside)
+
+    def _is_outside(self, error: BaseException) -> bool:
+        """An error of the server or the network; a run with faults on either may have caused it itself."""
+        if any(fault.by in {"link", "server"} for fault in self._scenario.faults):
+            return False
+        return _is_of_service(error, (*self.sink.errors, *AsyncMySqlDriver(self._plan.lookups).errors))
+
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
         return LookupSource(
             workload=self._scenario.workload, seed=self._plan.seed, subtask=subtask, faults=shaping
@@ -98,3 +109,21 @@ class RealPlace:
 
     def linger(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
         loop.run_until_complete(asyncio.sleep(ms / 1000))
+
+
+_OF_SERVICE = frozenset(
+    {
+        transactions.ErrorClass.RECONNECT,
+        transactions.ErrorClass.RETRY,
+        transactions.ErrorClass.BACK_OFF,
+    }
+)
+
+
+def _is_of_service(error: BaseException, errors: tuple[type[Exception], ...]) -> bool:
+    """Whether a driver raised `error` because the server could not serve, now, what it usually serves."""
+    return (
+        isinstance(error, errors)
+        and not isinstance(error, TimeoutError)
+        and transactions.class_of(transactions.code_of(error)) in _OF_SERVICE
+    )

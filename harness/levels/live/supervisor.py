@@ -19,12 +19,14 @@ from typing import ClassVar
 
 import msgspec
 
+from harness.engine.canaries_in_world import refuse_blind_world
 from harness.engine.in_world import record_in_world
 from harness.engine.level import ATTEMPTS_MAX, ExecutionState, Opening, Play, ProcessEnd
 from harness.history.follower import Follower
 from harness.process_identity import ProcessIdentity, identify
 from harness.runs.order import Order
 from harness.runs.plan import RunPlan, encode_plan
+from harness.world.world import World
 
 __all__ = ["LiveRunner", "Supervisor"]
 
@@ -171,16 +173,19 @@ class Supervisor:
         """None: there is no executor; each worker is its own process."""
         return
 
-    def stop(self) -> None:
+    def stop(self) -> list[int]:
         """Kill and reap every process that still runs or is stopped."""
+        killed = []
         with self._lock:
             processes = [process for worker in self._workers for process in _all_of(worker)]
             for process in processes:
                 if process.poll() is None:
                     process.kill()
+                    killed.append(process.pid)
             for process in processes:
                 process.wait(timeout=_STOP_S)
                 _close_pipe(process)
+        return killed
 
 
 def _all_of(worker: _Worker) -> list[Process]:
@@ -213,6 +218,11 @@ class LiveLevel:
 
     def refuse(self, order: Order) -> None:
         """Accepts every scenario that lists this level."""
+
+    def refuse_blindness(self, world: World | None) -> None:
+        """See `Level`."""
+        assert world is not None, "level live needs a world"
+        refuse_blind_world(world, level=self.name)
 
     @contextmanager
     def open(self, opening: Opening) -> Iterator[Play]:

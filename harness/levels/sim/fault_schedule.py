@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from harness.engine.findings import refuse_invented
 from harness.engine.schedule import Schedule
 from harness.faults.kill_worker import KillWorker
 from harness.faults.model.fault import Fault
@@ -174,10 +175,8 @@ class FaultSchedule:
         del cycle
         act, tape = fault.simulated(self.run), self.run.tape
         assert act is not None, "only what is acted out from here is planned"
+        refuse_invented(fault, act.evidence())
         noted = Noted(planned_us=due_us)
         self.noted.setdefault(fault.id, []).append(noted)
-        if fault.stalls:
-            tape.add(FaultEvent(n=tape.n, t=tape.t, f=fault.id, phase="begin", stalls=True))
-        else:
-            tape.add(FaultEvent(n=tape.n, t=tape.t, f=fault.id, phase="begin"))
+        tape.add(FaultEvent(n=tape.n, t=tape.t, f=fault.id, phase="begin", **fault.claims))
         return _Acting(fault=fault, act=act, noted=noted, run=self.run, armed_us=self.now_us)

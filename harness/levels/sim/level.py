@@ -9,19 +9,26 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from harness.checkers.judge import judge
 from harness.clock import Deadline, monotonic_us
+from harness.engine.accounting import claims_order, missing_of
 from harness.engine.level import Opening, Play, RunRecord, RunSite
 from harness.errors import UsageError
-from harness.history.event import Effect, Event, FaultEvent
+from harness.history.event import FaultEvent
+from harness.levels.sim.canaries import refuse_blind_simulation
 from harness.levels.sim.fault_schedule import Noted
-from harness.levels.sim.run import Simulated, simulate_scenario
+from harness.levels.sim.run import Simulated, customers, simulate_scenario
+from harness.levels.sim.stored import count_tables
 from harness.runs.order import Order
 from harness.runs.outcome import FaultRecord, FaultTime, WorldDescription
 from harness.sut.registry import REFERENCE_EMITTER
 from harness.sut.variant import HONEST, Variant
+from harness.workloads.lookups import offered_records
+
+if TYPE_CHECKING:
+    from harness.world.world import World
 
 __all__ = ["SIMULATED_WORLD", "SimulatedLevel"]
 
@@ -52,6 +59,11 @@ class SimulatedLevel:
             )
             raise UsageError(message, fix="run it with --level live")
 
+    def refuse_blindness(self, world: World | None) -> None:
+        """See `Level`; `world` is None."""
+        del world
+        refuse_blind_simulation()
+
     @contextmanager
     def open(self, opening: Opening) -> Iterator[Play]:
         """Opens no world."""
@@ -60,7 +72,9 @@ class SimulatedLevel:
 
     def _play(self, order: Order, site: RunSite) -> RunRecord:
         variant = self.variant or _variant_of(order)
-        simulated = simulate_scenario(order, variant=variant, ended_by=_ended_by(site))
+        simulated = simulate_scenario(
+            order, variant=variant, ended_by=_ended_by(site), before_reading=site.before_reading
+        )
         return replace(record_of(order, simulated, variant=variant), interrupted=site.stop.is_set())
 
 
@@ -90,8 +104,11 @@ def record_of(order: Order, simulated: Simulated, *, variant: Variant = HONEST) 
         ran_us=monotonic_us(),
         world=SIMULATED_WORLD,
         faults=_faults(order, simulated),
-        accounting=_counted(order, simulated.events),
-        threats=(f"the recording has gaps: {lost} events are missing",) if lost else (),
+        accounting=_accounting(order, simulated),
+        threats=(
+            *simulated.unread,
+            *([f"the recording has gaps: {lost} events are missing"] if lost else []),
+        ),
         judge=variant.judge(judge),
     )
 
@@ -136,15 +153,9 @@ def _times(acted: Sequence[FaultEvent], noted: Sequence[Noted]) -> tuple[FaultTi
     )
 
 
-def _counted(order: Order, events: Sequence[Event]) -> dict[str, int]:
-    """Counts of the simulated tables, independent of the checkers."""
-    workload = order.scenario.workload
-    rows = [(event.id, event.j) for event in events if isinstance(event, Effect)]
-    offered, records = workload.records * workload.subtasks, len({id_ for id_, _ in rows})
-    return {
-        "offered": offered,
-        "rows": len(rows),
-        "records": records,
-        "doubled": len(rows) - len(set(rows)),
-        "missing": max(0, offered - records),
-    }
+def _accounting(order: Order, simulated: Simulated) -> dict[str, int]:
+    """The counts that SQL makes of the tables after a run; a count whose table cannot be read is left out."""
+    scenario = order.scenario
+    counts = count_tables(simulated.tables, ordered=claims_order(scenario))
+    offered = offered_records(scenario, seed=order.seed, rows=customers(scenario, order.seed))
+    return {"offered": offered, **counts, **missing_of(counts, simulated.events, offered=offered)}

@@ -15,6 +15,7 @@ from harness.database.checkpoint_store import CheckpointStore
 from harness.database.store_files import MemoryFiles
 from harness.errors import HarnessError
 from harness.faults.simulated.act import SimulatedRun
+from harness.history.causes import cause_of
 from harness.history.journal import Journal
 from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.drivers import AsyncSimulatedDriver, SimulatedDriver
@@ -68,6 +69,13 @@ class SimulatedAttempt:
         self.journal: Journal | None = None
         self.recorder: MemoryRecorder | None = None
         self.loop: SubtaskLoop | None = None
+        self.killed_by: str | None = None
+        """The fault that killed it."""
+
+    def die(self, fault: str) -> None:
+        """Kill it for that fault; does not return if called by the attempt itself."""
+        self.killed_by = fault
+        self.actor.kill()
 
     def wait(self) -> None:
         """Suspend the attempt until it is woken."""
@@ -164,6 +172,10 @@ class SimulatedPlace:
         """No watch: virtual time does not advance while code runs, so nothing blocks the loop."""
         del loop, journal, lookup
         return nullcontext()
+
+    def cause_of(self, error: BaseException) -> str | None:
+        """Never `outside`: nothing reaches a simulated run from there."""
+        return cause_of(error)
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
         del shaping

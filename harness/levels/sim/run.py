@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from harness.choices import Choices
 from harness.database.endpoint import Endpoint
+from harness.database.table_hand import TableHand
 from harness.engine.refusals import refuse_at_level
 from harness.errors import HarnessError
 from harness.history.event import Event
@@ -22,10 +23,11 @@ from harness.runs.claims import header_of
 from harness.runs.order import Order, planned_crashes
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
+from harness.simulation.tables import Tables
 from harness.sut.variant import HONEST, Variant
 from harness.workloads.keys import keys_of
 
-__all__ = ["Simulated", "simulate_scenario"]
+__all__ = ["Simulated", "customers", "simulate_scenario"]
 
 _TIERS: Final = 5
 _NOWHERE: Final = Endpoint(host="", port=0, user="", password="", database=DATABASE)
@@ -44,6 +46,9 @@ class Simulated:
     """How many events were made; more than `events` holds if the recording has gaps."""
     noted: Mapping[str, Sequence[Noted]] = field(default_factory=dict)
     """The acts of each fault, by its id."""
+    tables: Tables
+    unread: Sequence[str] = ()
+    """Why tables could not be read, a sentence each."""
 
     @property
     def whole(self) -> bool:
@@ -52,11 +57,16 @@ class Simulated:
 
 
 def simulate_scenario(
-    order: Order, *, variant: Variant = HONEST, ended_by: Callable[[], str | None] | None = None
+    order: Order,
+    *,
+    variant: Variant = HONEST,
+    ended_by: Callable[[], str | None] | None = None,
+    before_reading: Callable[[TableHand], None] | None = None,
 ) -> Simulated:
-    """Run `order` at level sim, whatever its level; `ended_by` says why it must end early (None: it goes on).
+    """Run `order` at level sim, whatever its level. Raises CannotHere for a fault that sim cannot inject.
 
-    Raises CannotHere for a fault that sim cannot inject.
+    `ended_by` says why the run must end early (None: it goes on); `before_reading` is called after the run, before its
+    tables are read.
     """
     refuse_at_level(order.scenario, "sim")
     scenario, seed = order.scenario, order.seed
@@ -72,7 +82,7 @@ def simulate_scenario(
         sink=_NOWHERE,
         folder="",
         path=list(order.import_path),
-        table=_customers(scenario, seed),
+        table=customers(scenario, seed),
         crashes=planned_crashes(scenario),
     )
     run = Simulation(scenario, plan=plan, variant=variant, limit_ms=scenario.budget)
@@ -80,6 +90,7 @@ def simulate_scenario(
     schedule = FaultSchedule(scenario=scenario, run=run, seed=seed)
     run.watch = schedule.reached if schedule.has_any else None
     run.closing = schedule.close
+    run.before_reading = before_reading
     run.around_calls = schedule.workload.around_calls
     run.tape.hears = schedule.workload.hears
     run.run()
@@ -90,10 +101,12 @@ def simulate_scenario(
         virtual_ms=run.hub.now_ms,
         numbered=run.tape.numbered,
         noted=schedule.noted,
+        tables=run.tables,
+        unread=run.unread,
     )
 
 
-def _customers(scenario: Scenario, seed: int) -> list[list[Any]]:
+def customers(scenario: Scenario, seed: int) -> list[list[Any]]:
     """The rows (key, name, city, tier) of table `customer`: one for each key, or 0 to `fanout`.
 
     Simpler than the rows of the other levels, which take longer to draw than a simulated run.
@@ -107,7 +120,7 @@ def _customers(scenario: Scenario, seed: int) -> list[list[Any]]:
 
 
 def _header(order: Order) -> Header:
-    header = parse_header(header_of(order, audited=True))
+    header = parse_header(header_of(order))
     if not isinstance(header, Header):
         message = f"our own header breaks its format: {'; '.join(header)}"
         raise HarnessError(message, fix="please report it, with the command")

@@ -1,7 +1,7 @@
 """A simulation: the hub, tape, links and server of one run; starts the attempts and restarts failed subtasks.
 
 Answers to Flink's job manager with one failover region for each subtask. Invariant: after `run` no actor is left, each
-killed attempt has its `kill` event, and each row of the audit log is in the history.
+killed attempt has its `kill` event, and each row of the tables is in the history.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
+from msgspec import UNSET
 
 from harness.choices import Draw
 from harness.database.coordinator import Coordinator
@@ -23,10 +23,21 @@ from harness.engine.attempt import AttemptParts, run_attempt
 from harness.engine.level import ATTEMPTS_MAX
 from harness.faults.kill_worker import InjectedFailure
 from harness.faults.simulated.act import RunningAttempt
-from harness.history.event import Commit, Done, Effect, FaultEvent, GiveUp, Kill, Retire
+from harness.history.causes import OUTSIDE
+from harness.history.event import (
+    Abort,
+    Ack,
+    Commit,
+    Done,
+    FaultEvent,
+    GiveUp,
+    Kill,
+    Retire,
+)
 from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.drivers import SimulatedDriver
 from harness.levels.sim.place import SimulatedAttempt, SimulatedPlace
+from harness.levels.sim.stored import read_tables
 from harness.levels.sim.subtask_loop import outer_loop_kept
 from harness.runs.claims import RECOVER_MS
 from harness.runs.plan import Crash, RunPlan
@@ -36,7 +47,8 @@ from harness.simulation.controls import executor_of
 from harness.simulation.hub import Actor, Hub
 from harness.simulation.link import SimulatedLink
 from harness.simulation.server import SimulatedServer, SimulatedSession
-from harness.simulation.tables import Customers, Effects, OutputRow, Tables
+from harness.simulation.table_hand import SimulatedTableHand
+from harness.simulation.tables import Customers, Effects, Tables
 from harness.simulation.tape import Tape
 from harness.sut.variant import Variant
 from harness.workloads.lookups import LookupSource
@@ -101,6 +113,10 @@ class Simulation:
         """Called with the subtask and each phase that one of its attempts reaches."""
         self.closing: Callable[[], None] | None = None
         """Called when all subtasks have finished or the run was given up."""
+        self.before_reading: Callable[[SimulatedTableHand], None] | None = None
+        """Called after the run, before its tables are read."""
+        self.unread: list[str] = []
+        """Why tables could not be read, a sentence each."""
         self.around_calls: Callable[[Any, Any], Any] = lambda function, _attempt: function
         self._crashers: dict[int, Crashes] = {}
         self._tries: dict[int, int] = {}
@@ -133,7 +149,9 @@ class Simulation:
             if why is not None and self.error is None:
                 self.error = why
                 self._give_up(why)
-        self._read_audit()
+        if self.before_reading is not None:
+            self.before_reading(SimulatedTableHand(self.tables))
+        self.unread = read_tables(self.tables, self.tape)
 
     def _close(self) -> None:
         if self.closing is not None:
@@ -222,7 +240,8 @@ class Simulation:
     def _over(self, attempt: SimulatedAttempt, actor: Actor) -> None:
         if actor.killed and attempt.journal is not None:
             tape = self.tape
-            tape.add(Kill(n=tape.n, t=tape.t, s=attempt.subtask, a=attempt.number))
+            by = attempt.killed_by or (OUTSIDE if self.hub.over else UNSET)  # the end of the run kills, too
+            tape.add(Kill(n=tape.n, t=tape.t, s=attempt.subtask, a=attempt.number, by=by))
         if not self.hub.over:
             self._attempt_over(attempt, actor)
 
@@ -252,7 +271,7 @@ class Simulation:
         for attempt in sorted(self.attempts.values(), key=lambda one: one.actor.is_current):
             attempt.actor.kill()  # does not return if the running actor is killed; it is the last
 
-    # ------------------------------------------------------------------------------------------ the tables
+    # ---------------------------------------------------------------------------------------------- commits
 
     @property
     def errors(self) -> Counter[int | str]:
@@ -285,38 +304,22 @@ class Simulation:
                 actor.sleep_until(self.hub.now_ms + _ASK_AGAIN_MS)
 
     def _note(self, kind: str, **fields: Any) -> None:
-        if kind == "retire":
-            tape = self.tape
-            tape.add(Retire(n=tape.n, t=tape.t, c=fields["c"]))
+        tape = self.tape
+        match kind:
+            case "abort":
+                tape.add(Abort(n=tape.n, t=tape.t, **fields))
+            case "ack":
+                tape.add(Ack(n=tape.n, t=tape.t, **fields))
+            case "retire":
+                tape.add(Retire(n=tape.n, t=tape.t, **fields))
+            case _:
+                pass  # a decision is recorded when its transaction commits
 
     def completed(self, subtask: int) -> frozenset[int]:
         """The checkpoints of `subtask` that are committed (sink `atomic`) or complete (other sinks)."""
         if self.scenario.sink == "atomic":
             return frozenset(epoch for of, epoch in self.tables.epoch.committed() if of == subtask)
         return frozenset(self.tables.completed.committed())
-
-    def _read_audit(self) -> None:
-        """After the run: the audit log becomes the history's `effect` events."""
-        tape, t = self.tape, self.tape.t
-        decode = msgspec.json.decode
-        for row in self.audit:
-            tape.add(
-                Effect(
-                    n=tape.n,
-                    t=t,
-                    s=row.subtask,
-                    id=row.id,
-                    token=row.token,
-                    seq=row.seq,
-                    j=row.j,
-                    v=decode(row.v),
-                )
-            )
-
-    @property
-    def audit(self) -> Sequence[OutputRow]:
-        """The rows of the audit table."""
-        return self.tables.output
 
     # --------------------------------------------------------------------------------------------- crashes
 
@@ -327,8 +330,8 @@ class Simulation:
         death = _Death(crash=crash, attempt=attempt.number, at_ms=self.hub.now_ms)
         self._deaths.setdefault(attempt.subtask, []).append(death)
         if crash.how == "exception":
-            raise InjectedFailure(f"fault {crash.fault} at {crash.phase} #{crash.hit}")
-        attempt.actor.kill()
+            raise InjectedFailure(f"fault {crash.fault} at {crash.phase} #{crash.hit}", by=crash.fault)
+        attempt.die(crash.fault)
 
     def started(self, attempt: SimulatedAttempt) -> None:
         """Record the end of the kills of earlier attempts: their evidence is that this attempt has started."""

@@ -70,6 +70,7 @@ class WorkloadFaults:
             if isinstance(fault, ShapingFault):
                 self._shaped[fault.id] = fault.watched()
                 self._place(fault, scenario, seed=seed)
+        self._claims = {fault.id: fault.claims for fault in scenario.faults}
         self._order = [fault.id for fault in scenario.faults if fault.by == "workload"]
         self._told: dict[str, list[str]] = {name: [] for name in self._order}
         self._last_ms: dict[int, int] = {}
@@ -92,7 +93,7 @@ class WorkloadFaults:
         if not mine:
             return function
         assert attempt.journal is not None, "an attempt has its journal before its function"
-        return FaultyCalls(function, mine, journal=attempt.journal, die=lambda _: attempt.actor.kill())
+        return FaultyCalls(function, mine, journal=attempt.journal, die=lambda _, fault: attempt.die(fault))
 
     def _planned(self, one: _OfCalls) -> PlannedCalls:
         fault = one.fault
@@ -126,10 +127,11 @@ class WorkloadFaults:
         """Record the begin and the end of the fault, each as soon as it is known."""
         stand = self._of_calls.get(name) or self._shaped[name]
         told, tape = self._told[name], self._run.tape
+        claims = self._claims[name]
         event = partial(FaultEvent, f=name)
         if stand.begun and not told:
             told.append("begin")
-            tape.add(event(n=tape.n, t=tape.t, phase="begin"))
+            tape.add(event(n=tape.n, t=tape.t, phase="begin", **claims))
         if stand.begun and stand.over and told == ["begin"]:
             told.append("end")
             tape.add(event(n=tape.n, t=tape.t, phase="end", evidence=stand.evidence()))

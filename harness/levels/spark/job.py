@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from harness.engine.level import ExecutionState
 from harness.errors import HarnessError
-from harness.history.follower import Follower
+from harness.history.follower import AttemptView, Follower
+from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.session import gateway_pid
 from harness.process_identity import ProcessIdentity, end_process, identify, is_alive
 from harness.runs.plan import RunPlan, decode_plan, encode_plan
@@ -51,21 +52,23 @@ def _be_subtasks(plan: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
 
 
 class SparkRunner:
-    """Starts runs at level `spark`, one job each, in one session."""
+    """Starts runs at level `spark`, one job each, in one session; its daemon writes to the file `ended`."""
 
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: SparkSession, *, ended: Path) -> None:
         self._session = session
+        self._ended = ended
 
     def start(self, plan: RunPlan, *, subtasks: int, logs: Path) -> SparkExecution:  # noqa: ARG002 - the JVM has its own log
         """Start one job with one partition for each subtask."""
-        return SparkExecution(self._session, plan, subtasks=subtasks)
+        return SparkExecution(self._session, plan, subtasks=subtasks, ended=EndedWorkers(self._ended))
 
 
 class SparkExecution:
     """One run as one Spark job, with a thread that waits for it; implements `Execution`."""
 
-    def __init__(self, session: SparkSession, plan: RunPlan, *, subtasks: int) -> None:
+    def __init__(self, session: SparkSession, plan: RunPlan, *, subtasks: int, ended: EndedWorkers) -> None:
         self._session = session
+        self._ended = ended
         self._plan = plan
         self._subtasks = subtasks
         self._error: str | None = None
@@ -83,8 +86,12 @@ class SparkExecution:
             self._error = _cause(error)
 
     def poll(self) -> ExecutionState:
-        """The job's state; Spark itself restarts and reaps tasks."""
-        return ExecutionState(running=self._thread.is_alive(), error=self._error)
+        """The job's state; Spark itself restarts tasks, and its daemon reports workers that a signal has ended."""
+        ends = self._ended.new(self._attempts)
+        return ExecutionState(running=self._thread.is_alive(), error=self._error, ends=tuple(ends))
+
+    def _attempts(self) -> Iterable[AttemptView]:
+        return Follower(Path(self._plan.folder)).poll().attempts.values()
 
     def process(self, subtask: int) -> ProcessIdentity | None:
         """See `Workers`; the Python worker's process, as recorded by the newest attempt."""
@@ -104,14 +111,18 @@ class SparkExecution:
         """See `Workers`: the JVM, which is both driver and executor."""
         return identify(gateway_pid())
 
-    def stop(self) -> None:
+    def stop(self) -> list[int]:
         """Cancel the job; workers that go on are killed by the pid in their recording."""
-        self._session.sparkContext.cancelJobGroup(self._plan.run_id)
         attempts = Follower(Path(self._plan.folder)).poll().attempts
-        for view in attempts.values():
-            if view.process is not None and not view.over:
-                end_process(view.process)
+        running = [view.process for view in attempts.values() if view.process is not None and not view.over]
+        killed = [
+            who.pid for who in running if is_alive(who)
+        ]  # Spark may kill them when the job is cancelled
+        self._session.sparkContext.cancelJobGroup(self._plan.run_id)
+        for who in running:
+            end_process(who)
         self._thread.join(timeout=_STOP_S)
+        return killed
 
 
 def _cause(error: Exception) -> str:

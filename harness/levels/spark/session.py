@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from harness.engine.level import ATTEMPTS_MAX
 from harness.errors import UsageError, WorldError
+from harness.levels.spark.ended_workers import ENDED_WORKERS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["gateway_pid", "spark_session"]
+__all__ = ["ended_workers", "gateway_pid", "spark_session"]
 
 _JAVA_MIN = 17
 _JAVA_S = 10
@@ -73,6 +74,7 @@ def spark_session(
         message = "level spark needs PySpark"
         raise UsageError(message, fix="pip install 'floodmark[spark]'") from error
     folder.mkdir(parents=True, exist_ok=True)
+    os.environ[ENDED_WORKERS] = str(ended_workers(folder))
     os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers would run the first python3 on the PATH
     builder = SparkSession.builder.master(f"local[{slots},{ATTEMPTS_MAX}]").appName("floodmark")
     for key, value in _settings(folder).items():
@@ -89,6 +91,11 @@ def spark_session(
                 session.stop()
     finally:
         _end_jvm()
+
+
+def ended_workers(folder: Path) -> Path:
+    """The file of a session in `folder` to which its daemon writes the workers that a signal has ended."""
+    return folder / "ended-workers.jsonl"
 
 
 @contextmanager

@@ -196,7 +196,34 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         {**with_fault(do="kill_worker", subtask=0, when={"phase": "align"}), "task": {"inputs": 1}},
         "the barriers of one input are not aligned",
     ),
+    (
+        "unaligned barriers, which no run reaches (t7)",
+        changed(task={"alignment_timeout": "0ms"}),
+        "are always aligned",
+    ),
+    (
+        "an operator in front with soft back pressure (t7)",
+        changed(operator={"mode": "ordered", "upstream": {"capacity": 2}}),
+        "then waits for a slot",
+    ),
     ("a lag behind nobody", changed(task={"inputs": 1, "lag": "5ms"}), "there is only input 0"),
+    ("idle inputs of one", changed(task={"inputs": 1, "idle": 3}), "there is only input 0"),
+    ("idle inputs with a lag", changed(task={"idle": 3, "lag": "5ms"}), "counts once it has caught up"),
+    (
+        "idle inputs without watermarks",
+        changed(
+            task={"idle": 3, "timers": "processing-time"},
+            workload={"records": 400, "watermark_every": 0},
+            faults=[],
+            expects={},
+        ),
+        "fall idle at watermarks, and there are none",
+    ),
+    (
+        "a snapshot as long as the time between two",
+        changed(task={"async_snapshot": 40}),
+        "reaches the barrier of the next checkpoint",
+    ),
     (
         "sessions without watermarks",
         changed(task={}, workload={"records": 400, "watermark_every": 0}, faults=[], expects={}),

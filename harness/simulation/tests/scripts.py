@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from harness.database.endpoint import QUERY, QUERY_OF_PARTS
+from harness.database.stored_tables import ROWS_OF
 from harness.simulation.tests.two_servers import Answer, Ask, End, ReadOnly, Step
 
 __all__ = ["KEYED_SCRIPTS", "SCRIPTS"]
@@ -30,8 +31,9 @@ _FLOOR = "SELECT COALESCE(MAX(epoch), 0) FROM epoch WHERE subtask = %s"
 _OUTPUT = "INSERT INTO output (subtask, id, j, v, epoch, token) VALUES (%s, %s, %s, %s, %s, %s)"
 _UPSERT = f"{_OUTPUT} ON DUPLICATE KEY UPDATE token = output.token"
 _DEAD = "INSERT INTO dead_letter (subtask, id, error, epoch, token) VALUES (%s, %s, %s, %s, %s)"
+_UPSERT_DEAD = f"{_DEAD} ON DUPLICATE KEY UPDATE token = dead_letter.token"
 _ROWS = "SELECT COUNT(*) FROM output"
-_AUDIT = "SELECT seq, subtask, id, j, v, token FROM audit ORDER BY seq"
+_AUDIT = ROWS_OF["audit"]
 _ACK = "REPLACE INTO ack (subtask, epoch, token, file) VALUES (%s, %s, %s, %s)"
 _PARTS = (
     "SELECT ack.epoch, ack.token, ack.file FROM ack JOIN completed ON completed.epoch = ack.epoch"
@@ -508,8 +510,18 @@ KEYED_SCRIPTS: Mapping[str, Sequence[Step]] = MappingProxyType(
             _outputs("b", 2, 2, _UPSERT),
             Ask("b", _ROWS),
             Ask("b", "COMMIT"),
-            Ask("b", "SELECT seq, subtask, id, j, v, token FROM audit ORDER BY seq"),
+            Ask("b", _AUDIT),
             _outputs("b", 3, 1, _UPSERT),
+        ],
+        "a dead letter with a key is written once, and a plain second one is refused": [
+            Ask("a", _UPSERT_DEAD, [(0, 7, "E: x", 1, 1)], many=True),
+            Ask("a", "COMMIT"),
+            Ask("b", _UPSERT_DEAD, [(0, 7, "E: y", 2, 2), (0, 8, "E: z", 2, 2)], many=True),
+            Ask("b", "COMMIT"),
+            Ask("b", ROWS_OF["dead_letter"]),
+            Ask("b", _DEAD, [(0, 8, "E: z", 3, 3)], many=True),
+            Ask("b", "ROLLBACK"),
+            Ask("b", "SELECT COUNT(*) FROM dead_letter"),
         ],
         "an output with a key waits for the same one": [
             _outputs("a", 1, 2, _UPSERT),

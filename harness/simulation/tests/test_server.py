@@ -113,7 +113,7 @@ def is_known(sql: str) -> bool:
     "module",
     [
         "audit", "coordinated_sink", "coordinator", "pool", "sink",
-        "subtask_writer", "transactions", "two_phase_sink",
+        "stored_tables", "subtask_writer", "transactions", "two_phase_sink",
     ],
 )  # fmt: skip
 def test_every_statement_of_the_harness_is_known(module: str) -> None:

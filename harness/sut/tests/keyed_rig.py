@@ -88,18 +88,22 @@ class KeyedRig:
         self.source = SubtaskSource(
             self.elements, checkpoint_every=made.checkpoint_every, origin_ms=_LONG_AGO_MS
         )
-        self.task = KeyedTask(inputs=self.inputs, gap_ms=asked.gap, parts=parts)
-        self.stamps: dict[int, Stamp] = session_stamps(self.elements, self.inputs, gap_ms=asked.gap)
+        self.task = KeyedTask(inputs=self.inputs, task=asked, parts=parts)
+        self.stamps: dict[int, Stamp] = session_stamps(self.elements, self.inputs, task=asked)
         self.phases = MemoryPhases()
         self._loop = loop
         self._mailbox = Mailbox(loop=loop)
-        self._head = self.task.head(self, phases=self.phases)
+        self._head = self.task.head(self, phases=self.phases, loop=loop)
         self.lookups: RememberingLookups
         self.emitted: list[OperatorInput] = []
         self.failures: list[BaseException] = []
         self.taken: list[OperatorInput] = []
         self.begun: list[tuple[int, int]] = []
         """Checkpoints, each with the elements that had been taken by then."""
+        self.kept: list[tuple[int, tuple[Any, ...]]] = []
+        """With `async_snapshot`: the position of each checkpoint, and what it holds."""
+        self.read_ahead: list[int] = []
+        """How many elements the head had taken meanwhile."""
         self.has_ended = False
         self.chain: OperatorChain
         self.gated: GatedInputs
@@ -111,6 +115,7 @@ class KeyedRig:
     def open(self, restored: Sequence[Any] = (), *, position: int = 0) -> None:
         """Open the chain where a snapshot was taken."""
         replayed, executor = iter(restored), MailboxExecutor(self._mailbox, 0)
+        self._executor = executor
         lookups = async_link(
             self._build,
             operator_id=LOOKUPS,
@@ -135,14 +140,15 @@ class KeyedRig:
             timers=timers,
             executor=executor,
         )
-        self.begins_at = position
         self.chain.initialize_state_and_open_operators()
 
     def read_to(self, position: int) -> list[tuple[int, int]]:
         """Take elements up to there; the checkpoints that began, each with where it did."""
         self.begun.clear()
-        while self.begins_at + len(self.taken) < position:
+        while self.gated.position < position:
             assert self.gated.process_input() is DataInputStatus.MORE_AVAILABLE
+            while self._executor.try_yield():
+                pass
         return list(self.begun)
 
     def end(self) -> None:
@@ -155,6 +161,9 @@ class KeyedRig:
         """What a checkpoint would hold."""
         futures: dict[str, OperatorSnapshotFutures] = {}
         self.chain.snapshot_state(futures, CheckpointMetaData(checkpoint_id=1), CheckpointOptions())
+        return self._finished(futures)
+
+    def _finished(self, futures: dict[str, OperatorSnapshotFutures]) -> tuple[Any, ...]:
         states = {operator_id: future.finalize() for operator_id, future in futures.items()}
         return (*self._head.elements(states), *states[LOOKUPS].managed_operator_state)
 
@@ -176,7 +185,15 @@ class KeyedRig:
         self.has_ended = True
 
     def trigger_checkpoint_on_barrier(self, metadata: CheckpointMetaData, options: Any, metrics: Any) -> None:
-        self.begun.append((metadata.checkpoint_id, self.begins_at + len(self.taken)))
+        self.begun.append((metadata.checkpoint_id, self.gated.position))
+        if self.task.task.async_snapshot:
+            futures: dict[str, OperatorSnapshotFutures] = {}
+            self.chain.snapshot_state(futures, metadata, CheckpointOptions())
+            self._head.run_async(partial(self._keep, self.gated.position, futures))
+
+    def _keep(self, position: int, futures: dict[str, OperatorSnapshotFutures]) -> None:
+        self.kept.append((position, self._finished(futures)))
+        self.read_ahead.append(self.gated.position - position)
 
     def abort_checkpoint_on_barrier(self, checkpoint_id: int, exception: Exception) -> None:
         raise exception

@@ -16,7 +16,8 @@ class Died(BaseException):
     """In place of the process's end."""
 
 
-def die(why: str) -> None:
+def die(why: str, fault: str) -> None:
+    assert fault == "f"
     raise Died(why)
 
 

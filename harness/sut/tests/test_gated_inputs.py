@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.defects import variant_of
 from harness.sut.tests.keyed_rig import KeyedRig
-from reference_impl.elements import Record, Watermark
+from reference_impl.elements import LatencyMarker, Record, Watermark, WatermarkStatus
 from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 
 
@@ -41,10 +43,68 @@ def test_a_watermark_is_the_least_of_what_the_inputs_say_w1(loop: VirtualLoop) -
 
     rig.read_to(len(rig.elements))
 
-    for position, taken in enumerate(rig.taken):
-        honest = rig.source.read(position)
-        if isinstance(honest, Watermark):
-            assert taken == Watermark(timestamp=honest.timestamp - 15, position=position)
+    sent = [rig.source.read(position) for position in range(len(rig.elements))]
+    least = [
+        Watermark(timestamp=mark.timestamp - 15, position=mark.position)
+        for mark in sent
+        if isinstance(mark, Watermark)
+    ]
+    assert [element for element in rig.taken if isinstance(element, Watermark)] == least
+    assert [element for element in rig.lookups.taken if isinstance(element, Watermark)] == least
+
+
+def test_of_inputs_that_fall_idle_in_turn_every_watermark_leaves_w3_t7(loop: VirtualLoop) -> None:
+    rig = KeyedRig(loop, lag="0ms", idle=2)
+    rig.open()
+
+    rig.read_to(len(rig.elements))
+
+    sent = [rig.source.read(position) for position in range(len(rig.elements))]
+    left = [element for element in rig.lookups.taken if isinstance(element, Watermark)]
+    assert left == [mark for mark in sent if isinstance(mark, Watermark)]
+
+
+def test_a_status_leaves_only_when_all_inputs_are_idle_or_no_longer_w3_t7(loop: VirtualLoop) -> None:
+    rig = KeyedRig(loop, lag="0ms", idle=4)
+    rig.open()
+
+    rig.read_to(len(rig.elements))
+
+    left = [element.idle for element in rig.lookups.taken if isinstance(element, WatermarkStatus)]
+    assert left == [True, False] * (len(left) // 2)
+    assert left
+
+
+def test_a_latency_marker_comes_before_its_record_over_the_same_input_a54_t7(loop: VirtualLoop) -> None:
+    rig = KeyedRig(loop, latency_markers=9)
+    rig.open()
+
+    rig.read_to(len(rig.elements))
+
+    entered = [element for element in rig.lookups.taken if not isinstance(element, WatermarkStatus)]
+    marked = [
+        (marker.id, record.position)
+        for marker, record in pairwise(entered)
+        if isinstance(marker, LatencyMarker) and isinstance(record, Record)
+    ]
+    records = [element.position for element in rig.taken if isinstance(element, Record)]
+    assert marked == [
+        (position, position) for position in records if position is not None and position % 9 == 0
+    ]
+
+
+def test_a_watermark_that_the_valve_loses_is_told_and_does_not_leave_t7(loop: VirtualLoop) -> None:
+    """So V6 finds it missing, and positions in the history have no gap."""
+    rig = KeyedRig(loop, lag="0ms", idle=2, parts=variant_of("idle-input-holds-back").keyed)
+    rig.open()
+
+    rig.read_to(len(rig.elements))
+
+    told = [element for element in rig.taken if isinstance(element, Watermark)]
+    left = [element for element in rig.lookups.taken if isinstance(element, Watermark)]
+    positions = [element.position for element in rig.taken if isinstance(element, Record | Watermark)]
+    assert positions == list(range(len(rig.elements)))
+    assert len(left) < len(told)
 
 
 @settings(max_examples=20)

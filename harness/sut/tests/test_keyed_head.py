@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.defects import variant_of
 from harness.sut.keyed_parts import KeptStateAltered, decoded
 from harness.sut.positions import TaskState, restored, saved
 from harness.sut.tests.keyed_rig import KeyedRig
@@ -20,6 +22,86 @@ from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 def loop() -> Iterator[VirtualLoop]:
     with virtual_loop() as made:
         yield made
+
+
+FEATURES = [
+    pytest.param({"ttl": "80ms"}, id="ttl"),
+    pytest.param({"timers": "processing-time"}, id="processing time"),
+    pytest.param({"lag": "0ms", "idle": 2}, id="idle inputs"),
+    pytest.param({"lag": "0ms", "idle": 1, "ttl": "50ms", "timers": "processing-time"}, id="all"),
+]
+
+
+@pytest.mark.parametrize("features", FEATURES)
+@settings(max_examples=4)
+@given(seed=st.integers(0, 10_000), cut=st.integers(1, 99))
+def test_what_a_task_may_do_is_what_the_fold_says_also_after_a_restore_t7(
+    features: dict[str, Any], seed: int, cut: int
+) -> None:
+    with virtual_loop() as loop:
+        rig = KeyedRig(loop, seed=seed, workload={"rate": "100/s"}, **features)
+        rig.open()
+        rig.read_to(cut)
+        kept = json.dumps([saved(element) for element in rig.snapshot()])
+        rig = KeyedRig(loop, seed=seed, workload={"rate": "100/s"}, **features)
+        rig.open([restored(element) for element in json.loads(kept)], position=cut)
+        rig.read_to(len(rig.elements))
+
+    assert rig.stamped == rig.stamps
+
+
+@pytest.mark.parametrize(
+    ("features", "defect"),
+    [
+        ({"ttl": "300ms"}, "ttl-never-ends"),
+        ({"ttl": "300ms"}, "ttl-begins-anew-at-restore"),
+        ({"timers": "processing-time"}, "processing-timers-lost-on-restore"),
+        ({"lag": "0ms", "idle": 2}, "idle-input-holds-back"),
+        ({"lag": "0ms", "idle": 1}, "all-idle-lets-nothing-out"),
+    ],
+)
+def test_a_task_with_that_defect_does_otherwise_than_the_fold_t7(
+    loop: VirtualLoop, features: dict[str, Any], defect: str
+) -> None:
+    parts, workload = variant_of(defect).keyed, {"rate": "100/s", "keys": 12}
+    rig = KeyedRig(loop, parts=parts, workload=workload, **features)
+    rig.open()
+    rig.read_to(50)
+    kept = rig.snapshot()
+    rig = KeyedRig(loop, parts=parts, workload=workload, **features)
+    rig.open(kept, position=50)
+
+    rig.read_to(len(rig.elements))
+
+    assert rig.stamped != rig.stamps
+
+
+def test_an_asynchronous_snapshot_holds_nothing_of_what_comes_meanwhile_c7_t7(loop: VirtualLoop) -> None:
+    rig = KeyedRig(loop, async_snapshot=6)
+    rig.open()
+    rig.read_to(len(rig.elements))
+
+    assert rig.stamped == rig.stamps
+    assert set(rig.read_ahead) == {6}
+    for position, kept in rig.kept:
+        again = KeyedRig(loop, async_snapshot=6)
+        again.open(kept, position=position)
+        again.read_to(len(rig.elements))
+        assert again.stamped == rig.stamps
+
+
+def test_one_that_shares_its_state_holds_it_t7(loop: VirtualLoop) -> None:
+    parts = variant_of("state-shared-with-snapshot").keyed
+    rig = KeyedRig(loop, parts=parts, async_snapshot=6)
+    rig.open()
+    rig.read_to(len(rig.elements))
+
+    (position, kept), *_ = rig.kept
+    again = KeyedRig(loop, parts=parts, async_snapshot=6)
+    again.open(kept, position=position)
+    again.read_to(len(rig.elements))
+
+    assert again.stamped != rig.stamps
 
 
 @settings(max_examples=15)

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.scenario.model import Workload
-from harness.sut.positions import SubtaskSource, TaskState, named, restored, saved
+from harness.sut.positions import HeldUpstream, SubtaskSource, TaskState, named, restored, saved
 from harness.workloads.lookups import LookupSource
 from harness.workloads.shape import Lookup, StampedLookup
-from reference_impl.elements import EndOfInput, QueueElement, Record, Watermark
+from reference_impl.elements import EndOfInput, QueueElement, Record, Watermark, WatermarkStatus
 
 _whole = st.integers(0, 2**53)
 _records = st.builds(
@@ -21,7 +21,11 @@ _records = st.builds(
     timestamp=st.none() | _whole,
     position=_whole,
 )
-_elements = _records | st.builds(Watermark, timestamp=st.integers(-1, 2**53), position=_whole)
+_elements = (
+    _records
+    | st.builds(Watermark, timestamp=st.integers(-1, 2**53), position=_whole)
+    | st.builds(WatermarkStatus, idle=st.booleans(), position=_whole)
+)
 
 
 def subtask_source(
@@ -53,6 +57,14 @@ def test_state_is_saved_beside_the_elements_and_no_history_names_it() -> None:
 
     assert restored(json.loads(json.dumps(saved(state)))) == state
     assert named([saved(state), saved(Watermark(timestamp=9, position=3))]) == [{"w": 9, "pos": 3}]
+
+
+@given(_elements)
+def test_what_the_operator_in_front_holds_is_saved_and_no_history_names_it_t7(element: QueueElement) -> None:
+    held = HeldUpstream(element=element)
+
+    assert restored(json.loads(json.dumps(saved(held)))) == held
+    assert named([saved(held)]) == []
 
 
 def test_what_a_record_was_stamped_with_is_saved_with_it() -> None:

@@ -72,7 +72,7 @@ def test_an_input_is_read_up_to_a_position_if_nothing_of_it_stands_before_it() -
 def test_the_records_of_a_key_are_counted_over_all_inputs_and_over_each() -> None:
     read = source()
     over = inputs(read)
-    stamps = session_stamps(read, over, gap_ms=50)
+    stamps = session_stamps(read, over, task=task())
 
     for key in range(3):
         mine = [lookup for lookup, _ in records(read) if lookup.key == key]
@@ -87,7 +87,7 @@ def test_the_records_of_a_key_are_counted_over_all_inputs_and_over_each() -> Non
 def test_a_session_goes_on_while_no_watermark_has_passed_its_end(seed: int, gap_ms: int) -> None:
     """The same, told record by record instead of watermark by watermark."""
     read = source(seed=seed)
-    stamps = session_stamps(read, inputs(read, seed=seed, lag="15ms"), gap_ms=gap_ms)
+    stamps = session_stamps(read, inputs(read, seed=seed, lag="15ms"), task=task(gap=f"{gap_ms}ms"))
 
     for key in range(3):
         session, place, end_ms = 1, 0, None
@@ -103,7 +103,7 @@ def test_a_session_goes_on_while_no_watermark_has_passed_its_end(seed: int, gap_
 def test_a_gap_that_no_key_leaves_is_one_session_for_ever() -> None:
     read = source()
 
-    stamps = session_stamps(read, inputs(read), gap_ms=10_000)
+    stamps = session_stamps(read, inputs(read), task=task(gap="10s"))
 
     assert {stamp["session"] for stamp in stamps.values()} == {1}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.clock import monotonic_us
@@ -47,8 +48,11 @@ def open_world(
     needs: frozenset[str] = frozenset(),
     offline: bool = False,
     settings: WorldSettings | None = None,
+    keeps_in: Path | None = None,
 ) -> Iterator[World]:
     """A world of the wanted kind for the duration of the block; `offline` forbids network access.
+
+    `keeps_in`: where the server's data folder stays after the block; only the local world can.
 
     `needs` are the abilities that the run's faults need; they decide the proxy and the server's extras. Announces the
     chosen world and proxy with the reason, removes what dead runs left, and removes everything of its own at the end.
@@ -63,7 +67,13 @@ def open_world(
     ledger = Ledger.open(chosen.places)
     try:
         with _opened(
-            choice, needs=needs, ledger=ledger, settings=chosen, say=announce, begun_us=begun_us
+            choice,
+            needs=needs,
+            ledger=ledger,
+            settings=chosen,
+            say=announce,
+            begun_us=begun_us,
+            keeps_in=keeps_in,
         ) as world:
             yield world
     finally:
@@ -146,6 +156,7 @@ def _opened(
     settings: WorldSettings,
     say: Callable[[str], None],
     begun_us: int,
+    keeps_in: Path | None,
 ) -> AbstractContextManager[World]:
     match choice.parts:
         case LocalParts() as parts:
@@ -157,8 +168,10 @@ def _opened(
                 settings=settings,
                 say=say,
                 begun_us=begun_us,
+                keeps_in=keeps_in,
             )
         case (engine, images):
+            assert keeps_in is None, "the data of a container go with it"
             from harness.world.containers.containers_world import open_containers_world  # noqa: PLC0415
             from harness.world.containers.sweep import sweep_dead_owners  # noqa: PLC0415
 

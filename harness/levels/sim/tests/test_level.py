@@ -59,7 +59,10 @@ def test_an_outcome_tells_of_the_fault_and_of_the_tables(tmp_path: Path) -> None
     assert spike.healed_us is not None
     assert spike.armed_us is not None
     assert spike.healed_us - spike.armed_us == 100_000
-    assert outcome.accounting == {"offered": 80, "rows": 80, "records": 80, "doubled": 0, "missing": 0}
+    assert outcome.accounting == {
+        "offered": 80, "rows": 80, "records": 80, "doubled": 0, "epochs": 8, "dead_letters": 0, "disordered": 0,
+        "missing": 0,
+    }  # fmt: skip
     assert outcome.world.kind == "simulated"
 
 

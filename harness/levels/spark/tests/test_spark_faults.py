@@ -14,8 +14,10 @@ from harness.engine.in_world import record_in_world
 from harness.engine.level import RunSite
 from harness.engine.perform import perform
 from harness.levels.live.tests.faulty_scenario import faulty, what_bit
+from harness.levels.live.tests.outside_kill import killed_from_outside
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
+from harness.scenario.file import apply_settings, load_many
 from harness.scenario.model import Scenario
 from harness.tests.real_world import real_world
 from harness.tests.whole_run import told
@@ -29,7 +31,7 @@ pytestmark = pytest.mark.spark
 
 _numbers = count(1)
 
-Performed = Callable[[Scenario], RunOutcome]
+Performed = Callable[..., RunOutcome]
 
 
 @pytest.fixture(scope="module")
@@ -43,19 +45,20 @@ def world() -> Iterator[World]:
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRunner]:
     """Runs of this module, all in one Spark session."""
     from harness.levels.spark.job import SparkRunner  # noqa: PLC0415 - pyspark, only where it is wanted
-    from harness.levels.spark.session import spark_session  # noqa: PLC0415
+    from harness.levels.spark.session import ended_workers, spark_session  # noqa: PLC0415
 
-    with spark_session(slots=2, folder=tmp_path_factory.mktemp("spark")) as session:
-        yield SparkRunner(session)
+    folder = tmp_path_factory.mktemp("spark")
+    with spark_session(slots=2, folder=folder) as session:
+        yield SparkRunner(session, ended=ended_workers(folder))
 
 
 @pytest.fixture
 def performed(world: World, runner: SparkRunner, tmp_path: Path) -> Performed:
     """Runs a scenario in the shared world and session."""
 
-    def run(scenario: Scenario) -> RunOutcome:
+    def run(scenario: Scenario, **order: Any) -> RunOutcome:
         return perform(
-            Order(scenario=scenario, level="spark", seed=7),
+            Order(scenario=scenario, level="spark", seed=7, **order),
             play=partial(record_in_world, runner=runner),
             site=RunSite(run_id=f"spark-fault-{next(_numbers):03d}", folder=tmp_path, world=world),
         )
@@ -110,3 +113,23 @@ def test_a_loop_that_stalls_is_measured_inside_spark_too(performed: Performed) -
 
     assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
     assert what_bit(outcome).evidence["loop_lag_ms"] >= 200
+
+
+def test_a_function_that_raises_by_itself_is_convicted_in_calm_t2(performed: Performed) -> None:
+    calm = apply_settings(load_many(["calm"])[0], ("workload.records=200", "expects={}"))
+
+    outcome = performed(calm, mutant="raises-now-and-then")
+
+    (explained,) = (one for one in outcome.judgement.invariants if one.invariant == "V24")
+    assert {anomaly.kind for anomaly in explained.anomalies} == {"unexplained-failure"}, told(outcome)
+
+
+def test_a_kill_that_nobody_planned_is_a_threat_and_judged_as_a_kill_t2(
+    performed: Performed, tmp_path: Path
+) -> None:
+    with killed_from_outside(tmp_path, subtask=1, after=80):
+        outcome = performed(faulty(levels=["spark"], decisive=["V8", "V24"]))
+
+    assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
+    (threat,) = outcome.threats
+    assert "attempt 1 of subtask 1 was killed by SIGKILL from outside" in threat

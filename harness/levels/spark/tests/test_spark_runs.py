@@ -17,6 +17,7 @@ import pytest
 
 from harness.choices import Choices, fresh_seed
 from harness.database.endpoint import Endpoint
+from harness.database.table_hand import TableHand
 from harness.engine.in_world import record_in_world
 from harness.engine.level import RunSite
 from harness.engine.perform import perform
@@ -28,6 +29,7 @@ from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
 from harness.scenario.model import Scenario
 from harness.tests.real_world import real_world
+from harness.tests.tampered_tables import Case, Touching, hides, names_the_row, scenario_with
 from harness.tests.whole_run import told
 from harness.verdict import Outcome
 from harness.workloads.lookups import Lookup, LookupSource
@@ -58,10 +60,11 @@ def world() -> Iterator[World]:
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRunner]:
     """Runs of this module, all in one Spark session."""
     from harness.levels.spark.job import SparkRunner  # noqa: PLC0415 - pyspark, only where it is wanted
-    from harness.levels.spark.session import spark_session  # noqa: PLC0415
+    from harness.levels.spark.session import ended_workers, spark_session  # noqa: PLC0415
 
-    with spark_session(slots=4, folder=tmp_path_factory.mktemp("spark")) as session:
-        yield SparkRunner(session)
+    folder = tmp_path_factory.mktemp("spark")
+    with spark_session(slots=4, folder=folder) as session:
+        yield SparkRunner(session, ended=ended_workers(folder))
 
 
 @pytest.fixture(scope="module")
@@ -80,12 +83,18 @@ def performed(world: World, runner: SparkRunner, tmp_path: Path) -> Performed:
         *,
         seed: int = 7,
         inspect: Callable[[Endpoint], None] = lambda root: None,
+        before_reading: Callable[[TableHand], None] | None = None,
         **order: Any,
     ) -> RunOutcome:
         return perform(
             Order(scenario=scenario, level="spark", seed=seed, **order),
             play=partial(record_in_world, runner=runner, inspect=inspect),
-            site=RunSite(run_id=f"spark-{next(_numbers):03d}", folder=tmp_path, world=world),
+            site=RunSite(
+                run_id=f"spark-{next(_numbers):03d}",
+                folder=tmp_path,
+                world=world,
+                before_reading=before_reading,
+            ),
         )
 
     return run
@@ -110,6 +119,32 @@ def test_a_kill_between_snapshot_and_commit_passes_as_shipped(performed: Perform
     (kill,) = outcome.faults
     assert kill.bites
     assert (kill.evidence["attempt"], kill.evidence["next_attempt"]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("sink", "case"),
+    [
+        ("atomic", Case(table="output", act="delete", shows=(("V8", "row-missing"), ("V9", "row-deleted")))),
+        ("two-phase", Case(table="output", act="swap", shows=(("V8", "row-disordered"),))),
+        (
+            "idempotent",
+            Case(table="output", act="alter", shows=(("V8", "row-altered"), ("V9", "row-altered"))),
+        ),
+        ("idempotent", Case(table="dead_letter", act="delete", shows=(("V20", "row-missing"),))),
+    ],
+)
+def test_a_changed_row_fails_the_run_and_is_named_t1(performed: Performed, sink: str, case: Case) -> None:
+    touching = Touching(case.act, case.table)
+
+    outcome = performed(scenario_with(sink), before_reading=touching)
+
+    names_the_row(outcome.judgement, case, touching.touched)
+
+
+def test_a_table_that_cannot_be_read_is_unknown_t1(performed: Performed) -> None:
+    outcome = performed(scenario_with("atomic"), before_reading=hides("output"))
+
+    assert outcome.judgement.outcome is Outcome.UNKNOWN, told(outcome)
 
 
 class Table:

@@ -1,0 +1,26 @@
+"""Every canary, and the honest histories among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.canaries.canary import TABLES, Canary
+from harness.canaries.of_calls import OF_CALLS
+from harness.canaries.of_checkpoints import OF_CHECKPOINTS
+from harness.canaries.of_tables import HONEST_ROWS, OF_TABLES
+from harness.canaries.of_the_stream import HONEST, OF_THE_STREAM
+from harness.verdict import Outcome
+
+__all__ = ["CANARIES", "HONEST_ONES"]
+
+HONEST_ONES: Sequence[Canary] = (
+    Canary(invariant="", about="stream", outcome=Outcome.PASS, events=HONEST),
+    Canary(
+        invariant="",
+        about="rows",
+        outcome=Outcome.PASS,
+        claims={"effects": "outputs", "tables": TABLES},
+        events=HONEST_ROWS,
+    ),
+)
+CANARIES: Sequence[Canary] = (*OF_THE_STREAM, *OF_CHECKPOINTS, *OF_CALLS, *OF_TABLES, *HONEST_ONES)

@@ -1,0 +1,205 @@
+"""Strangers in fencing, and failures that nobody asked for.
+
+Answers to a check without a lock, to a check whose answer is kept, and to programs that fail for a reason of their own
+and are restarted. Invariant: each differs from the sink or the function of the run in one step; a failure without a
+cause happens in one attempt of a subtask, so that the run can end.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from zlib import crc32
+
+from harness.database.epoch import SavedEpoch, SinkLost, Takeover
+from harness.database.sink import EpochSink
+from harness.defects.defect import Stranger
+from harness.defects.where import both, can_be_superseded, is_restored, sink_is
+from harness.sut.variant import HasJournal, Kind, Variant, made_once
+from reference_impl.operator.functions import AsyncFunction, close_function, open_function
+
+__all__ = ["OF_FENCES"]
+
+_FAILS_AT = 3
+
+
+@made_once
+def reading_without_lock(sink: Kind) -> Kind:
+    """`sink`, which reads the fence in its transaction, and locks nothing."""
+
+    class UnlockedSink(sink):  # type: ignore[misc]  # a class made of a class
+        def check_fence(self, cursor: Any) -> None:
+            cursor.execute("SELECT token FROM fence WHERE subtask = %s", (self.subtask,))
+            self._refuse_other(cursor)
+
+    return UnlockedSink
+
+
+@made_once
+def checking_once(sink: Kind) -> Kind:
+    """`sink`, which is sure of its token once a check has passed."""
+
+    class SureSink(sink):  # type: ignore[misc]
+        _is_sure = False
+
+        def check_fence(self, cursor: Any) -> None:
+            if not self._is_sure:
+                super().check_fence(cursor)
+                self._is_sure = True
+
+        def _check_newest(self, cursor: Any) -> None:
+            if not self._is_sure:
+                super()._check_newest(cursor)
+
+    return SureSink
+
+
+@made_once
+def restoring_before_fencing(sink: Kind) -> Kind:
+    """`sink`, which reads what to restore, and then fences off the attempt before it."""
+    if not issubclass(sink, EpochSink):
+        return sink
+
+    class EarlyReader(sink):  # type: ignore[misc]
+        _read: tuple[SavedEpoch | None, ...] = ()
+
+        def take_over(self, *, now_ms: int) -> Takeover:
+            saved = self.retry_until_settled(self._newest, "read the last epoch")
+            self.transactions._clock.pause(0.05)  # noqa: SLF001 - the read and the update are two round trips
+            taken: Takeover = super().take_over(now_ms=now_ms)
+            return Takeover(number=taken.number, origin_ms=taken.origin_ms, saved=saved)
+
+        def _newest(self, cursor: Any) -> SavedEpoch | None:
+            cursor.execute(
+                "SELECT epoch, pos, elements FROM epoch WHERE subtask = %s ORDER BY epoch DESC LIMIT 1",
+                (self.subtask,),
+            )
+            row = cursor.fetchone()
+            cursor.connection.rollback()
+            return (
+                None
+                if row is None
+                else SavedEpoch(epoch=row[0], position=row[1], elements=json.loads(row[2]))
+            )
+
+    return EarlyReader
+
+
+def _failing(attempt: int, at: int) -> Any:
+    """A sink's class that gives up at transaction `at` of attempt `attempt`, for no cause."""
+
+    @made_once
+    def failing(sink: Kind) -> Kind:
+        class FailingSink(sink):  # type: ignore[misc]
+            _transactions = 0
+
+            def check_fence(self, cursor: Any) -> None:
+                super().check_fence(cursor)
+                self._transactions += 1
+                if self.token == attempt and self._transactions == at:
+                    cursor.connection.rollback()
+                    raise SinkLost("the sink's state is not what was expected")
+
+        return FailingSink
+
+    return failing
+
+
+class _FailsNowAndThen:
+    """A function whose calls fail now and then in a subtask's first attempt, chosen by a checksum."""
+
+    def __init__(self, function: AsyncFunction) -> None:
+        self._function = function
+        self.timeout = function.timeout
+
+    def invoke(self, value: Any, handle: Any) -> None:
+        if crc32(repr(value).encode()) % 12:
+            self._function.invoke(value, handle)
+        else:
+            handle.fail(RuntimeError("generator already executing"))
+
+    def open(self) -> None:
+        open_function(self._function)
+
+    def close(self) -> None:
+        close_function(self._function)
+
+
+def _failing_calls(honest: AsyncFunction, attempt: HasJournal) -> AsyncFunction:
+    return _FailsNowAndThen(honest) if attempt.journal._attempt == 1 else honest  # noqa: SLF001
+
+
+@made_once
+def losing_task(coordination: Kind) -> Kind:
+    """`coordination`, which fails the task when a checkpoint has no element in flight, in its first attempt."""
+
+    class FragileCoordination(coordination):  # type: ignore[misc]
+        def snapped(self, checkpoint: Any) -> Any:
+            if not checkpoint.elements and self._sink.token == 1 and checkpoint.number > 1:
+                raise SinkLost("max() arg is an empty sequence")
+            return super().snapped(checkpoint)
+
+    return FragileCoordination
+
+
+_UNASKED = "nothing fails without a cause"
+
+OF_FENCES = (
+    Stranger(
+        name="fence-read-without-lock",
+        about="the token is compared in the transaction, but its row is not locked until the COMMIT",
+        component="fencing",
+        breaks="a superseded attempt makes nothing visible",
+        variant=Variant(sink=reading_without_lock),
+        where="a superseded attempt goes on",
+        applies=can_be_superseded,
+    ),
+    Stranger(
+        name="fence-checked-once",
+        about="an attempt compares its token in its first transaction only",
+        component="fencing",
+        breaks="a superseded attempt makes nothing visible",
+        variant=Variant(sink=checking_once),
+        where="a superseded attempt goes on",
+        applies=can_be_superseded,
+    ),
+    Stranger(
+        name="restores-before-fencing",
+        about="an attempt reads what to restore before it has fenced off the one before it",
+        component="fencing",
+        breaks="no earlier attempt commits between the restore's read and the fence",
+        variant=Variant(sink=restoring_before_fencing),
+        where="an atomic sink; a superseded attempt goes on",
+        applies=both(sink_is("atomic"), can_be_superseded),
+    ),
+    Stranger(
+        name="sink-fails-once",
+        about="the sink of a subtask's first attempt gives up in its third transaction, for no cause",
+        component="failures",
+        breaks=_UNASKED,
+        variant=Variant(sink=_failing(1, _FAILS_AT)),
+    ),
+    Stranger(
+        name="fails-after-restart",
+        about="an attempt that follows on a killed one fails at its first transaction, for no cause",
+        component="failures",
+        breaks=_UNASKED,
+        variant=Variant(sink=_failing(2, 1)),
+        where="an attempt is killed, or superseded",
+        applies=is_restored,
+    ),
+    Stranger(
+        name="calls-fail-now-and-then",
+        about="one call in twelve of a subtask's first attempt fails, for no cause",
+        component="failures",
+        breaks=_UNASKED,
+        variant=Variant(function=_failing_calls),
+    ),
+    Stranger(
+        name="empty-checkpoint-fails",
+        about="the first attempt of a subtask fails at a checkpoint with nothing in flight",
+        component="failures",
+        breaks=_UNASKED,
+        variant=Variant(coordination=losing_task),
+    ),
+)

@@ -1,0 +1,104 @@
+"""The counts beside a verdict: what SQL counts in the tables, and whether it agrees with what was judged.
+
+Invariant: a printed number that contradicts the history or the verdict is a defect of the harness, never a result.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import UNSET
+
+from harness.errors import HarnessError
+from harness.history.event import Event, In, Res, Row, TableRead
+from harness.history.header import Header
+from harness.runs.claims import DEAD_LETTERS, OUTPUTS
+from harness.scenario.model import Scenario
+from harness.scenario_parts.parts import SINK_FORMS
+from harness.verdict import Judgement, Outcome
+
+__all__ = ["claims_order", "hold_together", "missing_of"]
+
+_WRONG = ("doubled", "disordered", "missing")
+"""The counts that are 0 beside a pass."""
+
+
+def claims_order(scenario: Scenario) -> bool:
+    """Whether a subtask's rows must be in the order of their ids.
+
+    Not with two inputs, whose records the operator takes in another order, and not where a key keeps the first place
+    of a row that is written again.
+    """
+    has_one_input = scenario.task is None or scenario.task.inputs == 1
+    return (
+        scenario.operator.mode == "ordered" and has_one_input and not SINK_FORMS[scenario.sink].has_output_key
+    )
+
+
+def missing_of(counts: Mapping[str, int], events: Iterable[Event], *, offered: int) -> Mapping[str, int]:
+    """How many records have no row; none, if a table could not be counted.
+
+    `offered`: how many records ask for a key that has rows. A record may have no row if it is a dead letter, or if its
+    call or timeout ended without a result although one was expected (a substitute of no rows, a user's own lookup).
+    """
+    if "records" not in counts or "dead_letters" not in counts:
+        return {}
+    stored: set[Any] = set()
+    expects: dict[Any, bool] = {}
+    empty: set[Any] = set()
+    for event in events:
+        if type(event) is Row:
+            stored.add(event.id)
+        elif type(event) is In:
+            expects[event.id] = event.expect is UNSET or bool(event.expect)
+        elif type(event) is Res and event.final and event.r in {"ok", "timeout"} and not _has_value(event):
+            empty.add(event.id)
+    without = sum(expects.get(record, False) for record in empty - stored)
+    return {"missing": max(0, offered - counts["records"] - counts["dead_letters"] - without)}
+
+
+def _has_value(event: Res) -> bool:
+    return event.error is not UNSET or (event.v is not UNSET and bool(event.v))
+
+
+def hold_together(
+    accounting: Mapping[str, int], header: Header, events: Sequence[Event], judgement: Judgement
+) -> None:
+    """Raises HarnessError if a count contradicts the rows in the history, or a pass."""
+    said = [
+        f"SQL counts {accounting[name]} {name.replace('_', ' ')}, the history holds {count}"
+        for name, count in _counted(header, events).items()
+        if name in accounting and accounting[name] != count
+    ]
+    if judgement.outcome is Outcome.PASS:
+        wrong = [f"{accounting[name]} {name}" for name in _WRONG if accounting.get(name)]
+        said += [f"the verdict is a pass, and SQL counts {' and '.join(wrong)}"] if wrong else []
+    if said:
+        raise HarnessError("; ".join(said), fix="please report it, with the run's history")
+
+
+def _counted(header: Header, events: Iterable[Event]) -> dict[str, int]:
+    """The same counts from the rows in the history, of the tables that it holds whole."""
+    outputs: Counter[tuple[Any, Any]] = Counter()
+    letters = 0
+    read: dict[str, int] = {}
+    for event in events:
+        if type(event) is Row:
+            if event.table == OUTPUTS:
+                outputs[event.id, event.j] += 1
+            elif event.table == DEAD_LETTERS:
+                letters += 1
+        elif type(event) is TableRead:
+            read[event.table] = event.rows
+    counts: dict[str, int] = {}
+    if OUTPUTS in read and OUTPUTS in (header.tables or {}):
+        counts |= {
+            "rows": outputs.total(),
+            "records": len({record for record, _ in outputs}),
+            "doubled": sum(count > 1 for count in outputs.values()),
+        }
+    if DEAD_LETTERS in read:
+        counts["dead_letters"] = letters
+    return counts

@@ -1,0 +1,75 @@
+"""The canaries of a session: each takes the way of a run at its level, from what is recorded to the verdict.
+
+Answers to the self-test of a smoke detector before it is trusted. Invariant: a session whose harness overlooks a
+canary, condemns an honest history or counts its rows wrongly ends with an error of the harness, never with a verdict.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from harness.canaries.all import CANARIES
+from harness.canaries.canary import Canary, is_found
+from harness.engine.level import RunRecord
+from harness.engine.perform import judged
+from harness.errors import HarnessError
+
+__all__ = ["Carry", "refuse_blindness", "refuse_overlooked"]
+
+Carry = Callable[[Canary], RunRecord]
+"""Takes a canary along the way of a level's runs, up to the judge."""
+
+_NAMED_MAX: Final = 8
+"""Most canaries that an error names."""
+
+
+def refuse_overlooked(carry: Carry, *, level: str, canaries: Iterable[Canary] = CANARIES) -> None:
+    """Raises HarnessError, with their names, if the harness does not say of each canary what it must."""
+    missed = []
+    for canary in canaries:
+        try:
+            if not _is_seen(canary, carry):
+                missed.append(canary.name)
+        except HarnessError as error:
+            missed.append(f"{canary.name} ({error.what})")
+    refuse_blindness(missed, level=level)
+
+
+def refuse_blindness(missed: list[str], *, level: str) -> None:
+    """Raises HarnessError if `missed`, the names of the canaries that were overlooked at `level`, is not empty."""
+    if missed:
+        more = f" and {len(missed) - _NAMED_MAX} more" if len(missed) > _NAMED_MAX else ""
+        message = (
+            f"the harness is blind at level {level}: it overlooks the canaries {', '.join(missed[:_NAMED_MAX])}{more},"
+            " so none of its verdicts counts"
+        )
+        raise HarnessError(message, fix="please report it; no run was judged")
+
+
+def _is_seen(canary: Canary, carry: Carry) -> bool:
+    record = carry(canary)
+    judgement = judged(record)
+    return record.whole and is_found(canary, judgement) and _is_counted(canary, record.accounting)
+
+
+def _is_counted(canary: Canary, accounting: Mapping[str, int]) -> bool:
+    """Whether the counts are those of its rows; a way without a database has none."""
+    return not accounting or all(accounting.get(name) == count for name, count in _counts(canary).items())
+
+
+def _counts(canary: Canary) -> dict[str, int]:
+    tables = canary.claims.get("tables", {})
+    rows = [line for line in canary.lines() if line["k"] == "row"]
+    outputs = Counter((row["id"], row["j"]) for row in rows if row["table"] == "output")
+    counts: dict[str, int] = {}
+    if "output" in tables and "output" not in canary.unread:
+        counts |= {
+            "rows": outputs.total(),
+            "records": len({record for record, _ in outputs}),
+            "doubled": sum(count > 1 for count in outputs.values()),
+        }
+    if "dead_letter" in tables:
+        counts["dead_letters"] = sum(row["table"] == "dead_letter" for row in rows)
+    return counts

@@ -1,0 +1,235 @@
+"""The canaries of the levels with processes: through a recorder's files and the merge, and through a real database.
+
+Once a session a handful of rows is written by our sink into a database of its own, read as after a run, and read again
+after a hand has altered one, taken one away and doubled one behind the harness's back (T9).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, Self
+
+import msgspec
+
+from harness.canaries.canary import Canary
+from harness.canaries.of_tables import WRITTEN, WRITTEN_LETTERS, WRITTEN_RECORDS
+from harness.canaries.telling import tell
+from harness.database.audit import Progress
+from harness.database.driver import MySqlDriver
+from harness.database.endpoint import Endpoint
+from harness.database.epoch import Visible
+from harness.database.schema import prepare_database, run_database
+from harness.database.sink import EpochSink
+from harness.database.stored_tables import ROWS_OF, StoredRow
+from harness.database.table_hand import SqlTableHand
+from harness.engine.canaries import refuse_blindness, refuse_overlooked
+from harness.engine.level import RunRecord
+from harness.engine.perform import judged
+from harness.engine.reading import Stored, history_of, line_of_row, read_stored
+from harness.errors import HarnessError
+from harness.history.journal import EventLog, Journal
+from harness.history.merge import Line, read_leftovers
+from harness.history.recorder import HARNESS_FILE, Recorder, attempt_file
+from harness.runs.outcome import WorldDescription
+from harness.scenario.model import Workload
+from harness.verdict import Judgement, Outcome
+from harness.workloads.lookups import LookupSource
+from harness.world.world import DATABASE, World
+
+__all__ = ["refuse_blind_files", "refuse_blind_world"]
+
+_NO_WORLD: Final = WorldDescription(kind="none", why="a canary", server="", proxy="", ready_s=0.0)
+_SEEDS: Final = (7, 8)
+
+
+def refuse_blind_world(world: World, *, level: str) -> None:
+    """Raises HarnessError if the harness overlooks a canary in files or in the world's database."""
+    refuse_blind_files(level=level)
+    with tempfile.TemporaryDirectory() as folder:
+        _refuse_blind_database(world, Path(folder), level=level)
+
+
+def refuse_blind_files(*, level: str) -> None:
+    """Raises HarnessError if the way from a recorder's files to the verdict overlooks a canary."""
+    numbers = count(1)
+    with tempfile.TemporaryDirectory() as folder:
+        refuse_overlooked(lambda canary: carried(canary, Path(folder) / str(next(numbers))), level=level)
+    missed = []
+    first, again, other = (_drawn(seed) for seed in (_SEEDS[0], *_SEEDS))
+    if first != again:
+        missed.append("of a seed that gives one source")
+    if first == other:
+        missed.append("of another seed, which gives another source")
+    refuse_blindness(missed, level=level)
+
+
+# -------------------------------------------------------------------------------- what files are written
+
+
+def carried(canary: Canary, folder: Path) -> RunRecord:
+    """The record of a run that left this canary's events in files of a new `folder`, and its rows in tables."""
+    with _Place(folder) as place:
+        tell(canary, place)
+        return place.record(canary, place.stored(canary))
+
+
+class _Place:
+    """A `CanaryPlace`: the files of a run's attempts and of the harness, timed by the canary. Mutable."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self._folder = folder
+        self._stack = ExitStack()
+        self._t_us = 0
+        self._harness = self._recorder(folder / HARNESS_FILE)
+        self._attempts: dict[tuple[int, int], EventLog] = {}
+        self._faults: list[Line] = []
+        self._rows: dict[str, list[Line]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _recorder(self, path: Path) -> Recorder:
+        return self._stack.enter_context(Recorder(path, now_us=lambda: self._t_us))
+
+    def go_on(self, t_us: int) -> None:
+        self._t_us = t_us
+
+    def log(self, subtask: int, attempt: int) -> EventLog:
+        path = attempt_file(self._folder, subtask=subtask, attempt=attempt)
+        log = self._attempts[subtask, attempt] = self._recorder(path)
+        return log
+
+    def note(self, kind: str, fields: Mapping[str, Any]) -> None:
+        if kind == "commit":
+            subtask, attempt = fields["s"], fields["a"]
+            journal = Journal(self._attempts[subtask, attempt], subtask=subtask, attempt=attempt)
+            journal.committed(fields["c"])
+        elif kind == "fault":
+            self._faults.append({"t": self._t_us, "k": kind, **fields})
+        else:
+            self._harness.record(kind, **fields)
+
+    def store(self, table: str, row: Mapping[str, Any]) -> None:
+        text = row["error"] if "error" in row else msgspec.json.encode(row["v"]).decode()
+        stored = StoredRow(
+            seq=row["seq"], subtask=row.get("s", 0), id=row["id"], token=row["token"], epoch=row.get("c", 1),
+            j=row.get("j"), text=text,
+        )  # fmt: skip
+        self._rows.setdefault(table, []).append(line_of_row(table, stored))
+
+    def stored(self, canary: Canary) -> Stored:
+        """The rows that were stored, as if they had been read from a database."""
+        lines: list[Line] = []
+        for table in ROWS_OF:
+            rows = self._rows.get(table, [])
+            lines += rows
+            if table in canary.claims.get("tables", {}) and table not in canary.unread:
+                lines.append({"k": "read", "table": table, "rows": len(rows)})
+        return Stored(tables=lines, unread=(), progress=Progress(epochs=(), completed=()), counts={})
+
+    def record(self, canary: Canary, stored: Stored) -> RunRecord:
+        """The record of a run with this header, the files so far and these tables."""
+        leftovers = read_leftovers(self._folder)
+        header, events = history_of(canary.header, leftovers, self._faults, stored)
+        return RunRecord(
+            header=header,
+            events=events,
+            whole=not leftovers.missing,
+            error=None,
+            ran_us=0,
+            world=_NO_WORLD,
+            faults=(),
+            accounting=stored.counts,
+        )
+
+
+# ------------------------------------------------------------------------------------------------- seeds
+
+
+def _drawn(seed: int) -> list[Any]:
+    source = LookupSource(
+        workload=Workload.model_validate({"records": 8, "rate": "100/s"}), seed=seed, subtask=0
+    )
+    return [source[position] for position in range(len(source))]
+
+
+# ------------------------------------------------------------------------------------- the real database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """One change of a table behind the harness's back, and what must be convicted then."""
+
+    act: str
+    table: str
+    shows: tuple[tuple[str, str], ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.table}: {self.act}"
+
+
+_STEPS: Final[Sequence[_Step]] = (
+    _Step(act="alter", table="output", shows=(("V8", "row-altered"), ("V9", "row-altered"))),
+    _Step(act="delete", table="output", shows=(("V8", "row-missing"), ("V9", "row-deleted"))),
+    _Step(act="double", table="output", shows=(("V8", "row-doubled"), ("V9", "row-doubled"))),
+    _Step(act="delete", table="audit", shows=(("V9", "no-effect"),)),
+    _Step(act="delete", table="dead_letter", shows=(("V20", "row-missing"),)),
+)
+"""One after the other, each at the first row that is there then."""
+
+
+def _refuse_blind_database(world: World, folder: Path, *, level: str) -> None:
+    name = f"{DATABASE}_canaries"
+    root = world.root.at(world.direct, name)
+    missed: list[str] = []
+    with run_database(world.root.at(world.direct, ""), name=name), _Place(folder / "raw") as place:
+        prepare_database(root, subtasks=1, rows=[])
+        _write(world.app.at(world.direct, name))
+        tell(WRITTEN, place)
+        untouched = _judged(place, root)
+        if untouched.outcome is not Outcome.PASS:
+            missed.append("of untouched rows in the database")
+        hand = SqlTableHand(root)
+        for step in _STEPS:
+            getattr(hand, step.act)(step.table)
+            try:
+                shown = _shown(_judged(place, root))
+            except HarnessError as error:
+                missed.append(f"of the database, {step.name} ({error.what})")
+            else:
+                missed += [] if set(step.shows) <= shown else [f"of the database, {step.name}"]
+    refuse_blindness(missed, level=level)
+
+
+def _write(app: Endpoint) -> None:
+    """Writes the rows of `WRITTEN` as one epoch of our sink."""
+    with closing(EpochSink(MySqlDriver(app), subtask=0)) as sink:
+        sink.take_over(now_ms=0)
+        for record in WRITTEN_RECORDS:
+            sink.add(Visible(id=record, j=0, value="v"))
+        for record, error in WRITTEN_LETTERS.items():
+            sink.write_dead_letter(id=record, error=error)
+        sink.commit(1, position=len(WRITTEN_RECORDS) + len(WRITTEN_LETTERS), elements=[])
+
+
+def _judged(place: _Place, root: Endpoint) -> Judgement:
+    return judged(place.record(WRITTEN, read_stored(root, ordered=False)))
+
+
+def _shown(judgement: Judgement) -> set[tuple[str, str]]:
+    return {
+        (verdict.invariant, anomaly.kind)
+        for verdict in judgement.invariants
+        if verdict.outcome is Outcome.FAIL
+        for anomaly in verdict.anomalies
+    }

@@ -1,0 +1,99 @@
+"""Reads what a run in a world left: the tables of its database, and the history that they and the raw files give.
+
+Invariant: no event is invented (`harness.history.merge`); what cannot be read is told, and has no `read`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+
+from harness.database.audit import Progress, count_rows, read_progress, read_table
+from harness.database.endpoint import Endpoint
+from harness.database.stored_tables import ROWS_OF, StoredRow, stored_value
+from harness.errors import HarnessError, WorldError
+from harness.history.event import Event
+from harness.history.header import Header
+from harness.history.merge import Leftovers, Line, history_text, merge
+from harness.history.read import open_text
+from harness.runs.claims import AUDIT, DEAD_LETTERS
+
+__all__ = ["Stored", "history_of", "line_of_row", "read_stored"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What the database holds after the run."""
+
+    tables: Sequence[Line]
+    """The rows of its tables as events, and a `read` for each table that was read to its end."""
+    unread: Sequence[str]
+    """Why tables could not be read, a sentence each."""
+    progress: Progress
+    counts: Mapping[str, int]
+
+
+def read_stored(root: Endpoint, *, ordered: bool, may_fail: bool = False) -> Stored:
+    """Reads the run's tables; one that cannot be read has no `read`, so what judges it is at best `unknown`.
+
+    `ordered`: the rows are claimed to be in the source's order. Raises WorldError if the database does not say what was
+    committed, unless the run had failed anyway (`may_fail`): without it the commits of killed attempts are missing, and
+    would count as violations.
+    """
+    lines: list[Line] = []
+    unread: list[str] = []
+    for table in ROWS_OF:
+        try:
+            rows = read_table(root, table, lambda row, table=table: lines.append(line_of_row(table, row)))  # type: ignore[misc]
+        except (pymysql.MySQLError, OSError) as error:
+            unread.append(f"the table {table} could not be read: {error}")
+        else:
+            lines.append({"k": "read", "table": table, "rows": rows})
+    try:
+        progress, counts = read_progress(root), count_rows(root, ordered=ordered)
+    except (pymysql.MySQLError, OSError) as error:
+        if not may_fail:
+            message = f"the run is over, but the database does not answer: {error}"
+            fix = "look at the server's log; run it again with --keep always"
+            raise WorldError(message, fix=fix) from error
+        progress, counts = Progress(epochs=(), completed=()), {}
+    return Stored(tables=lines, unread=unread, progress=progress, counts=counts)
+
+
+def line_of_row(table: str, row: StoredRow) -> Line:
+    """The event of one row, without `n` and `t`."""
+    if table == DEAD_LETTERS:
+        names = {"k": "row", "table": table, "id": row.id, "error": row.text}
+        return {**names, "seq": row.seq, "token": row.token, "c": row.epoch}
+    value = {"id": row.id, "j": row.j, "v": stored_value(row.text)}
+    if table == AUDIT:
+        return {"k": "effect", "s": row.subtask, **value, "token": row.token, "seq": row.seq}
+    return {"k": "row", "table": table, **value, "seq": row.seq, "token": row.token, "c": row.epoch}
+
+
+def history_of(
+    header: Mapping[str, Any], leftovers: Leftovers, faults: Sequence[Line], stored: Stored
+) -> tuple[Header, list[Event]]:
+    """Merges the recorded lines and reads the result with the reader for history files."""
+    lines = merge(
+        leftovers,
+        faults=faults,
+        committed={(row.subtask, row.epoch): row.token for row in stored.progress.epochs},
+        effects=stored.tables,
+        completed=frozenset(stored.progress.completed),
+    )
+    return _read_own(header, lines)
+
+
+def _read_own(header: Mapping[str, Any], lines: Sequence[Line]) -> tuple[Header, list[Event]]:
+    """Header and events of our own history. Raises HarnessError if it violates the format."""
+    reader = open_text(history_text(header, lines))
+    events = list(reader.events())
+    if reader.header is None or reader.breaches:
+        first = reader.breaches[0]
+        message = f"our own history breaks its format: line {first.line}: {first.say}"
+        raise HarnessError(message, fix="please report it, with the files in the run's folder `raw`")
+    return reader.header, events

@@ -1,0 +1,78 @@
+"""The witnesses of a fault: those without whose word there would be no evidence of it (T10).
+
+Answers to cross-examination: what each witness recorded is withheld in turn, and the evidence is asked for again.
+Invariant: a name is never claimed, only found; a fault with one witness is believed on that one's word alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from harness.faults.real.evidence import Evidence, Found, Line, Seen, is_speech
+
+__all__ = ["ATTEMPTS", "CLIENTS", "FAULT", "HARNESS", "PROXY", "witnesses_of", "witnesses_of_found"]
+
+PROXY: Final = "the proxy's log"
+CLIENTS: Final = "the clients' calls and errors"
+ATTEMPTS: Final = "the attempts' journals"
+HARNESS: Final = "the harness, which reaps processes"
+FAULT: Final = "the fault itself"
+_NOTED: Final[Mapping[str, str]] = {"server": "the server", "process": "the operating system"}
+"""Whom a fault asked for what it noted, by what it acts on; of any other it is its own word."""
+_OWN: Final = frozenset({"~acted", "~measured", "~dies", "~stops"})
+"""The notes that a fault makes about itself inside an attempt."""
+_NOTHING: Final[Line] = {"k": "~withheld", "t": 0}
+"""Stands for lines that are withheld: where there is no line at all, the run still goes on."""
+
+
+def witnesses_of(evidence: Callable[[Seen], Evidence], seen: Seen, *, by: str) -> tuple[str, ...]:
+    """Who is needed for what `evidence` finds in `seen`; `by`: what the fault acts on (`Fault.by`)."""
+    noted = _NOTED.get(by, FAULT)
+
+    def holds_without(names: Collection[str]) -> bool:
+        rest: dict[str, Any] = {}
+        if PROXY in names and seen.deeds is not None:
+            rest["deeds"] = ()
+        if CLIENTS in names:
+            rest |= {"calls": (), "losses": (), "errors": ()}
+        if noted in names:
+            rest["found"] = ()
+        rest["events"] = _without(seen.events, names)
+        return bool(evidence(replace(seen, **rest)))
+
+    return _needed(holds_without, (PROXY, CLIENTS, noted, ATTEMPTS, HARNESS))
+
+
+def witnesses_of_found(
+    found: Callable[[Sequence[Line]], Found | None], lines: Sequence[Line]
+) -> tuple[str, ...]:
+    """As `witnesses_of`, for a fault that attempts perform themselves."""
+
+    def holds_without(names: Collection[str]) -> bool:
+        shown = found(_without(lines, names))
+        return shown is not None and bool(shown.evidence)
+
+    return _needed(holds_without, (FAULT, ATTEMPTS, HARNESS))
+
+
+def _without(lines: Sequence[Line], names: Collection[str]) -> Sequence[Line]:
+    withheld = [line for line in lines if _writer(line) not in names]
+    return withheld or [_NOTHING]
+
+
+def _writer(line: Line) -> str:
+    if line["k"] in _OWN:
+        return FAULT
+    return ATTEMPTS if is_speech(line) else HARNESS
+
+
+def _needed(holds_without: Callable[[Collection[str]], bool], names: Sequence[str]) -> tuple[str, ...]:
+    """Those without whom nothing is shown; where one is needed and not enough, also those who make it enough."""
+    needed = [name for name in names if not holds_without({name})]
+    if len(needed) == 1:
+        others = [name for name in names if name not in needed]
+        if not holds_without(others):
+            needed += [name for name in others if holds_without([other for other in others if other != name])]
+    return tuple(needed)

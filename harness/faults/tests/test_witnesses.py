@@ -1,0 +1,105 @@
+"""A fault's witnesses are found by withholding what each recorded; one alone is told as a threat (T10)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from harness.faults.real.evidence import Seen
+from harness.faults.real.witnesses import (
+    ATTEMPTS,
+    CLIENTS,
+    FAULT,
+    HARNESS,
+    PROXY,
+    witnesses_of,
+    witnesses_of_found,
+)
+from harness.faults.tests import entries, recorded
+from harness.faults.tests.killed_run import killed_run
+from harness.faults.tests.recorded import LOST, SLOW, deed, during, seen
+
+LATENCY = recorded.made("latency")
+DELAYED = [deed("delayed", ms=100, bytes=80, more={"chunks": 5})]
+RESET = recorded.made("reset")
+
+
+def test_a_delay_that_the_proxy_logged_and_calls_suffered_has_two_witnesses_t10() -> None:
+    assert witnesses_of(LATENCY.evidence, seen(SLOW, deeds=DELAYED), by="link") == (PROXY, CLIENTS)
+
+
+def test_without_a_log_slow_calls_are_the_only_witness_t10() -> None:
+    assert witnesses_of(LATENCY.evidence, seen(SLOW), by="link") == (CLIENTS,)
+
+
+def test_a_reset_has_the_proxys_event_and_the_clients_error_t10() -> None:
+    bitten = seen(during(), LOST, deeds=[deed("reset")])
+
+    assert witnesses_of(RESET.evidence, bitten, by="link") == (PROXY, CLIENTS)
+
+
+def test_what_a_server_counted_and_clients_met_has_two_witnesses_t10() -> None:
+    fault = entries.made("deadlocks")
+    met = Seen(armed_us=0, healed_us=9000, found=[{"counted": 1}], errors=[(5000, "sink", 1213)])
+
+    assert witnesses_of(fault.evidence, met, by=fault.by) == (CLIENTS, "the server")
+
+
+def test_locks_are_believed_on_the_servers_word_alone_t10() -> None:
+    fault = entries.made("lock_rows")
+    waited = Seen(armed_us=0, healed_us=9000, found=[{"waiting": 1}])
+
+    assert witnesses_of(fault.evidence, waited, by=fault.by) == ("the server",)
+
+
+def test_a_pause_has_the_operating_system_and_the_silence_of_the_attempt_t10() -> None:
+    fault = entries.made("pause_worker", subtask=1)
+    who = {"pid": 40, "started": 4}
+    own = {"s": 1, "a": 1, "i": 0}
+    paused = Seen(
+        armed_us=1000,
+        healed_us=400_000,
+        found=[
+            {"what": "stopped", "state": "T", "at_us": 1000, **who},
+            {"what": "resumed", "at_us": 401_000, **who},
+        ],
+        events=[{"k": "~process", "t": 10, **own, **who}, {"k": "in", "t": 402_000, **own}],
+    )
+
+    assert witnesses_of(fault.evidence, paused, by=fault.by) == ("the operating system", ATTEMPTS)
+
+
+def test_a_kill_has_its_note_the_reaped_process_and_the_next_attempt_t10() -> None:
+    fault = entries.made("kill_worker", id="kill", subtask=1, how="sigkill")
+
+    assert witnesses_of_found(fault.found, killed_run()) == (FAULT, ATTEMPTS, HARNESS)
+
+
+def test_a_stall_that_only_measured_itself_is_believed_on_its_own_word_t10() -> None:
+    fault = entries.made("loop_stall", subtask=1, **{"for": "300ms"})
+    note = {"i": 0, "s": 1, "a": 1, "f": "f"}
+    lines: list[dict[str, Any]] = [
+        {"t": 1000, "k": "~acted", "what": "stall", **note},
+        {"t": 9000, "k": "~measured", "what": "loop lag", "lag_ms": 301.5, **note},
+    ]
+
+    assert witnesses_of_found(fault.found, lines) == (FAULT,)
+
+
+def test_two_witnesses_of_whom_each_is_enough_are_not_one_alone_t10() -> None:
+    def either(given: Seen) -> dict[str, Any]:
+        return {"lost": 1} if given.losses or given.deeds else {}
+
+    both = seen(during(), LOST, deeds=[deed("reset")])
+
+    assert witnesses_of(either, both, by="link") == ()
+    assert witnesses_of(either, replace(both, deeds=[]), by="link") == (CLIENTS,)
+
+
+def test_one_that_is_needed_and_is_not_enough_has_all_who_confirm_it_t10() -> None:
+    def confirmed(given: Seen) -> dict[str, Any]:
+        return {"reset": 1} if given.deeds and (given.losses or given.found) else {}
+
+    bitten = seen(during(), LOST, deeds=[deed("reset")], found=[{"what": "told"}])
+
+    assert witnesses_of(confirmed, bitten, by="link") == (PROXY, CLIENTS, FAULT)

@@ -1,0 +1,148 @@
+"""The canaries of level sim: through the memory recorder, the tables of the simulated server and the judge.
+
+A short run shows besides what no recorded history can: that a fault which acted on nothing has no evidence, that equal
+seeds give equal runs, and different seeds different ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from harness.canaries.canary import Canary
+from harness.canaries.telling import tell
+from harness.checkers.judge import judge
+from harness.choices import Draw
+from harness.engine.canaries import refuse_blindness, refuse_overlooked
+from harness.engine.level import RunRecord
+from harness.errors import HarnessError
+from harness.history.event import Event, FaultEvent, In
+from harness.history.header import Header, parse_header
+from harness.levels.sim.run import Simulated, simulate_scenario
+from harness.levels.sim.stored import count_tables, read_tables
+from harness.runs.claims import AUDIT, DEAD_LETTERS
+from harness.runs.order import Order
+from harness.runs.outcome import WorldDescription
+from harness.scenario.model import Scenario
+from harness.simulation.hub import Hub
+from harness.simulation.tables import Customers, DeadLetterRow, OutputRow, Tables
+from harness.simulation.tape import MemoryRecorder, Tape
+
+__all__ = ["refuse_blind_simulation"]
+
+_LEVEL: Final = "sim"
+_LIMIT: Final = 1_000_000
+"""Of the hub that times the canaries, in ms and in steps; no actor runs there."""
+_WORLD: Final = WorldDescription(kind="simulated", why="a canary", server="", proxy="", ready_s=0.0)
+_SEEDS: Final = (7, 8)
+
+
+def refuse_blind_simulation() -> None:
+    """Raises HarnessError if level sim overlooks a canary, invents evidence or does not follow the seed."""
+    refuse_overlooked(carried, level=_LEVEL)
+    first, other = _SEEDS
+    run = _short_run(first)
+    missed = []
+    if any(event.evidence for event in run.events if type(event) is FaultEvent and event.phase == "end"):
+        missed.append("of a fault that acted on nothing")
+    if _bytes_of(run) != _bytes_of(_short_run(first)):
+        missed.append("of a seed that gives one run")
+    if _course_of(run) == _course_of(_short_run(other)):
+        missed.append("of another seed, which gives another run")
+    refuse_blindness(missed, level=_LEVEL)
+
+
+# ------------------------------------------------------------------------------------ recorded histories
+
+
+def carried(canary: Canary) -> RunRecord:
+    """The record of a simulated run that left this canary's events and rows."""
+    place = _Place()
+    tell(canary, place)
+    for table in canary.unread:
+        place.tables.unreadable[table] = None
+    names = canary.claims.get("tables", {})
+    read_tables(place.tables, place.tape, names=names)
+    header = parse_header(canary.header)
+    if not isinstance(header, Header):
+        raise HarnessError(f"its header breaks the format: {'; '.join(header)}")
+    return RunRecord(
+        header=header,
+        events=place.tape.events,
+        whole=place.tape.numbered == len(place.tape.events),
+        error=None,
+        ran_us=0,
+        world=_WORLD,
+        faults=(),
+        accounting=count_tables(place.tables, ordered=False) if names else {},
+        judge=judge,
+    )
+
+
+class _Place:
+    """A `CanaryPlace`: a tape and the tables of a simulated server. Mutable."""
+
+    def __init__(self) -> None:
+        self._hub = Hub(Draw(0, "canaries"), limit_ms=_LIMIT, steps_max=_LIMIT)
+        self.tape = Tape(self._hub)
+        self.tables = Tables(subtasks=1, customers=Customers([]))
+
+    def go_on(self, t_us: int) -> None:
+        self._hub.now_ms = t_us // 1000
+
+    def log(self, subtask: int, attempt: int) -> MemoryRecorder:
+        del subtask, attempt
+        return MemoryRecorder(self.tape)
+
+    def note(self, kind: str, fields: Mapping[str, Any]) -> None:
+        tape = self.tape
+        tape.add(msgspec.convert({"k": kind, "n": tape.n, "t": tape.t, **fields}, Event))
+
+    def store(self, table: str, row: Mapping[str, Any]) -> None:
+        stamp = {"subtask": row.get("s", 0), "epoch": row.get("c", 1), "token": row["token"]}
+        if table == DEAD_LETTERS:
+            letter = DeadLetterRow(seq=row["seq"], id=row["id"], error=row["error"], **stamp)
+            self.tables.dead_letter.append(letter)
+        else:
+            rows = self.tables.audit if table == AUDIT else self.tables.output
+            rows.append(OutputRow(seq=row["seq"], id=row["id"], j=row["j"], v=json.dumps(row["v"]), **stamp))
+
+
+# ------------------------------------------------------------------------------------------- short runs
+
+
+def _short_run(seed: int) -> Simulated:
+    return simulate_scenario(Order(scenario=_quiet_scenario(), level=_LEVEL, seed=seed))
+
+
+@cache
+def _quiet_scenario() -> Scenario:
+    """Two records, one second apart; a fault of the lookups acts while nothing is on its way."""
+    return Scenario.model_validate(
+        {
+            "scenario": "canary",
+            "about": "A fault that acts on nothing.",
+            "levels": [_LEVEL],
+            "operator": {"mode": "ordered", "timeout": "5s"},
+            "workload": {"records": 2, "subtasks": 1, "rate": "1/s", "service": "5ms", "checkpoint_every": 1},
+            "faults": [
+                {"id": "idle", "do": "latency", "link": "lookups", "delay": "50ms", "when": {"at": "500ms"},
+                 "for": "100ms"},
+            ],
+            "decisive": ["V8"],
+            "budget": "60s",
+        }
+    )  # fmt: skip
+
+
+def _course_of(run: Simulated) -> list[tuple[type, int, Any]]:
+    """When what happened, with which key: what a seed decides, besides the looked-up values."""
+    return [(type(event), event.t, event.key if type(event) is In else None) for event in run.events]
+
+
+def _bytes_of(run: Simulated) -> bytes:
+    return msgspec.json.encode(list(run.events))

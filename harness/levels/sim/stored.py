@@ -1,0 +1,76 @@
+"""The tables of a simulated server, read after the run: their rows as events, and what SQL counts in them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from harness.database.stored_tables import COUNT_OF, COUNTS, DISORDERED, ROWS_OF, stored_value
+from harness.history.event import Effect, Row, TableRead
+from harness.runs.claims import AUDIT, DEAD_LETTERS
+from harness.simulation.statements import select
+from harness.simulation.tables import StatementFailed, Tables
+from harness.simulation.tape import Tape
+
+__all__ = ["count_tables", "read_tables"]
+
+
+def read_tables(tables: Tables, tape: Tape, *, names: Collection[str] = ROWS_OF) -> list[str]:
+    """The rows of these tables become events of `tape`; a table that cannot be read gets no `read`.
+
+    Returns why tables could not be read, a sentence each.
+    """
+    values: dict[str, Any] = {}
+    unread: list[str] = []
+    for table, query in ROWS_OF.items():
+        if table not in names:
+            continue
+        try:
+            rows = select(tables, query)
+            ((count,),) = select(tables, COUNT_OF[table])
+        except StatementFailed as error:
+            unread.append(f"the table {table} could not be read: {error.message}")
+            continue
+        if table == AUDIT:
+            _read_audit(tape, rows, values)
+        else:
+            _read_rows(tape, table, rows, values)
+        tape.add(TableRead(n=tape.n, t=tape.t, table=table, rows=count))
+    return unread
+
+
+def _read_audit(tape: Tape, rows: Sequence[tuple[Any, ...]], values: dict[str, Any]) -> None:
+    t = tape.t
+    for seq, subtask, id_, token, _, j, text in rows:
+        v = _decoded(text, values)
+        tape.add(Effect(n=tape.n, t=t, s=subtask, id=id_, token=token, seq=seq, j=j, v=v))
+
+
+def _read_rows(tape: Tape, table: str, rows: Sequence[tuple[Any, ...]], values: dict[str, Any]) -> None:
+    t = tape.t
+    for seq, _, id_, token, epoch, j, text in rows:
+        written = {"seq": seq, "token": token, "c": epoch}
+        if table == DEAD_LETTERS:
+            tape.add(Row(n=tape.n, t=t, table=table, id=id_, error=text, **written))
+        else:
+            v = _decoded(text, values)
+            tape.add(Row(n=tape.n, t=t, table=table, id=id_, j=j, v=v, **written))
+
+
+def _decoded(text: str, values: dict[str, Any]) -> Any:
+    """The value stored as `text`; `values` keeps what was decoded, for the audit and the outputs hold the same."""
+    found = values.get(text, _decoded)
+    if found is _decoded:
+        found = values[text] = stored_value(text)
+    return found
+
+
+def count_tables(tables: Tables, *, ordered: bool) -> Mapping[str, int]:
+    """What SQL counts in the tables; a count whose table cannot be read is left out."""
+    counts: dict[str, int] = {}
+    queries = {**COUNTS, "disordered": DISORDERED} if ordered else COUNTS
+    for name, query in queries.items():
+        with suppress(StatementFailed):
+            ((counts[name],),) = select(tables, query)
+    return counts

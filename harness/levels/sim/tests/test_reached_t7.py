@@ -1,0 +1,167 @@
+"""What scenarios of the catalogue are meant to reach, they reach at level sim, and their planted defects show it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from harness.database.pool import Circuit
+from harness.defects import find_defect, variant_of
+from harness.history.event import Ack, Commit, Done, Failed, Snap, Start
+from harness.levels.sim.run import Simulated, simulate_scenario
+from harness.runs.order import Order
+from harness.scenario.file import apply_settings, load_many
+from harness.sut.variant import HONEST, Kind, Variant
+from harness.tests.simulated_run import judgement_of
+from harness.verdict import Outcome
+
+SHORT = {
+    "chained-operators": (
+        "workload.records=60",
+        "workload.checkpoint_every=20",
+        "faults.dies.when.hit=2",
+        "expects.records=120",
+        "expects.checkpoints=2",
+    ),
+    "circuit-opens": (
+        "workload.records=60",
+        "workload.rate=100/s",
+        "workload.checkpoint_every=20",
+        "faults.refused.when.at=100ms",
+        "faults.ended.when.at=150ms",
+        "expects.records=120",
+        "expects.checkpoints=2",
+    ),
+    "commits-overlap": (
+        "workload.records=80",
+        "workload.checkpoint_every=12",
+        "expects.records=160",
+        "expects.checkpoints=4",
+    ),
+    "idempotent-several-results": (
+        "workload.records=120",
+        "workload.checkpoint_every=12",
+        "workload.rate=60/s",
+        "faults.sleeper.when.hit=2",
+        "expects.records=360",
+        "expects.checkpoints=4",
+    ),
+    "old-acknowledgement": (
+        "workload.records=60",
+        "workload.checkpoint_every=12",
+        "expects.records=120",
+        "expects.checkpoints=4",
+    ),
+    "zombie-between-fence-and-commit": (
+        "workload.records=120",
+        "workload.rate=20/s",
+        "workload.checkpoint_every=12",
+        "faults.sleeper.when.hit=2",
+        "expects.records=240",
+        "expects.checkpoints=4",
+    ),
+}
+"""Cut to what still reaches it; all of them, as they are, belong to the tier `sim`."""
+MUTANTS = {name: load_many([name])[0].mutant for name in SHORT}
+
+
+def ran(name: str, *, variant: Variant = HONEST, seed: int = 3) -> Simulated:
+    scenario = apply_settings(load_many([name])[0], SHORT[name])
+    return simulate_scenario(Order(scenario=scenario, level="sim", seed=seed), variant=variant)
+
+
+def numbers(run: Simulated, kind: type[Any], **wanted: object) -> list[int]:
+    """The numbers of the events of that kind with these fields."""
+    return [
+        event.n
+        for event in run.events
+        if isinstance(event, kind) and all(getattr(event, name) == value for name, value in wanted.items())
+    ]
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_the_reference_passes_it_t7(name: str) -> None:
+    run = ran(name)
+
+    assert (run.error, judgement_of(run).outcome) == (None, Outcome.PASS)
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_its_planted_defect_is_convicted_by_what_is_meant_for_it_t7(name: str) -> None:
+    planted, variant = find_defect(str(MUTANTS[name])), variant_of(MUTANTS[name])
+
+    judgement = judgement_of(ran(name, variant=variant), variant=variant)
+
+    failed = {verdict.invariant for verdict in judgement.invariants if verdict.outcome is Outcome.FAIL}
+    assert failed & set(planted.convicted_by)
+
+
+def test_an_old_acknowledgement_stands_while_the_new_attempt_has_none_t7() -> None:
+    run = ran("old-acknowledgement")
+
+    [old], [new] = numbers(run, Ack, s=1, a=1, c=4), numbers(run, Ack, s=1, a=2, c=4)
+    [other], [done] = numbers(run, Ack, s=0, c=4), numbers(run, Done, c=4)
+    assert old < numbers(run, Start, s=1, a=2)[0] < other < new < done
+
+
+def test_the_old_attempt_that_stood_before_its_commit_commits_nothing_t7() -> None:
+    run = ran("zombie-between-fence-and-commit")
+
+    [snap], [successor] = numbers(run, Snap, s=1, a=1, c=2), numbers(run, Start, s=1, a=2)
+    [failed] = numbers(run, Failed, s=1, a=1)
+    assert snap < successor < failed
+    assert numbers(run, Commit, s=1, a=1, c=2) == []
+
+
+def test_one_subtask_commits_while_the_other_stands_inside_its_transaction_t7() -> None:
+    run = ran("commits-overlap")
+
+    for standing, epoch in ((1, 2), (0, 4)):
+        [snap], [commit] = numbers(run, Snap, s=standing, c=epoch), numbers(run, Commit, s=standing, c=epoch)
+        assert any(snap < other < commit for other in numbers(run, Commit, s=1 - standing))
+
+
+def test_the_circuit_opens_and_tries_and_closes_again_t7() -> None:
+    seen: list[str] = []
+
+    class Told(Circuit):
+        def admits(self) -> bool:
+            was_open, admitted = not self.is_closed, super().admits()
+            if was_open:
+                seen.append("tries" if admitted else "refuses")
+            return admitted
+
+        def succeeded(self) -> None:
+            if not self.is_closed:
+                seen.append("closes")
+            super().succeeded()
+
+    def told(pool: Kind) -> Kind:
+        class ToldPool(pool):  # type: ignore[misc]  # a class made of a class
+            def __init__(self, *args: Any, **parts: Any) -> None:
+                super().__init__(*args, **parts)
+                honest: Any = self.__dict__["_circuit"]
+                self._circuit = Told(now_s=honest._now_s, backoff=honest._backoff)
+
+        return ToldPool
+
+    run = ran("circuit-opens", variant=Variant(pool=told))
+
+    assert judgement_of(run).outcome is Outcome.PASS
+    assert seen.count("tries") > seen.count("closes") >= 1
+    assert seen.index("refuses") < seen.index("closes")
+
+
+def test_what_the_operator_in_front_holds_is_restored_behind_what_the_lookups_hold_t7() -> None:
+    run = ran("chained-operators")
+
+    [start] = [event for event in run.events if isinstance(event, Start) and event.a == 2]
+    _, position, elements = run.tables.epoch.newest((1, start.from_)) or (0, 0, "[]")
+    stored = json.loads(elements)
+    held = [element["upstream"]["pos"] for element in stored if "upstream" in element]
+    assert start.pos == position
+    assert held == list(range(position, position + len(held)))
+    assert held
+    assert stored[-len(held) :] == [element for element in stored if "upstream" in element]

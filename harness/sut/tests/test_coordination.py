@@ -1,0 +1,54 @@
+"""What a coordination hears of a task besides records: latency markers and statuses leave no event behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.sut.coordination import JournalledSubtask, LatencyMarkerHeld
+from harness.sut.tests.keyed_rig import MemoryPhases
+from reference_impl.elements import LatencyMarker, Watermark, WatermarkStatus
+
+
+class MemoryJournal:
+    """Names of what was journalled. Mutable."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: self.lines.append(name)
+
+
+def subtask(journal: MemoryJournal) -> JournalledSubtask:
+    unused: Any = None
+    made: Any = journal
+    return JournalledSubtask(journal=made, sink=unused, phases=MemoryPhases(), expect=None)
+
+
+def test_a_latency_marker_that_leaves_at_once_leaves_no_event_a54_t7() -> None:
+    journal = MemoryJournal()
+    hears = subtask(journal)
+
+    hears.takes(LatencyMarker(id=3))
+    hears.emit(LatencyMarker(id=3))
+    hears.takes(Watermark(timestamp=5, position=4))
+
+    assert journal.lines == ["took_watermark"]
+
+
+def test_one_that_is_still_inside_when_the_next_element_comes_fails_the_task_a54_t7() -> None:
+    hears = subtask(MemoryJournal())
+    hears.takes(LatencyMarker(id=3))
+
+    with pytest.raises(LatencyMarkerHeld, match="marker 3 has not left"):
+        hears.takes(Watermark(timestamp=5, position=4))
+
+
+def test_a_status_that_leaves_is_no_event_t7() -> None:
+    journal = MemoryJournal()
+
+    subtask(journal).emit(WatermarkStatus(idle=True))
+
+    assert journal.lines == []

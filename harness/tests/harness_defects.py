@@ -1,0 +1,282 @@
+"""Defects of the harness itself, each planted in one of its parts (T9): none may end in a pass.
+
+They are no `Defect`: what judges is what is wrong, so the verdict of a run cannot show them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import choices
+from harness.checkers import judge as judging
+from harness.checkers.acquittal import Acquittal
+from harness.database import audit
+from harness.database.stored_tables import COUNTS, ROWS_OF
+from harness.engine import attempt, canaries_in_world, findings, in_world, reading
+from harness.history import merge as merging
+from harness.history.event import Effect, Out
+from harness.history.recorder import Recorder
+from harness.levels.sim import fault_schedule, stored
+from harness.levels.sim import level as sim_level
+from harness.levels.sim import run as sim_run
+from harness.simulation import statements
+from harness.simulation.tape import MemoryRecorder
+from harness.verdict import InvariantVerdict, Outcome
+
+__all__ = [
+    "IN_A_RUN",
+    "IN_FILES",
+    "IN_SIMULATION",
+    "IN_THE_DATABASE",
+    "acquits_everything",
+    "invents_counts",
+]
+
+_Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+# --------------------------------------------------------------------------------------------- recorder
+
+
+def forgets_repeated_outputs(patch: pytest.MonkeyPatch) -> None:
+    """The recorder drops an output that it has written before, and numbers on without a gap."""
+    for recorder in (MemoryRecorder, Recorder):
+        patch.setattr(recorder, "event", _forgetting(recorder.event))
+
+
+def _forgetting(honest: Callable[..., None]) -> Callable[..., None]:
+    written: dict[tuple[Any, ...], None] = {}
+
+    def event(self: Any, kind: Any, **fields: Any) -> None:
+        name = (id(self), fields.get("id"), fields.get("j"))
+        if kind is Out and name in written:
+            return
+        if kind is Out:
+            written[name] = None
+        honest(self, kind, **fields)
+
+    return event
+
+
+# ------------------------------------------------------------------------------------------------ merge
+
+
+def loses_the_last_file(patch: pytest.MonkeyPatch) -> None:
+    """The merge reads all files of a run but the last one of the attempts."""
+    honest = merging.read_leftovers
+
+    def lossy(folder: Path) -> merging.Leftovers:
+        last = max(folder.glob("subtask-*.jsonl"))
+        last.rename(last.with_suffix(".away"))
+        return honest(folder)
+
+    for module in (in_world, canaries_in_world):
+        patch.setattr(module, "read_leftovers", lossy)
+
+
+def reorders_lines(patch: pytest.MonkeyPatch) -> None:
+    """The merge sorts the outputs of each attempt by their records."""
+    honest = merging.merge
+
+    def sorting(leftovers: merging.Leftovers, **parts: Any) -> list[dict[str, Any]]:
+        outs = [line for line in leftovers.lines if line["k"] == "out"]
+        in_order = iter(sorted(outs, key=lambda line: (line["s"], line["a"], line["id"], line["j"])))
+        lines = tuple(
+            {**next(in_order), "t": line["t"]} if line["k"] == "out" else line for line in leftovers.lines
+        )
+        return honest(replace(leftovers, lines=lines), **parts)
+
+    patch.setattr(reading, "merge", sorting)
+
+
+# ------------------------------------------------------------------------------------------ audit, rows
+
+
+def skips_the_audit(patch: pytest.MonkeyPatch) -> None:
+    """The audit is not read."""
+    without = {table: query for table, query in ROWS_OF.items() if table != "audit"}
+    patch.setattr(stored, "ROWS_OF", without)
+    patch.setattr(reading, "ROWS_OF", without)
+
+
+def invents_the_audit(patch: pytest.MonkeyPatch) -> None:
+    """The rows of the audit are made of the outputs that were recorded."""
+
+    def of_outputs(tape: Any, rows: Sequence[Any], values: Any) -> None:
+        outs = [event for event in tape.events if type(event) is Out]
+        for seq, out in enumerate(outs, start=1):
+            tape.add(Effect(n=tape.n, t=tape.t, s=out.s, id=out.id, token=out.a, seq=seq, j=out.j, v=out.v))
+
+    patch.setattr(stored, "_read_audit", of_outputs)
+
+
+def invents_rows(patch: pytest.MonkeyPatch) -> None:
+    """The rows of the outputs are made of the audit's; the table is not looked at."""
+    honest = audit.read_table
+
+    def of_the_audit(root: Any, table: str, take: Any) -> int:
+        return honest(root, "audit" if table == "output" else table, take)
+
+    patch.setattr(reading, "read_table", of_the_audit)
+
+
+# ----------------------------------------------------------------------------------------------- counts
+
+
+def invents_counts(patch: pytest.MonkeyPatch) -> None:
+    """A count that looks good is not asked of the database."""
+    select, count_rows = statements.select, audit.count_rows
+
+    def constant(tables: Any, query: str) -> Any:
+        return [(0,)] if query == COUNTS["doubled"] else select(tables, query)
+
+    def flattering(root: Any, *, ordered: bool) -> Mapping[str, int]:
+        return {**count_rows(root, ordered=ordered), "doubled": 0}
+
+    patch.setattr(stored, "select", constant)
+    patch.setattr(reading, "count_rows", flattering)
+
+
+# ----------------------------------------------------------------------------- expectations, the screen
+
+
+def forgets_expectations(patch: pytest.MonkeyPatch) -> None:
+    """No record is told with the results that it must have."""
+    patch.setattr(attempt, "_expectation", lambda *_: None)
+
+
+def forgets_every_other_expectation(patch: pytest.MonkeyPatch) -> None:
+    """Every second record is told without them."""
+    honest: Any = attempt._expectation
+    numbers = count()
+
+    def forgetful(*parts: Any) -> Any:
+        expect = honest(*parts)
+        return lambda lookup: None if next(numbers) % 2 else expect(lookup)
+
+    patch.setattr(attempt, "_expectation", forgetful)
+
+
+def loses_expectations(patch: pytest.MonkeyPatch) -> None:
+    """The merge drops what was recorded as expected."""
+    honest = merging.read_leftovers
+
+    def lossy(folder: Path) -> merging.Leftovers:
+        leftovers = honest(folder)
+        lines = ({name: line[name] for name in line if name != "expect"} for line in leftovers.lines)
+        return replace(leftovers, lines=tuple(lines))
+
+    patch.setattr(in_world, "read_leftovers", lossy)
+
+
+def acquits_everything(patch: pytest.MonkeyPatch) -> None:
+    """The screen acquits whatever it is shown."""
+
+    def acquit(header: Any, batches: Any, *, checkers: Sequence[Any]) -> Acquittal:
+        verdicts = {
+            checker.name: InvariantVerdict(invariant=checker.name, outcome=Outcome.PASS)
+            for checker in checkers
+        }
+        return Acquittal(verdicts=verdicts, accounting={}, took_anything=True)
+
+    patch.setattr(judging, "screen_history", acquit)
+
+
+# -------------------------------------------------------------------------------------- evidence, seeds
+
+
+def invents_evidence(patch: pytest.MonkeyPatch) -> None:
+    """A fault that shows nothing is given evidence."""
+    tell_end, time_of = fault_schedule._Acting._tell_end, findings._time
+
+    def telling(self: Any) -> None:
+        honest = self.act
+        self.act = _Boasting(honest)
+        try:
+            tell_end(self)
+        finally:
+            self.act = honest
+
+    def boasting(*parts: Any) -> Any:
+        time = time_of(*parts)
+        return time if time.evidence else replace(time, evidence={"acted": True})
+
+    patch.setattr(fault_schedule._Acting, "_tell_end", telling)
+    patch.setattr(findings, "_time", boasting)
+
+
+class _Boasting:
+    def __init__(self, act: Any) -> None:
+        self._act = act
+
+    def evidence(self) -> Mapping[str, Any]:
+        return self._act.evidence() or {"acted": True}
+
+
+def ignores_the_seed(patch: pytest.MonkeyPatch) -> None:
+    """Every stream of choices is that of seed 1."""
+    honest = choices.Draw.__init__
+    patch.setattr(choices.Draw, "__init__", lambda self, _, purpose: honest(self, 1, purpose))
+
+
+def follows_no_seed(patch: pytest.MonkeyPatch) -> None:
+    """Every stream of choices differs from all before."""
+    honest, numbers = choices.Draw.__init__, count()
+    patch.setattr(choices.Draw, "__init__", lambda self, _, purpose: honest(self, next(numbers), purpose))
+
+
+def runs_another_seed(patch: pytest.MonkeyPatch) -> None:
+    """The level runs every order with seed 1."""
+    honest = sim_run.simulate_scenario
+    patch.setattr(
+        sim_level, "simulate_scenario", lambda order, **parts: honest(replace(order, seed=1), **parts)
+    )
+
+
+def plans_another_seed(patch: pytest.MonkeyPatch) -> None:
+    """The workers of a run get a plan with seed 1."""
+    honest = in_world._plan
+    patch.setattr(in_world, "_plan", lambda order, **parts: honest(replace(order, seed=1), **parts))
+
+
+IN_SIMULATION: Mapping[str, tuple[_Plant, str]] = {
+    "recorder": (forgets_repeated_outputs, "V8 duplicate"),
+    "audit, skipped": (skips_the_audit, "V9"),
+    "audit, invented": (invents_the_audit, "V9"),
+    "counts": (invents_counts, "V8 row-doubled (SQL counts 0 doubled"),
+    "expectations": (forgets_expectations, "has no expected results"),
+    "expectations, some": (forgets_every_other_expectation, "has no expected results"),
+    "screen": (acquits_everything, "V1 reordered"),
+    "evidence": (invents_evidence, "of a fault that acted on nothing"),
+    "seed, one for all": (ignores_the_seed, "of another seed"),
+    "seed, none": (follows_no_seed, "of a seed that gives one run"),
+    "seed, another one": (runs_another_seed, "what the source of seed 7 does not have there"),
+}
+"""Of each part: how it is planted, and what `floodmark run --level sim --seed 7` says."""
+IN_FILES: Mapping[str, tuple[_Plant, str]] = {
+    "recorder": (forgets_repeated_outputs, "V8 duplicate"),
+    "merge, a file": (loses_the_last_file, "V1 reordered"),
+    "merge, the order": (reorders_lines, "V1 reordered"),
+    "screen": (acquits_everything, "V1 reordered"),
+    "seed, one for all": (ignores_the_seed, "of another seed"),
+    "seed, none": (follows_no_seed, "of a seed that gives one source"),
+}
+"""Those that the canaries in files see, without a world."""
+IN_THE_DATABASE: Mapping[str, tuple[_Plant, str]] = {
+    "audit, skipped": (skips_the_audit, "of the database, audit: delete"),
+    "audit, invented": (invents_rows, "of the database, output: delete"),
+    "counts": (invents_counts, "of the database, output: double .SQL counts 0 doubled"),
+}
+"""Those that only the canaries in a real database see."""
+IN_A_RUN: Mapping[str, tuple[_Plant, str]] = {
+    "expectations": (loses_expectations, "has no expected results"),
+    "evidence": (invents_evidence, "has evidence of an effect before it has acted"),
+    "seed, another one": (plans_another_seed, "what the source of seed 7 does not have there"),
+}
+"""Those that a run in a world shows."""

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from harness.checkers.judge import judge
 from harness.defects import variant_of
+from harness.engine.cross_checks import refuse_untold_expectation
+from harness.errors import HarnessError
 from harness.history.event import Change, In, Res
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
@@ -80,6 +84,22 @@ def test_only_keys_that_never_change_have_an_expected_result_t6() -> None:
 
     expecting = {event.key for event in run.events if isinstance(event, In) and event.expect}
     assert expecting == set(range(4, 8))
+
+
+@pytest.mark.parametrize("count", [1, None], ids=["one", "all"])
+def test_a_record_that_lost_its_expected_result_is_a_defect_of_the_harness_t6(count: int | None) -> None:
+    """Also where some keys change, whose records have none."""
+    run = simulated("rows-change", CHANGING)
+    expecting = [event.n for event in run.events if isinstance(event, In) and event.expect]
+    lost = expecting[:count]
+    less = [
+        replace(event, expect=UNSET) if isinstance(event, In) and event.n in lost else event
+        for event in run.events
+    ]
+
+    refuse_untold_expectation(run.header, run.events)
+    with pytest.raises(HarnessError, match="has no expected results"):
+        refuse_untold_expectation(run.header, less)
 
 
 def test_a_run_whose_rows_stay_claims_no_versions_and_tells_none() -> None:

@@ -279,7 +279,7 @@ OF_BARRIERS = (
         scenario="sessions-of-the-slower-input",
     ),
     Defect(
-        name="idle-input-holds-back",
+        name="idle-input-counts",
         about="an idle input holds the watermark back as if it were active",
         mirrors="FLINK-18934",
         convicted_by=("V8", "V6"),

@@ -1,4 +1,4 @@
-"""Strangers in a keyed task and its inputs, and in elements that no source of the harness sends yet.
+"""Strangers in a keyed task and its inputs, and in elements that are no records.
 
 Answers to promises on idle inputs, latency markers, unaligned barriers, processing-time timers and values that expire.
 Invariant: each replaces one part of a keyed task, or the operator; where its element, timer or barrier does not occur,
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from harness.defects.defect import NO_LEVEL, Stranger
+from harness.defects.defect import NO_LEVEL, SIM_AND_LIVE, Stranger
 from harness.defects.keyed_state import SharingBackend
 from harness.defects.operators import building
 from harness.scenario.model import Scenario
@@ -167,7 +167,7 @@ def _expiring_by(decorator: Callable[[StateTtlConfig, TtlTimeProvider], TtlDecor
 
     class ExpiringBackend(KeyedStateBackend):
         def __init__(self, **options: Any) -> None:
-            super().__init__(**options, create_with_ttl=create)
+            super().__init__(**{**options, "create_with_ttl": create})
 
     return ExpiringBackend
 
@@ -180,12 +180,29 @@ def _keyed_and_restored(scenario: Scenario) -> bool:
     return _keyed(scenario) and any(fault.do in {"kill_worker", "zombie"} for fault in scenario.faults)
 
 
+def _falls_idle(scenario: Scenario) -> bool:
+    return scenario.task is not None and scenario.task.idle > 0
+
+
+def _has_latency_markers(scenario: Scenario) -> bool:
+    return scenario.task is not None and scenario.task.latency_markers > 0
+
+
+def _by_clock(scenario: Scenario) -> bool:
+    return scenario.task is not None and scenario.task.timers == "processing-time"
+
+
+def _snapshots_later(scenario: Scenario) -> bool:
+    return scenario.task is not None and scenario.task.async_snapshot > 0
+
+
+def _expires(scenario: Scenario) -> bool:
+    return scenario.task is not None and scenario.task.ttl > 0
+
+
 def _never_unaligned(**parts: Any) -> SingleCheckpointBarrierHandler:
     return _NeverUnaligned(**parts, alternating=False)
 
-
-_NO_STATUS = "no source of the harness sends a status"
-_NO_TTL = "no state of the keyed task has a time to live"
 
 OF_INPUTS_AND_KEYS = (
     Stranger(
@@ -195,8 +212,9 @@ OF_INPUTS_AND_KEYS = (
         breaks="an idle input holds nothing back",
         variant=Variant(keyed=KeyedParts(valve=_IdleHoldsBack)),
         where="an input falls idle",
-        levels=NO_LEVEL,
-        survives=_NO_STATUS,
+        applies=_falls_idle,
+        scenario="sessions-of-idle-inputs",
+        levels=SIM_AND_LIVE,
     ),
     Stranger(
         name="woken-input-pulls-back",
@@ -205,8 +223,10 @@ OF_INPUTS_AND_KEYS = (
         breaks="watermarks rise",
         variant=Variant(keyed=KeyedParts(valve=_WakesTooLow)),
         where="an input falls idle and wakes up behind the others",
-        levels=NO_LEVEL,
-        survives=_NO_STATUS,
+        applies=_falls_idle,
+        scenario="sessions-of-idle-inputs",
+        levels=SIM_AND_LIVE,
+        survives="an input of a task is never behind when it wakes up: `idle` with a `lag` is refused",
     ),
     Stranger(
         name="status-overtakes-records",
@@ -215,8 +235,9 @@ OF_INPUTS_AND_KEYS = (
         breaks="a status keeps its place among the records",
         variant=Variant(build_operator=building(_StatusOvertakes)),
         where="an input falls idle",
-        levels=NO_LEVEL,
-        survives=_NO_STATUS,
+        applies=_falls_idle,
+        levels=SIM_AND_LIVE,
+        survives="a history has no event for a status",
     ),
     Stranger(
         name="status-lost",
@@ -225,8 +246,9 @@ OF_INPUTS_AND_KEYS = (
         breaks="each status leaves",
         variant=Variant(build_operator=building(_StatusLost)),
         where="an input falls idle",
-        levels=NO_LEVEL,
-        survives=_NO_STATUS,
+        applies=_falls_idle,
+        levels=SIM_AND_LIVE,
+        survives="a history has no event for a status",
     ),
     Stranger(
         name="latency-marker-waits",
@@ -235,8 +257,9 @@ OF_INPUTS_AND_KEYS = (
         breaks="a latency marker overtakes what is queued",
         variant=Variant(build_operator=building(_MarkerWaits)),
         where="there are latency markers",
-        levels=NO_LEVEL,
-        survives="no source of the harness sends latency markers",
+        applies=_has_latency_markers,
+        scenario="latency-markers",
+        levels=SIM_AND_LIVE,
     ),
     Stranger(
         name="state-by-bucket",
@@ -274,8 +297,9 @@ OF_INPUTS_AND_KEYS = (
         breaks="a restore brings back each timer",
         variant=Variant(keyed=KeyedParts(timer_services=_EventTimersOnly)),
         where="a keyed task with timers of processing time; an attempt is killed, or superseded",
-        levels=NO_LEVEL,
-        survives="the keyed task has timers of event time only",
+        applies=lambda scenario: _keyed_and_restored(scenario) and _by_clock(scenario),
+        scenario="sessions-by-clock",
+        levels=SIM_AND_LIVE,
     ),
     Stranger(
         name="snapshot-sees-updates",
@@ -284,8 +308,9 @@ OF_INPUTS_AND_KEYS = (
         breaks="a snapshot holds the state of one instant",
         variant=Variant(keyed=KeyedParts(backend=SharingBackend)),
         where="a keyed task that goes on while its snapshot is written",
-        levels=NO_LEVEL,
-        survives="a run ends the asynchronous part of a snapshot before its task goes on",
+        applies=lambda scenario: _keyed_and_restored(scenario) and _snapshots_later(scenario),
+        scenario="sessions-in-async-snapshot",
+        levels=SIM_AND_LIVE,
     ),
     Stranger(
         name="alignment-timeout-ignored",
@@ -304,8 +329,9 @@ OF_INPUTS_AND_KEYS = (
         breaks="an expired value is not returned",
         variant=Variant(keyed=KeyedParts(backend=_expiring_by(_NeverExpires))),
         where="a keyed task with a time to live",
-        levels=NO_LEVEL,
-        survives=_NO_TTL,
+        applies=_expires,
+        scenario="counts-expire",
+        levels=SIM_AND_LIVE,
     ),
     Stranger(
         name="rewrites-do-not-prolong",
@@ -314,7 +340,8 @@ OF_INPUTS_AND_KEYS = (
         breaks="a write begins the time to live anew",
         variant=Variant(keyed=KeyedParts(backend=_expiring_by(_ExpiresByCreation))),
         where="a keyed task with a time to live",
-        levels=NO_LEVEL,
-        survives=_NO_TTL,
+        applies=_expires,
+        scenario="counts-expire",
+        levels=SIM_AND_LIVE,
     ),
 )

@@ -248,6 +248,17 @@ OF_BARRIERS = (
         statements=("C27", "C28"),
         wrong=_CapturesNothing,
     ),
+    Defect(
+        name="channel-state-lost",
+        about="a checkpoint whose barriers overtook records does not hold them, so a restart loses them",
+        mirrors="an unaligned checkpoint without channel state",
+        convicted_by=("V8",),
+        variant=Variant(keyed=KeyedParts(channel=_CapturesNothing)),
+        where="`sessions-unaligned`",
+        applies=NEVER,
+        scenario="sessions-unaligned",
+        levels=SIM_AND_LIVE,
+    ),
     PropertyDefect(
         name="captures-behind-barrier",
         about="records behind a channel's barrier are captured as if they were in flight before it",

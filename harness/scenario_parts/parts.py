@@ -392,6 +392,11 @@ class Task(Part):
         default=0,
         description="How much later the elements of input 1 arrive, and how much its watermarks are behind.",
     )
+    alignment_timeout: Duration | None = Field(
+        default=None,
+        description="Time after which barriers overtake what waits in front of them (C26); 0ms: at once; absent: "
+        "never.",
+    )
     timers: Literal["event-time", "processing-time"] = Field(
         default="event-time",
         description="The timers that end sessions. `processing-time`: `gap` counts by the time at which records are "
@@ -420,18 +425,6 @@ class Task(Part):
         "leave before the next element comes (A54); 0: none.",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _is_aligned(cls, data: Any) -> Any:
-        """Refuses what no run reaches, instead of leaving it untested."""
-        if isinstance(data, Mapping) and "alignment_timeout" in data:
-            say = (
-                "the barriers of a `task` are always aligned: a checkpoint is one step here, and an unaligned one "
-                "goes on until the last barrier has come"
-            )
-            refuse("Task", [Breach(path=("alignment_timeout",), say=say, hint="remove it")])
-        return data
-
     @model_validator(mode="after")
     def _has_inputs_enough(self) -> Self:
         refuse("Task", self._breaches())
@@ -441,6 +434,14 @@ class Task(Part):
         if self.lag and self.inputs == 1:
             say = "`lag` applies to input 1, and there is only input 0"
             yield Breach(path=("lag",), say=say, hint="write `inputs: 2`, or remove `lag`")
+        if self.alignment_timeout is not None and (self.lag or self.inputs == 1):
+            say = "barriers that overtake arrive in two inputs at once, so that a checkpoint is one step of the task"
+            yield Breach(path=("alignment_timeout",), say=say, hint="write `inputs: 2`, and remove `lag`")
+        others = ("timers", "ttl", "idle", "async_snapshot", "latency_markers")
+        changed = [name for name in others if getattr(self, name) != type(self).model_fields[name].default]
+        if self.alignment_timeout is not None and changed:
+            say = f"no run has tried barriers that overtake together with `{changed[0]}`"
+            yield Breach(path=("alignment_timeout",), say=say, hint=f"remove it, or `{changed[0]}`")
         if self.idle and self.inputs == 1:
             say = "`idle` lets one input go on without the other, and there is only input 0"
             yield Breach(path=("idle",), say=say, hint="write `inputs: 2`, or remove `idle`")

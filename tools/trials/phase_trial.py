@@ -61,7 +61,7 @@ def phases_of(scenario: Scenario) -> tuple[PhaseName, ...]:
         "": True,
         "coordination": scenario.sink != "atomic",
         "task": task is not None,
-        "inputs": task is not None and task.inputs > 1,
+        "inputs": task is not None and task.inputs > 1 and task.alignment_timeout is None,
     }
     return tuple(phase for phase in PHASES if has[PHASE_FORMS[phase].needs])
 

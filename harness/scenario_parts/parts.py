@@ -392,11 +392,6 @@ class Task(Part):
         default=0,
         description="How much later the elements of input 1 arrive, and how much its watermarks are behind.",
     )
-    alignment_timeout: Duration | None = Field(
-        default=None,
-        description="Time after which barriers overtake what waits in front of them (C26); 0ms: at once; absent: "
-        "never.",
-    )
     timers: Literal["event-time", "processing-time"] = Field(
         default="event-time",
         description="The timers that end sessions. `processing-time`: `gap` counts by the time at which records are "
@@ -424,6 +419,11 @@ class Task(Part):
         description="Number of source positions from one latency marker to the next; the task fails if one does not "
         "leave before the next element comes (A54); 0: none.",
     )
+    alignment_timeout: Duration | None = Field(
+        default=None,
+        description="Time after which barriers overtake what waits in front of them (C26); 0ms: at once; absent: "
+        "never.",
+    )
 
     @model_validator(mode="after")
     def _has_inputs_enough(self) -> Self:
@@ -434,14 +434,6 @@ class Task(Part):
         if self.lag and self.inputs == 1:
             say = "`lag` applies to input 1, and there is only input 0"
             yield Breach(path=("lag",), say=say, hint="write `inputs: 2`, or remove `lag`")
-        if self.alignment_timeout is not None and (self.lag or self.inputs == 1):
-            say = "barriers that overtake arrive in two inputs at once, so that a checkpoint is one step of the task"
-            yield Breach(path=("alignment_timeout",), say=say, hint="write `inputs: 2`, and remove `lag`")
-        others = ("timers", "ttl", "idle", "async_snapshot", "latency_markers")
-        changed = [name for name in others if getattr(self, name) != type(self).model_fields[name].default]
-        if self.alignment_timeout is not None and changed:
-            say = f"no run has tried barriers that overtake together with `{changed[0]}`"
-            yield Breach(path=("alignment_timeout",), say=say, hint=f"remove it, or `{changed[0]}`")
         if self.idle and self.inputs == 1:
             say = "`idle` lets one input go on without the other, and there is only input 0"
             yield Breach(path=("idle",), say=say, hint="write `inputs: 2`, or remove `idle`")
@@ -451,6 +443,20 @@ class Task(Part):
                 "nobody could say when sessions end"
             )
             yield Breach(path=("idle",), say=say, hint="remove `idle` or `lag`")
+        if self.alignment_timeout is not None and (self.lag or self.inputs == 1):
+            say = "barriers that overtake arrive in two inputs at once, so that a checkpoint is one step of the task"
+            yield Breach(path=("alignment_timeout",), say=say, hint="write `inputs: 2`, and remove `lag`")
+        for name, say in _OF_ALIGNED_BARRIERS.items():
+            if self.alignment_timeout is not None and getattr(self, name):
+                yield Breach(path=(name,), say=say, hint=f"remove `{name}` or `alignment_timeout`")
+
+
+_OF_ALIGNED_BARRIERS = {
+    "idle": "what a checkpoint holds of inputs that are overtaken are records and watermarks, no status of an input",
+    "async_snapshot": "with barriers that overtake, a checkpoint is written at once, with what its inputs hold",
+    "latency_markers": "what a checkpoint holds of inputs that are overtaken are records and watermarks, no markers",
+}
+"""What a `task` has only without `alignment_timeout`, and why."""
 
 
 class Expectations(Part):

@@ -112,24 +112,33 @@ class UnalignedInputs(GatedInputs):
         readable = self._readable()
         if not readable:
             return DataInputStatus.NOTHING_AVAILABLE
-        first = self._first_in_source(readable)
-        _, position = self._place(first)
-        if not self._clock.advance(self._inputs.clock_ms(position)):
-            self._read_next(position, [one for one in readable if self._place(one) == (True, position)])
+        self._read_next(readable)
         return DataInputStatus.MORE_AVAILABLE
 
-    def _read_next(self, position: int, heads: Sequence[InputChannel]) -> None:
-        """Reads what stands at the first position that any input holds: a record, or a watermark of each input."""
-        element, number = heads[0].head, heads[0].info.input_channel_idx
-        assert isinstance(element, Record | Watermark), f"an event is passed first, not {element!r}"
+    def _read_next(self, readable: Sequence[InputChannel]) -> None:
+        """Reads what stands at the first position that any input holds: a record, or a watermark of each input.
+
+        Timers that are due before it run first, as mail.
+        """
+        _, position = self._place(self._first_in_source(readable))
+        if self._clock.advance(self._inputs.clock_ms(position)):
+            return
         self._position = position + 1
-        self._tell_reader(element)
-        passed: list[OperatorInput] = []
+        heads = [channel for channel in readable if self._place(channel) == (True, position)]
+        match heads[0].head:
+            case Record() as record:
+                self._tell_reader(record)
+                self._feed(self._left(heads), into=self._doors[heads[0].info.input_channel_idx :][:1])
+            case Watermark(timestamp=mark):
+                self._tell_reader(Watermark(timestamp=self._inputs.combined(mark), position=position))
+                risen = [replace(element, position=position) for element in self._left(heads)]
+                self._feed(risen, into=self._doors)
+
+    def _left(self, heads: Sequence[InputChannel]) -> list[OperatorInput]:
+        """Reads an element of each of `heads`; returns what leaves the gate and the valve."""
         for _ in heads:
             self._gate.emit_next(self._read)
-            passed += self._read.taken()
-        into = self._doors[number : number + 1] if isinstance(element, Record) else self._doors
-        self._feed([replace(one, position=position) for one in passed], into=into)
+        return self._read.taken()
 
     def cut_at(self, checkpoint: int) -> int:
         """The first position that was not read; what has arrived from there on is in `channel_state`."""

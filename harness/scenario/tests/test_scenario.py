@@ -202,6 +202,21 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "arrive in two inputs at once",
     ),
     (
+        "idle inputs that barriers overtake (t7)",
+        changed(task={"alignment_timeout": "0ms", "idle": 3}),
+        "no status of an input",
+    ),
+    (
+        "an asynchronous snapshot of what barriers overtook (t7)",
+        changed(task={"alignment_timeout": "0ms", "async_snapshot": 3}),
+        "is written at once, with what its inputs hold",
+    ),
+    (
+        "latency markers that barriers overtake (t7)",
+        changed(task={"alignment_timeout": "0ms", "latency_markers": 3}),
+        "no markers",
+    ),
+    (
         "an alignment where barriers arrive at once (t7)",
         {
             **with_fault(do="kill_worker", subtask=0, when={"phase": "align"}),

@@ -134,7 +134,7 @@ def _timers(scenario: Scenario, *, seed: int) -> int:
     source = LookupSource(workload=scenario.workload, seed=seed, subtask=_SUBTASK)
     inputs = Inputs(scenario.task, source, seed=seed, subtask=_SUBTASK)
     stamps = session_stamps(source, inputs, task=scenario.task)
-    last: dict[int, int] = {}
+    last: dict[Key, int] = {}
     for lookup, _ in source.records:
         last[lookup.key] = stamps[lookup.id]["session"]
     return sum(session - 1 for session in last.values())

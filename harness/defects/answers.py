@@ -360,6 +360,8 @@ OF_ANSWERS = (
         variant=Variant(pool=leaking_slots),
         where="calls time out",
         applies=has_timeout,
+        survives="each record gets the result of its timeout, as the policy allows: a pool without slots looks like a"
+        " slow server",
     ),
     Stranger(
         name="circuit-sticks-half-open",

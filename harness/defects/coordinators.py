@@ -317,6 +317,7 @@ OF_COORDINATORS = (
         variant=Variant(coordination=acknowledging_first),
         where=f"{_COORDINATED}; the store fails, or {_RESTORED}",
         applies=both(store_is_used, lambda scenario: store_fails(scenario) or is_restored(scenario)),
+        survives="no phase lies between an acknowledgement and the write of its file, so no kill falls between them",
     ),
     Stranger(
         name="forgets-newest-checkpoint",
@@ -326,6 +327,7 @@ OF_COORDINATORS = (
         variant=Variant(store=forgetting_too_much),
         where=f"{_COORDINATED}; {_RESTORED}",
         applies=_STORED,
+        scenario="kill-between-checkpoints",
     ),
     Stranger(
         name="believes-failed-writes",
@@ -335,6 +337,7 @@ OF_COORDINATORS = (
         variant=Variant(store=believing_writes),
         where=f"{_COORDINATED}; the store fails",
         applies=both(store_is_used, store_fails),
+        scenario="kill-while-store-fails",
     ),
     Stranger(
         name="unreadable-starts-anew",
@@ -344,7 +347,7 @@ OF_COORDINATORS = (
         variant=Variant(store=starting_anew),
         where=f"{_COORDINATED}; the store fails; {_RESTORED}",
         applies=both(_STORED, store_fails),
-        scenario="newest-missing",
+        scenario="newest-missing-two-phase",
     ),
     Stranger(
         name="restores-oldest-kept",
@@ -372,6 +375,7 @@ OF_COORDINATORS = (
         variant=Variant(store=one_file_a_checkpoint),
         where=f"{_COORDINATED}; {_RESTORED}",
         applies=_STORED,
+        scenario="zombie-writes-file",
     ),
     Stranger(
         name="restores-below-committed",

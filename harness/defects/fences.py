@@ -153,6 +153,8 @@ OF_FENCES = (
         variant=Variant(sink=reading_without_lock),
         where="a superseded attempt goes on",
         applies=can_be_superseded,
+        survives="a successor ends the session of the attempt before it, and an open transaction with it, before it"
+        " raises the token",
     ),
     Stranger(
         name="fence-checked-once",
@@ -171,6 +173,8 @@ OF_FENCES = (
         variant=Variant(sink=restoring_before_fencing),
         where="an atomic sink; a superseded attempt goes on",
         applies=both(sink_is("atomic"), can_be_superseded),
+        survives="only the fault `zombie` lets two attempts run at a time, and the old one sleeps until the new one has"
+        " taken over",
     ),
     Stranger(
         name="sink-fails-once",

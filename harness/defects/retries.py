@@ -379,6 +379,7 @@ OF_RETRIES = (
         variant=Variant(build_operator=_deciding(_NeverReset)),
         where=_FAILING,
         applies=both(retries, calls_fail),
+        scenario="five-tries",
     ),
     Stranger(
         name="backoff-explodes",
@@ -388,6 +389,7 @@ OF_RETRIES = (
         variant=Variant(build_operator=_deciding(_Exploding)),
         where=f"{_FAILING}, three times or more",
         applies=both(_tries_thrice, calls_fail),
+        scenario="five-tries",
     ),
     Stranger(
         name="tries-once-too-often",
@@ -397,6 +399,7 @@ OF_RETRIES = (
         variant=Variant(build_operator=_deciding(_OneMore)),
         where=_FAILING,
         applies=both(retries, calls_fail),
+        scenario="tries-run-out",
     ),
     Stranger(
         name="swallows-last-error",
@@ -406,6 +409,7 @@ OF_RETRIES = (
         variant=Variant(build_operator=building(_SwallowsLastError)),
         where="calls are made again; there are no dead letters",
         applies=both(retries, calls_fail, lambda scenario: not has_dead_letters(scenario)),
+        scenario="last-try-fails",
     ),
     Stranger(
         name="retry-forgets-timeout",
@@ -415,6 +419,7 @@ OF_RETRIES = (
         variant=Variant(build_operator=building(_ForgetsTimeout)),
         where=_AGAIN,
         applies=retries,
+        scenario="timeout-spans-tries",
     ),
     Stranger(
         name="timeout-for-each-try",
@@ -424,6 +429,7 @@ OF_RETRIES = (
         variant=Variant(build_operator=building(_RestartsTimeout)),
         where=_AGAIN,
         applies=retries,
+        scenario="timeout-spans-tries",
     ),
     Stranger(
         name="retries-newest-record",
@@ -451,5 +457,6 @@ OF_RETRIES = (
         variant=Variant(build_operator=building(_RestoredOnce)),
         where="calls are made again; an attempt is killed, or superseded",
         applies=both(retries, is_restored),
+        scenario="retry-after-restart",
     ),
 )

@@ -184,6 +184,7 @@ OF_SLOTS = (
         component="queue",
         breaks=_KEPT,
         variant=Variant(build_operator=building(_GivesUpWaiting)),
+        scenario="head-of-line-hard",
     ),
     Stranger(
         name="full-queue-drops-watermark",
@@ -220,6 +221,7 @@ OF_SLOTS = (
         variant=Variant(build_operator=building(_RestoresWithoutTimeout)),
         where="calls are made once, with a timeout; an attempt is killed, or superseded",
         applies=both(calls_once, has_timeout, is_restored),
+        scenario="silent-after-restart",
     ),
     Stranger(
         name="restores-keys-once",
@@ -243,6 +245,7 @@ OF_SLOTS = (
         component="mailbox",
         breaks=_KEPT,
         variant=Variant(build_mailbox=_BoundedMailbox),
+        scenario="loop-stall",
     ),
     Stranger(
         name="one-timer-an-instant",

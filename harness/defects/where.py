@@ -120,7 +120,9 @@ def claims_checkpoint_gap(scenario: Scenario) -> bool:
 
 def calls_fail(scenario: Scenario) -> bool:
     """A record's calls end with an error."""
-    poisoned = any(fault.do == "poison" and getattr(fault, "how", "") == "raises" for fault in scenario.faults)
+    poisoned = any(
+        fault.do == "poison" and getattr(fault, "how", "") == "raises" for fault in scenario.faults
+    )
     return poisoned or scenario.workload.failing_every > 0
 
 

@@ -371,6 +371,7 @@ OF_ANSWERS = (
         variant=Variant(pool=_with_circuit(_StuckCircuit)),
         where="something disturbs the run",
         applies=is_disturbed,
+        scenario="circuit-opens",
     ),
     Stranger(
         name="circuit-never-closes",
@@ -380,5 +381,7 @@ OF_ANSWERS = (
         variant=Variant(pool=_with_circuit(_OpenCircuit)),
         where="something disturbs the run",
         applies=is_disturbed,
+        scenario="circuit-opens",
+        survives="calls go on through one trial connection after the other, and no promise says how soon",
     ),
 )

@@ -279,6 +279,7 @@ OF_COORDINATORS = (
         where=f"{_COORDINATED}; {_RESTORED}",
         applies=_STORED,
         levels=("sim",),
+        scenario="old-acknowledgement",
     ),
     Stranger(
         name="aborts-what-it-completed",
@@ -308,6 +309,8 @@ OF_COORDINATORS = (
         variant=Variant(sink=acknowledging_unfenced),
         where=f"{_COORDINATED}; a superseded attempt goes on",
         applies=both(store_is_used, can_be_superseded),
+        scenario="old-acknowledgement",
+        survives="it does not count: its checkpoint stays open, and the next one completes with both epochs",
     ),
     Stranger(
         name="acknowledges-before-storing",
@@ -386,5 +389,10 @@ OF_COORDINATORS = (
         where=f"a two-phase sink; the store fails; {_RESTORED}",
         applies=both(sink_is("two-phase"), is_restored, store_fails),
         levels=SIM_AND_LIVE,
+        scenario="newest-missing-two-phase",
+        settings=(
+            "faults.gone.when={phase: commit.post, hit: 4}",
+            "faults.dies.when={phase: result, hit: 265}",
+        ),
     ),
 )

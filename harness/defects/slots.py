@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Unpack
+from typing import Any, Final
 
 from harness.defects.defect import Stranger
 from harness.defects.operators import OperatorOfSettlements, building
@@ -25,10 +25,9 @@ from harness.defects.where import (
 from harness.scenario.model import Scenario
 from harness.sut.variant import Variant
 from reference_impl.elements import OperatorInput, QueueElement, Record, Watermark
-from reference_impl.mailbox.mailbox import MIN_PRIORITY, Mailbox, MailboxExecutor
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timeouts, Timer, Timers
 from reference_impl.operator.async_wait import AsyncWaitOperator
-from reference_impl.operator.build import Mode, Parts, build_operator
 from reference_impl.operator.queues import Emit, Entry
 from reference_impl.operator.result import Settlement
 
@@ -105,14 +104,6 @@ class _RestoredKeepsFirstOnly(AsyncWaitOperator):
             key = element.value.key if isinstance(element, Record) else element
             seen.setdefault(key, element)
         super().open(seen.values())
-
-
-def _build_yielding_to_all(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
-    """An operator whose waits run mail of any priority, that of operators upstream and of checkpoints too."""
-    executor = parts["executor"]
-    operator = build_operator(mode=mode, capacity=capacity, **parts)
-    operator._executor = MailboxExecutor(executor._mailbox, MIN_PRIORITY)  # noqa: SLF001
-    return operator
 
 
 class _BoundedMailbox(Mailbox):
@@ -231,13 +222,6 @@ OF_SLOTS = (
         variant=Variant(build_operator=building(_RestoredKeepsFirstOnly)),
         where="an attempt is killed, or superseded",
         applies=is_restored,
-    ),
-    Stranger(
-        name="waits-run-any-mail",
-        about="while it waits, the operator runs mail of operators upstream and of checkpoints",
-        component="mailbox",
-        breaks="a wait runs no mail of an operator upstream",
-        variant=Variant(build_operator=_build_yielding_to_all),
     ),
     Stranger(
         name="mailbox-keeps-six",

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.runs.order import Order
 from harness.scenario.model import Scenario
-from harness.scenario_parts.parts import SINK_FORMS, Level
+from harness.scenario_parts.parts import SINK_FORMS
 
 __all__ = ["AUDIT", "DEAD_LETTERS", "OUTPUTS", "RECOVER_MS", "header_of"]
 
@@ -20,7 +20,7 @@ OUTPUTS = "output"
 DEAD_LETTERS = "dead_letter"
 AUDIT = "audit"
 
-_MACHINE_SLACK_MS: Mapping[Level, int] = {"sim": 100, "live": 5000, "spark": 5000}
+_MACHINE_SLACK_MS: Mapping[str, int] = {"sim": 100, "live": 5000, "spark": 5000}
 """Tolerance for a loaded machine or disk, which virtual time does not have; a later outcome counts as a violation."""
 _LOCKED_MS = 2000
 """How long locks are held at level sim by a session whose client is gone."""

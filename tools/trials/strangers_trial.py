@@ -31,6 +31,7 @@ from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load, load_many
 from harness.scenario.model import Scenario
+from harness.scenario.settings import apply_settings
 from harness.sut.variant import HONEST
 from harness.verdict import Judgement, Outcome
 
@@ -129,7 +130,8 @@ def _orders(stranger: Stranger, *, draws: int, scenarios: int) -> Iterator[Order
     if not stranger.levels:
         return
     if stranger.scenario is not None:
-        yield Order(scenario=load(catalogue()[stranger.scenario]), level="sim", seed=1)
+        scenario = apply_settings(load(catalogue()[stranger.scenario]), stranger.settings)
+        yield Order(scenario=scenario, level="sim", seed=1)
     drawn = 0
     for seed in range(draws * _DRAWN_OF):
         if drawn == draws:
@@ -150,12 +152,12 @@ def _able() -> tuple[Scenario, ...]:
     return tuple(sorted(able, key=lambda scenario: scenario.workload.records * scenario.workload.subtasks))
 
 
-_references: dict[tuple[str, int], tuple[str, tuple[str, ...]]] = {}
+_references: dict[tuple[Scenario, int], tuple[str, tuple[str, ...]]] = {}
 
 
 def _of_reference(order: Order) -> tuple[str, tuple[str, ...]]:
     """The digest of the reference's history, and what convicts it."""
-    key = order.scenario.scenario, order.seed
+    key = order.scenario, order.seed
     if key not in _references:
         ran = simulate_scenario(order, variant=HONEST)
         _references[key] = digest(ran), tuple(_found(judge(ran.header, ran.events)))

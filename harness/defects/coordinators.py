@@ -269,6 +269,7 @@ OF_COORDINATORS = (
         where=f"{_COORDINATED}; several subtasks",
         applies=both(store_is_used, has_several_subtasks),
         levels=("sim",),
+        convicted_by=("V10",),
     ),
     Stranger(
         name="stale-acknowledgement-counts",
@@ -280,6 +281,7 @@ OF_COORDINATORS = (
         applies=_STORED,
         levels=("sim",),
         scenario="old-acknowledgement",
+        convicted_by=("V10",),
     ),
     Stranger(
         name="aborts-what-it-completed",
@@ -290,6 +292,7 @@ OF_COORDINATORS = (
         where=_COORDINATED,
         applies=store_is_used,
         levels=("sim",),
+        convicted_by=("V10",),
     ),
     Stranger(
         name="completes-what-it-aborted",
@@ -300,6 +303,7 @@ OF_COORDINATORS = (
         where=_COORDINATED,
         applies=store_is_used,
         levels=("sim",),
+        convicted_by=("V10",),
     ),
     Stranger(
         name="acknowledges-unfenced",
@@ -331,6 +335,7 @@ OF_COORDINATORS = (
         where=f"{_COORDINATED}; {_RESTORED}",
         applies=_STORED,
         scenario="kill-between-checkpoints",
+        convicted_by=("V24",),
     ),
     Stranger(
         name="believes-failed-writes",
@@ -341,6 +346,7 @@ OF_COORDINATORS = (
         where=f"{_COORDINATED}; the store fails",
         applies=both(store_is_used, store_fails),
         scenario="kill-while-store-fails",
+        convicted_by=("V24",),
     ),
     Stranger(
         name="unreadable-starts-anew",
@@ -351,6 +357,7 @@ OF_COORDINATORS = (
         where=f"{_COORDINATED}; the store fails; {_RESTORED}",
         applies=both(_STORED, store_fails),
         scenario="newest-missing-two-phase",
+        convicted_by=("V15", "V16", "V24"),
     ),
     Stranger(
         name="restores-oldest-kept",
@@ -360,6 +367,7 @@ OF_COORDINATORS = (
         variant=Variant(store=restoring_oldest),
         where=f"{_COORDINATED}; {_RESTORED}",
         applies=_STORED,
+        convicted_by=("V16", "V24"),
     ),
     Stranger(
         name="restores-uncompleted",
@@ -369,6 +377,7 @@ OF_COORDINATORS = (
         variant=Variant(store=restoring_newest_file),
         where=f"{_COORDINATED}; {_RESTORED}",
         applies=_STORED,
+        convicted_by=("V11", "V12"),
     ),
     Stranger(
         name="file-without-attempt",
@@ -379,6 +388,7 @@ OF_COORDINATORS = (
         where=f"{_COORDINATED}; {_RESTORED}",
         applies=_STORED,
         scenario="zombie-writes-file",
+        convicted_by=("V6", "V8", "V11"),
     ),
     Stranger(
         name="restores-below-committed",
@@ -394,5 +404,6 @@ OF_COORDINATORS = (
             "faults.gone.when={phase: commit.post, hit: 4}",
             "faults.dies.when={phase: result, hit: 265}",
         ),
+        convicted_by=("V15", "V16", "V24"),
     ),
 )

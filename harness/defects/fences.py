@@ -164,6 +164,7 @@ OF_FENCES = (
         variant=Variant(sink=checking_once),
         where="a superseded attempt goes on",
         applies=can_be_superseded,
+        convicted_by=("V13",),
     ),
     Stranger(
         name="restores-before-fencing",
@@ -182,6 +183,7 @@ OF_FENCES = (
         component="failures",
         breaks=_UNASKED,
         variant=Variant(sink=_failing(1, _FAILS_AT)),
+        convicted_by=("V24",),
     ),
     Stranger(
         name="fails-after-restart",
@@ -191,6 +193,7 @@ OF_FENCES = (
         variant=Variant(sink=_failing(2, 1)),
         where="an attempt is killed, or superseded",
         applies=is_restored,
+        convicted_by=("V24",),
     ),
     Stranger(
         name="calls-fail-now-and-then",
@@ -198,6 +201,7 @@ OF_FENCES = (
         component="failures",
         breaks=_UNASKED,
         variant=Variant(function=_failing_calls),
+        convicted_by=("V24",),
     ),
     Stranger(
         name="empty-checkpoint-fails",
@@ -205,5 +209,6 @@ OF_FENCES = (
         component="failures",
         breaks=_UNASKED,
         variant=Variant(coordination=losing_task),
+        convicted_by=("V24",),
     ),
 )

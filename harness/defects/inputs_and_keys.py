@@ -188,6 +188,7 @@ OF_INPUTS_AND_KEYS = (
         variant=Variant(keyed=KeyedParts(backend=_BucketsKeys)),
         where="a keyed task with more than sixteen keys",
         applies=lambda scenario: _keyed(scenario) and scenario.workload.keys > _BUCKETS,
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="timer-at-watermark-waits",
@@ -198,6 +199,7 @@ OF_INPUTS_AND_KEYS = (
         where="a keyed task",
         applies=_keyed,
         scenario="sessions-after-commit",
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="some-timers-not-restored",
@@ -208,6 +210,7 @@ OF_INPUTS_AND_KEYS = (
         where="a keyed task; an attempt is killed, or superseded",
         applies=_keyed_and_restored,
         scenario="sessions-crash-loop",
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="alignment-timeout-ignored",
@@ -228,5 +231,6 @@ OF_INPUTS_AND_KEYS = (
         where="a keyed task with a time to live",
         applies=lambda scenario: scenario.task is not None and scenario.task.ttl > 0,
         scenario="counts-expire",
+        convicted_by=("V8", "V9"),
     ),
 )

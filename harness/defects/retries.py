@@ -360,6 +360,7 @@ OF_RETRIES = (
         variant=Variant(build_operator=_deciding(_AtOnce)),
         where=_FAILING,
         applies=both(retries, calls_fail),
+        convicted_by=("V15",),
     ),
     Stranger(
         name="jitter-below-backoff",
@@ -370,6 +371,7 @@ OF_RETRIES = (
         where=_AGAIN,
         applies=retries,
         scenario="timeout-and-retry",
+        convicted_by=("V15",),
     ),
     Stranger(
         name="backoff-never-reset",
@@ -380,6 +382,7 @@ OF_RETRIES = (
         where=_FAILING,
         applies=both(retries, calls_fail),
         scenario="five-tries",
+        convicted_by=("V15",),
     ),
     Stranger(
         name="backoff-explodes",
@@ -390,6 +393,7 @@ OF_RETRIES = (
         where=f"{_FAILING}, three times or more",
         applies=both(_tries_thrice, calls_fail),
         scenario="five-tries",
+        convicted_by=("V15",),
     ),
     Stranger(
         name="tries-once-too-often",
@@ -400,6 +404,7 @@ OF_RETRIES = (
         where=_FAILING,
         applies=both(retries, calls_fail),
         scenario="tries-run-out",
+        convicted_by=("V15",),
     ),
     Stranger(
         name="swallows-last-error",
@@ -410,6 +415,7 @@ OF_RETRIES = (
         where="calls are made again; there are no dead letters",
         applies=both(retries, calls_fail, lambda scenario: not has_dead_letters(scenario)),
         scenario="last-try-fails",
+        convicted_by=("V5", "V8", "V9", "V10"),
     ),
     Stranger(
         name="retry-forgets-timeout",
@@ -420,6 +426,7 @@ OF_RETRIES = (
         where=_AGAIN,
         applies=retries,
         scenario="timeout-spans-tries",
+        convicted_by=("V15",),
     ),
     Stranger(
         name="timeout-for-each-try",
@@ -430,6 +437,7 @@ OF_RETRIES = (
         where=_AGAIN,
         applies=retries,
         scenario="timeout-spans-tries",
+        convicted_by=("V15",),
     ),
     Stranger(
         name="retries-newest-record",
@@ -439,6 +447,7 @@ OF_RETRIES = (
         variant=Variant(build_operator=building(_RetriesNewest)),
         where=_FAILING,
         applies=both(retries, calls_fail),
+        convicted_by=("V1", "V8", "V9"),
     ),
     Stranger(
         name="end-drops-backoff",
@@ -448,6 +457,7 @@ OF_RETRIES = (
         variant=Variant(build_operator=building(_EndDrops)),
         where=_FAILING,
         applies=both(retries, calls_fail),
+        convicted_by=("V5", "V8", "V9", "V10", "V15"),
     ),
     Stranger(
         name="restored-records-not-retried",
@@ -458,5 +468,6 @@ OF_RETRIES = (
         where="calls are made again; an attempt is killed, or superseded",
         applies=both(retries, is_restored),
         scenario="retry-after-restart",
+        convicted_by=("V15",),
     ),
 )

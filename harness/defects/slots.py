@@ -176,6 +176,7 @@ OF_SLOTS = (
         breaks=_KEPT,
         variant=Variant(build_operator=building(_GivesUpWaiting)),
         scenario="head-of-line-hard",
+        convicted_by=("V8", "V9", "V10", "V14"),
     ),
     Stranger(
         name="full-queue-drops-watermark",
@@ -185,6 +186,7 @@ OF_SLOTS = (
         variant=Variant(build_operator=building(_DropsWatermarkWhenFull)),
         where="there are watermarks",
         applies=has_watermarks,
+        convicted_by=("V6", "V10", "V14"),
     ),
     Stranger(
         name="second-result-without-time",
@@ -194,6 +196,7 @@ OF_SLOTS = (
         variant=Variant(build_operator=building(_LosesTimestamp)),
         where="records have several results; calls are made once",
         applies=both(has_several_results, calls_once),
+        convicted_by=("V8",),
     ),
     Stranger(
         name="snapshot-of-four",
@@ -203,6 +206,7 @@ OF_SLOTS = (
         variant=Variant(build_operator=building(_SnapshotsFour)),
         where="a capacity of more than four",
         applies=_has_room,
+        convicted_by=("V10",),
     ),
     Stranger(
         name="restored-without-timeout",
@@ -213,6 +217,7 @@ OF_SLOTS = (
         where="calls are made once, with a timeout; an attempt is killed, or superseded",
         applies=both(calls_once, has_timeout, is_restored),
         scenario="silent-after-restart",
+        convicted_by=("V16",),
     ),
     Stranger(
         name="restores-keys-once",
@@ -222,6 +227,7 @@ OF_SLOTS = (
         variant=Variant(build_operator=building(_RestoredKeepsFirstOnly)),
         where="an attempt is killed, or superseded",
         applies=is_restored,
+        convicted_by=("V5", "V8", "V9", "V10"),
     ),
     Stranger(
         name="mailbox-keeps-six",
@@ -230,6 +236,7 @@ OF_SLOTS = (
         breaks=_KEPT,
         variant=Variant(build_mailbox=_BoundedMailbox),
         scenario="loop-stall",
+        convicted_by=("V16",),
     ),
     Stranger(
         name="one-timer-an-instant",
@@ -237,6 +244,7 @@ OF_SLOTS = (
         component="timers",
         breaks="each timer fires",
         variant=Variant(timers=_timers(_OneAnInstant)),
+        convicted_by=("V16",),
     ),
     Stranger(
         name="timers-in-tens",
@@ -246,5 +254,6 @@ OF_SLOTS = (
         variant=Variant(timers=_timers(_InTens)),
         where="calls time out",
         applies=has_timeout,
+        convicted_by=("V15",),
     ),
 )

@@ -52,9 +52,9 @@ Made by `python -m tools.trials.strangers_trial --write docs/reference/strangers
 
 Planted defects that name a promise, and not the invariant that convicts them: whoever wrote them had not looked at the
 checkers. Each is run at level sim in the scenario that is meant for it, if there is one, in {draws} random scenarios
-that let it show, and in {scenarios} of the catalogue, up to its first conviction. `differs`: in how many of its runs the
-history, with the rows of the tables, was not the reference's. `V23 records`: the run read fewer records than it has,
-and is vacuous. `may survive`: why nothing convicts it.
+that let it show, and in {scenarios} of the catalogue, up to its first conviction. `differs`: in how many of its runs
+the history, with the rows of the tables, was not the reference's. `V23 records`: the run read fewer records than its
+input has, and is vacuous. `may survive`: why nothing convicts it.
 
 Not in the table are strangers that do what a planted defect of the table of mutants does (`docs/reference/mutants.md`):
 {taken_out}.

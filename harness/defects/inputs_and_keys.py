@@ -156,7 +156,7 @@ OF_INPUTS_AND_KEYS = (
         variant=Variant(keyed=KeyedParts(valve=_WakesTooLow)),
         where="an input falls idle and wakes up behind the others",
         applies=_falls_idle,
-        scenario="sessions-of-idle-inputs",
+        survives="a lag beside idle inputs is refused, so no input wakes up behind the others",
     ),
     Stranger(
         name="status-overtakes-records",

@@ -49,7 +49,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Close the stage, write the report, and set the exit code of the worst verdict.
+    """Close the stage, write the report, and set the exit code of the worst verdict, or 3 for a defect of the harness.
 
     If any other test failed too, pytest's own exit code 1 stays.
     """
@@ -168,15 +168,16 @@ class Shared:
         self._stage: RunStage | None = None
         self._outcomes: list[RunOutcome] = []
         self.environment_failed = False
+        self.harness_failed = False
         self.not_proven = 0
         """How many items failed because of their verdict or because no world was available."""
         self.page: Path | None = None
 
     def run(self, scenario: Scenario, level: str, file: Path) -> RunOutcome:
-        """Run the scenario of `file` once. Raises WorldError."""
+        """Run the scenario of `file` once. Raises WorldError, and HarnessError if the harness itself is defective."""
         import shlex
 
-        from harness.errors import WorldError
+        from harness.errors import HarnessError, WorldError
         from harness.runs.order import Order
         from harness.verdict import Outcome
 
@@ -195,6 +196,10 @@ class Shared:
             outcome = self._opened().run(order)
         except WorldError:
             self.environment_failed = True
+            self.not_proven += 1
+            raise
+        except HarnessError:
+            self.harness_failed = True
             self.not_proven += 1
             raise
         self._outcomes.append(outcome)
@@ -221,6 +226,8 @@ class Shared:
         from harness.errors import Exit
         from harness.verdict import worst
 
+        if self.harness_failed:
+            return Exit.INTERNAL
         code = (
             worst(outcome.judgement.outcome for outcome in self._outcomes).exit_code
             if self._outcomes

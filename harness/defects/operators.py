@@ -28,7 +28,7 @@ from harness.defects.where import (
     watermarks_repeat,
 )
 from harness.sut.variant import Variant
-from reference_impl.elements import OperatorInput, QueueElement, Record, Watermark
+from reference_impl.elements import LatencyMarker, OperatorInput, QueueElement, Record, Watermark
 from reference_impl.mailbox.mailbox import MIN_PRIORITY, MailboxExecutor
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import (
@@ -40,7 +40,7 @@ from reference_impl.operator.build import (
     queue_for,
 )
 from reference_impl.operator.functions import begin_call
-from reference_impl.operator.queues import Emit, OrderedQueue, UnorderedQueue, checked_capacity
+from reference_impl.operator.queues import Emit, Entry, OrderedQueue, UnorderedQueue, checked_capacity
 from reference_impl.operator.result import Settlement, checked_results
 
 __all__ = ["FINAL_WATERMARK", "OF_OPERATORS", "OperatorOfSettlements", "building"]
@@ -234,6 +234,30 @@ def _build_unordered(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> As
     return operator_around(queue_for("unordered", capacity), **parts)
 
 
+class _MarkerEntry(Entry):
+    """A latency marker in a queue, which the reference refuses there. Mutable."""
+
+    __slots__ = ()
+
+    def __init__(self, marker: Any) -> None:
+        self.element = marker
+        self.results = ()
+        self.on_complete = None
+
+
+class _QueuesLatencyMarkers(AsyncWaitOperator):
+    """Treats latency markers as watermarks, so they measure the lookups of others (A54)."""
+
+    def process(self, element: OperatorInput) -> None:
+        if isinstance(element, LatencyMarker):
+            entry = _MarkerEntry(element)
+            if not self.queue.try_put(entry):
+                self._wait_for_slot(entry)
+            self.emit_completed()
+        else:
+            super().process(element)
+
+
 class _YieldsToAll(AsyncWaitOperator):
     """Runs mail of any operator while it waits for a slot, also of those upstream, which then emit into its wait."""
 
@@ -352,6 +376,17 @@ OF_OPERATORS = (
         where="ordered",
         applies=is_ordered,
         scenario="latency-spike-ordered",
+    ),
+    Defect(
+        name="latency-markers-wait",
+        about="a latency marker waits in the queue behind the records before it, as a watermark does",
+        mirrors="a queue that takes every element that is no record",
+        convicted_by=("V24",),
+        variant=Variant(build_operator=building(_QueuesLatencyMarkers)),
+        where="`latency-markers`",
+        applies=NEVER,
+        scenario="latency-markers",
+        levels=SIM_AND_LIVE,
     ),
     Defect(
         name="yields-to-upstream",

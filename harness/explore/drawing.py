@@ -107,6 +107,7 @@ def _features(draw: Draw, *, inputs: int, workload: dict[str, Any]) -> dict[str,
     if inputs > 1 and draw.chance(400):
         features["idle"] = draw.between(1, 3)
     if "checkpoint_every" in workload and draw.chance(400):
+        features["latency_markers"] = draw.between(1, 6)
         features["async_snapshot"] = draw.between(1, workload["checkpoint_every"] - 1)
     return features
 

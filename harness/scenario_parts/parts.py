@@ -408,12 +408,11 @@ class Task(Part):
         "a snapshot; 0: none.",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _asks_for_what_can_be_judged(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            refuse("Task", (Breach(path=(name,), say=say) for name, say in _UNJUDGED.items() if name in data))
-        return data
+    latency_markers: Whole = Field(
+        default=0,
+        description="Number of source positions from one latency marker to the next; the task fails if one does not "
+        "leave before the next element comes (A54); 0: none.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -445,12 +444,6 @@ class Task(Part):
                 "nobody could say when sessions end"
             )
             yield Breach(path=("idle",), say=say, hint="remove `idle` or `lag`")
-
-
-_UNJUDGED = {
-    "latency_markers": "a history has no event for latency markers, so nobody could judge what the task does with them",
-}
-"""What a task could do and no run could judge, with the reason."""
 
 
 class Expectations(Part):

@@ -14,7 +14,7 @@ from harness.sut.dead_letter import DeadLetter
 from harness.sut.enrichment import Enriched
 from harness.sut.phases import Phases
 from harness.sut.positions import named, saved
-from reference_impl.elements import OperatorInput, Record, Watermark, WatermarkStatus
+from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 from reference_impl.task.positioned_input import Checkpoint
 
 __all__ = ["AtomicCoordination", "JournalledSubtask", "TaskJournal"]
@@ -35,6 +35,13 @@ class TaskJournal(Protocol):
     def committed(self, checkpoint: int) -> None: ...
     def source_exhausted(self) -> None: ...
     def drained(self) -> None: ...
+
+
+class LatencyMarkerHeld(Exception):
+    """A latency marker waits where elements wait, which it should overtake (A54).
+
+    No history has an event for latency markers, so this fails the attempt, which nothing explains (V24).
+    """
 
 
 class JournalledSubtask:
@@ -62,12 +69,17 @@ class JournalledSubtask:
         self._expect = expect
         self._dead: dict[int, None] = {}
         """The records whose dead letter has left in this attempt."""
+        self._marker: LatencyMarker | None = None
+        """The latency marker that has entered and not left."""
 
     def listens(self, notify: Callable[[int], None]) -> None:
         """Sets the function that notifies the task of completed checkpoints; not needed here."""
 
     def takes(self, element: OperatorInput) -> None:
-        """Called when an element enters the operator."""
+        """Called when an element enters the operator. Raises `LatencyMarkerHeld` if a marker before it has not left."""
+        if self._marker is not None:
+            message = f"latency marker {self._marker.id} has not left the task, and the next element comes"
+            raise LatencyMarkerHeld(message)
         if type(element) is Record:
             lookup, position = element.value, element.position
             assert position is not None, "a source numbers its elements"
@@ -81,6 +93,9 @@ class JournalledSubtask:
         elif type(element) is Watermark:
             assert element.position is not None, "a source numbers its elements"
             self._journal.took_watermark(position=element.position, timestamp=element.timestamp)
+        elif type(element) is LatencyMarker:
+            self._marker = element
+            return  # no history has an event for it
         else:
             raise _foreign(element)
         self._phases.reach("accept")
@@ -101,6 +116,9 @@ class JournalledSubtask:
             self._phases.reach("wm")
         elif type(element) is WatermarkStatus:
             pass  # no history has an event for it; what it changes shows in the watermarks and sessions
+        elif type(element) is LatencyMarker:
+            assert element == self._marker, f"{element} leaves, and {self._marker} has entered"
+            self._marker = None
         else:
             raise _foreign(element)
 

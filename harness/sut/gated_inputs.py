@@ -22,7 +22,7 @@ from reference_impl.checkpoint_events import CheckpointBarrier, EndOfData, EndOf
 from reference_impl.checkpoints.barrier_handler import CheckpointableTask
 from reference_impl.checkpoints.channels import ChannelElement, InputChannel, InputChannelInfo
 from reference_impl.checkpoints.input_gate import CheckpointedInputGate, InputGate, StreamTaskNetworkInput
-from reference_impl.elements import OperatorInput, Record, Watermark, WatermarkStatus
+from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 from reference_impl.mailbox.availability import Availability, DataInputStatus
 from reference_impl.mailbox.mailbox import MailboxExecutor
 from reference_impl.mailbox.timers import Timers
@@ -52,6 +52,7 @@ class GatedInputs:
         due: DueTime,
         clock: SourceClock,
         output: HeldOutput,
+        latency_markers: int,
         timers: Timers,
         executor: MailboxExecutor,
     ) -> None:
@@ -66,6 +67,7 @@ class GatedInputs:
         self._clock = clock
         clock.start_at(inputs.clock_ms(position - 1))
         self._output = output
+        self._marker_every = latency_markers
         self._channels = [InputChannel(InputChannelInfo(0, number)) for number in range(inputs.count)]
         gate = InputGate(self._channels)
         handler = parts.barrier_handler(task=task, inputs=[gate], timers=timers)
@@ -150,10 +152,9 @@ class GatedInputs:
         match self._source.read(position):
             case Record() as record:
                 (number,) = self._inputs.over(position)
-                self._tell_reader(record)
-                read = self._carried(number, record)
-                assert read, "an input is not blocked that holds what comes next"
-                self._feed(read, into=self._doors[number : number + 1])
+                if self._marks_latency(position):
+                    self._pass(LatencyMarker(id=position), number=number)
+                self._pass(record, number=number)
             case Watermark(timestamp=mark):
                 self._tell_reader(Watermark(timestamp=self._inputs.combined(mark), position=position))
                 self._feed(self._risen(position, mark), into=self._doors)
@@ -176,6 +177,16 @@ class GatedInputs:
         """When the element at `position` is due on all its inputs."""
         over = self._inputs.over(position) if position < len(self._inputs) else ()
         return self._source.due_ms(position) + max(map(self._inputs.lag_ms, over), default=0)
+
+    def _marks_latency(self, position: int) -> bool:
+        return self._marker_every > 0 and position % self._marker_every == 0
+
+    def _pass(self, element: Record | LatencyMarker, *, number: int) -> None:
+        """Passes a record or latency marker through input `number` into the head."""
+        self._tell_reader(element)
+        read = self._carried(number, element)
+        assert read, "an input is not blocked that holds what comes next"
+        self._feed(read, into=self._doors[number : number + 1])
 
     def _carried(self, number: int, element: ChannelElement) -> list[OperatorInput]:
         """Puts `element` into input `number`; returns the elements that leave the gate and the valve."""

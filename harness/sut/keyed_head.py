@@ -53,6 +53,7 @@ class KeyedHead:
     ) -> None:
         self._function = SessionCounter(keyed.task, phases=phases)
         self._ahead = keyed.task.async_snapshot
+        self._latency_markers = keyed.task.latency_markers
         self._inputs = keyed.inputs
         self._parts = parts = keyed.parts
         self._reader = reader
@@ -111,6 +112,7 @@ class KeyedHead:
             due=due,
             clock=self._clock,
             output=self._output,
+            latency_markers=self._latency_markers,
             timers=timers,
             executor=executor,
         )

@@ -29,9 +29,16 @@ from harness.simulation import statements
 from harness.simulation.tape import MemoryRecorder
 from harness.verdict import InvariantVerdict, Outcome
 
-__all__ = ["IN_A_RUN", "IN_FILES", "IN_SIMULATION", "IN_THE_DATABASE", "Plant", "invents_counts"]
+__all__ = [
+    "IN_A_RUN",
+    "IN_FILES",
+    "IN_SIMULATION",
+    "IN_THE_DATABASE",
+    "acquits_everything",
+    "invents_counts",
+]
 
-Plant = Callable[[pytest.MonkeyPatch], None]
+_Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 # --------------------------------------------------------------------------------------------- recorder
@@ -238,7 +245,7 @@ def plans_another_seed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(in_world, "_plan", lambda order, **parts: honest(replace(order, seed=1), **parts))
 
 
-IN_SIMULATION: Mapping[str, tuple[Plant, str]] = {
+IN_SIMULATION: Mapping[str, tuple[_Plant, str]] = {
     "recorder": (forgets_repeated_outputs, "V8 duplicate"),
     "audit, skipped": (skips_the_audit, "V9"),
     "audit, invented": (invents_the_audit, "V9"),
@@ -252,7 +259,7 @@ IN_SIMULATION: Mapping[str, tuple[Plant, str]] = {
     "seed, another one": (runs_another_seed, "what the source of seed 7 does not have there"),
 }
 """Of each part: how it is planted, and what `floodmark run --level sim --seed 7` says."""
-IN_FILES: Mapping[str, tuple[Plant, str]] = {
+IN_FILES: Mapping[str, tuple[_Plant, str]] = {
     "recorder": (forgets_repeated_outputs, "V8 duplicate"),
     "merge, a file": (loses_the_last_file, "V1 reordered"),
     "merge, the order": (reorders_lines, "V1 reordered"),
@@ -261,13 +268,13 @@ IN_FILES: Mapping[str, tuple[Plant, str]] = {
     "seed, none": (follows_no_seed, "of a seed that gives one source"),
 }
 """Those that the canaries in files see, without a world."""
-IN_THE_DATABASE: Mapping[str, tuple[Plant, str]] = {
+IN_THE_DATABASE: Mapping[str, tuple[_Plant, str]] = {
     "audit, skipped": (skips_the_audit, "of the database, audit: delete"),
     "audit, invented": (invents_rows, "of the database, output: delete"),
     "counts": (invents_counts, "of the database, output: double .SQL counts 0 doubled"),
 }
 """Those that only the canaries in a real database see."""
-IN_A_RUN: Mapping[str, tuple[Plant, str]] = {
+IN_A_RUN: Mapping[str, tuple[_Plant, str]] = {
     "expectations": (loses_expectations, "has no expected results"),
     "evidence": (invents_evidence, "has evidence of an effect before it has acted"),
     "seed, another one": (plans_another_seed, "what the source of seed 7 does not have there"),

@@ -146,6 +146,7 @@ def _tasks(draw: st.DrawFn) -> dict[str, Any]:
         "lag": lag,
         "timers": draw(st.sampled_from(["event-time", "processing-time"])),
         "ttl": draw(_durations),
+        "latency_markers": draw(st.integers(0, 9)),
         "idle": draw(st.integers(0, 9)) if inputs > 1 and lag == "0ms" else 0,
     }
 

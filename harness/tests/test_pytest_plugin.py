@@ -24,6 +24,15 @@ decisive: [V8]
 """
 
 
+BLIND = """\
+import pytest
+
+from harness.tests.harness_defects import acquits_everything
+
+acquits_everything(pytest.MonkeyPatch())
+"""
+
+
 class Project:
     """A user's project with one scenario, and the outcome of its tests."""
 
@@ -81,6 +90,16 @@ def test_a_scenario_that_is_not_proven_fails_with_its_verdict_and_exit_code(proj
     assert "mine[live]" in done.stdout
     assert "budget" in done.stdout
     assert f"floodmark run {project.folder / 'scenarios' / 'mine.yaml'}" in done.stdout
+
+
+def test_a_defect_of_the_harness_fails_the_session_with_3_t9(project: Project) -> None:
+    """A plugin of the user plants it: the screen acquits whatever it is shown."""
+    (project.folder / "conftest.py").write_text(BLIND)
+
+    tested = project.tested(SOUND, "--floodmark-level", "sim")
+
+    assert tested.returncode == Exit.INTERNAL, tested.stdout
+    assert "the harness is blind at level sim" in tested.stdout
 
 
 def test_a_world_that_cannot_be_had_is_the_environments_failure(

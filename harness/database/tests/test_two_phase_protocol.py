@@ -91,6 +91,9 @@ class Mortal:
     def invoke(self, handle: Any, value: int) -> None:
         self._inner.invoke(handle, Visible(id=value, j=0, value=None))
 
+    def finish_processing(self, handle: Any) -> None:
+        self._at_both_ends(lambda: self._inner.finish_processing(handle))
+
     def pre_commit(self, handle: Any) -> None:
         self._at_both_ends(lambda: self._inner.pre_commit(handle))
 

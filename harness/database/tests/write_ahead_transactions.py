@@ -15,6 +15,7 @@ from typing import TypedDict
 
 from harness.database.epoch import Takeover, Visible
 from harness.database.sink import EpochSink
+from reference_impl.functions.two_phase_commit_sink import Transactions
 
 __all__ = ["WriteAheadTransactions"]
 
@@ -25,7 +26,7 @@ class _Handle(TypedDict):
     """(id, j, value) of each output."""
 
 
-class WriteAheadTransactions:
+class WriteAheadTransactions(Transactions):
     """The transactions of one attempt. Mutable: counts its epochs."""
 
     def __init__(self, sink: EpochSink, *, attempt: Takeover) -> None:

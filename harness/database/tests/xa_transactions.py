@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from harness.database.epoch import CheckpointPart, Visible
 from harness.database.two_phase_sink import TwoPhaseSink
+from reference_impl.functions.two_phase_commit_sink import Transactions
 
 __all__ = ["XaTransactions"]
 
@@ -20,7 +21,7 @@ _Handle = tuple[int, int]
 """The epoch, and the token of the attempt that prepares it."""
 
 
-class XaTransactions:
+class XaTransactions(Transactions):
     """The transactions of one attempt, whose sink has taken over. Mutable: counts its epochs."""
 
     def __init__(self, sink: TwoPhaseSink) -> None:

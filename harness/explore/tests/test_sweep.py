@@ -12,7 +12,7 @@ import pytest
 
 from harness.engine.level import Opening, RunSite
 from harness.engine.perform import perform
-from harness.errors import Exit
+from harness.errors import Exit, HarnessError
 from harness.explore.coverage import COVERAGE, coverage
 from harness.explore.sweep import Swath, breaches_of, digest, lines, main, order_of, sweep, swept
 from harness.levels.sim.level import SimulatedLevel
@@ -20,6 +20,7 @@ from harness.levels.sim.run import simulate_scenario
 from harness.runs.order import Order
 from harness.scenario.file import load
 from harness.sut.variant import Variant
+from harness.tests.harness_defects import acquits_everything
 from harness.verdict import Outcome
 
 
@@ -145,3 +146,10 @@ def test_a_sweep_exits_as_run_does_t8(outcome: str, code: Exit) -> None:
     swath = Swath(runs=2, outcomes=Counter({"PASS": 1, outcome: 1} if outcome != "PASS" else {"PASS": 2}))
 
     assert swath.exit_code is code
+
+
+def test_a_sweep_begins_with_the_canaries_t9(monkeypatch: pytest.MonkeyPatch) -> None:
+    acquits_everything(monkeypatch)
+
+    with pytest.raises(HarnessError, match="blind at level sim"):
+        swept(range(1))

@@ -43,7 +43,7 @@ class OnServer:
         self._codes = tuple(codes)
         self._sets = sets
         self._puts_back = puts_back
-        self._before: Counter[int | str] = Counter()
+        self._before: Counter[int | str] = run.errors
 
     def begins(self) -> None:
         self._before = self.run.errors

@@ -12,6 +12,7 @@ from harness.kill_matrix import matrix as module
 from harness.kill_matrix.equivalents import Sameness
 from harness.kill_matrix.matrix import Charge, Matrix, ReferenceResult, Row, SuspectResult, fill
 from harness.kill_matrix.table import as_json, as_markdown, as_text, summary
+from harness.tests.harness_defects import acquits_everything
 
 CHARGE = Charge(names=("settles-twice", "frees-slot-on-call"), seed=1, runs=2, with_equivalents=False)
 
@@ -62,10 +63,22 @@ def test_what_is_equivalent_is_compared_too() -> None:
 
 
 def test_a_judge_who_overlooks_a_canary_fills_no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "overlooked", lambda _: ("V8",))
+    acquits_everything(monkeypatch)
 
-    with pytest.raises(HarnessError, match="V8"):
+    with pytest.raises(HarnessError, match="V1 reordered"):
         fill(CHARGE, jobs=1, budget_s=60)
+
+
+def test_each_process_of_a_matrix_begins_with_the_canaries_t9(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parent's are seen; those of the processes that judge are not."""
+    monkeypatch.setattr(module, "_refuse_blindness_here", blind)
+
+    with pytest.raises(HarnessError, match="blind in a process"):
+        fill(CHARGE, jobs=2, budget_s=60)
+
+
+def blind() -> None:
+    raise HarnessError("blind in a process")
 
 
 @pytest.mark.parametrize(

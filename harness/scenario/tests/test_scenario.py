@@ -224,7 +224,6 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         changed(task={"async_snapshot": 40}),
         "reaches the barrier of the next checkpoint",
     ),
-    ("latency markers", changed(task={"latency_markers": "50ms"}), "no event for latency markers"),
     (
         "sessions without watermarks",
         changed(task={}, workload={"records": 400, "watermark_every": 0}, faults=[], expects={}),

@@ -1,58 +1,54 @@
-"""What passes from the operator to the journal and the sink."""
+"""What a coordination hears of a task besides records: latency markers and statuses leave no event behind."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from harness.sut.coordination import JournalledSubtask
-from harness.sut.dead_letter import DeadLetter
-from harness.sut.phases import Phases
-from reference_impl.elements import Record
+import pytest
+
+from harness.sut.coordination import JournalledSubtask, LatencyMarkerHeld
+from harness.sut.tests.keyed_rig import MemoryPhases
+from reference_impl.elements import LatencyMarker, Watermark, WatermarkStatus
 
 
-class Listed:
-    """A journal and a sink in one: every call with its arguments, in order."""
+class MemoryJournal:
+    """Names of what was journalled. Mutable."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.lines: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *_, **arguments: self.calls.append((name, arguments))
+        return lambda *_, **__: self.lines.append(name)
 
 
-class NoPhases:
-    def reach(self, phase: str) -> None:
-        """Nothing waits for a phase."""
+def subtask(journal: MemoryJournal) -> JournalledSubtask:
+    unused: Any = None
+    made: Any = journal
+    return JournalledSubtask(journal=made, sink=unused, phases=MemoryPhases(), expect=None)
 
 
-def emitted(*letters: DeadLetter) -> list[tuple[str, dict[str, Any]]]:
-    listed, phases = Listed(), NoPhases()
-    subtask = JournalledSubtask(journal=listed, sink=listed, phases=_as_phases(phases), expect=None)
-    for position, letter in enumerate(letters):
-        subtask.emit(Record(value=letter, timestamp=None, position=position))
-    return listed.calls
+def test_a_latency_marker_that_leaves_at_once_leaves_no_event_a54_t7() -> None:
+    journal = MemoryJournal()
+    hears = subtask(journal)
+
+    hears.takes(LatencyMarker(id=3))
+    hears.emit(LatencyMarker(id=3))
+    hears.takes(Watermark(timestamp=5, position=4))
+
+    assert journal.lines == ["took_watermark"]
 
 
-def _as_phases(phases: Any) -> Phases:
-    return phases  # type: ignore[no-any-return]  # only `reach` is called
+def test_one_that_is_still_inside_when_the_next_element_comes_fails_the_task_a54_t7() -> None:
+    hears = subtask(MemoryJournal())
+    hears.takes(LatencyMarker(id=3))
+
+    with pytest.raises(LatencyMarkerHeld, match="marker 3 has not left"):
+        hears.takes(Watermark(timestamp=5, position=4))
 
 
-def test_a_dead_letter_is_journalled_before_the_sink_gets_it_with_its_error_t5() -> None:
-    calls = emitted(DeadLetter(id=7, error="ValueError: no"))
+def test_a_status_that_leaves_is_no_event_t7() -> None:
+    journal = MemoryJournal()
 
-    assert calls == [("dead", {"id": 7}), ("write_dead_letter", {"id": 7, "error": "ValueError: no"})]
+    subtask(journal).emit(WatermarkStatus(idle=True))
 
-
-def test_a_letter_that_the_operator_emits_twice_is_one_death_and_two_rows_t5() -> None:
-    """So the table has more rows than the history has deaths, and V20 convicts."""
-    calls = emitted(
-        DeadLetter(id=7, error="E: x"), DeadLetter(id=7, error="E: x"), DeadLetter(id=8, error="E: y")
-    )
-
-    assert [(name, arguments["id"]) for name, arguments in calls] == [
-        ("dead", 7),
-        ("write_dead_letter", 7),
-        ("write_dead_letter", 7),
-        ("dead", 8),
-        ("write_dead_letter", 8),
-    ]
+    assert journal.lines == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.defects import variant_of
 from harness.sut.tests.keyed_rig import KeyedRig
-from reference_impl.elements import Record, Watermark, WatermarkStatus
+from reference_impl.elements import LatencyMarker, Record, Watermark, WatermarkStatus
 from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 
 
@@ -74,6 +75,24 @@ def test_a_status_leaves_only_when_all_inputs_are_idle_or_no_longer_w3_t7(loop: 
     assert left
 
 
+def test_a_latency_marker_comes_before_its_record_over_the_same_input_a54_t7(loop: VirtualLoop) -> None:
+    rig = KeyedRig(loop, latency_markers=9)
+    rig.open()
+
+    rig.read_to(len(rig.elements))
+
+    entered = [element for element in rig.lookups.taken if not isinstance(element, WatermarkStatus)]
+    marked = [
+        (marker.id, record.position)
+        for marker, record in pairwise(entered)
+        if isinstance(marker, LatencyMarker) and isinstance(record, Record)
+    ]
+    records = [element.position for element in rig.taken if isinstance(element, Record)]
+    assert marked == [
+        (position, position) for position in records if position is not None and position % 9 == 0
+    ]
+
+
 def test_a_watermark_that_the_valve_loses_is_told_and_does_not_leave_t7(loop: VirtualLoop) -> None:
     """So V6 finds it missing, and positions in the history have no gap."""
     rig = KeyedRig(loop, lag="0ms", idle=2, parts=variant_of("idle-input-holds-back").keyed)
@@ -83,9 +102,8 @@ def test_a_watermark_that_the_valve_loses_is_told_and_does_not_leave_t7(loop: Vi
 
     told = [element for element in rig.taken if isinstance(element, Watermark)]
     left = [element for element in rig.lookups.taken if isinstance(element, Watermark)]
-    assert [element.position for element in rig.taken if not isinstance(element, WatermarkStatus)] == list(
-        range(len(rig.elements))
-    )
+    positions = [element.position for element in rig.taken if isinstance(element, Record | Watermark)]
+    assert positions == list(range(len(rig.elements)))
     assert len(left) < len(told)
 
 

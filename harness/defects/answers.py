@@ -315,6 +315,7 @@ OF_ANSWERS = (
         variant=Variant(lookup=colliding),
         where="there are several keys",
         applies=_has_many_keys,
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="first-row-only",
@@ -324,6 +325,7 @@ OF_ANSWERS = (
         variant=Variant(lookup=first_row),
         where="records have several results",
         applies=has_several_results,
+        convicted_by=("V5", "V8", "V9", "V10", "V14"),
     ),
     Stranger(
         name="answer-in-shared-attribute",
@@ -333,6 +335,7 @@ OF_ANSWERS = (
         variant=Variant(lookup=sharing_answer),
         where="there are several keys",
         applies=_has_many_keys,
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="joins-other-calls",
@@ -342,6 +345,7 @@ OF_ANSWERS = (
         variant=Variant(lookup=joining),
         where="there are several keys",
         applies=_has_many_keys,
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="second-loss-is-no-row",
@@ -351,6 +355,7 @@ OF_ANSWERS = (
         variant=Variant(pool=tired),
         where="queries end with an error, or are lost; what they should give is told",
         applies=calls_are_lost,
+        convicted_by=("V5", "V8", "V9", "V10", "V14"),
     ),
     Stranger(
         name="cancelled-call-keeps-slot",
@@ -360,6 +365,8 @@ OF_ANSWERS = (
         variant=Variant(pool=leaking_slots),
         where="calls time out",
         applies=has_timeout,
+        survives="each record gets the result of its timeout, as the policy allows: a pool without slots looks like a"
+        " slow server",
     ),
     Stranger(
         name="circuit-sticks-half-open",
@@ -369,6 +376,8 @@ OF_ANSWERS = (
         variant=Variant(pool=_with_circuit(_StuckCircuit)),
         where="something disturbs the run",
         applies=is_disturbed,
+        scenario="circuit-opens",
+        convicted_by=("V16",),
     ),
     Stranger(
         name="circuit-never-closes",
@@ -378,5 +387,7 @@ OF_ANSWERS = (
         variant=Variant(pool=_with_circuit(_OpenCircuit)),
         where="something disturbs the run",
         applies=is_disturbed,
+        scenario="circuit-opens",
+        survives="calls go on through one trial connection after the other, and no promise says how soon",
     ),
 )

@@ -1,4 +1,4 @@
-"""Strangers in a keyed task and its inputs, and in elements that are no records.
+"""Strangers in a keyed task and its inputs, and in elements that no source of the harness sends yet.
 
 Answers to promises on idle inputs, latency markers, unaligned barriers, processing-time timers and values that expire.
 Invariant: each replaces one part of a keyed task, or the operator; where its element, timer or barrier does not occur,
@@ -7,23 +7,21 @@ it is the reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from harness.defects.defect import NO_LEVEL, SIM_AND_LIVE, Stranger
-from harness.defects.keyed_state import SharingBackend
+from harness.defects.defect import NO_LEVEL, Stranger
 from harness.defects.operators import building
 from harness.scenario.model import Scenario
 from harness.sut.keyed_parts import Keeping, KeptState, KeyedParts
 from harness.sut.variant import Variant
 from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
 from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve, WatermarkOutput
-from reference_impl.elements import LatencyMarker, OperatorInput, Watermark, WatermarkStatus
+from reference_impl.elements import OperatorInput, Watermark, WatermarkStatus
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.state.internal_timer_services import InternalTimerServices
-from reference_impl.state.internal_timers import KeyGroupTimers, TimersHandle
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
 from reference_impl.state.ttl_config import StateTtlConfig, TtlTimeProvider
 from reference_impl.state.ttl_state_factory import TtlStateFactory
@@ -34,15 +32,6 @@ __all__ = ["OF_INPUTS_AND_KEYS"]
 
 _BUCKETS: Final = 16
 _PAGE: Final = 4
-
-
-class _IdleHoldsBack(StatusWatermarkValve):
-    """Does not look at the status of its inputs: an idle one holds the watermark back for good."""
-
-    def input_watermark_status(
-        self, status: WatermarkStatus, channel_index: int, output: WatermarkOutput
-    ) -> None:
-        """Nothing."""
 
 
 class _WakesTooLow(StatusWatermarkValve):
@@ -71,15 +60,6 @@ class _StatusLost(AsyncWaitOperator):
             super().process(element)
 
 
-class _MarkerWaits(AsyncWaitOperator):
-    """Lets a latency marker wait until the queue is empty, so that it measures the calls too."""
-
-    def process(self, element: OperatorInput) -> None:
-        if isinstance(element, LatencyMarker):
-            self._run_mail_until(lambda: not len(self.queue), "an empty queue")
-        super().process(element)
-
-
 class _BucketsKeys(KeyedStateBackend):
     """Keeps its state by sixteen buckets of keys instead of by key."""
 
@@ -103,23 +83,6 @@ class _LateTimers(InternalTimerServices):
         return super().try_advance_watermark(timestamp - 1, should_stop)
 
 
-class _EventTimersOnly(InternalTimerServices):
-    """Restores the timers of event time, and forgets those of processing time."""
-
-    def restore(self, handles: Iterable[TimersHandle]) -> None:
-        super().restore(self._of_event_time(handle) for handle in handles)
-
-    def _of_event_time(self, handle: TimersHandle) -> TimersHandle:
-        services = {
-            name: {
-                group: KeyGroupTimers(event_time=timers.event_time, processing_time=[])
-                for group, timers in groups.items()
-            }
-            for name, groups in handle.services.items()
-        }
-        return replace(handle, services=services)
-
-
 class _NeverUnaligned(SingleCheckpointBarrierHandler):
     """Lets an alignment take as long as it takes: its timeout does nothing."""
 
@@ -139,12 +102,6 @@ class _LosesPages(Keeping):
             for name, groups in kept.timers.services.items()
         }
         return replace(kept, timers=replace(kept.timers, services=services))
-
-
-class _NeverExpires(TtlDecorator):
-    def has_expired(self, last_access_ms: int) -> bool:
-        del last_access_ms
-        return False
 
 
 class _ExpiresByCreation(TtlDecorator):
@@ -167,7 +124,7 @@ def _expiring_by(decorator: Callable[[StateTtlConfig, TtlTimeProvider], TtlDecor
 
     class ExpiringBackend(KeyedStateBackend):
         def __init__(self, **options: Any) -> None:
-            super().__init__(**{**options, "create_with_ttl": create})
+            super().__init__(**options | {"create_with_ttl": create})
 
     return ExpiringBackend
 
@@ -184,38 +141,13 @@ def _falls_idle(scenario: Scenario) -> bool:
     return scenario.task is not None and scenario.task.idle > 0
 
 
-def _has_latency_markers(scenario: Scenario) -> bool:
-    return scenario.task is not None and scenario.task.latency_markers > 0
-
-
-def _by_clock(scenario: Scenario) -> bool:
-    return scenario.task is not None and scenario.task.timers == "processing-time"
-
-
-def _snapshots_later(scenario: Scenario) -> bool:
-    return scenario.task is not None and scenario.task.async_snapshot > 0
-
-
-def _expires(scenario: Scenario) -> bool:
-    return scenario.task is not None and scenario.task.ttl > 0
-
-
 def _never_unaligned(**parts: Any) -> SingleCheckpointBarrierHandler:
     return _NeverUnaligned(**parts, alternating=False)
 
 
+_NO_STATUS = "a history has no event for a status, and nothing behind the operator acts on one"
+
 OF_INPUTS_AND_KEYS = (
-    Stranger(
-        name="idle-input-holds-back",
-        about="an input that has fallen idle holds the watermark back",
-        component="watermark status",
-        breaks="an idle input holds nothing back",
-        variant=Variant(keyed=KeyedParts(valve=_IdleHoldsBack)),
-        where="an input falls idle",
-        applies=_falls_idle,
-        scenario="sessions-of-idle-inputs",
-        levels=SIM_AND_LIVE,
-    ),
     Stranger(
         name="woken-input-pulls-back",
         about="a watermark of an input that was behind pulls the combined one back",
@@ -224,9 +156,7 @@ OF_INPUTS_AND_KEYS = (
         variant=Variant(keyed=KeyedParts(valve=_WakesTooLow)),
         where="an input falls idle and wakes up behind the others",
         applies=_falls_idle,
-        scenario="sessions-of-idle-inputs",
-        levels=SIM_AND_LIVE,
-        survives="an input of a task is never behind when it wakes up: `idle` with a `lag` is refused",
+        survives="a lag beside idle inputs is refused, so no input wakes up behind the others",
     ),
     Stranger(
         name="status-overtakes-records",
@@ -236,8 +166,8 @@ OF_INPUTS_AND_KEYS = (
         variant=Variant(build_operator=building(_StatusOvertakes)),
         where="an input falls idle",
         applies=_falls_idle,
-        levels=SIM_AND_LIVE,
-        survives="a history has no event for a status",
+        scenario="sessions-of-idle-inputs",
+        survives=_NO_STATUS,
     ),
     Stranger(
         name="status-lost",
@@ -247,19 +177,8 @@ OF_INPUTS_AND_KEYS = (
         variant=Variant(build_operator=building(_StatusLost)),
         where="an input falls idle",
         applies=_falls_idle,
-        levels=SIM_AND_LIVE,
-        survives="a history has no event for a status",
-    ),
-    Stranger(
-        name="latency-marker-waits",
-        about="a latency marker waits until the queue is empty",
-        component="latency markers",
-        breaks="a latency marker overtakes what is queued",
-        variant=Variant(build_operator=building(_MarkerWaits)),
-        where="there are latency markers",
-        applies=_has_latency_markers,
-        scenario="latency-markers",
-        levels=SIM_AND_LIVE,
+        scenario="sessions-of-idle-inputs",
+        survives=_NO_STATUS,
     ),
     Stranger(
         name="state-by-bucket",
@@ -269,6 +188,7 @@ OF_INPUTS_AND_KEYS = (
         variant=Variant(keyed=KeyedParts(backend=_BucketsKeys)),
         where="a keyed task with more than sixteen keys",
         applies=lambda scenario: _keyed(scenario) and scenario.workload.keys > _BUCKETS,
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="timer-at-watermark-waits",
@@ -279,6 +199,7 @@ OF_INPUTS_AND_KEYS = (
         where="a keyed task",
         applies=_keyed,
         scenario="sessions-after-commit",
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="some-timers-not-restored",
@@ -289,28 +210,7 @@ OF_INPUTS_AND_KEYS = (
         where="a keyed task; an attempt is killed, or superseded",
         applies=_keyed_and_restored,
         scenario="sessions-crash-loop",
-    ),
-    Stranger(
-        name="processing-timers-not-restored",
-        about="timers of processing time are not restored",
-        component="processing-time timers",
-        breaks="a restore brings back each timer",
-        variant=Variant(keyed=KeyedParts(timer_services=_EventTimersOnly)),
-        where="a keyed task with timers of processing time; an attempt is killed, or superseded",
-        applies=lambda scenario: _keyed_and_restored(scenario) and _by_clock(scenario),
-        scenario="sessions-by-clock",
-        levels=SIM_AND_LIVE,
-    ),
-    Stranger(
-        name="snapshot-sees-updates",
-        about="updates that are made while a snapshot is written get into it",
-        component="asynchronous snapshot",
-        breaks="a snapshot holds the state of one instant",
-        variant=Variant(keyed=KeyedParts(backend=SharingBackend)),
-        where="a keyed task that goes on while its snapshot is written",
-        applies=lambda scenario: _keyed_and_restored(scenario) and _snapshots_later(scenario),
-        scenario="sessions-in-async-snapshot",
-        levels=SIM_AND_LIVE,
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="alignment-timeout-ignored",
@@ -320,18 +220,7 @@ OF_INPUTS_AND_KEYS = (
         variant=Variant(keyed=KeyedParts(barrier_handler=_never_unaligned)),
         where="a keyed task with an alignment timeout",
         levels=NO_LEVEL,
-        survives="the checkpoints of a keyed task are always aligned",
-    ),
-    Stranger(
-        name="state-never-expires",
-        about="a value whose time to live has passed is still returned",
-        component="time to live",
-        breaks="an expired value is not returned",
-        variant=Variant(keyed=KeyedParts(backend=_expiring_by(_NeverExpires))),
-        where="a keyed task with a time to live",
-        applies=_expires,
-        scenario="counts-expire",
-        levels=SIM_AND_LIVE,
+        survives="an alignment timeout is refused: a checkpoint of a run is one step",
     ),
     Stranger(
         name="rewrites-do-not-prolong",
@@ -340,8 +229,8 @@ OF_INPUTS_AND_KEYS = (
         breaks="a write begins the time to live anew",
         variant=Variant(keyed=KeyedParts(backend=_expiring_by(_ExpiresByCreation))),
         where="a keyed task with a time to live",
-        applies=_expires,
+        applies=lambda scenario: scenario.task is not None and scenario.task.ttl > 0,
         scenario="counts-expire",
-        levels=SIM_AND_LIVE,
+        convicted_by=("V8", "V9"),
     ),
 )

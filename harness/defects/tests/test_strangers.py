@@ -24,12 +24,10 @@ from harness.sut.variant import HONEST, Variant
 from harness.workloads.shape import Lookup
 from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
 from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve
-from reference_impl.elements import LatencyMarker, Watermark, WatermarkStatus
+from reference_impl.elements import Watermark, WatermarkStatus
 from reference_impl.mailbox.loops import VirtualLoop
 from reference_impl.operator.build import build_operator
 from reference_impl.operator.retry import FixedDelay, any_error
-from reference_impl.state.internal_timers import KeyGroupTimers, SavedTimer, TimersHandle
-from reference_impl.state.key_groups import KeyGroupRange
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
 from reference_impl.state.state_descriptor import ValueStateDescriptor
 from reference_impl.state.tests.ttl_rig import BY_HAND
@@ -109,7 +107,6 @@ SHOWN_BY: dict[str, int | str] = {
     "snapshot-of-four": 2,
     "restored-without-timeout": 101,
     "restores-keys-once": 21,
-    "waits-run-any-mail": 59,
     "mailbox-keeps-six": 20,
     "one-timer-an-instant": 4,
     "timers-in-tens": 3,
@@ -288,18 +285,6 @@ class Ear:
         self.heard.append(shown(element))
 
 
-def _with_an_idle_input(valve: Any) -> list[Any]:
-    ear = Ear()
-    valve.input_watermark_status(WatermarkStatus(idle=True), 1, ear)
-    valve.input_watermark(Watermark(timestamp=5), 0, ear)
-    return ear.heard
-
-
-def test_an_idle_input_holds_the_watermark_back() -> None:
-    assert _with_an_idle_input(StatusWatermarkValve(2)) != []
-    assert _with_an_idle_input(variant("idle-input-holds-back").keyed.valve(2)) == []
-
-
 def _of_a_slow_input(valve: Any) -> list[Any]:
     ear = Ear()
     for channel, timestamp in ((0, 5), (1, 5)):
@@ -334,7 +319,6 @@ def _leaves_at_once(build: Any, element: Any) -> list[Any]:
     [
         ("status-overtakes-records", WatermarkStatus(idle=True)),
         ("status-lost", WatermarkStatus(idle=True)),
-        ("latency-marker-waits", LatencyMarker(id=1)),
     ],
 )
 def test_an_element_behind_a_record_leaves_in_another_place(name: str, element: Any) -> None:
@@ -343,48 +327,10 @@ def test_an_element_behind_a_record_leaves_in_another_place(name: str, element: 
     assert _leaves_at_once(variant(name).build_operator, element) != honest
 
 
-def test_timers_of_processing_time_are_not_restored() -> None:
-    groups = KeyGroupRange(start=0, end=0)
-    timers = KeyGroupTimers(event_time=[SavedTimer(1, 1, None)], processing_time=[SavedTimer(2, 1, None)])
-    handle = TimersHandle(key_group_range=groups, services={"own": {0: timers}})
-    services = variant("processing-timers-not-restored").keyed.timer_services(
-        timers=None,  # type: ignore[arg-type]  # nothing fires here
-        key_context=None,  # type: ignore[arg-type]
-        key_group_range=groups,
-        max_parallelism=1,
-    )
-
-    services.restore([handle])
-    snapshot = services.snapshot()
-    snapshot.run()
-    kept = snapshot.result()
-
-    assert kept is not None
-    assert kept.services["own"][0].processing_time == []
-
-
 def _backend(kind: type[KeyedStateBackend], clock: list[int]) -> Any:
     backend = kind(operator="o", max_parallelism=1, key_type=int, now_ms=lambda: clock[0])
     backend.set_current_key(1)
     return backend
-
-
-def _snapshot_with_an_update(kind: type[KeyedStateBackend]) -> Any:
-    descriptor = ValueStateDescriptor(name="v", value_type=int)
-    backend = _backend(kind, [0])
-    state = backend.get_partitioned_state(None, descriptor)
-    state.update(1)
-    future = backend.snapshot(1)
-    state.update(2)
-    future.run()
-    other = _backend(KeyedStateBackend, [0])
-    other.restore([future.result()])
-    return other.get_partitioned_state(None, descriptor).value()
-
-
-def test_a_snapshot_sees_what_is_written_after_it() -> None:
-    assert _snapshot_with_an_update(KeyedStateBackend) == 1
-    assert _snapshot_with_an_update(variant("snapshot-sees-updates").keyed.backend) == 2
 
 
 def _read_late(kind: type[KeyedStateBackend], *, written_again_ms: int | None) -> Any:
@@ -400,11 +346,6 @@ def _read_late(kind: type[KeyedStateBackend], *, written_again_ms: int | None) -
         state.update(2)
     clock[0] = 150
     return state.value()
-
-
-def test_a_state_never_expires() -> None:
-    assert _read_late(KeyedStateBackend, written_again_ms=None) is None
-    assert _read_late(variant("state-never-expires").keyed.backend, written_again_ms=None) == 1
 
 
 def test_a_value_that_is_written_again_lives_no_longer() -> None:
@@ -442,15 +383,10 @@ ALONE = {
     "key-first-part",
     "cache-never-expires",
     "misses-remembered",
-    "idle-input-holds-back",
     "woken-input-pulls-back",
     "status-overtakes-records",
     "status-lost",
-    "latency-marker-waits",
-    "processing-timers-not-restored",
-    "snapshot-sees-updates",
     "alignment-timeout-ignored",
-    "state-never-expires",
     "rewrites-do-not-prolong",
 }
 """The strangers that tests above show without a run."""

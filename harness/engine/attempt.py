@@ -40,6 +40,7 @@ from harness.workloads.lookups import (
     Inputs,
     Lookup,
     LookupSource,
+    changing_keys,
     expect_stamped,
     expected_results,
     session_stamps,
@@ -259,6 +260,7 @@ class _Task:
             around_calls=lambda calls: with_planned_failures(inside.around_calls(calls), scenario.workload),
             loop=loop,
             variant=variant,
+            tells_versions=bool(scenario.changing),
         )
         mailbox = variant.build_mailbox(loop=loop)
         timers = partial(variant.timers, loop, wall_ns=inside.wall_ns)
@@ -389,14 +391,18 @@ class _Retry(TypedDict):
 
 def _expectation(
     parts: AttemptParts, elements: LookupSource, keyed: KeyedTask | None
-) -> Callable[[Lookup], Sequence[Any]] | None:
-    """The expected results of our own lookup, stamped if there is a keyed task; None for a user's lookup."""
+) -> Callable[[Lookup], Sequence[Any] | None] | None:
+    """The expected results of our own lookup, stamped if there is a keyed task; None for a user's lookup.
+
+    A key whose rows change during the run has none: V8 judges it by versions, and by the other records of the key.
+    """
     if parts.plan.sut not in SUTS or parts.scenario.workload.expected == "untold":
         return None
     table = expected_results(parts.plan.table)
+    changing = changing_keys(parts.scenario, parts.plan.table)
 
-    def answers(lookup: Lookup) -> Sequence[Any]:
-        return table.get(lookup.key, [])
+    def answers(lookup: Lookup) -> Sequence[Any] | None:
+        return None if lookup.key in changing else table.get(lookup.key, [])
 
     if keyed is None:
         return answers

@@ -58,6 +58,7 @@ def header_of(order: Order) -> Mapping[str, Any]:
         **({"expect_from": "given"} if _knows_results(order) else {}),
         # A failed Spark job ends the tasks of all subtasks; at the other levels each subtask restarts alone.
         "explained": "together" if order.level == "spark" else "alone",
+        **_claims_by_key(order),
         "expects": {**expects, "faults": [fault.id for fault in scenario.faults]},
         "decisive": list(scenario.decisive),
         "run": {
@@ -68,6 +69,19 @@ def header_of(order: Order) -> Mapping[str, Any]:
             "mutant": order.mutant,
         },
     }
+
+
+def _claims_by_key(order: Order) -> Mapping[str, bool]:
+    """What is claimed of the results of a key, where a record may have no expected results.
+
+    Where all have them, V8 compares each value anyway. A `task` stamps each result, which then does not depend on the
+    key alone.
+    """
+    scenario = order.scenario
+    is_users = ":" in order.sut
+    if is_users or not (scenario.changing or scenario.workload.expected == "untold"):
+        return {}
+    return {"by_key": scenario.task is None, "versions": bool(scenario.changing)}
 
 
 def _knows_results(order: Order) -> bool:

@@ -274,6 +274,12 @@ class Workload(Part):
     keys: Whole = Field(
         default=100, gt=0, le=1_000_000, description="Number of distinct keys in the database table."
     )
+    keys_like: Literal["numbers", "wide", "signed", "unicode", "composite"] = Field(
+        default="numbers",
+        description="What the keys are: `numbers` from 0 on; `wide`: numbers equal in their low 8, 16 or 32 bits; "
+        "`signed`: numbers and their negatives; `unicode`: texts equal but for case, accents or normal form; "
+        "`composite`: a text and a number.",
+    )
     rate: Rate = Field(default=500, description="The largest rate per subtask, in records a second.")
     watermark_every: Whole = Field(
         default=10, ge=0, description="Number of records between two watermarks; 0: no watermarks."
@@ -302,7 +308,7 @@ class Workload(Part):
         le=8_000_000,
         description="Size to which the database pads each answer; 0: no padding.",
     )
-    skew: Percent = Field(default=0, description="Percentage of records that ask for key 0.")
+    skew: Percent = Field(default=0, description="Percentage of records that ask for the first key.")
     failing_every: Whole = Field(
         default=0,
         ge=0,

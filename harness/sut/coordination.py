@@ -14,6 +14,7 @@ from harness.sut.dead_letter import DeadLetter
 from harness.sut.enrichment import Enriched
 from harness.sut.phases import Phases
 from harness.sut.positions import named, saved
+from harness.workloads.keys import told_key
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 from reference_impl.task.positioned_input import Checkpoint
 
@@ -61,7 +62,7 @@ class JournalledSubtask:
         journal: TaskJournal,
         sink: OpenEpoch,
         phases: Phases,
-        expect: Callable[[Any], Sequence[Any]] | None,
+        expect: Callable[[Any], Sequence[Any] | None] | None,
     ) -> None:
         self._journal = journal
         self._sink = sink
@@ -86,7 +87,7 @@ class JournalledSubtask:
             self._journal.took_record(
                 position=position,
                 id=lookup.id,
-                key=lookup.key,
+                key=told_key(lookup.key),
                 ts=element.timestamp,
                 expect=None if self._expect is None else self._expect(lookup),
             )

@@ -184,6 +184,7 @@ class _KeptStateHandler:
 
 
 def _key_of(lookup: Lookup) -> int:
+    assert isinstance(lookup.key, int), "keyed state is kept by number"
     return lookup.key
 
 

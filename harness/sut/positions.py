@@ -14,6 +14,7 @@ from msgspec.structs import force_setattr
 
 from harness.history.values import told_watermark
 from harness.sut.phases import Phases
+from harness.workloads.keys import key_of
 from harness.workloads.lookups import LookupSource
 from harness.workloads.shape import Lookup, MarkOfTime, StampedLookup
 from reference_impl.checkpoint_events import CheckpointBarrier
@@ -131,7 +132,7 @@ def _queued(element: dict[str, Any]) -> QueueElement:
         return Watermark(timestamp=element["w"], position=element["pos"])
     if "idle" in element:
         return WatermarkStatus(idle=element["idle"], position=element["pos"])
-    lookup = element["lookup"]
+    lookup = {**element["lookup"], "key": key_of(element["lookup"]["key"])}
     value = StampedLookup(**lookup) if "stamp" in lookup else Lookup(**lookup)
     return Record(value=value, timestamp=element["ts"], position=element["pos"])
 

@@ -273,6 +273,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "before this may begin",
     ),
     (
+        "every key changes",
+        with_fault(do="change_rows", count=100, when={"at": "1s"}),
+        "it changes 100 keys, and there are 100: no result would be known",
+    ),
+    (
         "a record that never comes",
         with_fault(do="down", **{**NETWORK, "when": {"record": 401}}),
         "record 401 never comes: each source has 400",
@@ -450,3 +455,27 @@ def test_the_invariants_that_may_be_decisive_are_those_with_a_checker() -> None:
 def test_a_pitfall_that_level_sim_cannot_show_is_refused_t8() -> None:
     with pytest.raises(ValidationError, match="pitfall: no-pool.*level sim has no such client"):
         Scenario.model_validate({**sound().model_dump(mode="json", by_alias=True), "pitfall": "no-pool"})
+
+
+@pytest.mark.parametrize("keys_like", ["unicode", "composite"])
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"task": {}}, "the state of a `task` is kept by number"),
+        (
+            {
+                "faults": [
+                    {"id": "hot", "do": "hot_key", "share": "90%", "delay": "1s", "when": {"record": 3}}
+                ]
+            },
+            "`hot_key` asks for key 0",
+        ),
+    ],
+    ids=["task", "hot key"],
+)
+def test_keys_that_are_texts_are_refused_where_numbers_are_needed_t6(
+    keys_like: str, more: dict[str, Any], told: str
+) -> None:
+    workload = {**sound().workload.model_dump(mode="json"), "keys_like": keys_like}
+
+    assert any(told in line for line in say(changed(workload=workload, expects={}, **more)))

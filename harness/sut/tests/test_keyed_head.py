@@ -206,7 +206,9 @@ def test_timers_fire_before_the_watermark_that_releases_them_leaves_t12(loop: Vi
 
 
 def _key(rig: KeyedRig, number: int) -> int:
-    return next(lookup.key for lookup, _ in rig.elements.records if lookup.id == number)
+    key = next(lookup.key for lookup, _ in rig.elements.records if lookup.id == number)
+    assert isinstance(key, int)
+    return key
 
 
 def test_at_the_end_the_lookups_drain_and_everything_is_closed_m45(loop: VirtualLoop) -> None:

@@ -69,6 +69,11 @@ _TAKEN_OUT: Final[Mapping[str, str]] = {
     "processing-timers-not-restored": "processing-timers-lost-on-restore",
     "snapshot-sees-updates": "state-shared-with-snapshot",
     "state-never-expires": "ttl-never-ends",
+    "key-as-byte": "key-in-8-bits",
+    "key-as-short": "key-in-16-bits",
+    "key-without-sign": "key-without-sign",
+    "key-folded": "key-folded",
+    "cache-never-expires": "stale-cache",
 }
 """The strangers that were taken out, and the defects that do the same."""
 

@@ -254,21 +254,11 @@ def answers(name: str, *keys: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("name", "key", "asked"),
     [
-        ("key-as-byte", 128, -128),
-        ("key-as-byte", 127, 127),
-        ("key-as-short", 32_768, -32_768),
-        ("key-as-short", 32_767, 32_767),
-        ("key-without-sign", -5, 5),
-        ("key-folded", "Café ", "cafe"),
         ("key-first-part", ("a", 1), "a"),
     ],
 )
 def test_a_lookup_asks_for_another_key(name: str, key: Any, asked: Any) -> None:
     assert answers(name, key) == [[(asked, 1)]]
-
-
-def test_a_cache_never_asks_again() -> None:
-    assert answers("cache-never-expires", 1, 1) == [[(1, 1)], [(1, 1)]]
 
 
 def test_a_key_without_rows_is_never_asked_for_again() -> None:
@@ -376,12 +366,7 @@ ALONE = {
     "stale-acknowledgement-counts",
     "file-without-attempt",
     "restores-below-committed",
-    "key-as-byte",
-    "key-as-short",
-    "key-without-sign",
-    "key-folded",
     "key-first-part",
-    "cache-never-expires",
     "misses-remembered",
     "woken-input-pulls-back",
     "status-overtakes-records",

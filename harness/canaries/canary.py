@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from harness.errors import HarnessError
 from harness.history.event import Event
 from harness.history.header import Header
@@ -81,11 +83,12 @@ class Canary:
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Its events as JSON: `n` from 1, times that rise with each event."""
+        decode = msgspec.json.decode
         rows: dict[str, int] = {}
         at_ms = n = 0
         for n, line in enumerate(self.events.strip().splitlines(), start=1):
             kind, *words = line.split()
-            told = {name: json.loads(value) for name, _, value in (word.partition("=") for word in words)}
+            told = {name: decode(value) for name, _, value in (word.partition("=") for word in words)}
             at_ms = told.pop("at", at_ms)
             if kind in _ROWS:
                 table = told.get("table", "audit")

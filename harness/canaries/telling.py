@@ -17,7 +17,7 @@ from harness.history.journal import EventLog, Journal
 from harness.history.values import END_OF_TIME
 from harness.process_identity import ProcessIdentity
 
-__all__ = ["CanaryPlace", "tell"]
+__all__ = ["tell"]
 
 
 class CanaryPlace(Protocol):

@@ -24,7 +24,7 @@ from harness.engine.subtask import Subtask
 from harness.faults.kill_worker import InjectedFailure
 from harness.process_identity import ProcessIdentity
 from harness.runs.plan import RunPlan
-from harness.scenario.model import Fault, Operator, Scenario
+from harness.scenario.model import Fault, Operator, Scenario, Workload
 from harness.sut.dead_letter import is_dead_letter
 from harness.sut.enrichment import JournalProbe
 from harness.sut.faulty_calls import with_planned_failures
@@ -249,8 +249,7 @@ class _Task:
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         plan, scenario, variant, place = parts.plan, parts.scenario, parts.variant, parts.place
-        self._place, self._loop, self._journal = place, loop, journal
-        self._linger_ms = variant.linger_ms
+        self._place, self._loop, self._journal, self._linger_ms = place, loop, journal, variant.linger_ms
         self._under_test = FunctionUnderTest(
             plan,
             scenario.operator,
@@ -280,12 +279,7 @@ class _Task:
             probe=JournalProbe(journal, inside.phases, cause_of=place.cause_of),
             **_settings(scenario),
         )
-        source = SubtaskSource(
-            elements,
-            checkpoint_every=workload.checkpoint_every,
-            origin_ms=attempt.origin_ms,
-            reuses_objects=workload.reuses_objects,
-        )
+        source = _source(workload, elements, origin_ms=attempt.origin_ms)
         self._task = variant.task(Subtask)(
             loop=loop,
             mailbox=mailbox,
@@ -318,6 +312,15 @@ class _Task:
                 self._place.linger(self._loop, self._linger_ms)
         finally:
             self._under_test.close()
+
+
+def _source(workload: Workload, elements: LookupSource, *, origin_ms: int) -> SubtaskSource:
+    return SubtaskSource(
+        elements,
+        checkpoint_every=workload.checkpoint_every,
+        origin_ms=origin_ms,
+        reuses_objects=workload.reuses_objects,
+    )
 
 
 def _keyed(parts: AttemptParts, elements: LookupSource) -> KeyedTask | None:

@@ -16,7 +16,7 @@ from harness.engine.level import RunRecord
 from harness.engine.perform import judged
 from harness.errors import HarnessError
 
-__all__ = ["Carry", "refuse_blindness", "refuse_overlooked"]
+__all__ = ["refuse_blindness", "refuse_overlooked"]
 
 Carry = Callable[[Canary], RunRecord]
 """Takes a canary along the way of a level's runs, up to the judge."""

@@ -55,13 +55,12 @@ def record_in_world(
     `inspect` may read the run's database over a direct connection before it is dropped.
     """
     world, scenario = site.world, order.scenario
-    workload = scenario.workload
     assert world is not None, f"level {order.level} needs a world"
     refuse_in_world(_acts(order), world.lacks)
     refuse_blind_faults(scenario)
     raw = site.folder / "raw"
     raw.mkdir()
-    rows = customer_rows(keys=keys_of(workload), seed=order.seed, fanout=workload.fanout)
+    rows = customer_rows(keys=keys_of(scenario.workload), seed=order.seed, fanout=scenario.workload.fanout)
     name = f"{DATABASE}_{site.run_id.replace('-', '_')}"
     with run_database(_root(world, ""), name=name, stays=site.keeps_database):
         root = _root(world, name)

@@ -59,7 +59,7 @@ _NO_ANSWER: tuple[int | UnsetType, int | None] = (UNSET, None)
 
 
 class Journal:
-    """Writes the events of one attempt of one subtask. Mutable: numbers its calls."""
+    """Writes the events of one attempt of one subtask. Mutable: numbers its calls, counts its events."""
 
     def __init__(self, log: EventLog, *, subtask: int, attempt: int) -> None:
         self._log = log
@@ -70,6 +70,8 @@ class Journal:
         self._asked: dict[tuple[Any, int], int] = {}
         self._latest: dict[Any, int] = {}
         self._answered: dict[int, tuple[int, int | None]] = {}
+        self._made = 0
+        """The events so far, counted here and not by the log: a log that loses some is found out."""
 
     @property
     def attempt(self) -> int:
@@ -80,15 +82,18 @@ class Journal:
         self._log.record(kind, s=self._subtask, a=self._attempt, **fields)
 
     def started(self, *, checkpoint: int | None, position: int, process: ProcessIdentity) -> None:
+        self._made += 1
         self._event(Start, s=self._subtask, a=self._attempt, from_=checkpoint, pos=position)
         self._note("~process", pid=process.pid, started=process.started)
 
     def restored(self, *, checkpoint: int, elements: Sequence[dict[str, Any]]) -> None:
+        self._made += 1
         self._event(Restore, s=self._subtask, a=self._attempt, c=checkpoint, elements=list(elements))
 
     def took_record(
         self, *, position: int, id: int, key: Any, ts: int | None, expect: Sequence[Any] | None
     ) -> None:
+        self._made += 1
         self._event(
             In,
             s=self._subtask,
@@ -101,12 +106,14 @@ class Journal:
         )
 
     def took_watermark(self, *, position: int, timestamp: int) -> None:
+        self._made += 1
         self._event(Wm, s=self._subtask, a=self._attempt, pos=position, w=told_watermark(timestamp))
 
     def called(self, *, id: int, attempt: int) -> None:
         """Gives the call a nonce that is unique in the run; its answer must echo it (V19)."""
         self._nonce += 1
         nonce = self._asked[id, attempt] = self._latest[id] = self._nonce
+        self._made += 1
         self._event(
             Call,
             s=self._subtask,
@@ -140,6 +147,7 @@ class Journal:
         asked = self._asked.pop((id, attempt), 0)
         answer = self._answered.pop(asked, _NO_ANSWER)
         echoed, version = answer if ending == "ok" else _NO_ANSWER
+        self._made += 1
         self._event(
             Res,
             s=self._subtask,
@@ -157,16 +165,19 @@ class Journal:
         )
 
     def emits(self, *, id: int, j: int, value: Any, ts: int | None) -> None:
+        self._made += 1
         self._event(
             Out, s=self._subtask, a=self._attempt, id=id, j=j, v=value, ts=ts, thread=self._log.thread
         )
 
     def emits_watermark(self, timestamp: int) -> None:
+        self._made += 1
         self._event(
             Owm, s=self._subtask, a=self._attempt, w=told_watermark(timestamp), thread=self._log.thread
         )
 
     def snapped(self, *, checkpoint: int, position: int, elements: Sequence[dict[str, Any]]) -> None:
+        self._made += 1
         self._event(
             Snap,
             s=self._subtask,
@@ -194,6 +205,7 @@ class Journal:
 
     def failed(self, error: str, *, id: int | None = None, by: str | None = None) -> None:
         """`by`: the cause, if it is known."""
+        self._made += 1
         self._event(
             Failed,
             s=self._subtask,
@@ -202,15 +214,20 @@ class Journal:
             id=UNSET if id is None else id,
             by=UNSET if by is None else by,
         )
+        self._note("~made", events=self._made)
 
     def source_exhausted(self) -> None:
+        self._made += 1
         self._event(End, s=self._subtask, a=self._attempt)
 
     def drained(self) -> None:
+        self._made += 1
         self._event(Ended, s=self._subtask, a=self._attempt)
 
     def closed(self) -> None:
+        self._made += 1
         self._event(Close, s=self._subtask, a=self._attempt)
+        self._note("~made", events=self._made)
 
     def lost_connection(self, link: str, code: int | str) -> None:
         """A connection over `link` was lost or refused: evidence, not an event."""
@@ -221,6 +238,7 @@ class Journal:
         self._note("~error", link=link, code=code)
 
     def dead(self, *, id: int) -> None:
+        self._made += 1
         self._event(Dead, s=self._subtask, a=self._attempt, id=id)
 
     def about_to_die(self, *, fault: str, phase: str, hit: int, how: str) -> None:

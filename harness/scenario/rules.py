@@ -184,6 +184,14 @@ def _of_another_task(parts: Standing) -> Iterator[Breach]:
             ):
                 say = f"the phase `{phase}` never comes: the barriers of one input are not aligned"
                 yield Breach(path=("faults", index, "when", "phase"), say=say, hint="write `inputs: 2`")
+            case Phase(phase=phase) if (
+                PHASE_FORMS[phase].needs == "inputs"
+                and parts.task is not None
+                and parts.task.alignment_timeout is not None
+            ):
+                say = f"the phase `{phase}` never comes: the barriers of both inputs arrive at once"
+                hint = "wait for another phase, or remove `alignment_timeout`"
+                yield Breach(path=("faults", index, "when", "phase"), say=say, hint=hint)
         if parts.has_task and fault.do == "watermark_burst":
             say = (
                 "a task passes on only a watermark greater than the one before, and some of a burst are equal"

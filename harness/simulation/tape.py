@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from msgspec import UNSET
 
-from harness.history.event import AttemptEvent, Event, In, Out, Res
+from harness.history.event import AttemptEvent, Event, In, Kill, OfAttempt, Out, Res
 from harness.simulation.hub import Hub
 
-__all__ = ["CALLBACK", "TASK", "MemoryRecorder", "Tape"]
+__all__ = ["CALLBACK", "TASK", "MemoryRecorder", "Tape", "untold"]
 
 TASK: Final = "task"
 CALLBACK: Final = "client"
@@ -38,12 +38,14 @@ class RestoreFallback:
 class Tape:
     """All events of a run. Mutable: grows. Fewer `events` than `numbered` means that events were lost."""
 
-    __slots__ = ("errors", "events", "hears", "hub", "numbered", "passed_over")
+    __slots__ = ("errors", "events", "hears", "hub", "made", "numbered", "passed_over")
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self.numbered = 0
         self.events: list[Event] = []
+        self.made: list[tuple[int, int, int, int]] = []
+        """(subtask, attempt, how many events its journal made, how many were on the tape) at its end."""
         self.errors: Counter[int | str] = Counter()
         """Counts of database errors and lost connections in attempts, by code: evidence, not events."""
         self.passed_over: list[RestoreFallback] = []
@@ -67,6 +69,19 @@ class Tape:
         self.events.append(event)
 
 
+def untold(tape: Tape) -> int:
+    """How many events, by the journals' own counts, are not on the tape."""
+    missing = passed = 0
+    told: Counter[tuple[int, int]] = Counter()
+    for subtask, attempt, made, place in tape.made:
+        events = tape.events[passed:place]
+        told.update((event.s, event.a) for event in events if type(event) in _OF_JOURNALS)  # type: ignore[misc, union-attr]
+        missing += abs(made - told[subtask, attempt])
+        passed = place
+    return missing
+
+
+_OF_JOURNALS: Final = frozenset(get_args(OfAttempt)) - {Kill}
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
@@ -125,6 +140,8 @@ class MemoryRecorder:
         match kind:
             case "~lost" | "~error":
                 tape.errors[fields["code"]] += 1
+            case "~made":
+                tape.made.append((fields["s"], fields["a"], fields["events"], len(tape.events)))
             case "~store":
                 tape.passed_over.append(
                     RestoreFallback(

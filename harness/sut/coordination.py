@@ -18,7 +18,7 @@ from harness.workloads.keys import told_key
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 from reference_impl.task.positioned_input import Checkpoint
 
-__all__ = ["AtomicCoordination", "JournalledSubtask", "TaskJournal"]
+__all__ = ["AtomicCoordination", "JournalledSubtask", "LatencyMarkerHeld", "TaskJournal"]
 
 
 class TaskJournal(Protocol):
@@ -102,7 +102,10 @@ class JournalledSubtask:
         self._phases.reach("accept")
 
     def emit(self, element: OperatorInput) -> None:
-        """Called when an element leaves the operator."""
+        """Called when an element leaves the operator. Raises `LatencyMarkerHeld` if a marker should be out by then."""
+        if self._marker is not None and type(element) is not LatencyMarker:
+            message = f"latency marker {self._marker.id} waits, and {_named(element)} leaves before it"
+            raise LatencyMarkerHeld(message)
         if type(element) is Record:
             result = element.value
             if type(result) is Enriched:
@@ -181,6 +184,11 @@ class AtomicCoordination(JournalledSubtask):
         self._sink.commit(checkpoint.number, position=checkpoint.position, elements=elements)
         self._phases.reach("commit.post")
         self._journal.committed(checkpoint.number)
+
+
+def _named(element: OperatorInput) -> str:
+    """An element that leaves, in words."""
+    return f"a result of record {element.value.id}" if type(element) is Record else f"{element}"
 
 
 def _foreign(element: OperatorInput) -> AssertionError:

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness.history.event import Row, Start, TableRead
+from harness.history.event import AttemptEvent, Owm, Row, Start, TableRead
+from harness.history.journal import Journal
 from harness.history.merge import Leftovers, history_text, merge, read_leftovers
 from harness.history.read import open_text
+from harness.history.recorder import Recorder, attempt_file
+from harness.process_identity import ProcessIdentity
 
 Line = dict[str, Any]
 
@@ -181,3 +184,36 @@ def test_the_text_of_a_history_is_a_header_and_one_event_a_line() -> None:
     header, event = text.decode().splitlines()
     assert json.loads(header) == {"floodmark": 1}
     assert list(json.loads(event)) == ["n", "t", "k", "s", "a"]
+
+
+def told_by_a_journal(folder: Path) -> Leftovers:
+    """An attempt's file: a journal's start, watermark in and out, and close."""
+    with Recorder(attempt_file(folder, subtask=0, attempt=1)) as recorder:
+        journal = Journal(recorder, subtask=0, attempt=1)
+        journal.started(checkpoint=None, position=0, process=ProcessIdentity(pid=1, started=1))
+        journal.took_watermark(position=0, timestamp=5)
+        journal.emits_watermark(5)
+        journal.committed(1)
+        journal.closed()
+    return read_leftovers(folder)
+
+
+def test_every_event_that_a_journal_made_is_told(tmp_path: Path) -> None:
+    assert told_by_a_journal(tmp_path).missing == 0
+
+
+def test_an_event_that_a_recorder_drops_without_a_gap_is_missing_t9(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = Recorder.event
+
+    def dropping(self: Recorder, kind: type[AttemptEvent], **fields: Any) -> None:
+        if kind is not Owm:
+            honest(self, kind, **fields)
+
+    monkeypatch.setattr(Recorder, "event", dropping)
+
+    leftovers = told_by_a_journal(tmp_path)
+
+    assert leftovers.missing == 1
+    assert leftovers.warnings == ("1 events were made that no file holds, by the journals' own counts",)

@@ -95,7 +95,6 @@ def _ended_by(site: RunSite) -> Callable[[], str | None]:
 
 def record_of(order: Order, simulated: Simulated, *, variant: Variant = HONEST) -> RunRecord:
     """The record of a simulated run of `order`."""
-    lost = simulated.numbered - len(simulated.events)
     return RunRecord(
         header=simulated.header,
         events=simulated.events,
@@ -107,7 +106,7 @@ def record_of(order: Order, simulated: Simulated, *, variant: Variant = HONEST) 
         accounting=_accounting(order, simulated),
         threats=(
             *simulated.unread,
-            *([f"the recording has gaps: {lost} events are missing"] if lost else []),
+            *([f"the recording has gaps: {simulated.lost} events are missing"] if simulated.lost else []),
         ),
         judge=variant.judge(judge),
     )

@@ -24,6 +24,7 @@ from harness.runs.order import Order, planned_crashes
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.simulation.tables import Tables
+from harness.simulation.tape import untold
 from harness.sut.variant import HONEST, Variant
 from harness.workloads.keys import keys_of
 
@@ -44,6 +45,8 @@ class Simulated:
     virtual_ms: int
     numbered: int
     """How many events were made; more than `events` holds if the recording has gaps."""
+    untold: int = 0
+    """How many events the journals made by their own count, and the recording lacks."""
     noted: Mapping[str, Sequence[Noted]] = field(default_factory=dict)
     """The acts of each fault, by its id."""
     tables: Tables
@@ -53,7 +56,12 @@ class Simulated:
     @property
     def whole(self) -> bool:
         """Whether the run ended normally and no event is missing."""
-        return self.error is None and self.numbered == len(self.events)
+        return self.error is None and not self.lost
+
+    @property
+    def lost(self) -> int:
+        """How many events are missing: numbers without an event, or events that a journal counted."""
+        return max(self.numbered - len(self.events), self.untold)
 
 
 def simulate_scenario(
@@ -100,6 +108,7 @@ def simulate_scenario(
         error=run.error,
         virtual_ms=run.hub.now_ms,
         numbered=run.tape.numbered,
+        untold=untold(run.tape),
         noted=schedule.noted,
         tables=run.tables,
         unread=run.unread,

@@ -197,9 +197,32 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "the barriers of one input are not aligned",
     ),
     (
-        "unaligned barriers, which no run reaches (t7)",
-        changed(task={"alignment_timeout": "0ms"}),
-        "are always aligned",
+        "barriers that may overtake, but do not arrive at once (t7)",
+        changed(task={"alignment_timeout": "0ms", "lag": "5ms"}),
+        "arrive in two inputs at once",
+    ),
+    (
+        "idle inputs that barriers overtake (t7)",
+        changed(task={"alignment_timeout": "0ms", "idle": 3}),
+        "no status of an input",
+    ),
+    (
+        "an asynchronous snapshot of what barriers overtook (t7)",
+        changed(task={"alignment_timeout": "0ms", "async_snapshot": 3}),
+        "is written at once, with what its inputs hold",
+    ),
+    (
+        "latency markers that barriers overtake (t7)",
+        changed(task={"alignment_timeout": "0ms", "latency_markers": 3}),
+        "no markers",
+    ),
+    (
+        "an alignment where barriers arrive at once (t7)",
+        {
+            **with_fault(do="kill_worker", subtask=0, when={"phase": "align"}),
+            "task": {"alignment_timeout": "20ms"},
+        },
+        "the barriers of both inputs arrive at once",
     ),
     (
         "an operator in front with soft back pressure (t7)",

@@ -56,7 +56,7 @@ def test_what_a_task_may_do_is_what_the_fold_says_also_after_a_restore_t7(
         ({"ttl": "300ms"}, "ttl-never-ends"),
         ({"ttl": "300ms"}, "ttl-begins-anew-at-restore"),
         ({"timers": "processing-time"}, "processing-timers-lost-on-restore"),
-        ({"lag": "0ms", "idle": 2}, "idle-input-holds-back"),
+        ({"lag": "0ms", "idle": 2}, "idle-input-counts"),
         ({"lag": "0ms", "idle": 1}, "all-idle-lets-nothing-out"),
     ],
 )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from harness.checkers.judge import judge_file
 from harness.engine.level import Opening, RunSite
 from harness.engine.perform import perform
-from harness.history.event import Call
+from harness.history.event import AttemptEvent, Call, Owm
 from harness.levels.sim.level import SimulatedLevel
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
@@ -40,6 +42,24 @@ def performed(folder: Path, *, variant: Variant | None = None) -> RunOutcome:
     """A run kept whole, in a folder of its own."""
     with SimulatedLevel(variant=variant).open(Opening()) as play:
         return perform(order(), play=play, site=RunSite(run_id="run", folder=folder / "run"))
+
+
+def test_events_that_the_recorder_drops_without_a_gap_leave_the_run_unknown_t9(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is numbered that was dropped; the journal has counted it."""
+    honest = MemoryRecorder.event
+
+    def dropping(self: MemoryRecorder, kind: type[AttemptEvent], **fields: Any) -> None:
+        if kind is not Owm:
+            honest(self, kind, **fields)
+
+    monkeypatch.setattr(MemoryRecorder, "event", dropping)
+
+    outcome = performed(tmp_path)
+
+    assert outcome.judgement.outcome is not Outcome.PASS
+    assert any("the recording has gaps" in threat for threat in outcome.threats)
 
 
 def test_the_stored_history_gives_the_same_verdict_again(tmp_path: Path) -> None:

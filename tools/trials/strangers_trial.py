@@ -64,7 +64,7 @@ _TAKEN_OUT: Final[Mapping[str, str]] = {
     "retries-empty-answers": "retries-empty-answers",
     "end-waits-for-backoff": "waits-out-backoff-at-end",
     "waits-run-any-mail": "yields-to-upstream",
-    "idle-input-holds-back": "idle-input-holds-back",
+    "idle-input-holds-back": "idle-input-counts",
     "latency-marker-waits": "latency-markers-wait",
     "processing-timers-not-restored": "processing-timers-lost-on-restore",
     "snapshot-sees-updates": "state-shared-with-snapshot",

@@ -104,7 +104,7 @@ SHOWN_BY: dict[str, int | str] = {
     "gives-up-waiting-for-slot": 105,
     "full-queue-drops-watermark": 0,
     "second-result-without-time": 3,
-    "snapshot-of-four": 2,
+    "snapshot-of-four": 20,
     "restored-without-timeout": 101,
     "restores-keys-once": 21,
     "mailbox-keeps-six": 20,
@@ -349,10 +349,11 @@ class StillClock:
 
 
 def test_the_timeout_of_an_alignment_does_nothing() -> None:
-    handler: Any = variant("alignment-timeout-ignored").keyed.barrier_handler(
+    handler: Any = variant("alignment-timeout-ignored").keyed.alternating(
         task=None,  # type: ignore[arg-type]  # neither is used
         inputs=[],
         timers=StillClock(),  # type: ignore[arg-type]
+        checkpoints=None,  # type: ignore[arg-type]
     )
 
     assert isinstance(handler, SingleCheckpointBarrierHandler)

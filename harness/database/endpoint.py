@@ -13,16 +13,19 @@ import msgspec
 if TYPE_CHECKING:
     from pymysql.connections import Connection
 
-__all__ = ["QUERY", "Endpoint", "connect"]
+__all__ = ["QUERY", "QUERY_OF_PARTS", "Endpoint", "connect"]
 
 _CONNECT_S = 3
 _STATEMENT_S = 10
 
 QUERY = (
-    "SELECT c.name, c.city, c.tier, asked.nonce, asked.slept, REPEAT('.', %s)"
+    "SELECT c.name, c.city, c.tier, asked.nonce, asked.slept, REPEAT('.', %s), c.ver"
     " FROM (SELECT %s AS nonce, SLEEP(%s) AS slept) AS asked LEFT JOIN customer AS c ON c.k = %s ORDER BY c.n"
 )
 """One row at least, so that even a record without a customer is answered with its nonce; it sleeps once."""
+
+QUERY_OF_PARTS = QUERY.replace("c.k = %s", "c.k = %s AND c.part = %s")
+"""The same for a composite key."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):

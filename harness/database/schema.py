@@ -21,9 +21,10 @@ __all__ = ["prepare_database", "run_database"]
 
 
 _TABLES = (
+    # `part` is the second part of a composite key; `ver` counts the changes of the row during the run.
     """CREATE TABLE customer (
-         n INT AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL, name VARCHAR(200) NOT NULL,
-         city VARCHAR(200) NOT NULL, tier INT NOT NULL, INDEX (k))""",
+         n INT AUTO_INCREMENT PRIMARY KEY, k BIGINT NOT NULL, part BIGINT NULL, name VARCHAR(200) NOT NULL,
+         city VARCHAR(200) NOT NULL, tier INT NOT NULL, ver INT NOT NULL DEFAULT 0, INDEX (k))""",
     """CREATE TABLE output (
          seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT UNSIGNED NOT NULL, id BIGINT NOT NULL,
          j INT UNSIGNED NOT NULL, v LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)""",
@@ -48,6 +49,8 @@ _TABLES = (
          VALUES (NEW.subtask, NEW.id, NEW.j, NEW.v, NEW.epoch, NEW.token)""",
 )
 
+_TEXT_KEYS = "ALTER TABLE customer MODIFY k VARCHAR(200) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
+"""With the default collation texts that differ in case or accents are equal."""
 _KEYS = (
     "ALTER TABLE output ADD UNIQUE KEY (subtask, id, j)",
     "ALTER TABLE dead_letter ADD UNIQUE KEY (subtask, id)",
@@ -89,6 +92,13 @@ def prepare_database(
     with _as_root(root) as cursor:
         for statement in (*_TABLES, *_KEYS) if keyed else _TABLES:
             cursor.execute(statement)
-        cursor.executemany("INSERT INTO customer (k, name, city, tier) VALUES (%s, %s, %s, %s)", rows)
+        keys = [row[0] for row in rows]
+        if not all(isinstance(key, int) for key in keys):
+            cursor.execute(_TEXT_KEYS)
+        parts = [key if isinstance(key, tuple) else (key, None) for key in keys]
+        cursor.executemany(
+            "INSERT INTO customer (k, part, name, city, tier) VALUES (%s, %s, %s, %s, %s)",
+            [(*key, *row[1:]) for key, row in zip(parts, rows, strict=True)],
+        )
         fences = [[subtask, 0] for subtask in range(subtasks)]
         cursor.executemany("INSERT INTO fence (subtask, token) VALUES (%s, %s)", fences)

@@ -22,6 +22,7 @@ from harness.defects.fences import OF_FENCES
 from harness.defects.harness import OF_THE_HARNESS
 from harness.defects.inputs_and_keys import OF_INPUTS_AND_KEYS
 from harness.defects.keyed_state import OF_KEYED_STATE
+from harness.defects.lookups import OF_LOOKUPS
 from harness.defects.mailboxes import OF_MAILBOXES
 from harness.defects.operator_state import OF_OPERATOR_STATE
 from harness.defects.operators import OF_OPERATORS
@@ -58,6 +59,7 @@ _BY_COMPONENT: tuple[Defect | PropertyDefect | Stranger, ...] = (
     *OF_CALLS,
     *OF_RETRIES,
     *OF_POOLS,
+    *OF_LOOKUPS,
     *OF_OPERATORS,
     *OF_MAILBOXES,
     *OF_TASKS,
@@ -93,6 +95,7 @@ DEFECTS: Mapping[str, Defect | PropertyDefect | Stranger] = MappingProxyType(
     {defect.name: defect for defect in sorted(_BY_COMPONENT, key=_place)}
 )
 """All of them by name: in the order of their numbers, then by component."""
+assert len(DEFECTS) == len(_BY_COMPONENT), "two planted defects have one name"
 
 IN_RUNS: Mapping[str, Defect] = MappingProxyType(
     {name: defect for name, defect in DEFECTS.items() if isinstance(defect, Defect)}

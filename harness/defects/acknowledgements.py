@@ -13,7 +13,7 @@ from harness.defects.defect import SIM_AND_LIVE, Defect
 from harness.defects.where import NEVER
 from harness.sut.variant import Kind, Variant, made_once
 
-__all__ = ["OF_ACKNOWLEDGEMENTS", "counting_any_attempt", "locking_all_fences"]
+__all__ = ["OF_ACKNOWLEDGEMENTS"]
 
 
 @made_once

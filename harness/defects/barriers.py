@@ -248,6 +248,17 @@ OF_BARRIERS = (
         statements=("C27", "C28"),
         wrong=_CapturesNothing,
     ),
+    Defect(
+        name="channel-state-lost",
+        about="a checkpoint whose barriers overtook records does not hold them, so a restart loses them",
+        mirrors="an unaligned checkpoint without channel state",
+        convicted_by=("V8",),
+        variant=Variant(keyed=KeyedParts(channel=_CapturesNothing)),
+        where="`sessions-unaligned`",
+        applies=NEVER,
+        scenario="sessions-unaligned",
+        levels=SIM_AND_LIVE,
+    ),
     PropertyDefect(
         name="captures-behind-barrier",
         about="records behind a channel's barrier are captured as if they were in flight before it",
@@ -268,7 +279,7 @@ OF_BARRIERS = (
         scenario="sessions-of-the-slower-input",
     ),
     Defect(
-        name="idle-input-holds-back",
+        name="idle-input-counts",
         about="an idle input holds the watermark back as if it were active",
         mirrors="FLINK-18934",
         convicted_by=("V8", "V6"),

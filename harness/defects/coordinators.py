@@ -269,6 +269,7 @@ OF_COORDINATORS = (
         where=f"{_COORDINATED}; several subtasks",
         applies=both(store_is_used, has_several_subtasks),
         levels=("sim",),
+        convicted_by=("V10",),
     ),
     Stranger(
         name="stale-acknowledgement-counts",
@@ -279,6 +280,8 @@ OF_COORDINATORS = (
         where=f"{_COORDINATED}; {_RESTORED}",
         applies=_STORED,
         levels=("sim",),
+        scenario="old-acknowledgement",
+        convicted_by=("V10",),
     ),
     Stranger(
         name="aborts-what-it-completed",
@@ -289,6 +292,7 @@ OF_COORDINATORS = (
         where=_COORDINATED,
         applies=store_is_used,
         levels=("sim",),
+        convicted_by=("V10",),
     ),
     Stranger(
         name="completes-what-it-aborted",
@@ -299,6 +303,7 @@ OF_COORDINATORS = (
         where=_COORDINATED,
         applies=store_is_used,
         levels=("sim",),
+        convicted_by=("V10",),
     ),
     Stranger(
         name="acknowledges-unfenced",
@@ -308,6 +313,8 @@ OF_COORDINATORS = (
         variant=Variant(sink=acknowledging_unfenced),
         where=f"{_COORDINATED}; a superseded attempt goes on",
         applies=both(store_is_used, can_be_superseded),
+        scenario="old-acknowledgement",
+        survives="it does not count: its checkpoint stays open, and the next one completes with both epochs",
     ),
     Stranger(
         name="acknowledges-before-storing",
@@ -317,6 +324,7 @@ OF_COORDINATORS = (
         variant=Variant(coordination=acknowledging_first),
         where=f"{_COORDINATED}; the store fails, or {_RESTORED}",
         applies=both(store_is_used, lambda scenario: store_fails(scenario) or is_restored(scenario)),
+        survives="no phase lies between an acknowledgement and the write of its file, so no kill falls between them",
     ),
     Stranger(
         name="forgets-newest-checkpoint",
@@ -326,6 +334,8 @@ OF_COORDINATORS = (
         variant=Variant(store=forgetting_too_much),
         where=f"{_COORDINATED}; {_RESTORED}",
         applies=_STORED,
+        scenario="kill-between-checkpoints",
+        convicted_by=("V24",),
     ),
     Stranger(
         name="believes-failed-writes",
@@ -335,6 +345,8 @@ OF_COORDINATORS = (
         variant=Variant(store=believing_writes),
         where=f"{_COORDINATED}; the store fails",
         applies=both(store_is_used, store_fails),
+        scenario="kill-while-store-fails",
+        convicted_by=("V24",),
     ),
     Stranger(
         name="unreadable-starts-anew",
@@ -344,7 +356,8 @@ OF_COORDINATORS = (
         variant=Variant(store=starting_anew),
         where=f"{_COORDINATED}; the store fails; {_RESTORED}",
         applies=both(_STORED, store_fails),
-        scenario="newest-missing",
+        scenario="newest-missing-two-phase",
+        convicted_by=("V15", "V16", "V24"),
     ),
     Stranger(
         name="restores-oldest-kept",
@@ -354,6 +367,7 @@ OF_COORDINATORS = (
         variant=Variant(store=restoring_oldest),
         where=f"{_COORDINATED}; {_RESTORED}",
         applies=_STORED,
+        convicted_by=("V16", "V24"),
     ),
     Stranger(
         name="restores-uncompleted",
@@ -363,6 +377,7 @@ OF_COORDINATORS = (
         variant=Variant(store=restoring_newest_file),
         where=f"{_COORDINATED}; {_RESTORED}",
         applies=_STORED,
+        convicted_by=("V11", "V12"),
     ),
     Stranger(
         name="file-without-attempt",
@@ -372,6 +387,8 @@ OF_COORDINATORS = (
         variant=Variant(store=one_file_a_checkpoint),
         where=f"{_COORDINATED}; {_RESTORED}",
         applies=_STORED,
+        scenario="zombie-writes-file",
+        convicted_by=("V6", "V8", "V11"),
     ),
     Stranger(
         name="restores-below-committed",
@@ -382,5 +399,11 @@ OF_COORDINATORS = (
         where=f"a two-phase sink; the store fails; {_RESTORED}",
         applies=both(sink_is("two-phase"), is_restored, store_fails),
         levels=SIM_AND_LIVE,
+        scenario="newest-missing-two-phase",
+        settings=(
+            "faults.gone.when={phase: commit.post, hit: 4}",
+            "faults.dies.when={phase: result, hit: 265}",
+        ),
+        convicted_by=("V15", "V16", "V24"),
     ),
 )

@@ -248,6 +248,7 @@ OF_DEAD_LETTERS = (
         variant=Variant(sink=_writing(_without_error)),
         where=_LETTERS,
         applies=both(has_dead_letters, calls_fail),
+        convicted_by=("V20",),
     ),
     Stranger(
         name="letters-of-last-error",
@@ -257,6 +258,7 @@ OF_DEAD_LETTERS = (
         variant=Variant(sink=_writing(_of_last_error)),
         where=_LETTERS,
         applies=both(has_dead_letters, calls_fail),
+        convicted_by=("V20",),
     ),
     Stranger(
         name="letters-need-outputs",
@@ -266,6 +268,7 @@ OF_DEAD_LETTERS = (
         variant=Variant(sink=_writing(_beside_rows)),
         where=_LETTERS,
         applies=both(has_dead_letters, calls_fail),
+        convicted_by=("V20",),
     ),
     Stranger(
         name="letters-once-an-error",
@@ -275,6 +278,7 @@ OF_DEAD_LETTERS = (
         variant=Variant(sink=_writing(_one_an_error)),
         where=_LETTERS,
         applies=both(has_dead_letters, calls_fail),
+        convicted_by=("V20",),
     ),
     Stranger(
         name="letters-written-again",
@@ -284,6 +288,8 @@ OF_DEAD_LETTERS = (
         variant=Variant(sink=keeping_letters),
         where=_LETTERS,
         applies=both(has_dead_letters, calls_fail),
+        scenario="letters-alone",
+        convicted_by=("V20",),
     ),
     Stranger(
         name="letters-at-once",
@@ -294,6 +300,7 @@ OF_DEAD_LETTERS = (
         where=f"{_LETTERS}; an attempt is killed, or superseded",
         applies=both(has_dead_letters, calls_fail, is_restored),
         scenario="poison-at-head",
+        convicted_by=("V20",),
     ),
     Stranger(
         name="letters-deleted-at-take-over",
@@ -303,6 +310,7 @@ OF_DEAD_LETTERS = (
         variant=Variant(sink=deleting_letters),
         where=f"{_LETTERS}; an attempt is killed, or superseded",
         applies=both(has_dead_letters, calls_fail, is_restored),
+        convicted_by=("V20",),
     ),
     Stranger(
         name="restored-record-without-letter",
@@ -313,6 +321,7 @@ OF_DEAD_LETTERS = (
         where=f"{_LETTERS}; an attempt is killed, or superseded",
         applies=both(has_dead_letters, calls_fail, is_restored),
         scenario="poison-at-head",
+        convicted_by=("V20",),
     ),
     Stranger(
         name="letter-names-key",
@@ -322,6 +331,7 @@ OF_DEAD_LETTERS = (
         variant=Variant(function=_naming_keys),
         where=_LETTERS,
         applies=both(has_dead_letters, calls_fail),
+        convicted_by=("V20",),
     ),
     Stranger(
         name="letter-overtakes",
@@ -331,7 +341,8 @@ OF_DEAD_LETTERS = (
         variant=Variant(build_operator=building(_LettersOvertake)),
         where=f"{_LETTERS}; calls are made once",
         applies=both(has_dead_letters, calls_fail, calls_once),
-        scenario="poison-at-head",
+        scenario="letter-before-restart",
+        survives="a snapshot may hold a record that expects no result; each of the two letters then has its own `dead`",
     ),
     Stranger(
         name="letter-for-each-try",
@@ -341,5 +352,6 @@ OF_DEAD_LETTERS = (
         variant=Variant(build_operator=_build_letter_a_try),
         where=f"{_LETTERS}; calls are made again",
         applies=both(has_dead_letters, calls_fail, retries),
+        convicted_by=("V15", "V20"),
     ),
 )

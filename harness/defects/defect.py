@@ -101,10 +101,9 @@ class PropertyDefect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stranger:
-    """A planted defect of somebody who has not looked at the checkers: it names a promise, and no invariant.
+    """A planted defect of somebody who has not looked at the checkers: its author names a promise, and no invariant.
 
-    `tools/trials/strangers_trial.py` tells which invariant convicts it. One that is convicted for the reason that it
-    names becomes a `Defect`.
+    `tools/trials/strangers_trial.py` tells which invariant convicts it, and compares that with `convicted_by`.
     """
 
     name: str
@@ -124,10 +123,12 @@ class Stranger:
     """The levels at which it can show; none: no run of the harness reaches it."""
     scenario: str | None = None
     """A scenario of the catalogue in which its history, or its tables, differ from the reference's."""
+    settings: tuple[str, ...] = ()
+    """Settings of that scenario with which it shows (`--set`)."""
     survives: str | None = None
     """Why it may survive a trial; None: it may not."""
     convicted_by: tuple[str, ...] = ()
-    """Always empty: any invariant may convict it."""
+    """The invariants of its first conviction in a trial, of which at least one must fail; empty: it survived."""
     label: str = ""
     mirrors: str = ""
     tried_in: str | None = None

@@ -153,6 +153,8 @@ OF_FENCES = (
         variant=Variant(sink=reading_without_lock),
         where="a superseded attempt goes on",
         applies=can_be_superseded,
+        survives="a successor ends the session of the attempt before it, and an open transaction with it, before it"
+        " raises the token",
     ),
     Stranger(
         name="fence-checked-once",
@@ -162,6 +164,7 @@ OF_FENCES = (
         variant=Variant(sink=checking_once),
         where="a superseded attempt goes on",
         applies=can_be_superseded,
+        convicted_by=("V13",),
     ),
     Stranger(
         name="restores-before-fencing",
@@ -171,6 +174,8 @@ OF_FENCES = (
         variant=Variant(sink=restoring_before_fencing),
         where="an atomic sink; a superseded attempt goes on",
         applies=both(sink_is("atomic"), can_be_superseded),
+        survives="only the fault `zombie` lets two attempts run at a time, and the old one sleeps until the new one has"
+        " taken over",
     ),
     Stranger(
         name="sink-fails-once",
@@ -178,6 +183,7 @@ OF_FENCES = (
         component="failures",
         breaks=_UNASKED,
         variant=Variant(sink=_failing(1, _FAILS_AT)),
+        convicted_by=("V24",),
     ),
     Stranger(
         name="fails-after-restart",
@@ -187,6 +193,7 @@ OF_FENCES = (
         variant=Variant(sink=_failing(2, 1)),
         where="an attempt is killed, or superseded",
         applies=is_restored,
+        convicted_by=("V24",),
     ),
     Stranger(
         name="calls-fail-now-and-then",
@@ -194,6 +201,7 @@ OF_FENCES = (
         component="failures",
         breaks=_UNASKED,
         variant=Variant(function=_failing_calls),
+        convicted_by=("V24",),
     ),
     Stranger(
         name="empty-checkpoint-fails",
@@ -201,5 +209,6 @@ OF_FENCES = (
         component="failures",
         breaks=_UNASKED,
         variant=Variant(coordination=losing_task),
+        convicted_by=("V24",),
     ),
 )

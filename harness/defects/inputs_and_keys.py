@@ -7,23 +7,21 @@ it is the reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from harness.defects.defect import NO_LEVEL, Stranger
-from harness.defects.keyed_state import SharingBackend
+from harness.defects.defect import Stranger
 from harness.defects.operators import building
 from harness.scenario.model import Scenario
 from harness.sut.keyed_parts import Keeping, KeptState, KeyedParts
 from harness.sut.variant import Variant
 from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
 from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve, WatermarkOutput
-from reference_impl.elements import LatencyMarker, OperatorInput, Watermark, WatermarkStatus
+from reference_impl.elements import OperatorInput, Watermark, WatermarkStatus
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.state.internal_timer_services import InternalTimerServices
-from reference_impl.state.internal_timers import KeyGroupTimers, TimersHandle
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
 from reference_impl.state.ttl_config import StateTtlConfig, TtlTimeProvider
 from reference_impl.state.ttl_state_factory import TtlStateFactory
@@ -34,15 +32,6 @@ __all__ = ["OF_INPUTS_AND_KEYS"]
 
 _BUCKETS: Final = 16
 _PAGE: Final = 4
-
-
-class _IdleHoldsBack(StatusWatermarkValve):
-    """Does not look at the status of its inputs: an idle one holds the watermark back for good."""
-
-    def input_watermark_status(
-        self, status: WatermarkStatus, channel_index: int, output: WatermarkOutput
-    ) -> None:
-        """Nothing."""
 
 
 class _WakesTooLow(StatusWatermarkValve):
@@ -71,15 +60,6 @@ class _StatusLost(AsyncWaitOperator):
             super().process(element)
 
 
-class _MarkerWaits(AsyncWaitOperator):
-    """Lets a latency marker wait until the queue is empty, so that it measures the calls too."""
-
-    def process(self, element: OperatorInput) -> None:
-        if isinstance(element, LatencyMarker):
-            self._run_mail_until(lambda: not len(self.queue), "an empty queue")
-        super().process(element)
-
-
 class _BucketsKeys(KeyedStateBackend):
     """Keeps its state by sixteen buckets of keys instead of by key."""
 
@@ -103,23 +83,6 @@ class _LateTimers(InternalTimerServices):
         return super().try_advance_watermark(timestamp - 1, should_stop)
 
 
-class _EventTimersOnly(InternalTimerServices):
-    """Restores the timers of event time, and forgets those of processing time."""
-
-    def restore(self, handles: Iterable[TimersHandle]) -> None:
-        super().restore(self._of_event_time(handle) for handle in handles)
-
-    def _of_event_time(self, handle: TimersHandle) -> TimersHandle:
-        services = {
-            name: {
-                group: KeyGroupTimers(event_time=timers.event_time, processing_time=[])
-                for group, timers in groups.items()
-            }
-            for name, groups in handle.services.items()
-        }
-        return replace(handle, services=services)
-
-
 class _NeverUnaligned(SingleCheckpointBarrierHandler):
     """Lets an alignment take as long as it takes: its timeout does nothing."""
 
@@ -139,12 +102,6 @@ class _LosesPages(Keeping):
             for name, groups in kept.timers.services.items()
         }
         return replace(kept, timers=replace(kept.timers, services=services))
-
-
-class _NeverExpires(TtlDecorator):
-    def has_expired(self, last_access_ms: int) -> bool:
-        del last_access_ms
-        return False
 
 
 class _ExpiresByCreation(TtlDecorator):
@@ -167,7 +124,7 @@ def _expiring_by(decorator: Callable[[StateTtlConfig, TtlTimeProvider], TtlDecor
 
     class ExpiringBackend(KeyedStateBackend):
         def __init__(self, **options: Any) -> None:
-            super().__init__(**options, create_with_ttl=create)
+            super().__init__(**options | {"create_with_ttl": create})
 
     return ExpiringBackend
 
@@ -180,24 +137,17 @@ def _keyed_and_restored(scenario: Scenario) -> bool:
     return _keyed(scenario) and any(fault.do in {"kill_worker", "zombie"} for fault in scenario.faults)
 
 
+def _falls_idle(scenario: Scenario) -> bool:
+    return scenario.task is not None and scenario.task.idle > 0
+
+
 def _never_unaligned(**parts: Any) -> SingleCheckpointBarrierHandler:
-    return _NeverUnaligned(**parts, alternating=False)
+    return _NeverUnaligned(**parts, alternating=True)
 
 
-_NO_STATUS = "no source of the harness sends a status"
-_NO_TTL = "no state of the keyed task has a time to live"
+_NO_STATUS = "a history has no event for a status, and nothing behind the operator acts on one"
 
 OF_INPUTS_AND_KEYS = (
-    Stranger(
-        name="idle-input-holds-back",
-        about="an input that has fallen idle holds the watermark back",
-        component="watermark status",
-        breaks="an idle input holds nothing back",
-        variant=Variant(keyed=KeyedParts(valve=_IdleHoldsBack)),
-        where="an input falls idle",
-        levels=NO_LEVEL,
-        survives=_NO_STATUS,
-    ),
     Stranger(
         name="woken-input-pulls-back",
         about="a watermark of an input that was behind pulls the combined one back",
@@ -205,8 +155,8 @@ OF_INPUTS_AND_KEYS = (
         breaks="watermarks rise",
         variant=Variant(keyed=KeyedParts(valve=_WakesTooLow)),
         where="an input falls idle and wakes up behind the others",
-        levels=NO_LEVEL,
-        survives=_NO_STATUS,
+        applies=_falls_idle,
+        survives="a lag beside idle inputs is refused, so no input wakes up behind the others",
     ),
     Stranger(
         name="status-overtakes-records",
@@ -215,7 +165,8 @@ OF_INPUTS_AND_KEYS = (
         breaks="a status keeps its place among the records",
         variant=Variant(build_operator=building(_StatusOvertakes)),
         where="an input falls idle",
-        levels=NO_LEVEL,
+        applies=_falls_idle,
+        scenario="sessions-of-idle-inputs",
         survives=_NO_STATUS,
     ),
     Stranger(
@@ -225,18 +176,9 @@ OF_INPUTS_AND_KEYS = (
         breaks="each status leaves",
         variant=Variant(build_operator=building(_StatusLost)),
         where="an input falls idle",
-        levels=NO_LEVEL,
+        applies=_falls_idle,
+        scenario="sessions-of-idle-inputs",
         survives=_NO_STATUS,
-    ),
-    Stranger(
-        name="latency-marker-waits",
-        about="a latency marker waits until the queue is empty",
-        component="latency markers",
-        breaks="a latency marker overtakes what is queued",
-        variant=Variant(build_operator=building(_MarkerWaits)),
-        where="there are latency markers",
-        levels=NO_LEVEL,
-        survives="no source of the harness sends latency markers",
     ),
     Stranger(
         name="state-by-bucket",
@@ -246,6 +188,7 @@ OF_INPUTS_AND_KEYS = (
         variant=Variant(keyed=KeyedParts(backend=_BucketsKeys)),
         where="a keyed task with more than sixteen keys",
         applies=lambda scenario: _keyed(scenario) and scenario.workload.keys > _BUCKETS,
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="timer-at-watermark-waits",
@@ -256,6 +199,7 @@ OF_INPUTS_AND_KEYS = (
         where="a keyed task",
         applies=_keyed,
         scenario="sessions-after-commit",
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="some-timers-not-restored",
@@ -266,46 +210,18 @@ OF_INPUTS_AND_KEYS = (
         where="a keyed task; an attempt is killed, or superseded",
         applies=_keyed_and_restored,
         scenario="sessions-crash-loop",
-    ),
-    Stranger(
-        name="processing-timers-not-restored",
-        about="timers of processing time are not restored",
-        component="processing-time timers",
-        breaks="a restore brings back each timer",
-        variant=Variant(keyed=KeyedParts(timer_services=_EventTimersOnly)),
-        where="a keyed task with timers of processing time; an attempt is killed, or superseded",
-        levels=NO_LEVEL,
-        survives="the keyed task has timers of event time only",
-    ),
-    Stranger(
-        name="snapshot-sees-updates",
-        about="updates that are made while a snapshot is written get into it",
-        component="asynchronous snapshot",
-        breaks="a snapshot holds the state of one instant",
-        variant=Variant(keyed=KeyedParts(backend=SharingBackend)),
-        where="a keyed task that goes on while its snapshot is written",
-        levels=NO_LEVEL,
-        survives="a run ends the asynchronous part of a snapshot before its task goes on",
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="alignment-timeout-ignored",
         about="an alignment whose timeout has passed goes on aligning",
         component="alignment",
         breaks="an alignment that takes too long becomes an unaligned checkpoint",
-        variant=Variant(keyed=KeyedParts(barrier_handler=_never_unaligned)),
+        variant=Variant(keyed=KeyedParts(alternating=_never_unaligned)),
         where="a keyed task with an alignment timeout",
-        levels=NO_LEVEL,
-        survives="the checkpoints of a keyed task are always aligned",
-    ),
-    Stranger(
-        name="state-never-expires",
-        about="a value whose time to live has passed is still returned",
-        component="time to live",
-        breaks="an expired value is not returned",
-        variant=Variant(keyed=KeyedParts(backend=_expiring_by(_NeverExpires))),
-        where="a keyed task with a time to live",
-        levels=NO_LEVEL,
-        survives=_NO_TTL,
+        applies=lambda scenario: scenario.task is not None and bool(scenario.task.alignment_timeout),
+        scenario="sessions-alignment-timeout",
+        survives="an alignment that goes on is only late, and a history does not tell how long it takes",
     ),
     Stranger(
         name="rewrites-do-not-prolong",
@@ -314,7 +230,8 @@ OF_INPUTS_AND_KEYS = (
         breaks="a write begins the time to live anew",
         variant=Variant(keyed=KeyedParts(backend=_expiring_by(_ExpiresByCreation))),
         where="a keyed task with a time to live",
-        levels=NO_LEVEL,
-        survives=_NO_TTL,
+        applies=lambda scenario: scenario.task is not None and scenario.task.ttl > 0,
+        scenario="counts-expire",
+        convicted_by=("V8", "V9"),
     ),
 )

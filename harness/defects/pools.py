@@ -20,7 +20,7 @@ from harness.sut.lookup import ForeignAnswer
 from harness.sut.registry import LookupFunction
 from harness.sut.variant import Kind, Variant, made_once
 
-__all__ = ["OF_POOLS", "cancelling_nothing", "losing_rows", "reusing_cancelled", "staying_open", "trusting"]
+__all__ = ["OF_POOLS", "cancelling_nothing", "losing_rows", "reusing_cancelled", "trusting"]
 
 Rows = list[tuple[Any, ...]]
 

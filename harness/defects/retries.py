@@ -360,6 +360,7 @@ OF_RETRIES = (
         variant=Variant(build_operator=_deciding(_AtOnce)),
         where=_FAILING,
         applies=both(retries, calls_fail),
+        convicted_by=("V15",),
     ),
     Stranger(
         name="jitter-below-backoff",
@@ -370,6 +371,7 @@ OF_RETRIES = (
         where=_AGAIN,
         applies=retries,
         scenario="timeout-and-retry",
+        convicted_by=("V15",),
     ),
     Stranger(
         name="backoff-never-reset",
@@ -379,6 +381,8 @@ OF_RETRIES = (
         variant=Variant(build_operator=_deciding(_NeverReset)),
         where=_FAILING,
         applies=both(retries, calls_fail),
+        scenario="five-tries",
+        convicted_by=("V15",),
     ),
     Stranger(
         name="backoff-explodes",
@@ -388,6 +392,8 @@ OF_RETRIES = (
         variant=Variant(build_operator=_deciding(_Exploding)),
         where=f"{_FAILING}, three times or more",
         applies=both(_tries_thrice, calls_fail),
+        scenario="five-tries",
+        convicted_by=("V15",),
     ),
     Stranger(
         name="tries-once-too-often",
@@ -397,6 +403,8 @@ OF_RETRIES = (
         variant=Variant(build_operator=_deciding(_OneMore)),
         where=_FAILING,
         applies=both(retries, calls_fail),
+        scenario="tries-run-out",
+        convicted_by=("V15",),
     ),
     Stranger(
         name="swallows-last-error",
@@ -406,6 +414,8 @@ OF_RETRIES = (
         variant=Variant(build_operator=building(_SwallowsLastError)),
         where="calls are made again; there are no dead letters",
         applies=both(retries, calls_fail, lambda scenario: not has_dead_letters(scenario)),
+        scenario="last-try-fails",
+        convicted_by=("V5", "V8", "V9", "V10"),
     ),
     Stranger(
         name="retry-forgets-timeout",
@@ -415,6 +425,8 @@ OF_RETRIES = (
         variant=Variant(build_operator=building(_ForgetsTimeout)),
         where=_AGAIN,
         applies=retries,
+        scenario="timeout-spans-tries",
+        convicted_by=("V15",),
     ),
     Stranger(
         name="timeout-for-each-try",
@@ -424,6 +436,8 @@ OF_RETRIES = (
         variant=Variant(build_operator=building(_RestartsTimeout)),
         where=_AGAIN,
         applies=retries,
+        scenario="timeout-spans-tries",
+        convicted_by=("V15",),
     ),
     Stranger(
         name="retries-newest-record",
@@ -433,6 +447,7 @@ OF_RETRIES = (
         variant=Variant(build_operator=building(_RetriesNewest)),
         where=_FAILING,
         applies=both(retries, calls_fail),
+        convicted_by=("V1", "V8", "V9"),
     ),
     Stranger(
         name="end-drops-backoff",
@@ -442,6 +457,7 @@ OF_RETRIES = (
         variant=Variant(build_operator=building(_EndDrops)),
         where=_FAILING,
         applies=both(retries, calls_fail),
+        convicted_by=("V5", "V8", "V9", "V10", "V15"),
     ),
     Stranger(
         name="restored-records-not-retried",
@@ -451,5 +467,7 @@ OF_RETRIES = (
         variant=Variant(build_operator=building(_RestoredOnce)),
         where="calls are made again; an attempt is killed, or superseded",
         applies=both(retries, is_restored),
+        scenario="retry-after-restart",
+        convicted_by=("V15",),
     ),
 )

@@ -36,7 +36,6 @@ __all__ = [
     "committing_at_snapshot",
     "committing_blindly",
     "keeping_output",
-    "keyed_by_record",
     "notified_twice",
     "unfenced",
     "without_key",

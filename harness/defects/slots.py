@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Unpack
+from typing import Any, Final
 
 from harness.defects.defect import Stranger
 from harness.defects.operators import OperatorOfSettlements, building
@@ -25,10 +25,9 @@ from harness.defects.where import (
 from harness.scenario.model import Scenario
 from harness.sut.variant import Variant
 from reference_impl.elements import OperatorInput, QueueElement, Record, Watermark
-from reference_impl.mailbox.mailbox import MIN_PRIORITY, Mailbox, MailboxExecutor
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timeouts, Timer, Timers
 from reference_impl.operator.async_wait import AsyncWaitOperator
-from reference_impl.operator.build import Mode, Parts, build_operator
 from reference_impl.operator.queues import Emit, Entry
 from reference_impl.operator.result import Settlement
 
@@ -107,14 +106,6 @@ class _RestoredKeepsFirstOnly(AsyncWaitOperator):
         super().open(seen.values())
 
 
-def _build_yielding_to_all(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
-    """An operator whose waits run mail of any priority, that of operators upstream and of checkpoints too."""
-    executor = parts["executor"]
-    operator = build_operator(mode=mode, capacity=capacity, **parts)
-    operator._executor = MailboxExecutor(executor._mailbox, MIN_PRIORITY)  # noqa: SLF001
-    return operator
-
-
 class _BoundedMailbox(Mailbox):
     """Keeps the newest six mails: its queue has a maximum, from which a deque drops the oldest."""
 
@@ -184,6 +175,8 @@ OF_SLOTS = (
         component="queue",
         breaks=_KEPT,
         variant=Variant(build_operator=building(_GivesUpWaiting)),
+        scenario="head-of-line-hard",
+        convicted_by=("V8", "V9", "V10", "V14"),
     ),
     Stranger(
         name="full-queue-drops-watermark",
@@ -193,6 +186,7 @@ OF_SLOTS = (
         variant=Variant(build_operator=building(_DropsWatermarkWhenFull)),
         where="there are watermarks",
         applies=has_watermarks,
+        convicted_by=("V6", "V10", "V14"),
     ),
     Stranger(
         name="second-result-without-time",
@@ -202,6 +196,7 @@ OF_SLOTS = (
         variant=Variant(build_operator=building(_LosesTimestamp)),
         where="records have several results; calls are made once",
         applies=both(has_several_results, calls_once),
+        convicted_by=("V8",),
     ),
     Stranger(
         name="snapshot-of-four",
@@ -211,6 +206,7 @@ OF_SLOTS = (
         variant=Variant(build_operator=building(_SnapshotsFour)),
         where="a capacity of more than four",
         applies=_has_room,
+        convicted_by=("V10",),
     ),
     Stranger(
         name="restored-without-timeout",
@@ -220,6 +216,8 @@ OF_SLOTS = (
         variant=Variant(build_operator=building(_RestoresWithoutTimeout)),
         where="calls are made once, with a timeout; an attempt is killed, or superseded",
         applies=both(calls_once, has_timeout, is_restored),
+        scenario="silent-after-restart",
+        convicted_by=("V16",),
     ),
     Stranger(
         name="restores-keys-once",
@@ -229,13 +227,7 @@ OF_SLOTS = (
         variant=Variant(build_operator=building(_RestoredKeepsFirstOnly)),
         where="an attempt is killed, or superseded",
         applies=is_restored,
-    ),
-    Stranger(
-        name="waits-run-any-mail",
-        about="while it waits, the operator runs mail of operators upstream and of checkpoints",
-        component="mailbox",
-        breaks="a wait runs no mail of an operator upstream",
-        variant=Variant(build_operator=_build_yielding_to_all),
+        convicted_by=("V5", "V8", "V9", "V10"),
     ),
     Stranger(
         name="mailbox-keeps-six",
@@ -243,6 +235,8 @@ OF_SLOTS = (
         component="mailbox",
         breaks=_KEPT,
         variant=Variant(build_mailbox=_BoundedMailbox),
+        scenario="loop-stall",
+        convicted_by=("V16",),
     ),
     Stranger(
         name="one-timer-an-instant",
@@ -250,6 +244,7 @@ OF_SLOTS = (
         component="timers",
         breaks="each timer fires",
         variant=Variant(timers=_timers(_OneAnInstant)),
+        convicted_by=("V16",),
     ),
     Stranger(
         name="timers-in-tens",
@@ -259,5 +254,6 @@ OF_SLOTS = (
         variant=Variant(timers=_timers(_InTens)),
         where="calls time out",
         applies=has_timeout,
+        convicted_by=("V15",),
     ),
 )

@@ -114,6 +114,7 @@ OF_SOURCES = (
         variant=Variant(source=_OtherRecords),
         where=_RESTORED,
         applies=_replayed,
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="resumes-one-too-far",
@@ -123,6 +124,7 @@ OF_SOURCES = (
         variant=Variant(source=_SkipsFirst),
         where=_RESTORED,
         applies=_replayed,
+        convicted_by=("V8", "V9", "V15"),
     ),
     Stranger(
         name="replays-without-time",
@@ -132,6 +134,7 @@ OF_SOURCES = (
         variant=Variant(source=_LosesTime),
         where=_RESTORED,
         applies=_replayed,
+        convicted_by=("V8",),
     ),
     Stranger(
         name="watermark-falls-at-restore",
@@ -141,6 +144,7 @@ OF_SOURCES = (
         variant=Variant(source=_FallsBack),
         where=f"there are watermarks; {_RESTORED}",
         applies=lambda scenario: _replayed(scenario) and has_watermarks(scenario),
+        convicted_by=("V6",),
     ),
     Stranger(
         name="source-ends-early",
@@ -150,5 +154,6 @@ OF_SOURCES = (
         variant=Variant(source=_EndsEarly),
         where="there is no watermark behind the last record",
         applies=_plain,
+        convicted_by=("V23",),
     ),
 )

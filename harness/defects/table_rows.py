@@ -302,6 +302,7 @@ OF_TABLE_ROWS = (
         variant=Variant(sink=deleting_old_epochs),
         where="an atomic or idempotent sink",
         applies=_PLAIN,
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="sweeps-at-take-over",
@@ -311,6 +312,7 @@ OF_TABLE_ROWS = (
         variant=Variant(sink=sweeping_at_take_over),
         where=f"an idempotent sink; {_RESTORED}",
         applies=both(sink_is("idempotent"), is_restored),
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="deletes-last-epoch-at-close",
@@ -320,6 +322,7 @@ OF_TABLE_ROWS = (
         variant=Variant(sink=deleting_last_epoch),
         where="an atomic or idempotent sink",
         applies=_PLAIN,
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="upserts-by-record",
@@ -329,6 +332,7 @@ OF_TABLE_ROWS = (
         variant=Variant(sink=keyed_by_record),
         where="an idempotent sink; records have several results",
         applies=both(sink_is("idempotent"), has_several_results),
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="upsert-blanks-values",
@@ -338,6 +342,7 @@ OF_TABLE_ROWS = (
         variant=Variant(sink=blanking),
         where=f"an idempotent sink; {_RESTORED}",
         applies=both(sink_is("idempotent"), is_restored),
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="duplicate-drops-batch",
@@ -347,6 +352,7 @@ OF_TABLE_ROWS = (
         variant=Variant(sink=believing_duplicates),
         where=f"an idempotent sink; {_RESTORED}",
         applies=both(sink_is("idempotent"), is_restored),
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="loses-remainder-of-batch",
@@ -354,6 +360,7 @@ OF_TABLE_ROWS = (
         component="sink",
         breaks=_MISSING,
         variant=Variant(sink=_writing(_without_remainder)),
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="truncates-texts",
@@ -361,6 +368,7 @@ OF_TABLE_ROWS = (
         component="sink",
         breaks=_ALTERED,
         variant=Variant(sink=_writing(_truncated)),
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="renumbers-results",
@@ -370,6 +378,7 @@ OF_TABLE_ROWS = (
         variant=Variant(sink=_writing(_renumbered)),
         where="records have several results",
         applies=has_several_results,
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="equal-values-once",
@@ -377,6 +386,7 @@ OF_TABLE_ROWS = (
         component="sink",
         breaks=_MISSING,
         variant=Variant(sink=_writing(_each_once)),
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="drains-buffer-early",
@@ -386,6 +396,7 @@ OF_TABLE_ROWS = (
         variant=Variant(sink=draining_early),
         where="statements of the sink end with an error, or are lost",
         applies=sink_is_disturbed,
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="rows-again-after-lost-reply",
@@ -395,6 +406,7 @@ OF_TABLE_ROWS = (
         variant=Variant(sink=keeping_rows_after_lost_reply),
         where="an atomic sink; the answer to a commit is lost",
         applies=both(sink_is("atomic"), commit_replies_are_lost),
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="epoch-before-rows",
@@ -404,6 +416,7 @@ OF_TABLE_ROWS = (
         variant=Variant(sink=epoch_before_rows),
         where="an atomic sink",
         applies=sink_is("atomic"),
+        convicted_by=("V8", "V9", "V20"),
     ),
     Stranger(
         name="commits-newest-only",
@@ -413,6 +426,7 @@ OF_TABLE_ROWS = (
         variant=Variant(coordination=committing_newest_only),
         where="a two-phase sink",
         applies=sink_is("two-phase"),
+        convicted_by=("V8", "V9", "V12"),
     ),
     Stranger(
         name="rolls-back-restored-epoch",
@@ -422,5 +436,6 @@ OF_TABLE_ROWS = (
         variant=Variant(sink=settling_half_open),
         where=f"a two-phase sink; {_RESTORED}",
         applies=both(sink_is("two-phase"), is_restored),
+        convicted_by=("V6", "V8", "V9", "V12"),
     ),
 )

@@ -24,7 +24,7 @@ from harness.engine.subtask import Subtask
 from harness.faults.kill_worker import InjectedFailure
 from harness.process_identity import ProcessIdentity
 from harness.runs.plan import RunPlan
-from harness.scenario.model import Fault, Operator, Scenario
+from harness.scenario.model import Fault, Operator, Scenario, Workload
 from harness.sut.dead_letter import is_dead_letter
 from harness.sut.enrichment import JournalProbe
 from harness.sut.faulty_calls import with_planned_failures
@@ -40,6 +40,7 @@ from harness.workloads.lookups import (
     Inputs,
     Lookup,
     LookupSource,
+    changing_keys,
     expect_stamped,
     expected_results,
     session_stamps,
@@ -248,8 +249,7 @@ class _Task:
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         plan, scenario, variant, place = parts.plan, parts.scenario, parts.variant, parts.place
-        self._place, self._loop, self._journal = place, loop, journal
-        self._linger_ms = variant.linger_ms
+        self._place, self._loop, self._journal, self._linger_ms = place, loop, journal, variant.linger_ms
         self._under_test = FunctionUnderTest(
             plan,
             scenario.operator,
@@ -259,6 +259,7 @@ class _Task:
             around_calls=lambda calls: with_planned_failures(inside.around_calls(calls), scenario.workload),
             loop=loop,
             variant=variant,
+            tells_versions=bool(scenario.changing),
         )
         mailbox = variant.build_mailbox(loop=loop)
         timers = partial(variant.timers, loop, wall_ns=inside.wall_ns)
@@ -278,12 +279,7 @@ class _Task:
             probe=JournalProbe(journal, inside.phases, cause_of=place.cause_of),
             **_settings(scenario),
         )
-        source = SubtaskSource(
-            elements,
-            checkpoint_every=workload.checkpoint_every,
-            origin_ms=attempt.origin_ms,
-            reuses_objects=workload.reuses_objects,
-        )
+        source = _source(workload, elements, origin_ms=attempt.origin_ms)
         self._task = variant.task(Subtask)(
             loop=loop,
             mailbox=mailbox,
@@ -316,6 +312,15 @@ class _Task:
                 self._place.linger(self._loop, self._linger_ms)
         finally:
             self._under_test.close()
+
+
+def _source(workload: Workload, elements: LookupSource, *, origin_ms: int) -> SubtaskSource:
+    return SubtaskSource(
+        elements,
+        checkpoint_every=workload.checkpoint_every,
+        origin_ms=origin_ms,
+        reuses_objects=workload.reuses_objects,
+    )
 
 
 def _keyed(parts: AttemptParts, elements: LookupSource) -> KeyedTask | None:
@@ -389,14 +394,18 @@ class _Retry(TypedDict):
 
 def _expectation(
     parts: AttemptParts, elements: LookupSource, keyed: KeyedTask | None
-) -> Callable[[Lookup], Sequence[Any]] | None:
-    """The expected results of our own lookup, stamped if there is a keyed task; None for a user's lookup."""
+) -> Callable[[Lookup], Sequence[Any] | None] | None:
+    """The expected results of our own lookup, stamped if there is a keyed task; None for a user's lookup.
+
+    A key whose rows change during the run has none: V8 judges it by versions, and by the other records of the key.
+    """
     if parts.plan.sut not in SUTS or parts.scenario.workload.expected == "untold":
         return None
     table = expected_results(parts.plan.table)
+    changing = changing_keys(parts.scenario, parts.plan.table)
 
-    def answers(lookup: Lookup) -> Sequence[Any]:
-        return table.get(lookup.key, [])
+    def answers(lookup: Lookup) -> Sequence[Any] | None:
+        return None if lookup.key in changing else table.get(lookup.key, [])
 
     if keyed is None:
         return answers

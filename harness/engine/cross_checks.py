@@ -13,8 +13,9 @@ from msgspec import UNSET
 from harness.errors import HarnessError
 from harness.history.event import Event, In, Wm
 from harness.history.header import Header
-from harness.history.values import told_watermark
+from harness.history.values import identity, told_watermark
 from harness.runs.order import Order
+from harness.workloads.keys import told_key
 from harness.workloads.lookups import LookupSource, MarkOfTime
 
 __all__ = ["refuse_other_source", "refuse_untold_expectation"]
@@ -23,11 +24,17 @@ _REPORT = "please report it, with the run's history"
 
 
 def refuse_untold_expectation(header: Header, events: Sequence[Event]) -> None:
-    """Raises HarnessError if a record has no expected results although the header claims them for all."""
+    """Raises HarnessError if a record has no expected results although the header claims them for all.
+
+    With `versions` the records of a key whose rows change have none; of a key either all have some, or none has.
+    """
     if header.expect_from != "given":
         return
-    for event in events:
-        if type(event) is In and event.expect is UNSET:
+    taken = [event for event in events if type(event) is In]
+    told = {identity(event.key) for event in taken if event.expect is not UNSET}
+    for event in taken:
+        may_change = header.versions and bool(told) and identity(event.key) not in told
+        if event.expect is UNSET and not may_change:
             message = f"record {event.id} has no expected results, though the run has them for every record"
             raise HarnessError(message, fix=_REPORT)
 
@@ -64,4 +71,8 @@ def _is_of(source: LookupSource, event: In | Wm) -> bool:
     if isinstance(element, MarkOfTime):
         return type(event) is Wm and event.w == told_watermark(element.timestamp)
     lookup, timestamp = element
-    return type(event) is In and (event.id, event.key, event.ts) == (lookup.id, lookup.key, timestamp)
+    return type(event) is In and (event.id, event.key, event.ts) == (
+        lookup.id,
+        told_key(lookup.key),
+        timestamp,
+    )

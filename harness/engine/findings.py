@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import HarnessError
+from harness.faults.change_rows import change_events
 from harness.faults.model.fault import Fault, FoundFault, OutsideFault
 from harness.faults.real.evidence import Line, Seen, deed_of
 from harness.faults.real.witnesses import witnesses_of, witnesses_of_found
@@ -19,7 +20,7 @@ from harness.history.follower import timed_calls
 from harness.runs.outcome import FaultRecord, FaultTime
 from harness.scenario.model import Scenario
 
-__all__ = ["fault_events", "findings", "refuse_blind_faults", "refuse_invented"]
+__all__ = ["findings", "outside_events", "refuse_blind_faults", "refuse_invented"]
 
 _OF_A_TIME = frozenset({"~due", "~arming", "~armed", "~bit", "~found", "~deed", "~healing", "~healed"})
 
@@ -147,8 +148,15 @@ def _time(action: OutsideFault, notes: Sequence[Line], seen: Seen) -> FaultTime:
     )
 
 
-def fault_events(records: Iterable[FaultRecord]) -> list[dict[str, Any]]:
-    """The `fault` events of the history, on the recorders' clock: begin and end of each activation."""
+def outside_events(records: Iterable[FaultRecord], lines: Sequence[Line]) -> list[dict[str, Any]]:
+    """The events of the history that no attempt recorded, on the recorders' clock and in the order of time.
+
+    These are begin and end of each fault's activation, and of each change of the looked-up table.
+    """
+    return sorted([*_fault_events(records), *change_events(lines)], key=lambda event: event["t"])
+
+
+def _fault_events(records: Iterable[FaultRecord]) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = []
     for record in records:
         claims = fault_of(record.plan).claims
@@ -161,4 +169,4 @@ def fault_events(records: Iterable[FaultRecord]) -> list[dict[str, Any]]:
                 events.append(
                     {"t": time.healed_us, "k": "fault", "f": record.id, "phase": "end", "evidence": evidence}
                 )
-    return sorted(events, key=lambda event: event["t"])
+    return events

@@ -21,7 +21,7 @@ from harness.database.schema import prepare_database, run_database
 from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
 from harness.engine.accounting import claims_order, missing_of
-from harness.engine.findings import fault_events, findings, refuse_blind_faults
+from harness.engine.findings import findings, outside_events, refuse_blind_faults
 from harness.engine.level import LevelRunner, RunRecord, RunSite
 from harness.engine.reading import history_of, read_stored
 from harness.engine.refusals import refuse_in_world
@@ -36,6 +36,7 @@ from harness.runs.outcome import FaultRecord
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS
+from harness.workloads.keys import keys_of
 from harness.workloads.lookups import customer_rows, offered_records
 from harness.world.world import DATABASE, World
 
@@ -59,7 +60,7 @@ def record_in_world(
     refuse_blind_faults(scenario)
     raw = site.folder / "raw"
     raw.mkdir()
-    rows = customer_rows(keys=scenario.workload.keys, seed=order.seed, fanout=scenario.workload.fanout)
+    rows = customer_rows(keys=keys_of(scenario.workload), seed=order.seed, fanout=scenario.workload.fanout)
     name = f"{DATABASE}_{site.run_id.replace('-', '_')}"
     with run_database(_root(world, ""), name=name, stays=site.keeps_database):
         root = _root(world, name)
@@ -87,7 +88,7 @@ def record_in_world(
         inspect(root)
     leftovers = read_leftovers(raw)
     faults = findings(scenario, leftovers.lines)
-    header, events = history_of(header_of(order), leftovers, fault_events(faults), stored)
+    header, events = history_of(header_of(order), leftovers, outside_events(faults, leftovers.lines), stored)
     offered = offered_records(_acts(order), seed=order.seed, rows=rows)
     return RunRecord(
         header=header,

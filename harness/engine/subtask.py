@@ -117,6 +117,9 @@ class InFront(Reader, Protocol):
     def link(self, restored: Iterator[Any], *, position: int) -> OperatorLink:
         """The operator with its elements of the checkpoint, of which the first stands at `position`."""
 
+    def around(self, lookups: BuildAsyncOperator) -> BuildAsyncOperator:
+        """`lookups`, whose operator tells the coordination when its own input ends."""
+
     def elements(self, states: Any) -> tuple[Any, ...]:
         """What the operator holds, to be put behind the elements of the lookups."""
 
@@ -223,8 +226,9 @@ class Subtask:
         heads = [] if self._head is None else [self._head.link(replayed)]
         if self._in_front is not None:
             heads, replayed = [self._in_front.link(replayed, position=position)], islice(replayed, queued)
+        build = self._lookups if self._in_front is None else self._in_front.around(self._lookups)
         lookups = async_link(
-            self._lookups,
+            build,
             operator_id=LOOKUPS,
             restored=replayed,
             is_hard=self._is_hard,

@@ -21,6 +21,9 @@ _BY_TIME: Final = 450
 """Chances per thousand: a calm scenario, a keyed task, checkpoints by time (with an atomic sink)."""
 _FAILING: Final = 350
 """Chance per thousand of planned failures, where records have several tries or become dead letters."""
+_IN_FRONT: Final = 350
+_OVERTAKING: Final = 500
+"""Chances per thousand: a second operator in front of the lookups, an alignment timeout."""
 _SLOW_BESIDE_ZOMBIES: Final = 600
 """Chance per thousand, with a zombie, of a slow input: its successor must still run when it wakes up."""
 _AT_ONCE: Final = 100_000
@@ -37,6 +40,7 @@ def draw_scenario(seed: int) -> Scenario:
     draw = Draw(seed, "scenario")
     drawn = _calm(draw) if draw.chance(_CALM) else _disturbed(draw)
     _plan_failures(drawn["operator"], drawn["workload"], Draw(seed, "planned failures"))
+    _put_in_front(drawn, Draw(seed, "what stands in front of the lookups"))
     workload = drawn["workload"]
     return Scenario.model_validate(
         {
@@ -49,6 +53,19 @@ def draw_scenario(seed: int) -> Scenario:
             "expects": {"records": workload["records"] * workload["subtasks"], "checkpoints": 1},
         }
     )
+
+
+def _put_in_front(drawn: dict[str, Any], draw: Draw) -> None:
+    """An operator in front of the lookups, or barriers that may overtake, where either can be."""
+    operator, task = drawn["operator"], drawn.get("task")
+    by_place = "checkpoint_every" in drawn["workload"]
+    if operator.get("back_pressure") == "hard" and by_place and draw.chance(_IN_FRONT):
+        operator["upstream"] = {"capacity": draw.between(1, 6), "delay": duration_text(draw.between(0, 40))}
+    waits_to_align = any(fault["when"].get("phase") == "align" for fault in drawn["faults"])
+    if task is not None and task["inputs"] > 1 and not waits_to_align and draw.chance(_OVERTAKING):
+        for name in ("idle", "async_snapshot", "latency_markers"):  # only where barriers are aligned
+            task.pop(name, None)
+        task["alignment_timeout"] = duration_text(draw.one_of(0, 0, 5, 40))
 
 
 def _calm(draw: Draw) -> dict[str, Any]:

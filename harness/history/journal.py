@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from harness.history.event import (
     AttemptEvent,
@@ -55,6 +55,9 @@ class EventLog(Protocol):
         """Append a `commit`, unless the simulated database records commits itself."""
 
 
+_NO_ANSWER: tuple[int | UnsetType, int | None] = (UNSET, None)
+
+
 class Journal:
     """Writes the events of one attempt of one subtask. Mutable: numbers its calls, counts its events."""
 
@@ -66,7 +69,7 @@ class Journal:
         self._nonce = (subtask << 44) + (attempt << 28)
         self._asked: dict[tuple[Any, int], int] = {}
         self._latest: dict[Any, int] = {}
-        self._answered: dict[int, int] = {}
+        self._answered: dict[int, tuple[int, int | None]] = {}
         self._made = 0
         """The events so far, counted here and not by the log: a log that loses some is found out."""
 
@@ -125,9 +128,9 @@ class Journal:
         """The nonce of the latest call of record `id`, which the lookup sends with the query."""
         return self._latest[id]
 
-    def answered(self, asked: int, echoed: int) -> None:
-        """The answer to the call with nonce `asked` came with nonce `echoed`."""
-        self._answered[asked] = echoed
+    def answered(self, asked: int, echoed: int, version: int | None) -> None:
+        """The answer to the call with nonce `asked` came with nonce `echoed`; None: no version is told."""
+        self._answered[asked] = echoed, version
 
     def settled(
         self,
@@ -141,7 +144,9 @@ class Journal:
         by: str | None = None,
     ) -> None:
         """`by`: the cause of a failure, if it is known."""
-        echoed = self._answered.pop(self._asked.pop((id, attempt), 0), UNSET)
+        asked = self._asked.pop((id, attempt), 0)
+        answer = self._answered.pop(asked, _NO_ANSWER)
+        echoed, version = answer if ending == "ok" else _NO_ANSWER
         self._made += 1
         self._event(
             Res,
@@ -154,7 +159,8 @@ class Journal:
             v=UNSET if values is None else values,
             error=UNSET if error is None else error,
             by=UNSET if by is None else by,
-            nonce=echoed if ending == "ok" else UNSET,
+            nonce=echoed,
+            ver=UNSET if version is None else version,
             thread=self._log.thread,
         )
 

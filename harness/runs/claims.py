@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.runs.order import Order
 from harness.scenario.model import Scenario
-from harness.scenario_parts.parts import SINK_FORMS, Level
+from harness.scenario_parts.parts import SINK_FORMS
 
 __all__ = ["AUDIT", "DEAD_LETTERS", "OUTPUTS", "RECOVER_MS", "header_of"]
 
@@ -20,7 +20,7 @@ OUTPUTS = "output"
 DEAD_LETTERS = "dead_letter"
 AUDIT = "audit"
 
-_MACHINE_SLACK_MS: Mapping[Level, int] = {"sim": 100, "live": 5000, "spark": 5000}
+_MACHINE_SLACK_MS: Mapping[str, int] = {"sim": 100, "live": 5000, "spark": 5000}
 """Tolerance for a loaded machine or disk, which virtual time does not have; a later outcome counts as a violation."""
 _LOCKED_MS = 2000
 """How long locks are held at level sim by a session whose client is gone."""
@@ -58,6 +58,7 @@ def header_of(order: Order) -> Mapping[str, Any]:
         **({"expect_from": "given"} if _knows_results(order) else {}),
         # A failed Spark job ends the tasks of all subtasks; at the other levels each subtask restarts alone.
         "explained": "together" if order.level == "spark" else "alone",
+        **_claims_by_key(order),
         "expects": {**expects, "faults": [fault.id for fault in scenario.faults]},
         "decisive": list(scenario.decisive),
         "run": {
@@ -68,6 +69,19 @@ def header_of(order: Order) -> Mapping[str, Any]:
             "mutant": order.mutant,
         },
     }
+
+
+def _claims_by_key(order: Order) -> Mapping[str, bool]:
+    """What is claimed of the results of a key, where a record may have no expected results.
+
+    Where all have them, V8 compares each value anyway. A `task` stamps each result, which then does not depend on the
+    key alone.
+    """
+    scenario = order.scenario
+    is_users = ":" in order.sut
+    if is_users or not (scenario.changing or scenario.workload.expected == "untold"):
+        return {}
+    return {"by_key": scenario.task is None, "versions": bool(scenario.changing)}
 
 
 def _knows_results(order: Order) -> bool:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, WithJsonSchema, model_validator
 
+from harness.faults.change_rows import ChangeRows
 from harness.faults.model.fault import Fault
 from harness.faults.registry import AnyFault, FaultName
 from harness.scenario.rules import Standing, breaches
@@ -97,6 +98,11 @@ class Scenario(Part):
     def _consistent(self) -> Self:
         refuse("Scenario", breaches(self._standing()))
         return self
+
+    @property
+    def changing(self) -> tuple[ChangeRows, ...]:
+        """The faults that change rows of the looked-up table."""
+        return tuple(fault for fault in self.faults if isinstance(fault, ChangeRows))
 
     def _standing(self) -> Standing:
         return Standing(

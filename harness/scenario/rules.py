@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from harness.faults.change_rows import ChangeRows
 from harness.faults.model.fault import Fault
 from harness.faults.registry import fault_of
 from harness.scenario_parts.parts import Breach, Expectations, Operator, Task, Workload
@@ -106,6 +107,7 @@ def breaches(parts: Standing) -> Iterator[Breach]:
     yield from _levels(parts)
     yield from _of_another_sink(parts)
     yield from _of_another_task(parts)
+    yield from _of_other_keys(parts)
     yield from _checkpoints_by_time(parts)
     yield from _triggers_that_never_come(parts)
     yield from _decisive(parts)
@@ -182,6 +184,14 @@ def _of_another_task(parts: Standing) -> Iterator[Breach]:
             ):
                 say = f"the phase `{phase}` never comes: the barriers of one input are not aligned"
                 yield Breach(path=("faults", index, "when", "phase"), say=say, hint="write `inputs: 2`")
+            case Phase(phase=phase) if (
+                PHASE_FORMS[phase].needs == "inputs"
+                and parts.task is not None
+                and parts.task.alignment_timeout is not None
+            ):
+                say = f"the phase `{phase}` never comes: the barriers of both inputs arrive at once"
+                hint = "wait for another phase, or remove `alignment_timeout`"
+                yield Breach(path=("faults", index, "when", "phase"), say=say, hint=hint)
         if parts.has_task and fault.do == "watermark_burst":
             say = (
                 "a task passes on only a watermark greater than the one before, and some of a burst are equal"
@@ -232,6 +242,26 @@ _KEYED = (
     ),
 )
 """What a `task` requires of the workload: the field, its only valid value, and why."""
+
+
+def _of_other_keys(parts: Standing) -> Iterator[Breach]:
+    """A `task` and `hot_key` need numbers; `change_rows` must leave keys whose results are known beforehand."""
+    if parts.workload is None:
+        return
+    has_numbers = parts.workload.keys_like not in {"unicode", "composite"}
+    if parts.has_task and not has_numbers:
+        say = "the state of a `task` is kept by number, and these keys are none"
+        hint = "write `keys_like: wide` or `signed`, or remove `task`"
+        yield Breach(path=("workload", "keys_like"), say=say, hint=hint)
+    for index, fault in parts.faults:
+        if fault.do == "hot_key" and not has_numbers:
+            say = f"`hot_key` asks for key 0, and there is none among keys like `{parts.workload.keys_like}`"
+            hint = "write `keys_like: numbers`, or `skew`"
+            yield Breach(path=("faults", index, "do"), say=say, hint=hint)
+        if isinstance(fault, ChangeRows) and fault.count >= parts.workload.keys:
+            say = f"it changes {fault.count} keys, and there are {parts.workload.keys}: no result would be known"
+            hint = "lower `count`, or raise `workload.keys`"
+            yield Breach(path=("faults", index, "count"), say=say, hint=hint)
 
 
 def _checkpoints_by_time(parts: Standing) -> Iterator[Breach]:

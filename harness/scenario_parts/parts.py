@@ -274,6 +274,12 @@ class Workload(Part):
     keys: Whole = Field(
         default=100, gt=0, le=1_000_000, description="Number of distinct keys in the database table."
     )
+    keys_like: Literal["numbers", "wide", "signed", "unicode", "composite"] = Field(
+        default="numbers",
+        description="What the keys are: `numbers` from 0 on; `wide`: numbers equal in their low 8, 16 or 32 bits; "
+        "`signed`: numbers and their negatives; `unicode`: texts equal but for case, accents or normal form; "
+        "`composite`: a text and a number.",
+    )
     rate: Rate = Field(default=500, description="The largest rate per subtask, in records a second.")
     watermark_every: Whole = Field(
         default=10, ge=0, description="Number of records between two watermarks; 0: no watermarks."
@@ -302,7 +308,7 @@ class Workload(Part):
         le=8_000_000,
         description="Size to which the database pads each answer; 0: no padding.",
     )
-    skew: Percent = Field(default=0, description="Percentage of records that ask for key 0.")
+    skew: Percent = Field(default=0, description="Percentage of records that ask for the first key.")
     failing_every: Whole = Field(
         default=0,
         ge=0,
@@ -413,18 +419,11 @@ class Task(Part):
         description="Number of source positions from one latency marker to the next; the task fails if one does not "
         "leave before the next element comes (A54); 0: none.",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _is_aligned(cls, data: Any) -> Any:
-        """Refuses what no run reaches, instead of leaving it untested."""
-        if isinstance(data, Mapping) and "alignment_timeout" in data:
-            say = (
-                "the barriers of a `task` are always aligned: a checkpoint is one step here, and an unaligned one "
-                "goes on until the last barrier has come"
-            )
-            refuse("Task", [Breach(path=("alignment_timeout",), say=say, hint="remove it")])
-        return data
+    alignment_timeout: Duration | None = Field(
+        default=None,
+        description="Time after which barriers overtake what waits in front of them (C26); 0ms: at once; absent: "
+        "never.",
+    )
 
     @model_validator(mode="after")
     def _has_inputs_enough(self) -> Self:
@@ -444,6 +443,20 @@ class Task(Part):
                 "nobody could say when sessions end"
             )
             yield Breach(path=("idle",), say=say, hint="remove `idle` or `lag`")
+        if self.alignment_timeout is not None and (self.lag or self.inputs == 1):
+            say = "barriers that overtake arrive in two inputs at once, so that a checkpoint is one step of the task"
+            yield Breach(path=("alignment_timeout",), say=say, hint="write `inputs: 2`, and remove `lag`")
+        for name, say in _OF_ALIGNED_BARRIERS.items():
+            if self.alignment_timeout is not None and getattr(self, name):
+                yield Breach(path=(name,), say=say, hint=f"remove `{name}` or `alignment_timeout`")
+
+
+_OF_ALIGNED_BARRIERS = {
+    "idle": "what a checkpoint holds of inputs that are overtaken are records and watermarks, no status of an input",
+    "async_snapshot": "with barriers that overtake, a checkpoint is written at once, with what its inputs hold",
+    "latency_markers": "what a checkpoint holds of inputs that are overtaken are records and watermarks, no markers",
+}
+"""What a `task` has only without `alignment_timeout`, and why."""
 
 
 class Expectations(Part):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, Final
 
-from harness.database.endpoint import QUERY
+from harness.database.endpoint import QUERY, QUERY_OF_PARTS
 from harness.simulation.replies import (
     INTERRUPTED,
     KILLED,
@@ -264,7 +264,7 @@ def _select(session: SimulatedSession, sql: str, args: Any, done: Done) -> None:
     if server.customers_holder not in (None, session):
         _wait_for_customers(session, sql, args, done)
         return
-    if sql == QUERY:
+    if sql in {QUERY, QUERY_OF_PARTS}:
         look_up(session, args, done)
         return
     try:

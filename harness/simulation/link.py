@@ -280,8 +280,10 @@ class SimulatedLink:
         flight.departed = True
         if flight.works and flight.doom != REFUSED and not flight.held:
             session = flight.connection.session
-            if flight.sql == QUERY and session is not None and self.server.looks_up_at_once:
-                self._serve(flight)  # before it arrives: the table never changes; saves an event
+            server = self.server
+            at_once = server.looks_up_at_once and server.tables.customers.never_changes
+            if flight.sql == QUERY and session is not None and at_once:
+                self._serve(flight)  # before it arrives: the table does not change; saves an event
             else:
                 self.arrives(flight)
         self.aim(flight)

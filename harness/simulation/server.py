@@ -609,25 +609,30 @@ class SimulatedSession:
 
 
 def look_up(session: SimulatedSession, args: Sequence[Any], done: Done) -> None:
-    """Executes the reference lookup (`QUERY`): the hot path of level sim, a few microseconds."""
-    filler, nonce, seconds, key = args
+    """Executes the reference lookup (`QUERY`, `QUERY_OF_PARTS`): the hot path of level sim, a few microseconds."""
+    filler, nonce, seconds, *parts = args
+    key = parts[0] if len(parts) == 1 else tuple(parts)
     server = session.server
     slept_ms = round(float(seconds) * _MS) + server.slow_ms
     server.slept += server.slow_ms > 0
     customers = server.tables.customers
     dots = "." * filler
-    found = customers.by_key.get(key)
     if customers.renamed is not None:
         try:
             customers.refuse_renamed()
         except StatementFailed as error:
             done(Reply(code=error.code, message=error.message))
             return
-    rows: list[tuple[Any, ...]] = (
-        [(None, None, None, nonce, 0, dots)] if found is None else [(*row, nonce, 0, dots) for row in found]
-    )
-    if session.transaction is None and not session.autocommit:
-        session.transaction = Transaction(server.tables)
+    transaction = session.transaction
+    if transaction is None and not session.autocommit:
+        transaction = session.transaction = Transaction(server.tables)
+    found, version = customers.read(key, view=None if transaction is None else transaction.changes_seen())
+    rows: list[tuple[Any, ...]]
+    if found is None:
+        rows = [(None, None, None, nonce, 0, dots, None)]
+    else:
+        customers.read_versions[version] += version > 0
+        rows = [(*row, nonce, 0, dots, version) for row in found]
     session.slept(QUERY, Reply(rows, len(rows), None, "", slept_ms), done)
 
 

@@ -6,12 +6,14 @@ newest committed version. A lock has one holder and a first-in, first-out queue 
 exclusive.
 
 Deviations: `seq` of `output`, `audit` and `dead_letter` is assigned at the commit, not at the INSERT, so it
-has no gaps and follows the order of commits; reads of these three see the newest commit, not the snapshot.
+has no gaps and follows the order of commits; reads of these three see the newest commit, not the snapshot. So do
+SELECTs of `customer` other than the reference lookup.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar
 
@@ -46,8 +48,8 @@ class StatementFailed(Exception):
 class Customers:
     """The table `customer`: a dict by key for the reference lookup, SQLite for any other SELECT.
 
-    Both hold the same rows, and both show a renamed column or table (fault `schema_change`). Mutable:
-    `renamed`. `rows`: (k, name, city, tier) each.
+    Both hold the same rows, and both show a renamed column or table (fault `schema_change`) and changed rows (fault
+    `change_rows`). Mutable. `rows`: (k, name, city, tier) each; a composite k is a tuple.
     """
 
     def __init__(self, rows: Iterable[Sequence[Any]]) -> None:
@@ -56,10 +58,44 @@ class Customers:
         """Key -> (name, city, tier) of each row with that key, in the order of `rows`."""
         for key, *rest in self._rows:
             self.by_key.setdefault(key, []).append(tuple(rest))
+        self.versions: dict[Any, int] = {}
+        """Key -> version of its rows; those of other keys have never changed."""
+        self.changes = 0
+        """How many changes were committed."""
+        self._before: dict[Any, list[tuple[int, list[tuple[Any, ...]], int]]] = {}
+        """Key -> for each change of its rows: its number, and the rows and their version before it."""
+        self.never_changes = True
+        """Whether no fault of the run changes rows, so that a lookup may be answered before it arrives."""
+        self.read_versions: Counter[int] = Counter()
+        """How many answers of the reference lookup gave rows of each version above 0."""
+        self.selected = 0
+        """How many other SELECTs were executed."""
         self.renamed: str | None = None
         """What is renamed now: `column` (city), `table`, or None."""
         self._connection: sqlite3.Connection | None = None
         self._slept_s = 0.0
+
+    def change(self, keys: Iterable[Any], *, version: int) -> None:
+        """Makes the rows of `keys` version `version`: each `tier` rises by one."""
+        connection = self._sqlite()
+        self.changes += 1
+        for key in keys:
+            rows = self.by_key[key]
+            self._before.setdefault(key, []).append((self.changes, rows, self.versions.get(key, 0)))
+            self.by_key[key] = [(name, city, tier + 1) for name, city, tier in rows]
+            self.versions[key] = version
+            connection.execute(
+                "UPDATE customer SET ver = ?, tier = tier + 1 WHERE k = ? AND part IS ?",
+                (version, *_parts_of(key)),
+            )
+
+    def read(self, key: Any, *, view: int | None) -> tuple[list[tuple[Any, ...]] | None, int]:
+        """The rows of `key` and their version, after the first `view` changes; None: after all of them."""
+        if view is not None and view < self.changes:
+            for number, rows, version in self._before.get(key, ()):
+                if number > view:
+                    return rows, version
+        return self.by_key.get(key), self.versions.get(key, 0)
 
     def rename(self, what: str | None) -> None:
         """Renames `column` (city) or `table`; None restores the original name."""
@@ -85,6 +121,7 @@ class Customers:
     def select(self, sql: str, args: Sequence[Any] | None) -> tuple[list[tuple[Any, ...]], int]:
         """Returns the rows and the statement's SLEEP time in ms. Raises `StatementFailed`."""
         self._slept_s = 0.0
+        self.selected += 1
         text = sql.replace("%s", "?").replace("%%", "%") if args is not None else sql
         try:
             rows = self._sqlite().execute(text, tuple(args or ())).fetchall()
@@ -101,16 +138,23 @@ class Customers:
             connection.create_function("SLEEP", 1, self._sleep)
             connection.create_function("REPEAT", 2, lambda text, times: text * times)
             connection.execute(
-                "CREATE TABLE customer (n INTEGER PRIMARY KEY, k INTEGER, name TEXT, city TEXT, tier INT)"
+                "CREATE TABLE customer (n INTEGER PRIMARY KEY, k, part INT, name TEXT, city TEXT, tier INT,"
+                " ver INT DEFAULT 0)"
             )
             connection.executemany(
-                "INSERT INTO customer (k, name, city, tier) VALUES (?, ?, ?, ?)", self._rows
+                "INSERT INTO customer (k, part, name, city, tier) VALUES (?, ?, ?, ?, ?)",
+                [(*_parts_of(key), *rest) for key, *rest in self._rows],
             )
         return self._connection
 
     def _sleep(self, seconds: float) -> int:
         self._slept_s += float(seconds)
         return 0
+
+
+def _parts_of(key: Any) -> tuple[Any, Any]:
+    """The columns `k` and `part` of a key."""
+    return key if isinstance(key, tuple) else (key, None)
 
 
 def _code_of(error: sqlite3.Error) -> int:
@@ -399,6 +443,7 @@ class Transaction:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._view: int | None = None
+        self._changes_seen: int | None = None
         self.is_explicit = False
         """Whether BEGIN started it: it then stays open after a statement, also in autocommit."""
         self.pending: dict[SimulatedTable, dict[Any, Row | None]] = {}
@@ -428,6 +473,12 @@ class Transaction:
         if self._view is None:
             self._view = self._tables.commits
         return self._view
+
+    def changes_seen(self) -> int:
+        """How many changes of `customer` its lookups see, fixed by its first one."""
+        if self._changes_seen is None:
+            self._changes_seen = self._tables.customers.changes
+        return self._changes_seen
 
     def read(self, table: SimulatedTable, key: Any) -> Row | None:
         """A consistent read of one row."""

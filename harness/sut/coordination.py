@@ -14,10 +14,11 @@ from harness.sut.dead_letter import DeadLetter
 from harness.sut.enrichment import Enriched
 from harness.sut.phases import Phases
 from harness.sut.positions import named, saved
+from harness.workloads.keys import told_key
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 from reference_impl.task.positioned_input import Checkpoint
 
-__all__ = ["AtomicCoordination", "JournalledSubtask", "TaskJournal"]
+__all__ = ["AtomicCoordination", "JournalledSubtask", "LatencyMarkerHeld", "TaskJournal"]
 
 
 class TaskJournal(Protocol):
@@ -61,7 +62,7 @@ class JournalledSubtask:
         journal: TaskJournal,
         sink: OpenEpoch,
         phases: Phases,
-        expect: Callable[[Any], Sequence[Any]] | None,
+        expect: Callable[[Any], Sequence[Any] | None] | None,
     ) -> None:
         self._journal = journal
         self._sink = sink
@@ -86,7 +87,7 @@ class JournalledSubtask:
             self._journal.took_record(
                 position=position,
                 id=lookup.id,
-                key=lookup.key,
+                key=told_key(lookup.key),
                 ts=element.timestamp,
                 expect=None if self._expect is None else self._expect(lookup),
             )
@@ -101,7 +102,10 @@ class JournalledSubtask:
         self._phases.reach("accept")
 
     def emit(self, element: OperatorInput) -> None:
-        """Called when an element leaves the operator."""
+        """Called when an element leaves the operator. Raises `LatencyMarkerHeld` if a marker should be out by then."""
+        if self._marker is not None and type(element) is not LatencyMarker:
+            message = f"latency marker {self._marker.id} waits, and {_named(element)} leaves before it"
+            raise LatencyMarkerHeld(message)
         if type(element) is Record:
             result = element.value
             if type(result) is Enriched:
@@ -180,6 +184,11 @@ class AtomicCoordination(JournalledSubtask):
         self._sink.commit(checkpoint.number, position=checkpoint.position, elements=elements)
         self._phases.reach("commit.post")
         self._journal.committed(checkpoint.number)
+
+
+def _named(element: OperatorInput) -> str:
+    """An element that leaves, in words."""
+    return f"a result of record {element.value.id}" if type(element) is Record else f"{element}"
 
 
 def _foreign(element: OperatorInput) -> AssertionError:

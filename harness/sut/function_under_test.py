@@ -45,14 +45,18 @@ class FunctionUnderTest:
         around_calls: Callable[[AsyncFunction], AsyncFunction],
         loop: asyncio.AbstractEventLoop,
         variant: Variant,
+        tells_versions: bool = False,
     ) -> None:
+        """`tells_versions`: whether our own lookup records the version of the rows of each answer."""
         self._journal = journal
         self._client = (
             _pool(plan, settings, driver=driver, journal=journal, variant=variant)
             if settings.client is None
             else client(settings.client)
         )
-        self.lookup: LookupFunction = load_lookup(plan.sut, nonces=journal if plan.sut in SUTS else None)
+        self.lookup: LookupFunction = load_lookup(
+            plan.sut, nonces=journal if plan.sut in SUTS else None, tells_versions=tells_versions
+        )
         """The unwrapped lookup, for the loop watch."""
         function = _around(variant.lookup(self.lookup), self._client, settings, loop=loop)
         function = around_calls(function)

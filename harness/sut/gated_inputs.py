@@ -68,7 +68,9 @@ class GatedInputs:
         clock.start_at(inputs.clock_ms(position - 1))
         self._output = output
         self._marker_every = latency_markers
-        self._channels = [InputChannel(InputChannelInfo(0, number)) for number in range(inputs.count)]
+        self._channels: list[InputChannel] = [
+            InputChannel(InputChannelInfo(0, number)) for number in range(inputs.count)
+        ]
         gate = InputGate(self._channels)
         handler = parts.barrier_handler(task=task, inputs=[gate], timers=timers)
         self._gate = StreamTaskNetworkInput(

@@ -17,9 +17,10 @@ from harness.scenario_parts.parts import Task
 from harness.sut.gated_inputs import GatedInputs, HeldOutput
 from harness.sut.keyed_parts import HONEST_PARTS, Keeping, KeptState, KeyedParts
 from harness.sut.phases import Phases
-from harness.sut.positions import TaskState
+from harness.sut.positions import ChannelState, TaskState
 from harness.sut.session_counter import SessionCounter
 from harness.sut.source_clock import SourceClock
+from harness.sut.unaligned_inputs import UnalignedInputs
 from harness.workloads.lookups import Inputs, Lookup
 from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointOptions
 from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
@@ -63,6 +64,8 @@ class KeyedHead:
         self._output = HeldOutput()
         self._gated: GatedInputs
         self._keeping = parts.keeping()
+        self._timeout_ms = keyed.task.alignment_timeout
+        self._recovered: ChannelState | None = None
         self._kept: KeptState | None = None
         self._backend: KeyedStateBackend
         self._services: InternalTimerServices
@@ -74,13 +77,24 @@ class KeyedHead:
             self._kept = self._keeping.state(first.text)
         elif first is not None:
             raise AssertionError(f"a snapshot of a keyed task begins with its state, not with {first!r}")
+        if first is not None and self._timeout_ms is not None:
+            second = next(replayed)
+            assert isinstance(second, ChannelState), (
+                f"behind its state stands what its inputs held, not {second!r}"
+            )
+            self._recovered = second
         return OperatorLink(
             operator_id=_SESSIONS, build=self._built_operator, state_handler=self._built_state_handler
         )
 
-    def elements(self, states: Mapping[str, OperatorSubtaskState]) -> tuple[TaskState]:
-        """The state in its stored form."""
-        return (TaskState(text=states[_SESSIONS].raw_operator_state),)
+    def elements(
+        self, states: Mapping[str, OperatorSubtaskState]
+    ) -> tuple[TaskState] | tuple[TaskState, ChannelState]:
+        """The state in its stored form, and what barriers have overtaken, if they may."""
+        state = TaskState(text=states[_SESSIONS].raw_operator_state)
+        if isinstance(self._gated, UnalignedInputs):
+            return (state, self._gated.channel_state())
+        return (state,)
 
     def run_async(self, finish: Callable[[], None]) -> None:
         """Runs the asynchronous part of a snapshot at once, or after further elements have changed the state."""
@@ -100,22 +114,27 @@ class KeyedHead:
         timers: Timers,
         executor: MailboxExecutor,
     ) -> GatedInputs:
-        self._gated = GatedInputs(
-            source,
-            inputs=self._inputs,
-            parts=self._parts,
-            phases=self._phases,
-            reader=self._reader,
-            task=task,
-            chain=chain,
-            position=position,
-            due=due,
-            clock=self._clock,
-            output=self._output,
-            latency_markers=self._latency_markers,
-            timers=timers,
-            executor=executor,
-        )
+        shared: dict[str, Any] = {
+            "inputs": self._inputs,
+            "parts": self._parts,
+            "phases": self._phases,
+            "reader": self._reader,
+            "task": task,
+            "chain": chain,
+            "position": position,
+            "due": due,
+            "clock": self._clock,
+            "output": self._output,
+            "latency_markers": self._latency_markers,
+            "timers": timers,
+            "executor": executor,
+        }
+        if self._timeout_ms is None:
+            self._gated = GatedInputs(source, **shared)
+        else:
+            self._gated = UnalignedInputs(
+                source, timeout_ms=self._timeout_ms, recovered=self._recovered, **shared
+            )
         return self._gated
 
     def _built_operator(
@@ -184,6 +203,7 @@ class _KeptStateHandler:
 
 
 def _key_of(lookup: Lookup) -> int:
+    assert isinstance(lookup.key, int), "keyed state is kept by number"
     return lookup.key
 
 

@@ -18,7 +18,9 @@ from reference_impl.checkpoints.barrier_handler import (
     CheckpointableInput,
     CheckpointableTask,
     CheckpointBarrierHandler,
+    InitInputCheckpoint,
 )
+from reference_impl.checkpoints.channels import InputChannel
 from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
 from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve
 from reference_impl.mailbox.timers import Timers
@@ -36,6 +38,20 @@ class BuildBarrierHandler(Protocol):
 
     def __call__(
         self, *, task: CheckpointableTask, inputs: Sequence[CheckpointableInput], timers: Timers
+    ) -> CheckpointBarrierHandler:
+        """Builds it for one task."""
+
+
+class BuildAlternatingHandler(Protocol):
+    """Builds the barrier handler of inputs whose barriers may overtake; `checkpoints` hears when one begins."""
+
+    def __call__(
+        self,
+        *,
+        task: CheckpointableTask,
+        inputs: Sequence[CheckpointableInput],
+        timers: Timers,
+        checkpoints: InitInputCheckpoint,
     ) -> CheckpointBarrierHandler:
         """Builds it for one task."""
 
@@ -61,6 +77,10 @@ class KeyedParts:
 
     barrier_handler: BuildBarrierHandler = SingleCheckpointBarrierHandler.aligned
     """By default aligned: a barrier blocks its input until all barriers have arrived (C22)."""
+    alternating: BuildAlternatingHandler = SingleCheckpointBarrierHandler.alternating
+    """The same for a task with an alignment timeout: its barriers may overtake (C26)."""
+    channel: Callable[..., InputChannel] = InputChannel
+    """Builds an input channel of such a task."""
     valve: Callable[[int], StatusWatermarkValve] = StatusWatermarkValve
     """Builds the watermark valve for a number of inputs."""
     backend: type[KeyedStateBackend] = KeyedStateBackend

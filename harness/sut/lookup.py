@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.choices import Choices
-from harness.database.endpoint import QUERY
+from harness.database.endpoint import QUERY, QUERY_OF_PARTS
 from harness.database.pool import MayAskAgain
 from harness.database.transactions import Backoff
 from harness.workloads.lookups import Lookup
@@ -40,8 +40,11 @@ class Nonces(Protocol):
     def nonce_of(self, id: int) -> int:
         """The nonce of the latest call of record `id`."""
 
-    def answered(self, asked: int, echoed: int) -> None:
-        """Records that the answer to the call with nonce `asked` came with nonce `echoed`."""
+    def answered(self, asked: int, echoed: int, version: int | None) -> None:
+        """Records that the answer to the call with nonce `asked` came with nonce `echoed`.
+
+        `version`: that of the rows of the answer; None: it is not told, or the answer has none.
+        """
 
 
 def own_nonces() -> Nonces:
@@ -59,15 +62,19 @@ class _OwnNonces:
         del id
         return next(self._numbers)
 
-    def answered(self, asked: int, echoed: int) -> None:
+    def answered(self, asked: int, echoed: int, version: int | None) -> None:
         """Not recorded."""
 
 
 class ReferenceLookup:
-    """A callable like `async def lookup(record, pool)` that adds a nonce to each call."""
+    """A callable like `async def lookup(record, pool)` that adds a nonce to each call.
 
-    def __init__(self, nonces: Nonces) -> None:
+    `tells_versions`: whether it records the version of the rows of each answer.
+    """
+
+    def __init__(self, nonces: Nonces, *, tells_versions: bool = False) -> None:
         self._nonces = nonces
+        self._tells_versions = tells_versions
 
     async def __call__(self, record: Lookup, pool: ConnectionPool) -> list[dict[str, Any]]:
         """The rows of `record.key` as results."""
@@ -91,12 +98,18 @@ class ReferenceLookup:
                     raise
 
     async def _ask(self, record: Lookup, pool: ConnectionPool, nonce: int) -> list[dict[str, Any]]:
-        rows = await pool.fetch_all(QUERY, (record.row_bytes, nonce, record.service_ms / 1000, record.key))
+        key = record.key
+        asked = record.row_bytes, nonce, record.service_ms / 1000
+        if isinstance(key, tuple):
+            rows = await pool.fetch_all(QUERY_OF_PARTS, (*asked, *key))
+        else:
+            rows = await pool.fetch_all(QUERY, (*asked, key))
         echoed = nonce
         for row in rows:
             if int(row[3]) != nonce:
                 echoed = int(row[3])
-        self._nonces.answered(nonce, echoed)
+        # One statement reads one version, so the first row tells that of all.
+        self._nonces.answered(nonce, echoed, rows[0][6] if self._tells_versions and rows else None)
         values = [{"name": row[0], "city": row[1], "tier": row[2]} for row in rows if row[0] is not None]
         if echoed != nonce:
             message = f"asked for record {record.id} with nonce {nonce}, answered with nonce {echoed}"

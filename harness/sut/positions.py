@@ -14,6 +14,7 @@ from msgspec.structs import force_setattr
 
 from harness.history.values import told_watermark
 from harness.sut.phases import Phases
+from harness.workloads.keys import key_of
 from harness.workloads.lookups import LookupSource
 from harness.workloads.shape import Lookup, MarkOfTime, StampedLookup
 from reference_impl.checkpoint_events import CheckpointBarrier
@@ -27,6 +28,7 @@ from reference_impl.elements import (
 )
 
 __all__ = [
+    "ChannelState",
     "HeldUpstream",
     "Replay",
     "SubtaskSource",
@@ -100,9 +102,23 @@ class HeldUpstream(Struct, frozen=True, kw_only=True):
     element: QueueElement
 
 
-def saved(element: QueueElement | TaskState | HeldUpstream) -> dict[str, Any]:
+class ChannelState(Struct, frozen=True, kw_only=True):
+    """What unaligned barriers have overtaken; stored behind the state of the keyed operator."""
+
+    until: int
+    """What has arrived ends before this position of the source."""
+    elements: tuple[tuple[int, QueueElement], ...]
+    """Each with the number of its input."""
+
+
+Stored = QueueElement | TaskState | ChannelState | HeldUpstream
+
+
+def saved(element: Stored) -> dict[str, Any]:
     """The stored form of `element`."""
     match element:
+        case ChannelState(until=until, elements=elements):
+            return {"until": until, "channels": [[number, saved(one)] for number, one in elements]}
         case HeldUpstream(element=held):
             return {"upstream": saved(held)}
         case TaskState(text=text):
@@ -117,8 +133,11 @@ def saved(element: QueueElement | TaskState | HeldUpstream) -> dict[str, Any]:
     raise TypeError(message)
 
 
-def restored(element: dict[str, Any]) -> QueueElement | TaskState | HeldUpstream:
+def restored(element: dict[str, Any]) -> Stored:
     """Reads the stored form that `saved` wrote."""
+    if "channels" in element:
+        held = tuple((number, _queued(one)) for number, one in element["channels"])
+        return ChannelState(until=element["until"], elements=held)
     if "upstream" in element:
         return HeldUpstream(element=_queued(element["upstream"]))
     if "state" in element:
@@ -131,7 +150,7 @@ def _queued(element: dict[str, Any]) -> QueueElement:
         return Watermark(timestamp=element["w"], position=element["pos"])
     if "idle" in element:
         return WatermarkStatus(idle=element["idle"], position=element["pos"])
-    lookup = element["lookup"]
+    lookup = {**element["lookup"], "key": key_of(element["lookup"]["key"])}
     value = StampedLookup(**lookup) if "stamp" in lookup else Lookup(**lookup)
     return Record(value=value, timestamp=element["ts"], position=element["pos"])
 
@@ -146,7 +165,7 @@ def named(elements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         if "w" in element
         else {"id": element["lookup"]["id"]}
         for element in elements
-        if element.keys().isdisjoint(("state", "upstream", "idle"))
+        if element.keys().isdisjoint(("state", "channels", "upstream", "idle"))
     ]
 
 
@@ -169,7 +188,7 @@ class WatchedSource:
 class Replay(Sequence[Any]):
     """The elements of a snapshot in replay order; reports the restore phases while they are read."""
 
-    def __init__(self, elements: Sequence[QueueElement | TaskState | HeldUpstream], phases: Phases) -> None:
+    def __init__(self, elements: Sequence[Stored], phases: Phases) -> None:
         self._elements = elements
         self._phases = phases
 

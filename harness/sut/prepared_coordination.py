@@ -61,7 +61,7 @@ class PreparedCoordination(JournalledSubtask):
         journal: PreparedJournal,
         sink: CoordinatedSink,
         phases: Phases,
-        expect: Callable[[Any], Sequence[Any]] | None,
+        expect: Callable[[Any], Sequence[Any] | None] | None,
         store: CheckpointStore,
         timers: Later,
         clock: Clock = REAL_CLOCK,

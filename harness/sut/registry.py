@@ -27,15 +27,16 @@ LookupFunction = Callable[..., Awaitable[Any]]
 """`async def lookup(record, pool)` or `async def lookup(record)`; returns a list of results or one result."""
 
 
-def load_lookup(name: str, *, nonces: Any = None) -> LookupFunction:
+def load_lookup(name: str, *, nonces: Any = None, tells_versions: bool = False) -> LookupFunction:
     """The lookup of the system under test `name`, to be called as `(record, pool)`.
 
-    `nonces` gives our own lookup the nonce of each call and records the nonce of its answer (V19).
+    `nonces` gives our own lookup the nonce of each call and records the nonce of its answer (V19); `tells_versions`:
+    and the version of the rows (V8).
     """
     if name in SUTS:
         from harness.sut.lookup import ReferenceLookup, own_nonces  # noqa: PLC0415 - most callers name a user's
 
-        return ReferenceLookup(own_nonces() if nonces is None else nonces)
+        return ReferenceLookup(own_nonces() if nonces is None else nonces, tells_versions=tells_versions)
     if ":" not in name:
         close = get_close_matches(name, SUTS, n=1)
         hint = (

@@ -68,7 +68,7 @@ class ChosenSink:
         *,
         journal: Any,
         phases: Phases,
-        expect: Callable[[Any], Sequence[Any]] | None,
+        expect: Callable[[Any], Sequence[Any] | None] | None,
         timers: Later,
         restored: int,
     ) -> AtomicCoordination | PreparedCoordination:

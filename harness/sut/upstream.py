@@ -19,9 +19,9 @@ from harness.sut.positions import HeldUpstream
 from reference_impl.checkpoints.task_state import OperatorSubtaskState
 from reference_impl.elements import OperatorInput, Record, Watermark
 from reference_impl.operator.async_wait import AsyncWaitOperator
-from reference_impl.operator.build import operator_around, queue_for
+from reference_impl.operator.build import ordered_wait
 from reference_impl.operator.result import ResultHandle
-from reference_impl.task.async_link import async_link
+from reference_impl.task.async_link import BuildAsyncOperator, async_link
 from reference_impl.task.operator_chain import OperatorLink
 from reference_impl.task.positioned_input import Reader
 
@@ -71,21 +71,33 @@ class UpstreamOperator:
         """Nothing: what the source reads is not yet at the lookups."""
 
     def source_exhausted(self) -> None:
-        """Nothing: the lookups' input ends when this operator is empty."""
+        """Nothing: the lookups' input ends when this operator is empty (`around`)."""
+
+    def around(self, lookups: BuildAsyncOperator) -> BuildAsyncOperator:
+        """`lookups`, whose operator tells the reader when its own input ends."""
+
+        def built(**parts: Any) -> Any:
+            operator: Any = lookups(**parts)
+            end_input = operator.end_input
+
+            def told() -> None:
+                self._reader.source_exhausted()
+                end_input()
+
+            operator.end_input = told
+            return operator
+
+        return built
 
     def _operator(self, *, emit: Callable[[OperatorInput], None], **parts: Any) -> AsyncWaitOperator:
-        operator = operator_around(
-            queue_for("ordered", self._settings.capacity),
-            kind=_TellsItsEnd,
+        return ordered_wait(
+            capacity=self._settings.capacity,
             function=_Delayed(self._loop, longest_ms=self._settings.delay),
             timeout_ms=0,
             copy_value=self._copy_value,
             emit=partial(self._pass_on, emit),
             **parts,
         )
-        assert isinstance(operator, _TellsItsEnd)
-        operator.tell_end = self._reader.source_exhausted
-        return operator
 
     def _pass_on(self, emit: Callable[[OperatorInput], None], element: OperatorInput) -> None:
         assert isinstance(element, Record | Watermark), f"a workload of lookups holds no {element!r}"
@@ -93,16 +105,6 @@ class UpstreamOperator:
         self._position += 1
         self._reader.takes(placed)
         emit(placed)
-
-
-class _TellsItsEnd(AsyncWaitOperator):
-    """Calls `tell_end` when its input has ended and all has been passed on."""
-
-    tell_end: Callable[[], None]
-
-    def end_input(self) -> None:
-        super().end_input()
-        self.tell_end()
 
 
 class _Delayed:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any
 
 from harness.choices import Choices, Draw
 from harness.history.values import END_OF_TIME
 from harness.scenario.model import Fault, Scenario, Task, Workload
+from harness.workloads.keys import Key, key_of, keys_of
 from harness.workloads.shape import (
-    HOT_KEY,
     Burst,
     Lookup,
     MarkOfTime,
@@ -27,12 +27,12 @@ from harness.workloads.shape import (
 )
 
 __all__ = [
-    "HOT_KEY",
     "Inputs",
     "Lookup",
     "LookupSource",
     "MarkOfTime",
     "Stamp",
+    "changing_keys",
     "customer_rows",
     "expect_stamped",
     "expected_results",
@@ -55,6 +55,7 @@ class LookupSource:
     def __init__(self, *, workload: Workload, seed: int, subtask: int, faults: Iterable[Fault] = ()) -> None:
         self._workload = workload
         self._every = workload.watermark_every
+        self._keys = keys_of(workload)
         mine = [fault for fault in faults if fault.of_subtask in {None, subtask}]
         draw = Draw(seed, f"lookups/subtask {subtask}")
         skewed = Draw(seed, f"skew/subtask {subtask}") if workload.skew else draw
@@ -70,9 +71,9 @@ class LookupSource:
 
     def _draw(self, index: int, subtask: int, draw: Draw, skewed: Draw) -> tuple[Lookup, int | None]:
         workload = self._workload
-        key, service_ms = draw.index(workload.keys), draw.between(0, workload.service)
+        key, service_ms = self._keys[draw.index(workload.keys)], draw.between(0, workload.service)
         if workload.skew and skewed.chance(workload.skew * 10):
-            key = HOT_KEY
+            key = self._keys[0]
         lookup = Lookup(
             id=index * workload.subtasks + subtask,
             key=key,
@@ -140,7 +141,7 @@ def nth_ids(workload: Workload, *, subtask: int, first: int, count: int) -> rang
     return range(begin, begin + count * step, step)
 
 
-def customer_rows(*, keys: int, seed: int, fanout: int = 1) -> list[list[Any]]:
+def customer_rows(*, keys: Sequence[Key], seed: int, fanout: int = 1) -> list[list[Any]]:
     """The rows (key, name, city, tier) of the lookup table: one for each key, or from 0 to `fanout`."""
     from faker import Faker  # noqa: PLC0415 - slow to import, and attempts do not need it
 
@@ -149,7 +150,7 @@ def customer_rows(*, keys: int, seed: int, fanout: int = 1) -> list[list[Any]]:
     counts = Choices(seed, "rows of a key")
     return [
         [key, faker.name(), faker.city(), faker.random_int(1, 5)]
-        for key in range(keys)
+        for key in keys
         for _ in range(1 if fanout == 1 else counts.between(0, fanout))
     ]
 
@@ -159,7 +160,7 @@ def offered_records(scenario: Scenario, *, seed: int, rows: Iterable[list[Any]])
     workload = scenario.workload
     if workload.fanout == 1:
         return workload.records * workload.subtasks
-    answered = {row[0] for row in rows}
+    answered = {key_of(row[0]) for row in rows}
     sources = (
         LookupSource(workload=workload, seed=seed, subtask=subtask, faults=scenario.faults)
         for subtask in range(workload.subtasks)
@@ -173,12 +174,19 @@ def expected_value(row: list[Any]) -> dict[str, Any]:
     return {"name": name, "city": city, "tier": tier}
 
 
-def expected_results(rows: Iterable[list[Any]]) -> dict[int, list[Any]]:
+def expected_results(rows: Iterable[list[Any]]) -> dict[Key, list[Any]]:
     """The results of the reference lookup for each key that has rows; other keys have no result."""
-    answers: dict[int, list[Any]] = {}
+    answers: dict[Key, list[Any]] = {}
     for row in rows:
-        answers.setdefault(row[0], []).append(expected_value(row))
+        answers.setdefault(key_of(row[0]), []).append(expected_value(row))
     return answers
+
+
+def changing_keys(scenario: Scenario, rows: Iterable[list[Any]]) -> Mapping[Key, None]:
+    """The keys of `rows` that faults of the scenario may change: the first ones of the table."""
+    count = max((fault.count for fault in scenario.changing), default=0)
+    keys = dict.fromkeys(key_of(row[0]) for row in rows) if count else {}
+    return dict.fromkeys(islice(keys, count))
 
 
 class Inputs:
@@ -295,10 +303,10 @@ class _Counts:
 
     def __init__(self, ttl_ms: int) -> None:
         self._ttl_ms = ttl_ms
-        self._counted: dict[int, dict[int, tuple[int, int]]] = {}
+        self._counted: dict[Key, dict[int, tuple[int, int]]] = {}
         """By key and input: the count, and when it changed."""
 
-    def add(self, key: int, number: int, *, clock_ms: int) -> Stamp:
+    def add(self, key: Key, number: int, *, clock_ms: int) -> Stamp:
         living = {
             of: (count, changed_ms)
             for of, (count, changed_ms) in self._counted.get(key, {}).items()
@@ -315,8 +323,8 @@ class _Sessions:
 
     def __init__(self, gap_ms: int) -> None:
         self._gap_ms = gap_ms
-        self._ended, self._place = Counter[int](), Counter[int]()
-        self._ends_ms: dict[int, int] = {}
+        self._ended, self._place = Counter[Key](), Counter[Key]()
+        self._ends_ms: dict[Key, int] = {}
         """The end of each key's open session."""
 
     def end_until(self, now_ms: int) -> None:
@@ -324,14 +332,19 @@ class _Sessions:
             del self._ends_ms[key], self._place[key]
             self._ended[key] += 1
 
-    def add(self, key: int, *, at_ms: int) -> Stamp:
+    def add(self, key: Key, *, at_ms: int) -> Stamp:
         self._place[key] += 1
         self._ends_ms[key] = max(self._ends_ms.get(key, at_ms), at_ms + self._gap_ms)
         return {"session": self._ended[key] + 1, "place": self._place[key]}
 
 
 def expect_stamped(
-    answers: Callable[[Lookup], Sequence[Any]], stamps: Mapping[int, Stamp]
-) -> Callable[[Lookup], list[Any]]:
-    """The results of a lookup with the stamp added in front."""
-    return lambda lookup: [{**stamps[lookup.id], **answer} for answer in answers(lookup)]
+    answers: Callable[[Lookup], Sequence[Any] | None], stamps: Mapping[int, Stamp]
+) -> Callable[[Lookup], Sequence[Any] | None]:
+    """The results of a lookup with the stamp added in front; None: they are not known."""
+
+    def stamped(lookup: Lookup) -> Sequence[Any] | None:
+        known = answers(lookup)
+        return None if known is None else [{**stamps[lookup.id], **answer} for answer in known]
+
+    return stamped

@@ -13,13 +13,11 @@ from typing import Any
 from msgspec import Struct
 
 from harness.choices import Draw
-from harness.faults.hot_key import HOT_KEY
 from harness.faults.model.fault import Fault
 from harness.faults.model.workload import ShapingFault
 from harness.scenario.model import Workload
 
 __all__ = [
-    "HOT_KEY",
     "Burst",
     "Lookup",
     "MarkOfTime",
@@ -36,8 +34,8 @@ class Lookup(Struct, frozen=True, kw_only=True):
 
     id: int
     """The record's id, unique in the run."""
-    key: int
-    """The key to look up."""
+    key: int | str | tuple[str, int]
+    """The key to look up (`harness.workloads.keys.Key`)."""
     service_ms: int
     """The service time of the lookup in the database."""
     row_bytes: int = 0

@@ -29,7 +29,8 @@ _EXITS: Mapping[Exit, str] = {
     Exit.HOLD: "everything holds; `demo`: the reference passed and the planted defect was convicted",
     Exit.VIOLATION: "a violation",
     Exit.INTERRUPTED: "interrupted: finished runs are reported; or the reader of standard output closed it (`head`)",
-    Exit.INTERNAL: "an internal error: please report it",
+    Exit.INTERNAL: "an internal error, such as a harness that overlooks a "
+    "[canary](../explanation/what-a-pass-means.md#who-tests-the-harness): please report it",
     Exit.USAGE: "bad usage, or a scenario or history with mistakes",
     Exit.NOTHING_RAN: "nothing ran",
     Exit.UNDECIDED: "unknown or vacuous: nothing was shown",

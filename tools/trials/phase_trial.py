@@ -26,6 +26,7 @@ from harness.scenario.file import dump, load
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.scenario_parts.triggers import PHASE_FORMS, PHASES, PhaseName
+from harness.workloads.keys import Key
 from harness.workloads.lookups import Inputs, LookupSource, session_stamps
 
 __all__ = ["killed_at", "main", "phases_of", "shortened", "try_phases"]
@@ -61,7 +62,7 @@ def phases_of(scenario: Scenario) -> tuple[PhaseName, ...]:
         "": True,
         "coordination": scenario.sink != "atomic",
         "task": task is not None,
-        "inputs": task is not None and task.inputs > 1,
+        "inputs": task is not None and task.inputs > 1 and task.alignment_timeout is None,
     }
     return tuple(phase for phase in PHASES if has[PHASE_FORMS[phase].needs])
 
@@ -134,7 +135,7 @@ def _timers(scenario: Scenario, *, seed: int) -> int:
     source = LookupSource(workload=scenario.workload, seed=seed, subtask=_SUBTASK)
     inputs = Inputs(scenario.task, source, seed=seed, subtask=_SUBTASK)
     stamps = session_stamps(source, inputs, task=scenario.task)
-    last: dict[int, int] = {}
+    last: dict[Key, int] = {}
     for lookup, _ in source.records:
         last[lookup.key] = stamps[lookup.id]["session"]
     return sum(session - 1 for session in last.values())

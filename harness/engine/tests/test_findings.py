@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.engine.findings import fault_events, findings
+from harness.engine.findings import findings, outside_events
 from harness.faults.tests.killed_run import Line, killed_run
 from harness.runs.outcome import FaultRecord
 from harness.scenario.model import Scenario
@@ -146,7 +146,7 @@ def test_findings_stand_in_the_scenarios_order_with_those_that_never_came() -> N
 def test_the_records_become_events_in_time_order_with_the_evidence_at_the_end() -> None:
     records = found(scenario(LATENCY, KILL), latency_run(took_ms=120) + killed_run())
 
-    events = fault_events(records)
+    events = outside_events(records, [])
 
     assert [(event["f"], event["phase"]) for event in events] == [
         ("kill", "begin"), ("kill", "end"), ("slow", "begin"), ("slow", "end"),
@@ -155,7 +155,7 @@ def test_the_records_become_events_in_time_order_with_the_evidence_at_the_end() 
 
 
 def test_a_fault_that_never_came_is_no_event() -> None:
-    assert fault_events(found(scenario(LATENCY), [])) == []
+    assert outside_events(found(scenario(LATENCY), []), []) == []
 
 
 def test_a_fault_that_repeats_has_a_beginning_and_an_end_each_time_and_bites_if_each_bit() -> None:
@@ -169,7 +169,7 @@ def test_a_fault_that_repeats_has_a_beginning_and_an_end_each_time_and_bites_if_
 
     (both,), (one,) = found(scenario(LATENCY), lines), found(scenario(LATENCY), without)
 
-    assert [event["t"] for event in fault_events([both])] == [998_000, 2_005_000, 3_998_000, 5_005_000]
+    assert [event["t"] for event in outside_events([both], [])] == [998_000, 2_005_000, 3_998_000, 5_005_000]
     assert both.bites
     assert [bool(time.evidence) for time in one.times] == [True, False]
     assert not one.bites
@@ -179,7 +179,7 @@ def test_a_fault_that_was_due_when_the_run_was_over_has_not_acted() -> None:
     (record,) = found(scenario(LATENCY), acted("slow", 1000, 2000)[:1])
 
     assert (record.first.planned_us, record.armed_us, record.bites) == (995_000, None, False)
-    assert fault_events([record]) == []
+    assert outside_events([record], []) == []
 
 
 def test_the_proxys_deeds_and_what_a_fault_found_come_back_from_the_lines() -> None:
@@ -204,3 +204,20 @@ def test_the_proxys_deeds_and_what_a_fault_found_come_back_from_the_lines() -> N
 
     assert not without.bites
     assert with_it.evidence["longest_delay_ms"] == 100
+
+
+def test_each_key_of_a_change_has_an_event_at_the_time_of_its_note_t6() -> None:
+    of = {"k": "~found", "f": "migration", "cycle": 0}
+    begin = {**of, "t": 7_000, "facts": {"change": "begin", "ver": 1, "keys": [3, ["a", -1]]}}
+    end = {**of, "t": 9_000, "facts": {"change": "end", "ver": 1, "keys": [3, ["a", -1]]}}
+    another = {**of, "t": 8_000, "facts": {"began_us": 8_000}}
+
+    events = outside_events([], [begin, another, end])
+
+    change = {"k": "change", "ver": 1}
+    assert events == [
+        {**change, "t": 7_000, "phase": "begin", "key": 3},
+        {**change, "t": 7_000, "phase": "begin", "key": ["a", -1]},
+        {**change, "t": 9_000, "phase": "end", "key": 3},
+        {**change, "t": 9_000, "phase": "end", "key": ["a", -1]},
+    ]

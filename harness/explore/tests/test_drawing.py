@@ -7,6 +7,7 @@ from itertools import chain
 from harness.explore.drawing import draw_scenario
 from harness.explore.drawn_faults import DRAWN_FAULTS
 from harness.scenario.file import dump, loads
+from harness.scenario_parts.parts import SINK_FORMS
 
 DRAWN = [draw_scenario(seed) for seed in range(1500)]
 FAULTS = list(chain.from_iterable(drawn.faults for drawn in DRAWN))
@@ -21,7 +22,7 @@ def test_what_is_drawn_is_the_same_as_a_file() -> None:
 
 
 def test_every_choice_is_drawn() -> None:
-    assert {drawn.sink for drawn in DRAWN} == {"atomic", "two-phase", "idempotent"}
+    assert {drawn.sink for drawn in DRAWN} == set(SINK_FORMS)
     by_time = {(one.workload.checkpoint_interval is not None, one.operator.back_pressure) for one in DRAWN}
     assert by_time == {(False, "soft"), (False, "hard"), (True, "soft"), (True, "hard")}
     answers = {(str(one.operator.on_timeout), one.operator.on_error) for one in DRAWN}
@@ -33,6 +34,15 @@ def test_every_choice_is_drawn() -> None:
     }
     assert {one.workload.watermarks for one in DRAWN} == {"rising", "repeating", "wild"}
     assert {one.task.inputs for one in DRAWN if one.task is not None} == {1, 2}
+    assert {one.operator.upstream is None for one in DRAWN} == {True, False}
+    timeouts = {one.task.alignment_timeout for one in DRAWN if one.task is not None}
+    assert timeouts == {None, 0, 5, 40}
+
+
+def test_an_idempotent_sink_gets_several_results_of_a_record_and_a_zombie_t7() -> None:
+    several = [one for one in DRAWN if one.sink == "idempotent" and one.workload.fanout > 1]
+
+    assert any(fault.do == "zombie" for one in several for fault in one.faults)
 
 
 def test_every_kind_of_fault_that_is_counted_is_drawn() -> None:

@@ -143,3 +143,16 @@ def test_slow_queries_sleep_in_the_server(bitten: Bitten) -> None:
 
     assert evidence["asleep"] > 0
     assert evidence["median_ms"] >= 80
+
+
+def test_changed_rows_have_their_version_and_nothing_is_put_back_t6(
+    bitten: Bitten, world: World, database: str
+) -> None:
+    evidence, _ = bitten(made("change_rows", count=3))
+
+    with world.server.of_run(database).root(database) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT k, ver, tier FROM customer ORDER BY n LIMIT 4")
+        rows = list(cursor.fetchall())
+    assert rows == [(0, 1, 2), (1, 1, 3), (2, 1, 4), (3, 0, 4)]
+    assert evidence["version"] == 1
+    assert evidence["lookups_since"] > 0

@@ -54,6 +54,9 @@ BITES: Mapping[str, Bite] = {
         calls=(call(WITHIN, 2),),
         fields={"shift": "60m"},
     ),
+    "change_rows": Bite(
+        facts={"change": "end", "ver": 1, "keys": [0, 1, 2]}, calls=(call(WITHIN, 2),), fields={"count": 3}
+    ),
     "slow_query": Bite(facts={"asleep": 1}, calls=(call(WITHIN, 90),), fields={"delay": "80ms"}),
 }
 NAMES = kinds_by("server")

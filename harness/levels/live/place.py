@@ -31,7 +31,7 @@ from harness.sut.variant import Variant
 from harness.workloads.lookups import LookupSource
 from reference_impl.mailbox.loops import real_loop
 
-__all__ = ["real_parts"]
+__all__ = ["RealPlace", "real_parts"]
 
 
 def real_parts(plan: RunPlan, subtask: int, *, variant: Variant) -> AttemptParts:
@@ -98,8 +98,11 @@ class RealPlace:
 
     def _is_outside(self, error: BaseException) -> bool:
         """An error of the server or the network; a run with faults on either may have caused it itself."""
-        if any(fault.by in {"link", "server"} for fault in self._scenario.faults):
+        faults = self._scenario.faults
+        if any(fault.by in {"link", "server"} for fault in faults):
             return False
+        if any(fault.stalls for fault in faults) and transactions.code_of(error) == _LOCK_WAIT:
+            return False  # a worker that stands still may hold the lock
         return _is_of_service(error, (*self.sink.errors, *AsyncMySqlDriver(self._plan.lookups).errors))
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
@@ -111,6 +114,7 @@ class RealPlace:
         loop.run_until_complete(asyncio.sleep(ms / 1000))
 
 
+_LOCK_WAIT = 1205
 _OF_SERVICE = frozenset(
     {
         transactions.ErrorClass.RECONNECT,

@@ -26,6 +26,7 @@ from harness.scenario.model import Scenario
 from harness.simulation.tables import Tables
 from harness.simulation.tape import untold
 from harness.sut.variant import HONEST, Variant
+from harness.workloads.keys import keys_of
 
 __all__ = ["Simulated", "customers", "simulate_scenario"]
 
@@ -121,8 +122,8 @@ def customers(scenario: Scenario, seed: int) -> list[list[Any]]:
     """
     workload, counts = scenario.workload, Choices(seed, "rows of a key")
     return [
-        [key, f"customer {key}", f"city {key % 7}", 1 + (key + seed + row) % _TIERS]
-        for key in range(workload.keys)
+        [key, f"customer {key}", f"city {index % 7}", 1 + (index + seed + row) % _TIERS]
+        for index, key in enumerate(keys_of(workload))
         for row in range(1 if workload.fanout == 1 else counts.between(0, workload.fanout))
     ]
 

@@ -91,6 +91,7 @@ class Simulation:
             customers=Customers(plan.table),
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant.has_output_key,
         )
+        self.tables.customers.never_changes = not scenario.changing
         self.server = SimulatedServer(
             hub=hub, tables=self.tables, on_commit=self._committed, executor=executor_of
         )

@@ -197,9 +197,32 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "the barriers of one input are not aligned",
     ),
     (
-        "unaligned barriers, which no run reaches (t7)",
-        changed(task={"alignment_timeout": "0ms"}),
-        "are always aligned",
+        "barriers that may overtake, but do not arrive at once (t7)",
+        changed(task={"alignment_timeout": "0ms", "lag": "5ms"}),
+        "arrive in two inputs at once",
+    ),
+    (
+        "idle inputs that barriers overtake (t7)",
+        changed(task={"alignment_timeout": "0ms", "idle": 3}),
+        "no status of an input",
+    ),
+    (
+        "an asynchronous snapshot of what barriers overtook (t7)",
+        changed(task={"alignment_timeout": "0ms", "async_snapshot": 3}),
+        "is written at once, with what its inputs hold",
+    ),
+    (
+        "latency markers that barriers overtake (t7)",
+        changed(task={"alignment_timeout": "0ms", "latency_markers": 3}),
+        "no markers",
+    ),
+    (
+        "an alignment where barriers arrive at once (t7)",
+        {
+            **with_fault(do="kill_worker", subtask=0, when={"phase": "align"}),
+            "task": {"alignment_timeout": "20ms"},
+        },
+        "the barriers of both inputs arrive at once",
     ),
     (
         "an operator in front with soft back pressure (t7)",
@@ -271,6 +294,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "perhaps after the budget",
         with_fault(do="down", **{**NETWORK, "when": {"between": ["1s", "60s"]}}),
         "before this may begin",
+    ),
+    (
+        "every key changes",
+        with_fault(do="change_rows", count=100, when={"at": "1s"}),
+        "it changes 100 keys, and there are 100: no result would be known",
     ),
     (
         "a record that never comes",
@@ -450,3 +478,27 @@ def test_the_invariants_that_may_be_decisive_are_those_with_a_checker() -> None:
 def test_a_pitfall_that_level_sim_cannot_show_is_refused_t8() -> None:
     with pytest.raises(ValidationError, match="pitfall: no-pool.*level sim has no such client"):
         Scenario.model_validate({**sound().model_dump(mode="json", by_alias=True), "pitfall": "no-pool"})
+
+
+@pytest.mark.parametrize("keys_like", ["unicode", "composite"])
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"task": {}}, "the state of a `task` is kept by number"),
+        (
+            {
+                "faults": [
+                    {"id": "hot", "do": "hot_key", "share": "90%", "delay": "1s", "when": {"record": 3}}
+                ]
+            },
+            "`hot_key` asks for key 0",
+        ),
+    ],
+    ids=["task", "hot key"],
+)
+def test_keys_that_are_texts_are_refused_where_numbers_are_needed_t6(
+    keys_like: str, more: dict[str, Any], told: str
+) -> None:
+    workload = {**sound().workload.model_dump(mode="json"), "keys_like": keys_like}
+
+    assert any(told in line for line in say(changed(workload=workload, expects={}, **more)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from harness.database.endpoint import QUERY
+from harness.database.endpoint import QUERY, QUERY_OF_PARTS
 from harness.database.stored_tables import ROWS_OF
 from harness.simulation.tests.two_servers import Answer, Ask, End, ReadOnly, Step
 
@@ -428,6 +428,7 @@ SCRIPTS: Mapping[str, Sequence[Step]] = MappingProxyType(
         "a lookup is answered with its nonce": [
             Ask("l", QUERY, (3, 77, 0, 2)),
             Ask("l", QUERY, (0, 78, 0, 999)),
+            Ask("l", QUERY_OF_PARTS, (0, 79, 0, 2, 3)),
             Ask("l", "SELECT name, city FROM customer WHERE k = %s", (2,)),
             Ask("l", "SELECT colour FROM customer WHERE k = %s", (2,)),
             Ask("l", "SELECT name FROM nowhere"),

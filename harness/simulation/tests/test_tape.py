@@ -99,19 +99,19 @@ def test_the_final_watermark_is_called_end_in_elements_too() -> None:
     assert snap.elements == [{"id": 1}, {"w": "end", "pos": 2}]
 
 
-def test_an_outcome_carries_the_nonce_of_the_answer_and_not_of_the_question() -> None:
+def test_an_outcome_carries_nonce_and_version_of_the_answer_and_not_of_the_question_t6() -> None:
     on = tape()
     one = journal(on)
 
     one.called(id=7, attempt=1)
     asked = one.nonce_of(7)
-    one.answered(asked, 99)
+    one.answered(asked, 99, 3)
     settle(one)
 
     call, outcome = on.events
     assert isinstance(call, Call)
     assert isinstance(outcome, Res)
-    assert (call.nonce, outcome.nonce) == (asked, 99)
+    assert (call.nonce, outcome.nonce, outcome.ver) == (asked, 99, 3)
 
 
 def test_a_timeout_echoes_no_nonce() -> None:
@@ -119,7 +119,7 @@ def test_a_timeout_echoes_no_nonce() -> None:
     one = journal(on)
 
     one.called(id=7, attempt=1)
-    one.answered(one.nonce_of(7), one.nonce_of(7))
+    one.answered(one.nonce_of(7), one.nonce_of(7), None)
     settle(one, ending="timeout")
 
     outcome = on.events[1]

@@ -46,6 +46,14 @@ def test_one_that_is_still_inside_when_the_next_element_comes_fails_the_task_a54
         hears.takes(Watermark(timestamp=5, position=4))
 
 
+def test_one_that_a_watermark_leaves_before_fails_the_task_a54_t7() -> None:
+    hears = subtask(MemoryJournal())
+    hears.takes(LatencyMarker(id=3))
+
+    with pytest.raises(LatencyMarkerHeld, match="marker 3 waits"):
+        hears.emit(Watermark(timestamp=5, position=4))
+
+
 def test_a_status_that_leaves_is_no_event_t7() -> None:
     journal = MemoryJournal()
 

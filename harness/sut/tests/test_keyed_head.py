@@ -56,7 +56,7 @@ def test_what_a_task_may_do_is_what_the_fold_says_also_after_a_restore_t7(
         ({"ttl": "300ms"}, "ttl-never-ends"),
         ({"ttl": "300ms"}, "ttl-begins-anew-at-restore"),
         ({"timers": "processing-time"}, "processing-timers-lost-on-restore"),
-        ({"lag": "0ms", "idle": 2}, "idle-input-holds-back"),
+        ({"lag": "0ms", "idle": 2}, "idle-input-counts"),
         ({"lag": "0ms", "idle": 1}, "all-idle-lets-nothing-out"),
     ],
 )
@@ -206,7 +206,9 @@ def test_timers_fire_before_the_watermark_that_releases_them_leaves_t12(loop: Vi
 
 
 def _key(rig: KeyedRig, number: int) -> int:
-    return next(lookup.key for lookup, _ in rig.elements.records if lookup.id == number)
+    key = next(lookup.key for lookup, _ in rig.elements.records if lookup.id == number)
+    assert isinstance(key, int)
+    return key
 
 
 def test_at_the_end_the_lookups_drain_and_everything_is_closed_m45(loop: VirtualLoop) -> None:

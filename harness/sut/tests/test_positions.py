@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.scenario.model import Workload
-from harness.sut.positions import HeldUpstream, SubtaskSource, TaskState, named, restored, saved
+from harness.sut.positions import ChannelState, HeldUpstream, SubtaskSource, TaskState, named, restored, saved
 from harness.workloads.lookups import LookupSource
 from harness.workloads.shape import Lookup, StampedLookup
 from reference_impl.elements import EndOfInput, QueueElement, Record, Watermark, WatermarkStatus
@@ -65,6 +65,16 @@ def test_what_the_operator_in_front_holds_is_saved_and_no_history_names_it_t7(el
 
     assert restored(json.loads(json.dumps(saved(held)))) == held
     assert named([saved(held)]) == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), _elements), max_size=4))
+def test_what_barriers_overtook_is_saved_and_no_history_names_it_t7(
+    elements: list[tuple[int, QueueElement]],
+) -> None:
+    state = ChannelState(until=9, elements=tuple(elements))
+
+    assert restored(json.loads(json.dumps(saved(state)))) == state
+    assert named([saved(state)]) == []
 
 
 def test_what_a_record_was_stamped_with_is_saved_with_it() -> None:

@@ -27,7 +27,7 @@ _SAY = """
 from harness.scenario.model import Workload
 from harness.workloads.lookups import LookupSource, customer_rows
 made = LookupSource(workload=Workload(records=20), seed=11, subtask=1)
-print([made[position] for position in range(len(made))], customer_rows(keys=5, seed=11))
+print([made[position] for position in range(len(made))], customer_rows(keys=range(5), seed=11))
 """
 
 
@@ -39,7 +39,7 @@ def test_another_process_draws_the_same_elements_and_rows_whatever_its_hash_seed
         [sys.executable, "-c", _SAY], env=environment, capture_output=True, text=True, check=True, timeout=20
     )
 
-    assert there.stdout == f"{elements(here)} {customer_rows(keys=5, seed=11)}\n"
+    assert there.stdout == f"{elements(here)} {customer_rows(keys=range(5), seed=11)}\n"
 
 
 def test_another_seed_or_subtask_is_another_stream() -> None:
@@ -120,7 +120,7 @@ def test_there_is_no_element_behind_the_last(every: int) -> None:
 
 
 def test_the_lookup_answers_are_the_rows_without_their_key() -> None:
-    (row,) = customer_rows(keys=1, seed=3)
+    (row,) = customer_rows(keys=range(1), seed=3)
 
     assert expected_value(row) == {"name": row[1], "city": row[2], "tier": row[3]}
     assert row[0] == 0

@@ -78,6 +78,7 @@ def test_a_row_of_another_key_is_counted_as_wrong(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def next_ones(record: Lookup, pool: ConnectionPool) -> list[dict[str, Any]]:
+        assert isinstance(record.key, int), "the table of this test has keys of numbers"
         return await ReferenceLookup(own_nonces())(
             Lookup(id=record.id, key=(record.key + 1) % 20, service_ms=0), pool
         )

@@ -100,4 +100,4 @@ def test_a_defect_of_retries_is_convicted_by_its_class_t4(defect: str, kind: str
 
     run = simulated(load_many([name])[0], variant=variant_of(defect))
 
-    assert set(kinds_of(run, "V15")) == {kind}
+    assert kind in kinds_of(run, "V15")

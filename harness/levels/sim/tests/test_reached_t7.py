@@ -54,6 +54,20 @@ SHORT = {
         "expects.records=120",
         "expects.checkpoints=4",
     ),
+    "sessions-alignment-timeout": (
+        "workload.records=80",
+        "workload.checkpoint_every=16",
+        "faults.dies.when.hit=3",
+        "expects.records=160",
+        "expects.checkpoints=3",
+    ),
+    "sessions-unaligned": (
+        "workload.records=80",
+        "workload.checkpoint_every=16",
+        "faults.dies.when.hit=3",
+        "expects.records=160",
+        "expects.checkpoints=3",
+    ),
     "zombie-between-fence-and-commit": (
         "workload.records=120",
         "workload.rate=20/s",
@@ -67,8 +81,8 @@ SHORT = {
 MUTANTS = {name: load_many([name])[0].mutant for name in SHORT}
 
 
-def ran(name: str, *, variant: Variant = HONEST, seed: int = 3) -> Simulated:
-    scenario = apply_settings(load_many([name])[0], SHORT[name])
+def ran(name: str, *settings: str, variant: Variant = HONEST, seed: int = 3) -> Simulated:
+    scenario = apply_settings(load_many([name])[0], (*SHORT[name], *settings))
     return simulate_scenario(Order(scenario=scenario, level="sim", seed=seed), variant=variant)
 
 
@@ -154,14 +168,35 @@ def test_the_circuit_opens_and_tries_and_closes_again_t7() -> None:
     assert seen.index("refuses") < seen.index("closes")
 
 
-def test_what_the_operator_in_front_holds_is_restored_behind_what_the_lookups_hold_t7() -> None:
-    run = ran("chained-operators")
-
-    [start] = [event for event in run.events if isinstance(event, Start) and event.a == 2]
+def restored_from(run: Simulated) -> tuple[Start, list[dict[str, Any]]]:
+    """The start of attempt 2 of subtask 1, and the elements of its checkpoint in stored form."""
+    [start] = [event for event in run.events if isinstance(event, Start) and (event.s, event.a) == (1, 2)]
     _, position, elements = run.tables.epoch.newest((1, start.from_)) or (0, 0, "[]")
-    stored = json.loads(elements)
-    held = [element["upstream"]["pos"] for element in stored if "upstream" in element]
     assert start.pos == position
-    assert held == list(range(position, position + len(held)))
+    return start, json.loads(elements)
+
+
+def test_what_the_operator_in_front_holds_is_restored_behind_what_the_lookups_hold_t7() -> None:
+    start, stored = restored_from(ran("chained-operators"))
+
+    held = [element["upstream"]["pos"] for element in stored if "upstream" in element]
+    assert held == list(range(start.pos, start.pos + len(held)))
     assert held
     assert stored[-len(held) :] == [element for element in stored if "upstream" in element]
+
+
+@pytest.mark.parametrize("name", ["sessions-unaligned", "sessions-alignment-timeout"])
+def test_what_barriers_overtook_is_restored_from_the_first_element_not_read_t7(name: str) -> None:
+    start, [_, channels, *_] = restored_from(ran(name))
+
+    held = sorted({element["pos"] for _, element in channels["channels"]})
+    assert held == list(range(start.pos, channels["until"]))
+    assert held
+    assert {number for number, _ in channels["channels"]} == {0, 1}
+
+
+@pytest.mark.parametrize("name", ["sessions-unaligned", "sessions-alignment-timeout"])
+def test_what_barriers_overtook_is_counted_by_the_clock_as_if_they_had_not_t7(name: str) -> None:
+    run = ran(name, "task.timers=processing-time", "task.ttl=40ms", "task.gap=30ms")
+
+    assert (run.error, judgement_of(run).outcome) == (None, Outcome.PASS)

@@ -1,0 +1,161 @@
+"""`change_rows`: the rows of some keys in the looked-up table become the next version, while the run goes on.
+
+Answers to a reference table that another application writes. The version stands in each row (`ver`), and `tier` rises
+by one, so the answer changes too. The change begins before its UPDATE is sent and ends after its COMMIT was
+acknowledged; the history tells both. Nothing is put back: the rows keep their new version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from harness.faults.model.fault import ServerFault
+from harness.faults.model.fields import Count, UntilEffective
+from harness.faults.real.evidence import Evidence, Line, Seen, fact
+from harness.faults.real.fault_site import Site
+from harness.faults.simulated.act import Act, SimulatedRun
+from harness.history.event import Change
+
+if TYPE_CHECKING:
+    from harness.simulation.hub import Due
+
+__all__ = ["ChangeRows", "change_events"]
+
+_STATEMENT_S = 10.0
+_ROWS_OF_A_KEY_MAX: Final = 100
+"""At most so many rows have one key (`workload.fanout`)."""
+_FIRST_ROWS = "SELECT k, part, ver FROM customer ORDER BY n LIMIT %s FOR UPDATE"
+_UPDATE = "UPDATE customer SET ver = %s, tier = tier + 1 WHERE k = %s AND part <=> %s"
+_LASTS_MS: Final = 200
+"""How long it lasts at level sim, at most, if the scenario gives no duration."""
+_STEP_MS: Final = (1, 6)
+"""Simulated time from the begin of a change to its commit, and from there to its acknowledgement."""
+
+
+class ChangeRows(ServerFault):
+    """Changes the rows of the table's first `count` keys."""
+
+    about = "The rows of the first `count` keys of the looked-up table become the next version, in one transaction."
+    must_show = "The change was committed, and later lookups were made; of ours, some gave the new version."
+
+    can = ()
+
+    do: Literal["change_rows"]
+    count: Count
+    lasts: UntilEffective = None
+
+    @property
+    def simulated_lasts_ms(self) -> int:
+        return self.lasts_ms or _LASTS_MS
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """Past the proxy, as the harness's own transaction."""
+        server = site.server
+        with server.root(server.database, limit_s=_STATEMENT_S) as connection, connection.cursor() as cursor:
+            cursor.execute("SET SESSION innodb_lock_wait_timeout = 8, lock_wait_timeout = 8")
+            cursor.execute("START TRANSACTION")
+            cursor.execute(_FIRST_ROWS, (self.count * _ROWS_OF_A_KEY_MAX,))
+            newest: dict[tuple[Any, Any], int] = {}
+            for k, part, ver in cursor.fetchall():
+                if len(newest) < self.count or (k, part) in newest:
+                    newest[k, part] = ver
+            version = max(newest.values()) + 1
+            keys = [k if part is None else [k, part] for k, part in newest]
+            site.found(change="begin", ver=version, keys=keys)
+            for k, part in newest:
+                cursor.execute(_UPDATE, (version, k, part))
+            cursor.execute("COMMIT")
+            site.found(change="end", ver=version, keys=keys)
+        yield
+
+    def evidence(self, seen: Seen) -> Evidence:
+        """Answers from the new version; while no answer tells one, lookups that began after the change.
+
+        So it is while the run goes on, for its lines are read afterwards, and with a user's lookup.
+        """
+        version, keys = fact(seen, "ver"), fact(seen, "keys")
+        if version is None or fact(seen, "change") != "end":
+            return {}
+        told = [line["ver"] for line in seen.events if line["k"] == "res" and "ver" in line]
+        counted = {"answers": sum(ver >= version for ver in told)}
+        if not told:
+            counted = {"lookups_since": len(seen.over("lookups").during())}
+        return {"version": version, "keys": len(keys), **counted} if any(counted.values()) else {}
+
+    def simulated(self, run: SimulatedRun) -> Act:
+        return _SimulatedChange(run, count=self.count)
+
+
+def change_events(lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
+    """The `change` events of a history, in the order of the recorded lines of a run."""
+    for line in lines:
+        if line["k"] == "~found" and "change" in line["facts"]:
+            facts = line["facts"]
+            for key in facts["keys"]:
+                yield {
+                    "t": line["t"],
+                    "k": "change",
+                    "phase": facts["change"],
+                    "ver": facts["ver"],
+                    "key": key,
+                }
+
+
+class _SimulatedChange:
+    """One transaction of another client of the simulated server. Mutable: goes from its begin to its end."""
+
+    settles_ms = 0
+
+    def __init__(self, run: SimulatedRun, *, count: int) -> None:
+        self._run = run
+        self._customers = run.server.tables.customers
+        self._keys: Sequence[Any] = list(self._customers.by_key)[:count]
+        self._version = 0
+        self._selected = 0
+        self._next: Due | None = None
+        self._steps: list[Any] = []
+
+    def begins(self) -> None:
+        self._version = 1 + max(self._customers.versions.get(key, 0) for key in self._keys)
+        self._tell("begin")
+        self._steps = [self._commit, lambda: self._tell("end")]
+        self._wait()
+
+    def _wait(self) -> None:
+        hub = self._run.hub
+        self._next = hub.at(hub.now_ms + self._run.draw.between(*_STEP_MS), self._step)
+
+    def _step(self) -> None:
+        self._next = None
+        self._steps.pop(0)()
+        if self._steps:
+            self._wait()
+
+    def _commit(self) -> None:
+        self._customers.change(self._keys, version=self._version)
+        self._selected = -self._customers.selected
+
+    def _tell(self, phase: Literal["begin", "end"]) -> None:
+        tape = self._run.tape
+        for key in self._keys:
+            told = list(key) if isinstance(key, tuple) else key
+            tape.add(Change(n=tape.n, t=tape.t, phase=phase, ver=self._version, key=told))
+
+    def ends(self) -> None:
+        """What it has not done yet it does now."""
+        if self._next is not None:
+            self._run.hub.cancel(self._next)
+        for step in self._steps:
+            step()
+        self._steps = []
+
+    def evidence(self) -> Evidence:
+        read = self._customers.read_versions
+        answers = sum(count for version, count in read.items() if version >= self._version)
+        counted = {"answers": answers, "lookups_since": self._selected + self._customers.selected}
+        if not self._version or self._steps or not any(counted.values()):
+            return {}
+        return {"version": self._version, "keys": len(self._keys), **counted}

@@ -95,6 +95,7 @@ DEFECTS: Mapping[str, Defect | PropertyDefect | Stranger] = MappingProxyType(
     {defect.name: defect for defect in sorted(_BY_COMPONENT, key=_place)}
 )
 """All of them by name: in the order of their numbers, then by component."""
+assert len(DEFECTS) == len(_BY_COMPONENT), "two planted defects have one name"
 
 IN_RUNS: Mapping[str, Defect] = MappingProxyType(
     {name: defect for name, defect in DEFECTS.items() if isinstance(defect, Defect)}

@@ -8,14 +8,13 @@ the reference's.
 from __future__ import annotations
 
 import asyncio
-import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from harness.database.pool import Circuit, MayAskAgain
-from harness.defects.defect import NO_LEVEL, Stranger
+from harness.defects.defect import Stranger
 from harness.defects.where import calls_are_lost, has_several_results, has_timeout, is_disturbed
 from harness.scenario.model import Scenario
 from harness.sut.registry import LookupFunction
@@ -25,8 +24,6 @@ __all__ = ["OF_ANSWERS"]
 
 _SLOTS: Final = 8
 _TICK_S: Final = 0.02
-_BYTE, _SHORT = 2**8, 2**16
-_BYTE_MAX, _SHORT_MAX = 127, 32_767
 
 
 def _asking(change: Callable[[Any], Any]) -> Callable[[LookupFunction], LookupFunction]:
@@ -41,44 +38,9 @@ def _asking(change: Callable[[Any], Any]) -> Callable[[LookupFunction], LookupFu
     return wrap
 
 
-def as_byte(key: Any) -> Any:
-    """A key in a signed byte."""
-    return (key + _BYTE_MAX + 1) % _BYTE - _BYTE_MAX - 1 if isinstance(key, int) else key
-
-
-def as_short(key: Any) -> Any:
-    """A key in two signed bytes."""
-    return (key + _SHORT_MAX + 1) % _SHORT - _SHORT_MAX - 1 if isinstance(key, int) else key
-
-
-def unsigned(key: Any) -> Any:
-    """A key without its sign."""
-    return abs(key) if isinstance(key, int) else key
-
-
-def folded(key: Any) -> Any:
-    """A text as a collation compares it: without case, accents and spaces at its end."""
-    if not isinstance(key, str):
-        return key
-    plain = unicodedata.normalize("NFKD", key).casefold().rstrip()
-    return "".join(letter for letter in plain if not unicodedata.combining(letter))
-
-
 def first_part(key: Any) -> Any:
     """The first part of a key of several."""
     return key[0] if isinstance(key, list | tuple) and key else key
-
-
-def caching(lookup: LookupFunction) -> LookupFunction:
-    """`lookup`, which remembers the answer to each key, and never asks again."""
-    known: dict[Any, Any] = {}
-
-    async def remembered(record: Any, pool: Any) -> Any:
-        if record.key not in known:
-            known[record.key] = await lookup(record, pool)
-        return list(known[record.key])
-
-    return remembered
 
 
 def caching_misses(lookup: LookupFunction) -> LookupFunction:
@@ -221,63 +183,14 @@ def _with_circuit(kind: type[Circuit]) -> Any:
     return broken
 
 
-def _has_long_keys(scenario: Scenario) -> bool:
-    return scenario.workload.keys > _BYTE_MAX + 1
-
-
-def _has_longer_keys(scenario: Scenario) -> bool:
-    return scenario.workload.keys > _SHORT_MAX + 1
-
-
 def _has_many_keys(scenario: Scenario) -> bool:
     return scenario.workload.keys > 1
 
 
 _RIGHT = "a record gets the rows of its own key"
 _NEW = "an answer is no older than its call"
-_NO_SUCH_KEYS = "the workload's keys are small whole numbers"
-_NO_CHANGES = "the table of the lookups does not change during a run"
 
 OF_ANSWERS = (
-    Stranger(
-        name="key-as-byte",
-        about="a key above 127 is read as a signed byte",
-        component="lookup",
-        breaks=_RIGHT,
-        variant=Variant(lookup=_asking(as_byte)),
-        where="there are more than 128 keys",
-        applies=_has_long_keys,
-    ),
-    Stranger(
-        name="key-as-short",
-        about="a key above 32,767 is read as a signed number of two bytes",
-        component="lookup",
-        breaks=_RIGHT,
-        variant=Variant(lookup=_asking(as_short)),
-        where="there are more than 32,768 keys",
-        applies=_has_longer_keys,
-        survives="no scenario has so many keys",
-    ),
-    Stranger(
-        name="key-without-sign",
-        about="a key below zero is read as the one above zero",
-        component="lookup",
-        breaks=_RIGHT,
-        variant=Variant(lookup=_asking(unsigned)),
-        where="there are negative keys",
-        levels=NO_LEVEL,
-        survives=_NO_SUCH_KEYS,
-    ),
-    Stranger(
-        name="key-folded",
-        about="keys that differ in case, accents or spaces at the end are taken for one",
-        component="lookup",
-        breaks=_RIGHT,
-        variant=Variant(lookup=_asking(folded)),
-        where="there are keys of letters",
-        levels=NO_LEVEL,
-        survives=_NO_SUCH_KEYS,
-    ),
     Stranger(
         name="key-first-part",
         about="of a key of several parts only the first is compared",
@@ -285,17 +198,9 @@ OF_ANSWERS = (
         breaks=_RIGHT,
         variant=Variant(lookup=_asking(first_part)),
         where="there are keys of several parts",
-        levels=NO_LEVEL,
-        survives=_NO_SUCH_KEYS,
-    ),
-    Stranger(
-        name="cache-never-expires",
-        about="the answer to a key is remembered for good",
-        component="lookup",
-        breaks=_NEW,
-        variant=Variant(lookup=caching),
-        where="the table changes during the run",
-        survives=_NO_CHANGES,
+        applies=lambda scenario: scenario.workload.keys_like == "composite",
+        scenario="keys-composite",
+        convicted_by=("V5", "V8", "V9", "V10", "V14"),
     ),
     Stranger(
         name="misses-remembered",
@@ -305,7 +210,7 @@ OF_ANSWERS = (
         variant=Variant(lookup=caching_misses),
         where="the table changes during the run",
         applies=has_several_results,
-        survives=_NO_CHANGES,
+        survives="an answer without rows lets no output leave by which V8 could see that it is stale",
     ),
     Stranger(
         name="cache-slots-collide",

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from harness.defects.defect import NO_LEVEL, Stranger
+from harness.defects.defect import Stranger
 from harness.defects.operators import building
 from harness.scenario.model import Scenario
 from harness.sut.keyed_parts import Keeping, KeptState, KeyedParts
@@ -142,7 +142,7 @@ def _falls_idle(scenario: Scenario) -> bool:
 
 
 def _never_unaligned(**parts: Any) -> SingleCheckpointBarrierHandler:
-    return _NeverUnaligned(**parts, alternating=False)
+    return _NeverUnaligned(**parts, alternating=True)
 
 
 _NO_STATUS = "a history has no event for a status, and nothing behind the operator acts on one"
@@ -217,10 +217,11 @@ OF_INPUTS_AND_KEYS = (
         about="an alignment whose timeout has passed goes on aligning",
         component="alignment",
         breaks="an alignment that takes too long becomes an unaligned checkpoint",
-        variant=Variant(keyed=KeyedParts(barrier_handler=_never_unaligned)),
+        variant=Variant(keyed=KeyedParts(alternating=_never_unaligned)),
         where="a keyed task with an alignment timeout",
-        levels=NO_LEVEL,
-        survives="an alignment timeout is refused: a checkpoint of a run is one step",
+        applies=lambda scenario: scenario.task is not None and bool(scenario.task.alignment_timeout),
+        scenario="sessions-alignment-timeout",
+        survives="an alignment that goes on is only late, and a history does not tell how long it takes",
     ),
     Stranger(
         name="rewrites-do-not-prolong",

@@ -269,9 +269,9 @@ IN_FILES: Mapping[str, tuple[_Plant, str]] = {
 }
 """Those that the canaries in files see, without a world."""
 IN_THE_DATABASE: Mapping[str, tuple[_Plant, str]] = {
-    "audit, skipped": (skips_the_audit, "of the database, audit: delete"),
-    "audit, invented": (invents_rows, "of the database, output: delete"),
-    "counts": (invents_counts, "of the database, output: double .SQL counts 0 doubled"),
+    "audit, skipped": (skips_the_audit, "of the database, delete audit"),
+    "audit, invented": (invents_rows, "of the database, delete output"),
+    "counts": (invents_counts, "of the database, delete output, .*SQL counts 0 doubled"),
 }
 """Those that only the canaries in a real database see."""
 IN_A_RUN: Mapping[str, tuple[_Plant, str]] = {

@@ -64,11 +64,16 @@ _TAKEN_OUT: Final[Mapping[str, str]] = {
     "retries-empty-answers": "retries-empty-answers",
     "end-waits-for-backoff": "waits-out-backoff-at-end",
     "waits-run-any-mail": "yields-to-upstream",
-    "idle-input-holds-back": "idle-input-holds-back",
+    "idle-input-holds-back": "idle-input-counts",
     "latency-marker-waits": "latency-markers-wait",
     "processing-timers-not-restored": "processing-timers-lost-on-restore",
     "snapshot-sees-updates": "state-shared-with-snapshot",
     "state-never-expires": "ttl-never-ends",
+    "key-as-byte": "key-in-8-bits",
+    "key-as-short": "key-in-16-bits",
+    "key-without-sign": "key-without-sign",
+    "key-folded": "key-folded",
+    "cache-never-expires": "stale-cache",
 }
 """The strangers that were taken out, and the defects that do the same."""
 

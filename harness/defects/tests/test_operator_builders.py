@@ -14,10 +14,20 @@ from harness.defects import IN_RUNS, variant_of
 from harness.defects.calls import build_losing_operator, build_quiet_operator, three_in_a_thousand
 from harness.defects.operators import FINAL_WATERMARK, OperatorOfSettlements
 from harness.sut.variant import HONEST
-from reference_impl.elements import Record
+from reference_impl.elements import LatencyMarker, Record
+from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.operator.build import BuildOperator, Mode, build_operator, operator_around, queue_for
 from reference_impl.operator.retry import ExponentialBackoff, FixedDelay, any_error
-from reference_impl.tests.rig import HandFunction, open_virtual, record, shown, substitute, watermark
+from reference_impl.tests.rig import (
+    HandFunction,
+    Rig,
+    open_virtual,
+    record,
+    shown,
+    substitute,
+    watched_loop,
+    watermark,
+)
 
 TIMEOUT_MS = 10
 RETRY = FixedDelay(max_retries=3, delay_ms=8, on_error=any_error)
@@ -193,6 +203,27 @@ def ended(build: BuildOperator) -> list[Any]:
         return ["end" if value == f"w{FINAL_WATERMARK}" else value for value in rig.values()]
 
 
+def measured(build: BuildOperator) -> list[Any]:
+    """A latency marker behind a record in flight."""
+    with open_virtual(build=build) as rig:
+        rig.process(record(1), LatencyMarker(id=7))
+        rig.complete(1, 1)
+        rig.run_mail()
+        return ["marker" if isinstance(value, LatencyMarker) else value for value in rig.values()]
+
+
+def upstream_while_waiting(build: BuildOperator) -> list[str]:
+    """The mail of an operator upstream that runs while a record waits for the only slot."""
+    ran: list[str] = []
+    with watched_loop(virtual=True) as loop:
+        rig = Rig(loop, build=build, capacity=1, mailbox=Mailbox(loop=loop), priority=1)
+        rig.process(record(1))
+        MailboxExecutor(rig.mailbox, 0).execute(lambda: ran.append("upstream"), "feed the operator once more")
+        rig.complete_soon(1, "a")
+        rig.process(record(2))
+        return list(ran)
+
+
 def marked(build: BuildOperator) -> list[Any]:
     """Two equal watermarks and a third."""
     with open_virtual(build=build) as rig:
@@ -265,6 +296,8 @@ WHERE_IT_SHOWS = {
     "emits-after-close": Shown(case=completed_after_close, reference=[], mutant=["a"]),
     "end-at-once": Shown(case=ended, reference=[1, "w1", "end"], mutant=["end", 1, "w1"]),
     "snapshot-awaits-empty-queue": Shown(case=snapshot, reference=[1, 2, "w2"], mutant=[]),
+    "latency-markers-wait": Shown(case=measured, reference=["marker", 1], mutant=[1, "marker"]),
+    "yields-to-upstream": Shown(case=upstream_while_waiting, reference=[], mutant=["upstream"]),
     "drops-equal-watermarks": Shown(case=marked, reference=["w2", "w2", "w3"], mutant=["w2", "w3"]),
     "unordered-emission": Shown(
         case=lambda build: completed_in_turn(build, "ordered", 2, 1),

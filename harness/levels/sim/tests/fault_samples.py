@@ -56,6 +56,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "wait_timeout": {"for": "2500ms", "delay": "1s"},
     "oversized_packet": {"for": "80ms"},
     "schema_change": {"for": "20ms"},
+    "change_rows": {"count": 90, "for": "80ms"},
     "disk_full": {"for": "80ms"},
     "slow_query": {"for": "80ms", "delay": "30ms"},
     "kill_worker": {"subtask": 0, "when": {"phase": "snap.end", "hit": 2}},

@@ -90,7 +90,14 @@ def idle_run() -> Any:
     links = {name: SimulatedLink(name, hub=hub, draw=draw, server=server) for name in ("lookups", "sink")}
     direct = SimulatedLink("direct", hub=hub, draw=draw, server=server, is_direct=True)
     return SimpleNamespace(
-        hub=hub, draw=draw, server=server, links=links, direct=direct, errors=Counter(), attempts=[]
+        hub=hub,
+        draw=draw,
+        server=server,
+        links=links,
+        direct=direct,
+        errors=Counter(),
+        attempts=[],
+        tape=SimpleNamespace(n=0, t=0, add=lambda _event: None),
     )
 
 

@@ -44,7 +44,6 @@ def cause(folder: Path, cause: BaseException, *faults: dict[str, Any]) -> str | 
     "error",
     [
         pymysql.err.OperationalError(1213, "deadlock"),
-        pymysql.err.OperationalError(1205, "lock wait timeout"),
         pymysql.err.OperationalError(2013, "lost connection"),
         ConnectionResetError("reset"),
     ],
@@ -56,6 +55,13 @@ def test_the_servers_own_error_is_outside_unless_a_fault_is_on_it_t2(
     assert cause(tmp_path, error) == "outside"
     assert cause(tmp_path, error, PAUSE) == "outside"
     assert cause(tmp_path, error, CUT) is None
+
+
+def test_a_wait_for_a_lock_is_outside_unless_a_worker_is_stopped_that_may_hold_it_t2(tmp_path: Path) -> None:
+    waited = pymysql.err.OperationalError(1205, "lock wait timeout")
+
+    assert cause(tmp_path, waited) == "outside"
+    assert cause(tmp_path, waited, PAUSE) is None
 
 
 @pytest.mark.parametrize(

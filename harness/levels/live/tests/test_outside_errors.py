@@ -49,7 +49,7 @@ def cause(folder: Path, cause: BaseException, *faults: dict[str, Any]) -> str | 
     ],
     ids=repr,
 )
-def test_the_servers_own_error_is_outside_unless_a_fault_is_on_it_t2(
+def test_the_servers_own_error_is_outside_unless_a_fault_is_on_it_trust2(
     tmp_path: Path, error: BaseException
 ) -> None:
     assert cause(tmp_path, error) == "outside"
@@ -57,7 +57,9 @@ def test_the_servers_own_error_is_outside_unless_a_fault_is_on_it_t2(
     assert cause(tmp_path, error, CUT) is None
 
 
-def test_a_wait_for_a_lock_is_outside_unless_a_worker_is_stopped_that_may_hold_it_t2(tmp_path: Path) -> None:
+def test_a_wait_for_a_lock_is_outside_unless_a_worker_is_stopped_that_may_hold_it_trust2(
+    tmp_path: Path,
+) -> None:
     waited = pymysql.err.OperationalError(1205, "lock wait timeout")
 
     assert cause(tmp_path, waited) == "outside"
@@ -74,7 +76,7 @@ def test_a_wait_for_a_lock_is_outside_unless_a_worker_is_stopped_that_may_hold_i
     ],
     ids=repr,
 )
-def test_an_error_that_repeating_does_not_help_or_of_our_own_clock_has_no_cause_t2(
+def test_an_error_that_repeating_does_not_help_or_of_our_own_clock_has_no_cause_trust2(
     tmp_path: Path, error: BaseException
 ) -> None:
     assert cause(tmp_path, error) is None

@@ -49,7 +49,7 @@ _READ_BACK_EVERY: Final = 10
 _EXPECTED: Final = ("StreamElementFailed", "Fenced", "SinkLost", "StoreLost")
 """Errors with which an attempt may fail: of a call, by a successor, of the database, of the store."""
 _WORST_FIRST: Final = (Outcome.FAIL, Outcome.UNKNOWN, Outcome.VACUOUS)
-_REDRAWS_MAX: Final = 5
+_REDRAWS_MAX: Final = 20
 """How often a vacuous run is replaced by another one, before it counts."""
 _RESTARTS_USED_UP: Final = f"has failed {ATTEMPTS_MAX} times"
 """In the error of a run whose faults asked for more restarts than a subtask has."""

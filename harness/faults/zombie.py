@@ -48,6 +48,7 @@ class Zombie(OutsideFault):
     abilities = ("superseding",)
     attempts_own = True
     can = ("failed", "start", "res")
+    holds_locks = True
 
     do: Literal["zombie"]
     subtask: Subtask

@@ -92,7 +92,7 @@ def test_a_scenario_that_is_not_proven_fails_with_its_verdict_and_exit_code(proj
     assert f"floodmark run {project.folder / 'scenarios' / 'mine.yaml'}" in done.stdout
 
 
-def test_a_defect_of_the_harness_fails_the_session_with_3_t9(project: Project) -> None:
+def test_a_defect_of_the_harness_fails_the_session_with_3_trust9(project: Project) -> None:
     """A plugin of the user plants it: the screen acquits whatever it is shown."""
     (project.folder / "conftest.py").write_text(BLIND)
 

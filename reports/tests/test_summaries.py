@@ -167,25 +167,25 @@ def believed_by(folder: Path, *witnesses: str) -> str:
     return printed(replace(outcome, faults=(replace(spike, times=times), *others)))
 
 
-def test_a_fault_that_is_believed_on_its_own_word_is_a_threat_t10(folder: Path) -> None:
+def test_a_fault_that_is_believed_on_its_own_word_is_a_threat_trust10(folder: Path) -> None:
     text = " ".join(believed_by(folder, "the fault itself").split())
 
     assert "Fault spike (latency) is believed on its own word alone: no second witness confirms" in text
     assert "(only by the fault itself)" in text
 
 
-def test_the_only_witness_of_a_fault_is_named_t10(folder: Path) -> None:
+def test_the_only_witness_of_a_fault_is_named_trust10(folder: Path) -> None:
     text = " ".join(believed_by(folder, "the server").split())
 
     assert "Fault spike (latency) is believed on the word of the server alone" in text
 
 
 @pytest.mark.parametrize("witnesses", [("the proxy's log", "the clients' calls and errors"), ()])
-def test_a_fault_with_two_witnesses_is_no_threat_t10(folder: Path, witnesses: tuple[str, ...]) -> None:
+def test_a_fault_with_two_witnesses_is_no_threat_trust10(folder: Path, witnesses: tuple[str, ...]) -> None:
     assert "believed" not in believed_by(folder, *witnesses)
 
 
-def test_a_simulated_fault_is_not_asked_for_witnesses_t10(folder: Path) -> None:
+def test_a_simulated_fault_is_not_asked_for_witnesses_trust10(folder: Path) -> None:
     assert "believed" not in printed(pass_outcome(folder))
     assert (
         json.loads(render([pass_outcome(folder)], "json"))["runs"][0]["faults"][0]["times"][0]["witnesses"]

@@ -27,11 +27,11 @@ def classes_of(judgement: Judgement) -> set[tuple[str, str]]:
     return {(found.invariant, one.kind) for found in judgement.invariants for one in found.anomalies}
 
 
-def test_every_invariant_has_its_canary_t9() -> None:
+def test_every_invariant_has_its_canary_trust9() -> None:
     assert {canary.invariant for canary in CANARIES} == {*INVARIANTS, ""}
 
 
-def test_every_class_that_the_checkers_tell_has_its_canary_t9() -> None:
+def test_every_class_that_the_checkers_tell_has_its_canary_trust9() -> None:
     told = set().union(*(classes_of(judge(*read_whole(file))) for file in EXAMPLES))
 
     assert len(told) > 70
@@ -39,11 +39,11 @@ def test_every_class_that_the_checkers_tell_has_its_canary_t9() -> None:
 
 
 @pytest.mark.parametrize("canary", CANARIES, ids=lambda canary: canary.name)
-def test_a_canary_is_convicted_of_its_class_t9(canary: Canary) -> None:
+def test_a_canary_is_convicted_of_its_class_trust9(canary: Canary) -> None:
     assert is_found(canary, judge(*canary.history()))
 
 
-def test_a_conviction_of_another_class_does_not_count_t9() -> None:
+def test_a_conviction_of_another_class_does_not_count_trust9() -> None:
     duplicate = next(canary for canary in CANARIES if canary.kind == "duplicate")
     phantom = next(canary for canary in CANARIES if canary.kind == "phantom")
 
@@ -64,7 +64,7 @@ def test_a_judge_who_convicts_everybody_is_found_out_too() -> None:
 
 
 @pytest.mark.parametrize("checker", CHECKERS, ids=lambda checker: checker.name)
-def test_a_checker_that_falls_silent_is_found_out_t9(checker: Invariant) -> None:
+def test_a_checker_that_falls_silent_is_found_out_trust9(checker: Invariant) -> None:
     others = [one for one in CHECKERS if one is not checker]
     mine = [canary for canary in CANARIES if canary.invariant == checker.name]
 

@@ -28,7 +28,7 @@ def fault(phase: str, **fields: Any) -> dict[str, Any]:
     return event("fault", **{"f": "cut", "phase": phase, **more, **fields})
 
 
-def test_a_function_that_raises_by_itself_is_shown_with_its_record_and_both_events_t2() -> None:
+def test_a_function_that_raises_by_itself_is_shown_with_its_record_and_both_events_trust2() -> None:
     lines = history(RAISED, event("failed", error="x"), operator=FAILS, explained="alone")
 
     (anomaly,) = verdict("V24", lines).anomalies
@@ -36,7 +36,7 @@ def test_a_function_that_raises_by_itself_is_shown_with_its_record_and_both_even
     assert (anomaly.kind, anomaly.id, anomaly.events) == ("unexplained-failure", "a", (4, 5))
 
 
-def test_of_several_failed_calls_one_that_was_asked_for_explains_a_failure_without_an_id_t2() -> None:
+def test_of_several_failed_calls_one_that_was_asked_for_explains_a_failure_without_an_id_trust2() -> None:
     second = [took("b", 1), called("b"), answered("b", r="fail", error="x", by="planted")]
 
     assert judged(RAISED, second, event("failed", error="x"), operator=FAILS) == []
@@ -46,7 +46,7 @@ def test_of_several_failed_calls_one_that_was_asked_for_explains_a_failure_witho
     ]
 
 
-def test_a_failure_that_is_not_final_explains_nothing_t2() -> None:
+def test_a_failure_that_is_not_final_explains_nothing_trust2() -> None:
     parts = [start(), took("a", 0), called("a"), answered("a", r="fail", final=False, by="planted")]
 
     assert judged(parts, event("failed", error="x"), operator={**FAILS, "max_tries": 2}) == [
@@ -54,7 +54,7 @@ def test_a_failure_that_is_not_final_explains_nothing_t2() -> None:
     ]
 
 
-def test_a_call_that_failed_only_after_the_attempt_explains_nothing_t2() -> None:
+def test_a_call_that_failed_only_after_the_attempt_explains_nothing_trust2() -> None:
     parts = [
         start(),
         took("a", 0),
@@ -66,7 +66,7 @@ def test_a_call_that_failed_only_after_the_attempt_explains_nothing_t2() -> None
     assert judged(parts, operator=FAILS) == [("unexplained-failure", (4,))]
 
 
-def test_a_fault_of_one_name_explains_though_an_older_one_of_that_name_has_ended_t2() -> None:
+def test_a_fault_of_one_name_explains_though_an_older_one_of_that_name_has_ended_trust2() -> None:
     twice = [fault("begin"), fault("begin"), start(), fault("end"), event("kill", by="cut")]
 
     assert judged(twice) == []
@@ -75,11 +75,11 @@ def test_a_fault_of_one_name_explains_though_an_older_one_of_that_name_has_ended
     ]
 
 
-def test_a_restart_is_shown_with_the_start_of_the_attempt_that_it_replaced_t2() -> None:
+def test_a_restart_is_shown_with_the_start_of_the_attempt_that_it_replaced_trust2() -> None:
     assert judged(start(), start(a=3)) == [("unexplained-failure", (1, 2))]
 
 
-def test_a_kill_is_explained_by_another_subtasks_failure_only_if_that_came_first_t2() -> None:
+def test_a_kill_is_explained_by_another_subtasks_failure_only_if_that_came_first_trust2() -> None:
     both = [start(), start(s=1)]
     failed, kill = event("failed", error="x", by="planted"), event("kill", s=1)
 
@@ -87,7 +87,7 @@ def test_a_kill_is_explained_by_another_subtasks_failure_only_if_that_came_first
     assert judged(both, kill, failed, explained="together") == [("unexplained-failure", (3,))]
 
 
-def test_fields_of_causes_are_not_read_without_the_claim_t2() -> None:
+def test_fields_of_causes_are_not_read_without_the_claim_trust2() -> None:
     lines = history(start(), fault("begin", can="anything"), event("kill", by=7))
 
     assert verdict("V24", lines).outcome == "not-claimed"

@@ -84,7 +84,7 @@ def differ(lines: list[Json], *, counted: bool) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_it_finds_the_record_that_comparing_all_pairs_finds_t6(seed: int) -> None:
+def test_it_finds_the_record_that_comparing_all_pairs_finds_trust6(seed: int) -> None:
     lines = overlapping(seed)
 
     found_ = [anomaly.id for anomaly in verdict("V8", lines).anomalies]
@@ -92,13 +92,13 @@ def test_it_finds_the_record_that_comparing_all_pairs_finds_t6(seed: int) -> Non
     assert found_ == differ(lines, counted=lines[-1]["k"] == "ended")[:1]
 
 
-def test_comparing_all_pairs_finds_some_and_not_all_t6() -> None:
+def test_comparing_all_pairs_finds_some_and_not_all_trust6() -> None:
     convicted = [bool(differ(overlapping(seed), counted=True)) for seed in range(60)]
 
     assert 10 < sum(convicted) < 50
 
 
-def test_an_inconsistent_key_is_told_once_t6() -> None:
+def test_an_inconsistent_key_is_told_once_trust6() -> None:
     parts = [
         [asked(r, pos, key=[1]), called(r), answered(r, v=[r]), left(r, v=r)] for pos, r in enumerate("abc")
     ]
@@ -111,7 +111,7 @@ def test_an_inconsistent_key_is_told_once_t6() -> None:
     )
 
 
-def test_records_without_a_key_and_without_a_call_are_not_compared_t6() -> None:
+def test_records_without_a_key_and_without_a_call_are_not_compared_trust6() -> None:
     parts = [[asked(r, pos), called(r), answered(r, v=[r]), left(r, v=r)] for pos, r in enumerate("ab")]
     uncalled = [[asked(r, pos, key=1), answered(r, v=[r]), left(r, v=r)] for pos, r in enumerate("ab")]
 
@@ -131,19 +131,19 @@ def versions(ver: int, *told: Json, **res: Any) -> list[tuple[str, tuple[int, ..
     return found("V8", history(first, answered("a", ver=ver, **res), left("a"), *told, versions=True))
 
 
-def test_a_stale_answer_cites_change_call_and_answer_t6() -> None:
+def test_a_stale_answer_cites_change_call_and_answer_trust6() -> None:
     assert versions(0) == [("stale", (4, 5, 6))]
     assert versions(1) == []
 
 
-def test_a_future_answer_cites_the_change_that_came_too_late_t6() -> None:
+def test_a_future_answer_cites_the_change_that_came_too_late_trust6() -> None:
     assert versions(2) == [("future", (5, 6))]
     assert versions(2, change("begin", 2)) == [("future", (5, 6, 8))]
 
 
-def test_an_answer_without_its_call_or_of_another_try_is_not_judged_t6() -> None:
+def test_an_answer_without_its_call_or_of_another_try_is_not_judged_trust6() -> None:
     assert versions(0, **{"try": 2}) == []
 
 
-def test_each_record_and_attempt_is_told_once_t6() -> None:
+def test_each_record_and_attempt_is_told_once_trust6() -> None:
     assert versions(0, answered("a", ver=0)) == [("stale", (4, 5, 6))]

@@ -55,7 +55,7 @@ def test_a_legal_history_is_never_convicted(sink: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("batch", range(4))
-def test_retries_as_the_strategy_says_are_never_convicted_t4(batch: int) -> None:
+def test_retries_as_the_strategy_says_are_never_convicted_trust4(batch: int) -> None:
     for seed in range(batch * SEEDS_EACH, (batch + 1) * SEEDS_EACH):
         retries = next(v for v in judged(legal_retries(seed)).invariants if v.invariant == "V15")
 

@@ -33,7 +33,7 @@ def waits(backoff: Backoff, calls: int) -> list[int]:
     return [backoff.after(k)[0] for k in range(1, calls + 1)]
 
 
-def test_a_fixed_backoff_waits_equally_long_after_each_call_t4() -> None:
+def test_a_fixed_backoff_waits_equally_long_after_each_call_trust4() -> None:
     assert waits(Backoff(Retry(backoff="fixed", initial_ms=7)), 4) == [7, 7, 7, 7]
 
 
@@ -53,19 +53,19 @@ def test_a_fixed_backoff_waits_equally_long_after_each_call_t4() -> None:
         (exponential(0, 2), [0, 0, 0, 0]),
     ],
 )
-def test_an_exponential_backoff_is_exact_and_limited_from_its_second_wait_on_t4(
+def test_an_exponential_backoff_is_exact_and_limited_from_its_second_wait_on_trust4(
     backoff: Backoff, expected: list[int]
 ) -> None:
     assert waits(backoff, 4) == expected
 
 
-def test_a_wait_does_not_depend_on_what_was_asked_before_t4() -> None:
+def test_a_wait_does_not_depend_on_what_was_asked_before_trust4() -> None:
     backoff = exponential(15, 1.5)
 
     assert [backoff.after(k)[0] for k in (4, 1, 3, 2)] == [50, 15, 33, 22]
 
 
-def test_profile_flink_allows_any_wait_from_the_second_to_the_maximum_t4() -> None:
+def test_profile_flink_allows_any_wait_from_the_second_to_the_maximum_trust4() -> None:
     limited, unlimited = (exponential(10, 10, profile="flink", max_ms=most) for most in (500, None))
 
     assert [limited.after(k) for k in (1, 2, 3)] == [(10, 10), (100, 500), (100, 500)]
@@ -85,11 +85,11 @@ def retried(*between: Any, again_ms: float = 11, **operator: Any) -> list[tuple[
     )
 
 
-def test_a_second_outcome_of_a_call_moves_no_wait_t4() -> None:
+def test_a_second_outcome_of_a_call_moves_no_wait_trust4() -> None:
     assert retried(answered("a", r="fail", final=False, ms=5)) == []
 
 
-def test_an_outcome_of_an_older_call_is_not_that_of_the_latest_t4() -> None:
+def test_an_outcome_of_an_older_call_is_not_that_of_the_latest_trust4() -> None:
     older = answered("a", r="fail", final=False, ms=30)
     parts = [
         start(ms=0), took("a", 0, ms=0), called("a", ms=0), answered("a", r="fail", final=False, ms=1),
@@ -99,12 +99,12 @@ def test_an_outcome_of_an_older_call_is_not_that_of_the_latest_t4() -> None:
     assert found("V15", history(parts, ended(ms=90), operator=OPERATOR)) == []
 
 
-def test_the_timeout_at_the_limit_excuses_a_late_retry_and_one_after_it_does_not_t4() -> None:
+def test_the_timeout_at_the_limit_excuses_a_late_retry_and_one_after_it_does_not_trust4() -> None:
     assert [kind for kind, _ in retried(again_ms=60, timeout_ms=11)] == ["late-timeout"]
     assert [kind for kind, _ in retried(again_ms=60, timeout_ms=12)] == ["retry-late", "late-timeout"]
 
 
-def test_a_retry_that_is_missing_names_what_came_instead_t4() -> None:
+def test_a_retry_that_is_missing_names_what_came_instead_trust4() -> None:
     parts = [
         start(ms=0),
         took("a", 0, ms=0, expect=[]),
@@ -117,7 +117,7 @@ def test_a_retry_that_is_missing_names_what_came_instead_t4() -> None:
     assert found("V15", lines) == [("retry-missing", (4, 5)), ("gave-up-early", (3, 4, 5))]
 
 
-def test_a_call_sooner_than_its_wait_is_early_also_where_nothing_should_be_retried_t4() -> None:
+def test_a_call_sooner_than_its_wait_is_early_also_where_nothing_should_be_retried_trust4() -> None:
     kinds = [kind for kind, _ in retried(again_ms=2, retry={**OPERATOR["retry"], "on": ["unknown"]})]  # type: ignore[dict-item]
 
     assert kinds == ["retried-anyway", "retry-early"]

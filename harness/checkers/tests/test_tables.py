@@ -49,7 +49,7 @@ def only(invariant: str, lines: list[Json]) -> Anomaly:
     return anomaly
 
 
-def test_a_missing_row_names_table_record_and_value_t1() -> None:
+def test_a_missing_row_names_table_record_and_value_trust1() -> None:
     anomaly = only("V8", run(read("output", 0), s=3))
 
     assert (anomaly.kind, anomaly.table, anomaly.id, anomaly.j, anomaly.s) == (
@@ -62,7 +62,7 @@ def test_a_missing_row_names_table_record_and_value_t1() -> None:
     assert anomaly.events == (5, 8)
 
 
-def test_an_altered_row_names_both_values_t1() -> None:
+def test_an_altered_row_names_both_values_trust1() -> None:
     anomaly = only("V8", run(row("output", "a", j=0, v="w"), read("output", 1)))
 
     assert (
@@ -112,7 +112,7 @@ def test_each_table_is_judged_by_itself() -> None:
          "was read (event 8) before the run's last act (event 9)"),
     ],
 )  # fmt: skip
-def test_a_table_that_was_not_read_whole_leaves_v8_unknown_t1(reading: list[Json], why: str) -> None:
+def test_a_table_that_was_not_read_whole_leaves_v8_unknown_trust1(reading: list[Json], why: str) -> None:
     said = verdict("V8", run(reading))
 
     assert (said.outcome, said.why) == (Outcome.UNKNOWN, f'table "output" {why}')
@@ -172,7 +172,7 @@ def test_an_output_that_is_visible_twice_is_not_compared_in_order() -> None:
     assert "row-disordered" not in kinds
 
 
-def test_a_missing_dead_letter_names_its_error_t5() -> None:
+def test_a_missing_dead_letter_names_its_error_trust5() -> None:
     anomaly = only("V20", dead_run(read("dead_letter", 0)))
 
     assert (anomaly.kind, anomaly.table, anomaly.id, anomaly.j, anomaly.s) == (
@@ -181,7 +181,7 @@ def test_a_missing_dead_letter_names_its_error_t5() -> None:
     assert anomaly.say.endswith('but 1 should stand there, with the error "down"')
 
 
-def test_the_failure_behind_a_dead_letter_is_the_latest_before_it_t5() -> None:
+def test_the_failure_behind_a_dead_letter_is_the_latest_before_it_trust5() -> None:
     again = {**FAILURE, "error": "later"}
     told = [start(), took("a", 0), called("a"), FAILURE, again, event("dead", id="a"), ended()]
 
@@ -193,7 +193,7 @@ def test_the_failure_behind_a_dead_letter_is_the_latest_before_it_t5() -> None:
     assert [kind for kind, _ in judged("down")] == ["row-altered"]
 
 
-def test_a_dead_letter_of_a_record_with_an_output_is_foreign_in_an_unfinished_run_too_t5() -> None:
+def test_a_dead_letter_of_a_record_with_an_output_is_foreign_in_an_unfinished_run_too_trust5() -> None:
     parts = [
         start(),
         took("a", 0),
@@ -206,7 +206,7 @@ def test_a_dead_letter_of_a_record_with_an_output_is_foreign_in_an_unfinished_ru
     assert [kind for kind, _ in found("V20", history(parts, tables=DEAD))] == ["row-foreign"]
 
 
-def test_a_dead_letter_belongs_to_the_epoch_that_its_snaps_enclose_t5() -> None:
+def test_a_dead_letter_belongs_to_the_epoch_that_its_snaps_enclose_trust5() -> None:
     """Of two epochs only the first is committed; a letter of the second is in no D*."""
     first = [
         start(),
@@ -228,7 +228,7 @@ def test_a_dead_letter_belongs_to_the_epoch_that_its_snaps_enclose_t5() -> None:
     ]
 
 
-def test_a_rolled_back_dead_letter_may_still_stand_while_the_run_goes_on_t5() -> None:
+def test_a_rolled_back_dead_letter_may_still_stand_while_the_run_goes_on_trust5() -> None:
     parts = [
         start(), took("a", 0, expect=[]), snap(1, 1, {"id": "a"}), done(1), called("a"), FAILURE,
         event("dead", id="a"), restart(1, 1, {"id": "a"}), row("dead_letter", "a"), read("dead_letter", 1),

@@ -23,13 +23,13 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_an_honest_harness_sees_every_canary_t9(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_honest_harness_sees_every_canary_trust9(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(RUN) == Exit.HOLD
     refuse_blind_files(level="live")
 
 
 @pytest.mark.parametrize("part", IN_SIMULATION)
-def test_a_defect_of_the_harness_ends_a_simulated_run_with_3_t9(
+def test_a_defect_of_the_harness_ends_a_simulated_run_with_3_trust9(
     part: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plant, says = IN_SIMULATION[part]
@@ -42,7 +42,7 @@ def test_a_defect_of_the_harness_ends_a_simulated_run_with_3_t9(
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_defect_of_the_harness_ends_many_simulated_runs_with_3_t9(
+def test_a_defect_of_the_harness_ends_many_simulated_runs_with_3_trust9(
     jobs: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each process that judges begins with the canaries."""
@@ -56,7 +56,7 @@ def test_a_defect_of_the_harness_ends_many_simulated_runs_with_3_t9(
 
 
 @pytest.mark.parametrize("part", IN_FILES)
-def test_a_defect_on_the_way_through_files_is_found_before_a_run_t9(
+def test_a_defect_on_the_way_through_files_is_found_before_a_run_trust9(
     part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant, says = IN_FILES[part]

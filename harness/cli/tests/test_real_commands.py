@@ -158,7 +158,7 @@ def test_raw_files_of_a_pass_stay_only_if_asked_for(
     assert (run / "worker-000.log").exists() is kept
 
 
-def test_a_kept_database_stays_in_the_report_with_the_line_that_opens_it_t11(
+def test_a_kept_database_stays_in_the_report_with_the_line_that_opens_it_trust11(
     command: Callable[..., Exit], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command("run", "calm", *SMALL, "--keep", "database") is Exit.HOLD
@@ -294,7 +294,7 @@ def _lives(process: psutil.Process) -> bool:
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
-def test_a_defect_of_the_harness_ends_a_live_run_with_3_t9(
+def test_a_defect_of_the_harness_ends_a_live_run_with_3_trust9(
     command: Callable[..., Exit], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     invents_counts(monkeypatch)

@@ -275,7 +275,7 @@ def test_a_checkpoint_is_complete_with_all_parts_of_the_newest_attempts(
     assert decided(database) == []
 
 
-def test_each_acknowledgement_is_noted_once_and_before_the_decision_that_counts_it_t3(
+def test_each_acknowledgement_is_noted_once_and_before_the_decision_that_counts_it_trust3(
     database: RunDatabase,
 ) -> None:
     standing(database, tokens=(1, 2), acks=[(0, 1, 1), (1, 1, 2), (0, 2, 1)])
@@ -298,7 +298,7 @@ def test_nobody_waits_for_a_subtask_that_has_ended(database: RunDatabase) -> Non
 # ------------------------------------------------------------------------------------------ idempotent
 
 
-def test_an_idempotent_sink_writes_a_dead_letter_again_and_it_is_there_once_t5(
+def test_an_idempotent_sink_writes_a_dead_letter_again_and_it_is_there_once_trust5(
     database: RunDatabase, store: CheckpointStore
 ) -> None:
     database.execute("ALTER TABLE dead_letter ADD UNIQUE KEY (subtask, id)", [()])

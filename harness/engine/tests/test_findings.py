@@ -206,7 +206,7 @@ def test_the_proxys_deeds_and_what_a_fault_found_come_back_from_the_lines() -> N
     assert with_it.evidence["longest_delay_ms"] == 100
 
 
-def test_each_key_of_a_change_has_an_event_at_the_time_of_its_note_t6() -> None:
+def test_each_key_of_a_change_has_an_event_at_the_time_of_its_note_trust6() -> None:
     of = {"k": "~found", "f": "migration", "cycle": 0}
     begin = {**of, "t": 7_000, "facts": {"change": "begin", "ver": 1, "keys": [3, ["a", -1]]}}
     end = {**of, "t": 9_000, "facts": {"change": "end", "ver": 1, "keys": [3, ["a", -1]]}}

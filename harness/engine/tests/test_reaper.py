@@ -88,7 +88,7 @@ def caused(recorder: Recorder) -> list[Any]:
     return [(line["k"], line.get("by"), line.get("signal")) for line in lines]
 
 
-def test_a_kill_names_the_fault_for_which_the_attempt_was_about_to_die_t2(
+def test_a_kill_names_the_fault_for_which_the_attempt_was_about_to_die_trust2(
     recorder: Recorder, gone: ProcessIdentity
 ) -> None:
     reaper, progress = AttemptReaper(recorder), seen(gone)
@@ -100,7 +100,7 @@ def test_a_kill_names_the_fault_for_which_the_attempt_was_about_to_die_t2(
     assert caused(recorder) == [("kill", "kill", None)]
 
 
-def test_a_kill_at_the_end_of_the_run_is_the_harnesss_own_t2(
+def test_a_kill_at_the_end_of_the_run_is_the_harnesss_own_trust2(
     recorder: Recorder, gone: ProcessIdentity
 ) -> None:
     reaper = AttemptReaper(recorder)
@@ -113,7 +113,7 @@ def test_a_kill_at_the_end_of_the_run_is_the_harnesss_own_t2(
 
 
 @pytest.mark.parametrize("code", [-9, -15])
-def test_a_signal_that_nobody_planned_comes_from_outside_and_is_a_threat_t2(
+def test_a_signal_that_nobody_planned_comes_from_outside_and_is_a_threat_trust2(
     recorder: Recorder, gone: ProcessIdentity, code: int
 ) -> None:
     reaper = AttemptReaper(recorder)
@@ -128,7 +128,7 @@ def test_a_signal_that_nobody_planned_comes_from_outside_and_is_a_threat_t2(
 
 
 @pytest.mark.parametrize("code", [0, 1, 137, -11, -6])
-def test_a_process_that_ends_by_itself_or_by_its_own_mistake_has_no_cause_t2(
+def test_a_process_that_ends_by_itself_or_by_its_own_mistake_has_no_cause_trust2(
     recorder: Recorder, gone: ProcessIdentity, code: int
 ) -> None:
     reaper = AttemptReaper(recorder)
@@ -139,7 +139,9 @@ def test_a_process_that_ends_by_itself_or_by_its_own_mistake_has_no_cause_t2(
     assert caused(recorder) == [("kill", None, None)]
 
 
-def test_a_process_whose_end_nobody_saw_has_no_cause_t2(recorder: Recorder, gone: ProcessIdentity) -> None:
+def test_a_process_whose_end_nobody_saw_has_no_cause_trust2(
+    recorder: Recorder, gone: ProcessIdentity
+) -> None:
     AttemptReaper(recorder).look(seen(gone))
 
     assert caused(recorder) == [("kill", None, None)]

@@ -39,7 +39,7 @@ def test_every_choice_is_drawn() -> None:
     assert timeouts == {None, 0, 5, 40}
 
 
-def test_an_idempotent_sink_gets_several_results_of_a_record_and_a_zombie_t7() -> None:
+def test_an_idempotent_sink_gets_several_results_of_a_record_and_a_zombie_trust7() -> None:
     several = [one for one in DRAWN if one.sink == "idempotent" and one.workload.fanout > 1]
 
     assert any(fault.do == "zombie" for one in several for fault in one.faults)

@@ -126,7 +126,7 @@ def test_the_command_prints_its_table(capsys: pytest.CaptureFixture[str]) -> Non
     assert "2 runs, " in capsys.readouterr().out
 
 
-def test_a_run_that_shows_nothing_is_replaced_and_its_cause_is_counted_t8() -> None:
+def test_a_run_that_shows_nothing_is_replaced_and_its_cause_is_counted_trust8() -> None:
     found = swept([2])  # whose only decisive fault has no effect
 
     assert found.runs == 1
@@ -142,13 +142,13 @@ def test_a_run_that_shows_nothing_is_replaced_and_its_cause_is_counted_t8() -> N
     ("outcome", "code"),
     [("PASS", Exit.HOLD), ("VACUOUS", Exit.UNDECIDED), ("UNKNOWN", Exit.UNDECIDED), ("FAIL", Exit.VIOLATION)],
 )
-def test_a_sweep_exits_as_run_does_t8(outcome: str, code: Exit) -> None:
+def test_a_sweep_exits_as_run_does_trust8(outcome: str, code: Exit) -> None:
     swath = Swath(runs=2, outcomes=Counter({"PASS": 1, outcome: 1} if outcome != "PASS" else {"PASS": 2}))
 
     assert swath.exit_code is code
 
 
-def test_a_sweep_begins_with_the_canaries_t9(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_begins_with_the_canaries_trust9(monkeypatch: pytest.MonkeyPatch) -> None:
     acquits_everything(monkeypatch)
 
     with pytest.raises(HarnessError, match="blind at level sim"):

@@ -102,6 +102,8 @@ class Fault(Part):
     can: ClassVar[tuple[Effect, ...]]
     """Events of attempts that it can cause without being named in their `by` (V24). `res`: a call that fails, or a
     record that times out because its call, or the task that waits for its commit, takes long."""
+    holds_locks: ClassVar[bool] = False
+    """Whether the stopped attempt of one subtask may hold locks for which the others' calls wait."""
     attempts_own: ClassVar[bool] = False
     """Whether the attempt does it to itself, at the phase that it waits for."""
 
@@ -177,7 +179,8 @@ class Fault(Part):
     def claims(self) -> dict[str, Any]:
         """The fields of its `begin` event in a history, besides its name."""
         effects = list(self.effects)
-        of_one = {"s": self.of_subtask} if effects and self.of_subtask is not None else {}
+        subtask = None if self.holds_locks else self.of_subtask
+        of_one = {"s": subtask} if effects and subtask is not None else {}
         return {
             **({"stalls": True} if self.stalls else {}),
             **({"can": effects} if effects else {}),

@@ -145,7 +145,7 @@ def test_slow_queries_sleep_in_the_server(bitten: Bitten) -> None:
     assert evidence["median_ms"] >= 80
 
 
-def test_changed_rows_have_their_version_and_nothing_is_put_back_t6(
+def test_changed_rows_have_their_version_and_nothing_is_put_back_trust6(
     bitten: Bitten, world: World, database: str
 ) -> None:
     evidence, _ = bitten(made("change_rows", count=3))

@@ -67,7 +67,7 @@ def test_every_phase_is_in_the_list_with_its_form() -> None:
 
 
 @KINDS
-def test_a_kind_says_itself_what_it_can_cause_t2(kind: str) -> None:
+def test_a_kind_says_itself_what_it_can_cause_trust2(kind: str) -> None:
     assert "can" in vars(FAULTS[kind])
 
 
@@ -86,13 +86,13 @@ def test_a_kind_says_itself_what_it_can_cause_t2(kind: str) -> None:
     ],
     ids=str,
 )
-def test_only_a_fault_that_can_outlast_the_sinks_patience_can_fail_an_attempt_t2(
+def test_only_a_fault_that_can_outlast_the_sinks_patience_can_fail_an_attempt_trust2(
     fault: Any, effects: tuple[str, ...]
 ) -> None:
     assert fault.effects == effects
 
 
-def test_a_begin_names_the_subtask_that_the_fault_is_confined_to_t2() -> None:
+def test_a_begin_names_the_subtask_that_the_fault_is_confined_to_trust2() -> None:
     zombie = made("zombie", subtask=1)
 
     assert zombie.claims == {"stalls": True, "can": ["failed", "start", "res"], "s": 1}

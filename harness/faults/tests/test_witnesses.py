@@ -24,35 +24,35 @@ DELAYED = [deed("delayed", ms=100, bytes=80, more={"chunks": 5})]
 RESET = recorded.made("reset")
 
 
-def test_a_delay_that_the_proxy_logged_and_calls_suffered_has_two_witnesses_t10() -> None:
+def test_a_delay_that_the_proxy_logged_and_calls_suffered_has_two_witnesses_trust10() -> None:
     assert witnesses_of(LATENCY.evidence, seen(SLOW, deeds=DELAYED), by="link") == (PROXY, CLIENTS)
 
 
-def test_without_a_log_slow_calls_are_the_only_witness_t10() -> None:
+def test_without_a_log_slow_calls_are_the_only_witness_trust10() -> None:
     assert witnesses_of(LATENCY.evidence, seen(SLOW), by="link") == (CLIENTS,)
 
 
-def test_a_reset_has_the_proxys_event_and_the_clients_error_t10() -> None:
+def test_a_reset_has_the_proxys_event_and_the_clients_error_trust10() -> None:
     bitten = seen(during(), LOST, deeds=[deed("reset")])
 
     assert witnesses_of(RESET.evidence, bitten, by="link") == (PROXY, CLIENTS)
 
 
-def test_what_a_server_counted_and_clients_met_has_two_witnesses_t10() -> None:
+def test_what_a_server_counted_and_clients_met_has_two_witnesses_trust10() -> None:
     fault = entries.made("deadlocks")
     met = Seen(armed_us=0, healed_us=9000, found=[{"counted": 1}], errors=[(5000, "sink", 1213)])
 
     assert witnesses_of(fault.evidence, met, by=fault.by) == (CLIENTS, "the server")
 
 
-def test_locks_are_believed_on_the_servers_word_alone_t10() -> None:
+def test_locks_are_believed_on_the_servers_word_alone_trust10() -> None:
     fault = entries.made("lock_rows")
     waited = Seen(armed_us=0, healed_us=9000, found=[{"waiting": 1}])
 
     assert witnesses_of(fault.evidence, waited, by=fault.by) == ("the server",)
 
 
-def test_a_pause_has_the_operating_system_and_the_silence_of_the_attempt_t10() -> None:
+def test_a_pause_has_the_operating_system_and_the_silence_of_the_attempt_trust10() -> None:
     fault = entries.made("pause_worker", subtask=1)
     who = {"pid": 40, "started": 4}
     own = {"s": 1, "a": 1, "i": 0}
@@ -69,13 +69,13 @@ def test_a_pause_has_the_operating_system_and_the_silence_of_the_attempt_t10() -
     assert witnesses_of(fault.evidence, paused, by=fault.by) == ("the operating system", ATTEMPTS)
 
 
-def test_a_kill_has_its_note_the_reaped_process_and_the_next_attempt_t10() -> None:
+def test_a_kill_has_its_note_the_reaped_process_and_the_next_attempt_trust10() -> None:
     fault = entries.made("kill_worker", id="kill", subtask=1, how="sigkill")
 
     assert witnesses_of_found(fault.found, killed_run()) == (FAULT, ATTEMPTS, HARNESS)
 
 
-def test_a_stall_that_only_measured_itself_is_believed_on_its_own_word_t10() -> None:
+def test_a_stall_that_only_measured_itself_is_believed_on_its_own_word_trust10() -> None:
     fault = entries.made("loop_stall", subtask=1, **{"for": "300ms"})
     note = {"i": 0, "s": 1, "a": 1, "f": "f"}
     lines: list[dict[str, Any]] = [
@@ -86,7 +86,7 @@ def test_a_stall_that_only_measured_itself_is_believed_on_its_own_word_t10() -> 
     assert witnesses_of_found(fault.found, lines) == (FAULT,)
 
 
-def test_two_witnesses_of_whom_each_is_enough_are_not_one_alone_t10() -> None:
+def test_two_witnesses_of_whom_each_is_enough_are_not_one_alone_trust10() -> None:
     def either(given: Seen) -> dict[str, Any]:
         return {"lost": 1} if given.losses or given.deeds else {}
 
@@ -96,7 +96,7 @@ def test_two_witnesses_of_whom_each_is_enough_are_not_one_alone_t10() -> None:
     assert witnesses_of(either, replace(both, deeds=[]), by="link") == (CLIENTS,)
 
 
-def test_one_that_is_needed_and_is_not_enough_has_all_who_confirm_it_t10() -> None:
+def test_one_that_is_needed_and_is_not_enough_has_all_who_confirm_it_trust10() -> None:
     def confirmed(given: Seen) -> dict[str, Any]:
         return {"reset": 1} if given.deeds and (given.losses or given.found) else {}
 

@@ -12,15 +12,15 @@ def behind(cause: BaseException) -> BaseException:
     return error
 
 
-def test_the_cause_is_that_of_the_error_behind_it_t2() -> None:
+def test_the_cause_is_that_of_the_error_behind_it_trust2() -> None:
     assert cause_of(behind(Caused("poisoned", by="bad"))) == "bad"
 
 
-def test_an_error_of_its_own_has_no_cause_t2() -> None:
+def test_an_error_of_its_own_has_no_cause_trust2() -> None:
     assert cause_of(behind(OSError("no"))) is None
 
 
-def test_an_error_of_the_service_is_outside_only_for_somebody_who_knows_t2() -> None:
+def test_an_error_of_the_service_is_outside_only_for_somebody_who_knows_trust2() -> None:
     def is_outside(error: BaseException) -> bool:
         return isinstance(error, OSError)
 
@@ -28,7 +28,7 @@ def test_an_error_of_the_service_is_outside_only_for_somebody_who_knows_t2() -> 
     assert cause_of(behind(KeyError("no")), is_outside=is_outside) is None
 
 
-def test_a_planted_error_is_planted_whatever_the_service_did_before_t2() -> None:
+def test_a_planted_error_is_planted_whatever_the_service_did_before_trust2() -> None:
     planted = Caused("planned", by="planted")
     planted.__cause__ = OSError("no")
 

@@ -72,13 +72,13 @@ def test_the_row_that_is_gone_passes_if_it_is_there() -> None:
     assert str(judged("\n".join([*above, row, read]) + "\n").outcome) == "pass"
 
 
-def test_a_table_that_was_not_read_leaves_its_invariants_open_t1() -> None:
+def test_a_table_that_was_not_read_leaves_its_invariants_open_trust1() -> None:
     unread = judged("".join(line + "\n" for line in EXAMPLES[3].splitlines()[:-1]))
 
     assert {str(v.outcome) for v in unread.invariants if v.invariant in {"V8", "V9"}} == {"unknown"}
 
 
-def test_a_kill_without_a_cause_is_unexplained_t2() -> None:
+def test_a_kill_without_a_cause_is_unexplained_trust2() -> None:
     unasked = judged(EXAMPLES[3].replace(',"by":"outside"', ""))
 
     assert ("V24", "unexplained-failure") in convictions(unasked)

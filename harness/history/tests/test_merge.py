@@ -202,7 +202,7 @@ def test_every_event_that_a_journal_made_is_told(tmp_path: Path) -> None:
     assert told_by_a_journal(tmp_path).missing == 0
 
 
-def test_an_event_that_a_recorder_drops_without_a_gap_is_missing_t9(
+def test_an_event_that_a_recorder_drops_without_a_gap_is_missing_trust9(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest = Recorder.event

@@ -161,7 +161,7 @@ def test_progress_counts_the_newest_attempt_in_flight_and_starts_with_the_first_
     assert progress.first_record_us == lines(attempt_file(tmp_path, subtask=0, attempt=1))[0]["t"]
 
 
-def test_a_line_that_says_only_that_the_loop_runs_is_no_progress_t7(tmp_path: Path) -> None:
+def test_a_line_that_says_only_that_the_loop_runs_is_no_progress_trust7(tmp_path: Path) -> None:
     told, follower = journal(tmp_path), Follower(tmp_path)
     told.lost_connection("lookups", 2003)
     last_us = follower.poll().last_us

@@ -69,7 +69,7 @@ def test_a_judge_who_overlooks_a_canary_fills_no_matrix(monkeypatch: pytest.Monk
         fill(CHARGE, jobs=1, budget_s=60)
 
 
-def test_each_process_of_a_matrix_begins_with_the_canaries_t9(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_process_of_a_matrix_begins_with_the_canaries_trust9(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parent's are seen; those of the processes that judge are not."""
     monkeypatch.setattr(module, "_refuse_blindness_here", blind)
 

@@ -19,15 +19,15 @@ def header(*faults: dict[str, Any], level: str = "live", **operator: Any) -> Hea
     return parsed
 
 
-def test_without_a_second_try_no_retries_are_claimed_t4() -> None:
+def test_without_a_second_try_no_retries_are_claimed_trust4() -> None:
     assert header().operator.retry is None
 
 
-def test_the_delay_that_is_claimed_is_the_one_that_is_waited_t4() -> None:
+def test_the_delay_that_is_claimed_is_the_one_that_is_waited_trust4() -> None:
     assert header(tries=3).operator.retry == Retry(backoff="fixed", initial_ms=1, slack_ms=5000)
 
 
-def test_an_exponential_backoff_is_claimed_with_its_limit_t4() -> None:
+def test_an_exponential_backoff_is_claimed_with_its_limit_trust4() -> None:
     growing: dict[str, Any] = {"tries": 4, "retry_delay": "20ms", "retry_multiplier": 1.5}
 
     assert header(**growing).operator.retry == Retry(
@@ -38,7 +38,7 @@ def test_an_exponential_backoff_is_claimed_with_its_limit_t4() -> None:
     assert limited.max_ms == 30
 
 
-def test_a_retry_may_come_as_late_as_a_commit_that_a_fault_delays_t4() -> None:
+def test_a_retry_may_come_as_late_as_a_commit_that_a_fault_delays_trust4() -> None:
     cut = {"id": "cut", "do": "cut", "link": "sink", "when": {"at": "1s"}}
 
     retry = header(cut, tries=2).operator.retry
@@ -58,12 +58,12 @@ def test_a_retry_may_come_as_late_as_a_commit_that_a_fault_delays_t4() -> None:
     ],
     ids=str,
 )
-def test_the_policies_are_declared_t2(settings: dict[str, Any], policies: tuple[str, str | None]) -> None:
+def test_the_policies_are_declared_trust2(settings: dict[str, Any], policies: tuple[str, str | None]) -> None:
     operator = header(**settings).operator
 
     assert (operator.on_error, operator.on_timeout) == policies
 
 
 @pytest.mark.parametrize(("level", "claim"), [("sim", "alone"), ("live", "alone"), ("spark", "together")])
-def test_every_level_claims_that_failures_are_explained_t2(level: str, claim: str) -> None:
+def test_every_level_claims_that_failures_are_explained_trust2(level: str, claim: str) -> None:
     assert header(level=level).explained == claim

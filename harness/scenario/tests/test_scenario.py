@@ -475,7 +475,7 @@ def test_the_invariants_that_may_be_decisive_are_those_with_a_checker() -> None:
     assert [checker.name for checker in CHECKERS] == list(INVARIANTS)
 
 
-def test_a_pitfall_that_level_sim_cannot_show_is_refused_t8() -> None:
+def test_a_pitfall_that_level_sim_cannot_show_is_refused_trust8() -> None:
     with pytest.raises(ValidationError, match="pitfall: no-pool.*level sim has no such client"):
         Scenario.model_validate({**sound().model_dump(mode="json", by_alias=True), "pitfall": "no-pool"})
 
@@ -496,7 +496,7 @@ def test_a_pitfall_that_level_sim_cannot_show_is_refused_t8() -> None:
     ],
     ids=["task", "hot key"],
 )
-def test_keys_that_are_texts_are_refused_where_numbers_are_needed_t6(
+def test_keys_that_are_texts_are_refused_where_numbers_are_needed_trust6(
     keys_like: str, more: dict[str, Any], told: str
 ) -> None:
     workload = {**sound().workload.model_dump(mode="json"), "keys_like": keys_like}

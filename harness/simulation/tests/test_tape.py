@@ -99,7 +99,7 @@ def test_the_final_watermark_is_called_end_in_elements_too() -> None:
     assert snap.elements == [{"id": 1}, {"w": "end", "pos": 2}]
 
 
-def test_an_outcome_carries_nonce_and_version_of_the_answer_and_not_of_the_question_t6() -> None:
+def test_an_outcome_carries_nonce_and_version_of_the_answer_and_not_of_the_question_trust6() -> None:
     on = tape()
     one = journal(on)
 

@@ -27,7 +27,7 @@ def subtask(journal: MemoryJournal) -> JournalledSubtask:
     return JournalledSubtask(journal=made, sink=unused, phases=MemoryPhases(), expect=None)
 
 
-def test_a_latency_marker_that_leaves_at_once_leaves_no_event_a54_t7() -> None:
+def test_a_latency_marker_that_leaves_at_once_leaves_no_event_a54_trust7() -> None:
     journal = MemoryJournal()
     hears = subtask(journal)
 
@@ -38,7 +38,7 @@ def test_a_latency_marker_that_leaves_at_once_leaves_no_event_a54_t7() -> None:
     assert journal.lines == ["took_watermark"]
 
 
-def test_one_that_is_still_inside_when_the_next_element_comes_fails_the_task_a54_t7() -> None:
+def test_one_that_is_still_inside_when_the_next_element_comes_fails_the_task_a54_trust7() -> None:
     hears = subtask(MemoryJournal())
     hears.takes(LatencyMarker(id=3))
 
@@ -46,7 +46,7 @@ def test_one_that_is_still_inside_when_the_next_element_comes_fails_the_task_a54
         hears.takes(Watermark(timestamp=5, position=4))
 
 
-def test_one_that_a_watermark_leaves_before_fails_the_task_a54_t7() -> None:
+def test_one_that_a_watermark_leaves_before_fails_the_task_a54_trust7() -> None:
     hears = subtask(MemoryJournal())
     hears.takes(LatencyMarker(id=3))
 
@@ -54,7 +54,7 @@ def test_one_that_a_watermark_leaves_before_fails_the_task_a54_t7() -> None:
         hears.emit(Watermark(timestamp=5, position=4))
 
 
-def test_a_status_that_leaves_is_no_event_t7() -> None:
+def test_a_status_that_leaves_is_no_event_trust7() -> None:
     journal = MemoryJournal()
 
     subtask(journal).emit(WatermarkStatus(idle=True))

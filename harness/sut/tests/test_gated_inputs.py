@@ -53,7 +53,7 @@ def test_a_watermark_is_the_least_of_what_the_inputs_say_w1(loop: VirtualLoop) -
     assert [element for element in rig.lookups.taken if isinstance(element, Watermark)] == least
 
 
-def test_of_inputs_that_fall_idle_in_turn_every_watermark_leaves_w3_t7(loop: VirtualLoop) -> None:
+def test_of_inputs_that_fall_idle_in_turn_every_watermark_leaves_w3_trust7(loop: VirtualLoop) -> None:
     rig = KeyedRig(loop, lag="0ms", idle=2)
     rig.open()
 
@@ -64,7 +64,7 @@ def test_of_inputs_that_fall_idle_in_turn_every_watermark_leaves_w3_t7(loop: Vir
     assert left == [mark for mark in sent if isinstance(mark, Watermark)]
 
 
-def test_a_status_leaves_only_when_all_inputs_are_idle_or_no_longer_w3_t7(loop: VirtualLoop) -> None:
+def test_a_status_leaves_only_when_all_inputs_are_idle_or_no_longer_w3_trust7(loop: VirtualLoop) -> None:
     rig = KeyedRig(loop, lag="0ms", idle=4)
     rig.open()
 
@@ -75,7 +75,7 @@ def test_a_status_leaves_only_when_all_inputs_are_idle_or_no_longer_w3_t7(loop: 
     assert left
 
 
-def test_a_latency_marker_comes_before_its_record_over_the_same_input_a54_t7(loop: VirtualLoop) -> None:
+def test_a_latency_marker_comes_before_its_record_over_the_same_input_a54_trust7(loop: VirtualLoop) -> None:
     rig = KeyedRig(loop, latency_markers=9)
     rig.open()
 
@@ -93,7 +93,7 @@ def test_a_latency_marker_comes_before_its_record_over_the_same_input_a54_t7(loo
     ]
 
 
-def test_a_watermark_that_the_valve_loses_is_told_and_does_not_leave_t7(loop: VirtualLoop) -> None:
+def test_a_watermark_that_the_valve_loses_is_told_and_does_not_leave_trust7(loop: VirtualLoop) -> None:
     """So V6 finds it missing, and positions in the history have no gap."""
     rig = KeyedRig(loop, lag="0ms", idle=2, parts=variant_of("idle-input-counts").keyed)
     rig.open()

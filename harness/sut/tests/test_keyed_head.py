@@ -35,7 +35,7 @@ FEATURES = [
 @pytest.mark.parametrize("features", FEATURES)
 @settings(max_examples=4)
 @given(seed=st.integers(0, 10_000), cut=st.integers(1, 99))
-def test_what_a_task_may_do_is_what_the_fold_says_also_after_a_restore_t7(
+def test_what_a_task_may_do_is_what_the_fold_says_also_after_a_restore_trust7(
     features: dict[str, Any], seed: int, cut: int
 ) -> None:
     with virtual_loop() as loop:
@@ -60,7 +60,7 @@ def test_what_a_task_may_do_is_what_the_fold_says_also_after_a_restore_t7(
         ({"lag": "0ms", "idle": 1}, "all-idle-lets-nothing-out"),
     ],
 )
-def test_a_task_with_that_defect_does_otherwise_than_the_fold_t7(
+def test_a_task_with_that_defect_does_otherwise_than_the_fold_trust7(
     loop: VirtualLoop, features: dict[str, Any], defect: str
 ) -> None:
     parts, workload = variant_of(defect).keyed, {"rate": "100/s", "keys": 12}
@@ -76,7 +76,7 @@ def test_a_task_with_that_defect_does_otherwise_than_the_fold_t7(
     assert rig.stamped != rig.stamps
 
 
-def test_an_asynchronous_snapshot_holds_nothing_of_what_comes_meanwhile_c7_t7(loop: VirtualLoop) -> None:
+def test_an_asynchronous_snapshot_holds_nothing_of_what_comes_meanwhile_c7_trust7(loop: VirtualLoop) -> None:
     rig = KeyedRig(loop, async_snapshot=6)
     rig.open()
     rig.read_to(len(rig.elements))
@@ -90,7 +90,7 @@ def test_an_asynchronous_snapshot_holds_nothing_of_what_comes_meanwhile_c7_t7(lo
         assert again.stamped == rig.stamps
 
 
-def test_one_that_shares_its_state_holds_it_t7(loop: VirtualLoop) -> None:
+def test_one_that_shares_its_state_holds_it_trust7(loop: VirtualLoop) -> None:
     parts = variant_of("state-shared-with-snapshot").keyed
     rig = KeyedRig(loop, parts=parts, async_snapshot=6)
     rig.open()

@@ -60,7 +60,9 @@ def test_state_is_saved_beside_the_elements_and_no_history_names_it() -> None:
 
 
 @given(_elements)
-def test_what_the_operator_in_front_holds_is_saved_and_no_history_names_it_t7(element: QueueElement) -> None:
+def test_what_the_operator_in_front_holds_is_saved_and_no_history_names_it_trust7(
+    element: QueueElement,
+) -> None:
     held = HeldUpstream(element=element)
 
     assert restored(json.loads(json.dumps(saved(held)))) == held
@@ -68,7 +70,7 @@ def test_what_the_operator_in_front_holds_is_saved_and_no_history_names_it_t7(el
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), _elements), max_size=4))
-def test_what_barriers_overtook_is_saved_and_no_history_names_it_t7(
+def test_what_barriers_overtook_is_saved_and_no_history_names_it_trust7(
     elements: list[tuple[int, QueueElement]],
 ) -> None:
     state = ChannelState(until=9, elements=tuple(elements))

@@ -17,7 +17,7 @@ def loop() -> Iterator[VirtualLoop]:
         yield made
 
 
-def test_a_timer_waits_for_the_clock_and_then_for_its_mail_t7(loop: VirtualLoop) -> None:
+def test_a_timer_waits_for_the_clock_and_then_for_its_mail_trust7(loop: VirtualLoop) -> None:
     clock, fired = SourceClock(), list[int]()
     executor = MailboxExecutor(Mailbox(loop=loop), 0)
     clock.timers(loop, executor).register(20, lambda: fired.append(clock.now_ms()))
@@ -30,7 +30,7 @@ def test_a_timer_waits_for_the_clock_and_then_for_its_mail_t7(loop: VirtualLoop)
     assert not clock.advance(25)
 
 
-def test_a_timer_that_its_callback_registers_for_now_is_due_as_well_t7(loop: VirtualLoop) -> None:
+def test_a_timer_that_its_callback_registers_for_now_is_due_as_well_trust7(loop: VirtualLoop) -> None:
     clock, fired = SourceClock(), list[str]()
     executor = MailboxExecutor(Mailbox(loop=loop), 0)
     timers = clock.timers(loop, executor)
@@ -48,7 +48,7 @@ def test_a_timer_that_its_callback_registers_for_now_is_due_as_well_t7(loop: Vir
     assert fired == ["second"]
 
 
-def test_the_clock_does_not_go_back_t7() -> None:
+def test_the_clock_does_not_go_back_trust7() -> None:
     clock = SourceClock()
     clock.start_at(40)
 

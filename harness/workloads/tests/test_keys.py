@@ -23,7 +23,7 @@ def workload(kind: str, keys: int = 80) -> Workload:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_two_keys_are_equal_and_fewer_keys_are_the_first_of_more_t6(kind: str) -> None:
+def test_no_two_keys_are_equal_and_fewer_keys_are_the_first_of_more_trust6(kind: str) -> None:
     many, few = list(keys_of(workload(kind, 3000))), list(keys_of(workload(kind, 50)))
 
     assert len(dict.fromkeys(many)) == 3000
@@ -46,14 +46,14 @@ LOSSES: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("lost", LOSSES)
-def test_keys_of_a_kind_become_equal_by_what_a_careless_lookup_loses_t6(lost: str) -> None:
+def test_keys_of_a_kind_become_equal_by_what_a_careless_lookup_loses_trust6(lost: str) -> None:
     kind, lossy = LOSSES[lost]
     keys = list(keys_of(workload(kind)))
 
     assert len({lossy(key) for key in keys}) < len(keys)
 
 
-def test_wide_keys_lie_on_both_sides_of_each_limit_of_an_integer_t6() -> None:
+def test_wide_keys_lie_on_both_sides_of_each_limit_of_an_integer_trust6() -> None:
     keys = list(keys_of(workload("wide")))
 
     for limit in (127, 255, 32_767, 65_535, 2**31 - 1, 2**32 - 1):
@@ -62,7 +62,7 @@ def test_wide_keys_lie_on_both_sides_of_each_limit_of_an_integer_t6() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_key_is_asked_for_and_survives_a_snapshot_and_the_history_t6(kind: str) -> None:
+def test_every_key_is_asked_for_and_survives_a_snapshot_and_the_history_trust6(kind: str) -> None:
     made = workload(kind, keys=12)
     source = LookupSource(workload=made, seed=3, subtask=0)
     lookups = [lookup for lookup, _ in source.records]

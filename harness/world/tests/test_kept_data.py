@@ -40,7 +40,7 @@ def opened_as_told(line: str) -> Iterator[Any]:
 
 
 @pytest.mark.real
-def test_the_line_opens_the_data_that_stay_t11(tmp_path: Path, own_settings: WorldSettings) -> None:
+def test_the_line_opens_the_data_that_stay_trust11(tmp_path: Path, own_settings: WorldSettings) -> None:
     require_world("local", "own", settings=own_settings)
     kept = tmp_path / "kept" / "server-1"
     with open_world(
@@ -64,7 +64,7 @@ def test_the_line_opens_the_data_that_stay_t11(tmp_path: Path, own_settings: Wor
         assert cursor.fetchone() == (1,)
 
 
-def test_data_that_cannot_be_copied_are_an_error_of_the_machine_t11(tmp_path: Path) -> None:
+def test_data_that_cannot_be_copied_are_an_error_of_the_machine_trust11(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "taken").mkdir()
 

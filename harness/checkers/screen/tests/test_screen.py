@@ -185,7 +185,7 @@ def test_a_history_that_broke_off_is_acquitted_but_for_what_its_end_would_have_t
     assert both_ways(found)[0] == both_ways(found)[1]
 
 
-def test_a_checkpoint_that_is_completed_and_aborted_is_left_to_the_exact_checker_of_the_cut_t3() -> None:
+def test_a_checkpoint_that_is_completed_and_aborted_is_left_to_the_exact_checker_of_the_cut_trust3() -> None:
     cut = [start(), took("a", 0), settled("a"), snap(1, 1)]
     abort = event("abort", c=1)
 
@@ -195,7 +195,7 @@ def test_a_checkpoint_that_is_completed_and_aborted_is_left_to_the_exact_checker
         assert acquitted(found) == ALL - {"V10"}
 
 
-def test_checkpoints_of_which_each_has_one_end_are_acquitted_t3() -> None:
+def test_checkpoints_of_which_each_has_one_end_are_acquitted_trust3() -> None:
     cuts = [snap(2, 1), event("abort", c=2), snap(3, 1), done(3), event("abort", c=1)]
 
     found = told(history(start(), took("a", 0), settled("a"), cuts, ended()))
@@ -254,7 +254,7 @@ def acknowledged(c: int, a: int = 1) -> dict[str, Any]:
 RESUMED = [snap(2, 0), acknowledged(2), restart(1, 0)]
 
 
-def test_a_checkpoint_that_every_newest_attempt_acknowledged_is_acquitted_t3() -> None:
+def test_a_checkpoint_that_every_newest_attempt_acknowledged_is_acquitted_trust3() -> None:
     first = [start(), snap(1, 0), acknowledged(1), done(1), restart(1, 0)]
     second = [
         took("a", 0, a=2),
@@ -277,14 +277,16 @@ def test_a_checkpoint_that_every_newest_attempt_acknowledged_is_acquitted_t3() -
     ],
     ids=["none", "before the snap", "stale"],
 )  # fmt: skip
-def test_a_checkpoint_without_an_acknowledgement_is_left_to_the_exact_checker_t3(parts: list[Any]) -> None:
+def test_a_checkpoint_without_an_acknowledgement_is_left_to_the_exact_checker_trust3(
+    parts: list[Any],
+) -> None:
     assert vouched(parts) == ALL - {"V10"}
 
 
 RETRY = {"max_tries": 3, "retry": {"backoff": "fixed", "initial_ms": 1, "on": ["fail", "empty"]}}
 
 
-def test_calls_that_are_never_retried_are_acquitted_t4() -> None:
+def test_calls_that_are_never_retried_are_acquitted_trust4() -> None:
     assert vouched(start(), took("a", 0), settled("a"), ended(), operator=RETRY) == ALL
 
 
@@ -297,7 +299,7 @@ def test_calls_that_are_never_retried_are_acquitted_t4() -> None:
     ],
     ids=["not final", "empty", "by its own word"],
 )  # fmt: skip
-def test_an_outcome_that_may_be_retried_is_left_to_the_exact_checker_t4(answers: list[Any]) -> None:
+def test_an_outcome_that_may_be_retried_is_left_to_the_exact_checker_trust4(answers: list[Any]) -> None:
     parts = [start(), took("a", 0), called("a"), answers, left("a"), ended()]
 
     assert vouched(parts, operator=RETRY) == ALL - {"V15"}
@@ -323,7 +325,7 @@ AFTER = [start(a=2), ended(a=2)]
     ids=["nothing fails", "outside", "a fault that is on", "a failure that is reaped", "a zombie"],
 )
 @pytest.mark.parametrize("explained", ["alone", "together"])
-def test_what_names_its_cause_is_acquitted_t2(parts: list[Any], explained: str) -> None:
+def test_what_names_its_cause_is_acquitted_trust2(parts: list[Any], explained: str) -> None:
     found = vouched(start(s=1), took("a", 0, s=1), settled("a", s=1), ended(s=1), parts, explained=explained)
 
     assert found is not None
@@ -341,7 +343,7 @@ def test_what_names_its_cause_is_acquitted_t2(parts: list[Any], explained: str) 
     ],
     ids=["kill", "failed", "restart", "closed", "a fault of before"],
 )
-def test_what_fails_without_a_cause_is_left_to_the_exact_checker_t2(parts: list[Any]) -> None:
+def test_what_fails_without_a_cause_is_left_to_the_exact_checker_trust2(parts: list[Any]) -> None:
     found = vouched(start(s=1), took("a", 0, s=1), settled("a", s=1), ended(s=1), parts, explained="alone")
 
     assert found is not None

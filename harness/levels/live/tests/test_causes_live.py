@@ -27,7 +27,7 @@ def causes(lines: tuple[Line, ...], kind: str) -> list[Any]:
     return [line.get("by") for line in lines if line["k"] == kind]
 
 
-def test_a_function_that_raises_by_itself_is_convicted_in_calm_t2(performed: Performed) -> None:
+def test_a_function_that_raises_by_itself_is_convicted_in_calm_trust2(performed: Performed) -> None:
     calm = apply_settings(load_many(["calm"])[0], ("workload.records=200", "expects={}"))
 
     outcome, _ = performed(calm, mutant="raises-now-and-then")
@@ -37,7 +37,7 @@ def test_a_function_that_raises_by_itself_is_convicted_in_calm_t2(performed: Per
     assert outcome.judgement.outcome is Outcome.FAIL
 
 
-def test_planned_deaths_and_failures_name_their_fault_t2(performed: Performed) -> None:
+def test_planned_deaths_and_failures_name_their_fault_trust2(performed: Performed) -> None:
     kill = {"id": "kill", "do": "kill_worker", "subtask": 1, "when": {"phase": "emit", "hit": 50}}
     exits = {**kill, "id": "exits", "how": "exit", "when": {"phase": "emit", "hit": 80}}
     raises = {**kill, "id": "raises", "how": "exception", "when": {"phase": "emit", "hit": 120}}
@@ -52,7 +52,7 @@ def test_planned_deaths_and_failures_name_their_fault_t2(performed: Performed) -
     assert not outcome.threats
 
 
-def test_a_kill_that_nobody_planned_is_a_threat_and_judged_as_a_kill_t2(
+def test_a_kill_that_nobody_planned_is_a_threat_and_judged_as_a_kill_trust2(
     performed: Performed, tmp_path: Any
 ) -> None:
     with killed_from_outside(tmp_path, subtask=1, after=80):

@@ -20,13 +20,13 @@ SPIKE = {"id": "spike", "do": "latency", "link": "lookups", "direction": "down",
          "when": {"at": "200ms"}, "for": "600ms"}  # fmt: skip
 
 
-def test_an_honest_harness_sees_every_canary_of_the_database_t9(live_world: World) -> None:
+def test_an_honest_harness_sees_every_canary_of_the_database_trust9(live_world: World) -> None:
     refuse_blind_world(live_world, level="live")
     refuse_blind_world(live_world, level="live")  # and leaves nothing behind
 
 
 @pytest.mark.parametrize("part", IN_THE_DATABASE)
-def test_a_defect_on_the_way_through_the_database_is_found_before_a_run_t9(
+def test_a_defect_on_the_way_through_the_database_is_found_before_a_run_trust9(
     part: str, live_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant, says = IN_THE_DATABASE[part]
@@ -36,14 +36,14 @@ def test_a_defect_on_the_way_through_the_database_is_found_before_a_run_t9(
         refuse_blind_world(live_world, level="live")
 
 
-def test_an_honest_run_has_no_contradiction_t9(live_world: World, tmp_path: Path) -> None:
+def test_an_honest_run_has_no_contradiction_trust9(live_world: World, tmp_path: Path) -> None:
     outcome = whole_run(faulty(SPIKE, levels=["live"]), world=live_world, within=tmp_path)
 
     assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
 
 
 @pytest.mark.parametrize("part", IN_A_RUN)
-def test_a_defect_of_the_harness_ends_a_live_run_with_an_error_t9(
+def test_a_defect_of_the_harness_ends_a_live_run_with_an_error_trust9(
     part: str, live_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant, says = IN_A_RUN[part]

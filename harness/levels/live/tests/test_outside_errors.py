@@ -44,18 +44,26 @@ def cause(folder: Path, cause: BaseException, *faults: dict[str, Any]) -> str | 
     "error",
     [
         pymysql.err.OperationalError(1213, "deadlock"),
-        pymysql.err.OperationalError(1205, "lock wait timeout"),
         pymysql.err.OperationalError(2013, "lost connection"),
         ConnectionResetError("reset"),
     ],
     ids=repr,
 )
-def test_the_servers_own_error_is_outside_unless_a_fault_is_on_it_t2(
+def test_the_servers_own_error_is_outside_unless_a_fault_is_on_it_trust2(
     tmp_path: Path, error: BaseException
 ) -> None:
     assert cause(tmp_path, error) == "outside"
     assert cause(tmp_path, error, PAUSE) == "outside"
     assert cause(tmp_path, error, CUT) is None
+
+
+def test_a_wait_for_a_lock_is_outside_unless_a_worker_is_stopped_that_may_hold_it_trust2(
+    tmp_path: Path,
+) -> None:
+    waited = pymysql.err.OperationalError(1205, "lock wait timeout")
+
+    assert cause(tmp_path, waited) == "outside"
+    assert cause(tmp_path, waited, PAUSE) is None
 
 
 @pytest.mark.parametrize(
@@ -68,7 +76,7 @@ def test_the_servers_own_error_is_outside_unless_a_fault_is_on_it_t2(
     ],
     ids=repr,
 )
-def test_an_error_that_repeating_does_not_help_or_of_our_own_clock_has_no_cause_t2(
+def test_an_error_that_repeating_does_not_help_or_of_our_own_clock_has_no_cause_trust2(
     tmp_path: Path, error: BaseException
 ) -> None:
     assert cause(tmp_path, error) is None

@@ -21,7 +21,7 @@ DIES = {"id": "dies", "do": "kill_worker", "subtask": 0, "when": {"phase": "emit
 
 
 @pytest.mark.parametrize(("fault", "is_outside"), [(STOPS, False), (DIES, True)], ids=["stops", "dies"])
-def test_a_lock_that_a_stopped_worker_may_hold_is_no_cause_outside_t7(
+def test_a_lock_that_a_stopped_worker_may_hold_is_no_cause_outside_trust7(
     tmp_path: Path, fault: dict[str, Any], *, is_outside: bool
 ) -> None:
     scenario = faulty(fault, decisive=["V8"])

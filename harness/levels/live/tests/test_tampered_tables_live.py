@@ -28,7 +28,7 @@ EVERY_CASE = [pytest.param(sink, case, id=f"{sink}: {case.name}") for sink in SI
 
 
 @pytest.mark.parametrize("sink", SINKS)
-def test_untouched_tables_pass_t1(performed: Performed, sink: str) -> None:
+def test_untouched_tables_pass_trust1(performed: Performed, sink: str) -> None:
     outcome, _ = performed(scenario_with(sink))
 
     assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
@@ -37,7 +37,7 @@ def test_untouched_tables_pass_t1(performed: Performed, sink: str) -> None:
 
 
 @pytest.mark.parametrize(("sink", "case"), EVERY_CASE)
-def test_a_changed_row_fails_the_run_and_is_named_t1(
+def test_a_changed_row_fails_the_run_and_is_named_trust1(
     live_world: World, tmp_path: Path, sink: str, case: Case
 ) -> None:
     touching = Touching(case.act, case.table)
@@ -62,7 +62,7 @@ def test_rows_that_change_places_do_not_show_where_no_order_is_claimed(
 
 
 @pytest.mark.parametrize(("table", "invariants"), TABLES.items())
-def test_a_table_that_cannot_be_read_is_unknown_t1(
+def test_a_table_that_cannot_be_read_is_unknown_trust1(
     live_world: World, tmp_path: Path, table: str, invariants: tuple[str, ...]
 ) -> None:
     outcome = whole_run(

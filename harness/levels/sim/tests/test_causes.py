@@ -38,7 +38,7 @@ def calm() -> Scenario:
     return apply_settings(load_many(["calm"])[0], settings)
 
 
-def test_a_function_that_raises_by_itself_is_convicted_in_calm_t2() -> None:
+def test_a_function_that_raises_by_itself_is_convicted_in_calm_trust2() -> None:
     run = simulated(calm(), variant=variant_of("raises-now-and-then"))
 
     assert run.error is None, "the run ends well, so that nothing but V24 can convict it"
@@ -46,7 +46,7 @@ def test_a_function_that_raises_by_itself_is_convicted_in_calm_t2() -> None:
     assert judge(run.header, run.events).outcome is Outcome.FAIL
 
 
-def test_a_kill_and_a_failure_by_a_fault_name_it_t2() -> None:
+def test_a_kill_and_a_failure_by_a_fault_name_it_trust2() -> None:
     kill = {"id": "kill", "do": "kill_worker", "subtask": 0, "when": {"phase": "emit", "hit": 20}}
     raises = {**kill, "id": "raises", "how": "exception", "when": {"phase": "emit", "hit": 40}}
     run = simulated(faulty(kill, raises, workload=_SMALL))
@@ -56,7 +56,7 @@ def test_a_kill_and_a_failure_by_a_fault_name_it_t2() -> None:
     assert kinds_of(run, "V24") == []
 
 
-def test_a_poisoned_call_and_its_tasks_failure_name_the_fault_t2() -> None:
+def test_a_poisoned_call_and_its_tasks_failure_name_the_fault_trust2() -> None:
     poison = {"id": "bad", "do": "poison", "how": "raises", "subtask": 0, "when": {"record": 30}}
     run = simulated(faulty(poison, workload=_SMALL))
 
@@ -66,7 +66,7 @@ def test_a_poisoned_call_and_its_tasks_failure_name_the_fault_t2() -> None:
 
 
 @pytest.mark.parametrize("on_error", ["fail", "dead-letter"])
-def test_a_planned_failure_is_told_as_planted_t2(on_error: str) -> None:
+def test_a_planned_failure_is_told_as_planted_trust2(on_error: str) -> None:
     operator = {"tries": 2, "retry_delay": "5ms", "on_error": on_error}
     run = simulated(faulty(operator=operator, workload={**_SMALL, "failing_every": 25}))
 
@@ -75,7 +75,7 @@ def test_a_planned_failure_is_told_as_planted_t2(on_error: str) -> None:
     assert kinds_of(run, "V15") == kinds_of(run, "V24") == []
 
 
-def test_a_fault_tells_what_it_can_cause_and_to_whom_t2() -> None:
+def test_a_fault_tells_what_it_can_cause_and_to_whom_trust2() -> None:
     pause = {"id": "pause", "do": "pause_worker", "subtask": 0, "when": {"at": "20ms"}, "for": "50ms"}
     run = simulated(faulty(pause, workload=_SMALL))
 
@@ -94,7 +94,7 @@ RETRIES = {
 
 
 @pytest.mark.parametrize(("defect", "kind"), RETRIES.items())
-def test_a_defect_of_retries_is_convicted_by_its_class_t4(defect: str, kind: str) -> None:
+def test_a_defect_of_retries_is_convicted_by_its_class_trust4(defect: str, kind: str) -> None:
     name = find_defect(defect).scenario
     assert name is not None
 

@@ -44,7 +44,7 @@ def performed(folder: Path, *, variant: Variant | None = None) -> RunOutcome:
         return perform(order(), play=play, site=RunSite(run_id="run", folder=folder / "run"))
 
 
-def test_events_that_the_recorder_drops_without_a_gap_leave_the_run_unknown_t9(
+def test_events_that_the_recorder_drops_without_a_gap_leave_the_run_unknown_trust9(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is numbered that was dropped; the journal has counted it."""

@@ -96,14 +96,14 @@ def numbers(run: Simulated, kind: type[Any], **wanted: object) -> list[int]:
 
 
 @pytest.mark.parametrize("name", SHORT)
-def test_the_reference_passes_it_t7(name: str) -> None:
+def test_the_reference_passes_it_trust7(name: str) -> None:
     run = ran(name)
 
     assert (run.error, judgement_of(run).outcome) == (None, Outcome.PASS)
 
 
 @pytest.mark.parametrize("name", SHORT)
-def test_its_planted_defect_is_convicted_by_what_is_meant_for_it_t7(name: str) -> None:
+def test_its_planted_defect_is_convicted_by_what_is_meant_for_it_trust7(name: str) -> None:
     planted, variant = find_defect(str(MUTANTS[name])), variant_of(MUTANTS[name])
 
     judgement = judgement_of(ran(name, variant=variant), variant=variant)
@@ -112,7 +112,7 @@ def test_its_planted_defect_is_convicted_by_what_is_meant_for_it_t7(name: str) -
     assert failed & set(planted.convicted_by)
 
 
-def test_an_old_acknowledgement_stands_while_the_new_attempt_has_none_t7() -> None:
+def test_an_old_acknowledgement_stands_while_the_new_attempt_has_none_trust7() -> None:
     run = ran("old-acknowledgement")
 
     [old], [new] = numbers(run, Ack, s=1, a=1, c=4), numbers(run, Ack, s=1, a=2, c=4)
@@ -120,7 +120,7 @@ def test_an_old_acknowledgement_stands_while_the_new_attempt_has_none_t7() -> No
     assert old < numbers(run, Start, s=1, a=2)[0] < other < new < done
 
 
-def test_the_old_attempt_that_stood_before_its_commit_commits_nothing_t7() -> None:
+def test_the_old_attempt_that_stood_before_its_commit_commits_nothing_trust7() -> None:
     run = ran("zombie-between-fence-and-commit")
 
     [snap], [successor] = numbers(run, Snap, s=1, a=1, c=2), numbers(run, Start, s=1, a=2)
@@ -129,7 +129,7 @@ def test_the_old_attempt_that_stood_before_its_commit_commits_nothing_t7() -> No
     assert numbers(run, Commit, s=1, a=1, c=2) == []
 
 
-def test_one_subtask_commits_while_the_other_stands_inside_its_transaction_t7() -> None:
+def test_one_subtask_commits_while_the_other_stands_inside_its_transaction_trust7() -> None:
     run = ran("commits-overlap")
 
     for standing, epoch in ((1, 2), (0, 4)):
@@ -137,7 +137,7 @@ def test_one_subtask_commits_while_the_other_stands_inside_its_transaction_t7() 
         assert any(snap < other < commit for other in numbers(run, Commit, s=1 - standing))
 
 
-def test_the_circuit_opens_and_tries_and_closes_again_t7() -> None:
+def test_the_circuit_opens_and_tries_and_closes_again_trust7() -> None:
     seen: list[str] = []
 
     class Told(Circuit):
@@ -176,7 +176,7 @@ def restored_from(run: Simulated) -> tuple[Start, list[dict[str, Any]]]:
     return start, json.loads(elements)
 
 
-def test_what_the_operator_in_front_holds_is_restored_behind_what_the_lookups_hold_t7() -> None:
+def test_what_the_operator_in_front_holds_is_restored_behind_what_the_lookups_hold_trust7() -> None:
     start, stored = restored_from(ran("chained-operators"))
 
     held = [element["upstream"]["pos"] for element in stored if "upstream" in element]
@@ -186,7 +186,7 @@ def test_what_the_operator_in_front_holds_is_restored_behind_what_the_lookups_ho
 
 
 @pytest.mark.parametrize("name", ["sessions-unaligned", "sessions-alignment-timeout"])
-def test_what_barriers_overtook_is_restored_from_the_first_element_not_read_t7(name: str) -> None:
+def test_what_barriers_overtook_is_restored_from_the_first_element_not_read_trust7(name: str) -> None:
     start, [_, channels, *_] = restored_from(ran(name))
 
     held = sorted({element["pos"] for _, element in channels["channels"]})
@@ -196,7 +196,7 @@ def test_what_barriers_overtook_is_restored_from_the_first_element_not_read_t7(n
 
 
 @pytest.mark.parametrize("name", ["sessions-unaligned", "sessions-alignment-timeout"])
-def test_what_barriers_overtook_is_counted_by_the_clock_as_if_they_had_not_t7(name: str) -> None:
+def test_what_barriers_overtook_is_counted_by_the_clock_as_if_they_had_not_trust7(name: str) -> None:
     run = ran(name, "task.timers=processing-time", "task.ttl=40ms", "task.gap=30ms")
 
     assert (run.error, judgement_of(run).outcome) == (None, Outcome.PASS)

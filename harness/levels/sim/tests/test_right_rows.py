@@ -55,7 +55,7 @@ def kinds(judgement: Judgement, invariant: str) -> set[str]:
     return {anomaly.kind for anomaly in verdict.anomalies}
 
 
-def test_a_run_whose_rows_change_passes_and_tells_each_change_t6() -> None:
+def test_a_run_whose_rows_change_passes_and_tells_each_change_trust6() -> None:
     run = simulated("rows-change", CHANGING)
 
     changes = [event for event in run.events if isinstance(event, Change)]
@@ -67,7 +67,7 @@ def test_a_run_whose_rows_change_passes_and_tells_each_change_t6() -> None:
     assert told == {(key, ver, phase) for key in range(4) for ver in (1, 2) for phase in ("begin", "end")}
 
 
-def test_answers_are_read_from_every_version_and_tell_it_t6() -> None:
+def test_answers_are_read_from_every_version_and_tell_it_trust6() -> None:
     run = simulated("rows-change", CHANGING)
 
     key_of = {event.id: event.key for event in run.events if isinstance(event, In)}
@@ -79,7 +79,7 @@ def test_answers_are_read_from_every_version_and_tell_it_t6() -> None:
     assert set().union(*(read[key] for key in range(4))) == {0, 1, 2}
 
 
-def test_only_keys_that_never_change_have_an_expected_result_t6() -> None:
+def test_only_keys_that_never_change_have_an_expected_result_trust6() -> None:
     run = simulated("rows-change", CHANGING)
 
     expecting = {event.key for event in run.events if isinstance(event, In) and event.expect}
@@ -87,7 +87,7 @@ def test_only_keys_that_never_change_have_an_expected_result_t6() -> None:
 
 
 @pytest.mark.parametrize("count", [1, None], ids=["one", "all"])
-def test_a_record_that_lost_its_expected_result_is_a_defect_of_the_harness_t6(count: int | None) -> None:
+def test_a_record_that_lost_its_expected_result_is_a_defect_of_the_harness_trust6(count: int | None) -> None:
     """Also where some keys change, whose records have none."""
     run = simulated("rows-change", CHANGING)
     expecting = [event.n for event in run.events if isinstance(event, In) and event.expect]
@@ -128,7 +128,7 @@ CASES = [pytest.param(*case, id=f"{case[0]}: {case[2]}, {case[4]}") for case in 
 
 
 @pytest.mark.parametrize(("name", "settings", "mutant", "invariant", "kind"), CASES)
-def test_a_lookup_that_gets_wrong_rows_is_convicted_by_the_class_meant_for_it_t6(
+def test_a_lookup_that_gets_wrong_rows_is_convicted_by_the_class_meant_for_it_trust6(
     name: str, settings: Sequence[str], mutant: str, invariant: str, kind: str
 ) -> None:
     assert kind in kinds(judged(name, settings, mutant=mutant), invariant)
@@ -137,7 +137,7 @@ def test_a_lookup_that_gets_wrong_rows_is_convicted_by_the_class_meant_for_it_t6
 @pytest.mark.parametrize(
     ("name", "settings"), [pytest.param(*case[:2], id=f"{case[0]}: {case[2]}, {case[4]}") for case in MUTANTS]
 )
-def test_the_reference_gets_the_rows_of_its_key_t6(name: str, settings: Sequence[str]) -> None:
+def test_the_reference_gets_the_rows_of_its_key_trust6(name: str, settings: Sequence[str]) -> None:
     verdicts = {verdict.invariant: verdict.outcome for verdict in judged(name, settings).invariants}
 
     assert verdicts["V8"] is Outcome.PASS

@@ -172,7 +172,7 @@ def test_a_function_that_never_crosses_the_link_leaves_the_fault_without_evidenc
     assert judgement.outcome is Outcome.VACUOUS
 
 
-def test_a_function_that_fails_every_time_fails_the_run_and_says_why_t2() -> None:
+def test_a_function_that_fails_every_time_fails_the_run_and_says_why_trust2() -> None:
     ran = simulated("calm", sut=f"{__name__}:misspelt")
 
     assert "failed 4 times" in str(ran.error)

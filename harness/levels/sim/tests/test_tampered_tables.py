@@ -39,12 +39,12 @@ def recorded(sink: str, before_reading: Callable[[TableHand], None] | None = Non
 
 
 @pytest.mark.parametrize("sink", SINKS)
-def test_untouched_tables_pass_t1(sink: str) -> None:
+def test_untouched_tables_pass_trust1(sink: str) -> None:
     assert judged(recorded(sink)).outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize(("sink", "case"), EVERY_CASE)
-def test_a_changed_row_fails_the_run_and_is_named_t1(sink: str, case: Case) -> None:
+def test_a_changed_row_fails_the_run_and_is_named_trust1(sink: str, case: Case) -> None:
     touching = Touching(case.act, case.table)
 
     judgement = judged(recorded(sink, touching))
@@ -65,7 +65,7 @@ def test_rows_that_change_places_do_not_show_where_no_order_is_claimed(sink: str
 
 @pytest.mark.parametrize("sink", SINKS)
 @pytest.mark.parametrize(("table", "invariants"), TABLES.items())
-def test_a_table_that_cannot_be_read_is_unknown_t1(
+def test_a_table_that_cannot_be_read_is_unknown_trust1(
     sink: str, table: str, invariants: tuple[str, ...]
 ) -> None:
     record = recorded(sink, hides(table))
@@ -79,7 +79,7 @@ def test_a_table_that_cannot_be_read_is_unknown_t1(
 
 
 @pytest.mark.parametrize("count", ["rows", "records", "doubled", "dead_letters"])
-def test_a_count_by_sql_that_differs_from_the_rows_is_a_defect_of_the_harness_t1(count: str) -> None:
+def test_a_count_by_sql_that_differs_from_the_rows_is_a_defect_of_the_harness_trust1(count: str) -> None:
     record = recorded("atomic")
     wrong = {**record.accounting, count: record.accounting[count] + 1}
 
@@ -88,14 +88,14 @@ def test_a_count_by_sql_that_differs_from_the_rows_is_a_defect_of_the_harness_t1
 
 
 @pytest.mark.parametrize("count", ["missing", "doubled", "disordered"])
-def test_a_pass_beside_a_count_of_wrong_rows_is_a_defect_of_the_harness_t1(count: str) -> None:
+def test_a_pass_beside_a_count_of_wrong_rows_is_a_defect_of_the_harness_trust1(count: str) -> None:
     record = recorded("atomic")
 
     with pytest.raises(HarnessError, match=f"the verdict is a pass, and SQL counts 1 {count}"):
         judged(replace(record, accounting={**record.accounting, count: 1}))
 
 
-def test_what_is_counted_beside_a_verdict_counts_every_record_t1() -> None:
+def test_what_is_counted_beside_a_verdict_counts_every_record_trust1() -> None:
     counts = recorded("atomic", Touching("delete", "output")).accounting
 
     assert counts == {
@@ -121,7 +121,7 @@ def test_every_row_is_in_the_history_with_the_count_of_the_database(sink: str) -
 
 
 @pytest.mark.parametrize("sink", SINKS)
-def test_a_dead_letter_has_its_error_in_the_table_and_no_snapshot_holds_it_t5(sink: str) -> None:
+def test_a_dead_letter_has_its_error_in_the_table_and_no_snapshot_holds_it_trust5(sink: str) -> None:
     events = list(recorded(sink).events)
     dead = {event.id: event.n for event in events if isinstance(event, Dead)}
     errors = {event.id: event.error for event in events if isinstance(event, Res) and event.final}
@@ -141,7 +141,9 @@ def test_a_dead_letter_has_its_error_in_the_table_and_no_snapshot_holds_it_t5(si
 
 
 @pytest.mark.parametrize("sink", ["two-phase", "idempotent"])
-def test_the_coordinator_takes_an_acknowledgement_of_each_subtask_before_it_completes_t3(sink: str) -> None:
+def test_the_coordinator_takes_an_acknowledgement_of_each_subtask_before_it_completes_trust3(
+    sink: str,
+) -> None:
     events = list(recorded(sink).events)
     done = of_kind(events, Done)
 

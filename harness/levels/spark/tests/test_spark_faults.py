@@ -115,7 +115,7 @@ def test_a_loop_that_stalls_is_measured_inside_spark_too(performed: Performed) -
     assert what_bit(outcome).evidence["loop_lag_ms"] >= 200
 
 
-def test_a_function_that_raises_by_itself_is_convicted_in_calm_t2(performed: Performed) -> None:
+def test_a_function_that_raises_by_itself_is_convicted_in_calm_trust2(performed: Performed) -> None:
     calm = apply_settings(load_many(["calm"])[0], ("workload.records=200", "expects={}"))
 
     outcome = performed(calm, mutant="raises-now-and-then")
@@ -124,7 +124,7 @@ def test_a_function_that_raises_by_itself_is_convicted_in_calm_t2(performed: Per
     assert {anomaly.kind for anomaly in explained.anomalies} == {"unexplained-failure"}, told(outcome)
 
 
-def test_a_kill_that_nobody_planned_is_a_threat_and_judged_as_a_kill_t2(
+def test_a_kill_that_nobody_planned_is_a_threat_and_judged_as_a_kill_trust2(
     performed: Performed, tmp_path: Path
 ) -> None:
     with killed_from_outside(tmp_path, subtask=1, after=80):

@@ -133,7 +133,7 @@ def test_a_kill_between_snapshot_and_commit_passes_as_shipped(performed: Perform
         ("idempotent", Case(table="dead_letter", act="delete", shows=(("V20", "row-missing"),))),
     ],
 )
-def test_a_changed_row_fails_the_run_and_is_named_t1(performed: Performed, sink: str, case: Case) -> None:
+def test_a_changed_row_fails_the_run_and_is_named_trust1(performed: Performed, sink: str, case: Case) -> None:
     touching = Touching(case.act, case.table)
 
     outcome = performed(scenario_with(sink), before_reading=touching)
@@ -141,7 +141,7 @@ def test_a_changed_row_fails_the_run_and_is_named_t1(performed: Performed, sink:
     names_the_row(outcome.judgement, case, touching.touched)
 
 
-def test_a_table_that_cannot_be_read_is_unknown_t1(performed: Performed) -> None:
+def test_a_table_that_cannot_be_read_is_unknown_trust1(performed: Performed) -> None:
     outcome = performed(scenario_with("atomic"), before_reading=hides("output"))
 
     assert outcome.judgement.outcome is Outcome.UNKNOWN, told(outcome)

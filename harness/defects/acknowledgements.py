@@ -60,7 +60,7 @@ OF_ACKNOWLEDGEMENTS = (
         name="counts-any-attempt",
         about="an acknowledgement of a superseded attempt counts for its successor, which has not acknowledged",
         mirrors="FLINK-5821, an acknowledgement that is not compared with the attempt",
-        convicted_by=("V10", "V11"),
+        convicted_by=("V10",),
         variant=Variant(coordinator=counting_any_attempt),
         where="`old-acknowledgement`",
         applies=NEVER,

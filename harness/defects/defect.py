@@ -16,7 +16,6 @@ from harness.sut.variant import Variant
 
 __all__ = [
     "HARNESS_CHECKS",
-    "NO_LEVEL",
     "SIM_AND_LIVE",
     "SIM_ONLY",
     "Defect",
@@ -34,8 +33,6 @@ SIM_ONLY: tuple[Level, ...] = ("sim",)
 SIM_AND_LIVE: tuple[Level, ...] = ("sim", "live")
 """For a defect whose scenario runs at levels sim and live."""
 EVERY_LEVEL: tuple[Level, ...] = ("sim", "live", "spark")
-NO_LEVEL: tuple[Level, ...] = ()
-"""For a stranger in a part that no run of the harness uses as the defect needs it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

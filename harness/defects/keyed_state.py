@@ -24,7 +24,7 @@ from reference_impl.state.keyed_state_backend import KeyedStateBackend
 from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.state.state_descriptor import StateDescriptor
 
-__all__ = ["OF_KEYED_STATE", "OneCheckpointOld", "SharingBackend", "keeping"]
+__all__ = ["OF_KEYED_STATE", "OneCheckpointOld", "keeping"]
 
 
 class _OmitsKeyedState(Keeping):
@@ -77,7 +77,7 @@ class _LosesLastKeyGroup(Keeping):
         return replace(kept, keyed=replace(kept.keyed, key_groups=groups))
 
 
-class SharingBackend(KeyedStateBackend):
+class _SharingBackend(KeyedStateBackend):
     """Reads its tables in the asynchronous part of a snapshot, while the task goes on writing to them.
 
     Without a task's `async_snapshot` no defect in a run, which then ends that part before the task goes on.
@@ -198,7 +198,7 @@ OF_KEYED_STATE = (
         about="a snapshot reads the state when it is written, with what the task has changed since it was taken",
         mirrors="FLINK-10567",
         convicted_by=("V8",),
-        variant=Variant(keyed=KeyedParts(backend=SharingBackend)),
+        variant=Variant(keyed=KeyedParts(backend=_SharingBackend)),
         where="`sessions-in-async-snapshot`",
         applies=NEVER,
         scenario="sessions-in-async-snapshot",

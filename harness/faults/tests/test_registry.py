@@ -93,7 +93,11 @@ def test_only_a_fault_that_can_outlast_the_sinks_patience_can_fail_an_attempt_tr
 
 
 def test_a_begin_names_the_subtask_that_the_fault_is_confined_to_trust2() -> None:
-    zombie = made("zombie", subtask=1)
+    stopped = made("pause_worker", subtask=1)
 
-    assert zombie.claims == {"stalls": True, "can": ["failed", "start", "res"], "s": 1}
+    assert stopped.claims["s"] == 1
     assert made("clock_jump", how="jump", shift="-60m").claims == {}
+
+
+def test_a_zombie_is_confined_to_no_subtask_because_it_may_hold_locks_trust2() -> None:
+    assert made("zombie", subtask=1).claims == {"stalls": True, "can": ["failed", "start", "res"]}

@@ -225,10 +225,16 @@ def differing(kind: str, seeds: range) -> list[tuple[str, int, list[str]]]:
     return [(kind, seed, names) for kind, seed, names in found if names]
 
 
-@pytest.mark.sweep
+@pytest.mark.parametrize(
+    "compared",
+    [
+        pytest.param(COMPARED // 8, marks=pytest.mark.sweep),
+        pytest.param(COMPARED, marks=pytest.mark.soak),
+    ],
+)
 @pytest.mark.timeout(1800)
-def test_the_two_judges_agree_on_so_many_histories_of_form_1_1() -> None:
-    each = COMPARED // len(OF_FORM_1_1)
+def test_the_two_judges_agree_on_so_many_histories_of_form_1_1(compared: int) -> None:
+    each = compared // len(OF_FORM_1_1)
     chunks = [
         (kind, range(begin, min(begin + CHUNK, each)))
         for kind in OF_FORM_1_1

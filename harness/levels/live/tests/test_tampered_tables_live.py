@@ -24,7 +24,12 @@ from harness.world.world import World
 
 pytestmark = pytest.mark.real
 
-EVERY_CASE = [pytest.param(sink, case, id=f"{sink}: {case.name}") for sink in SINKS for case in cases(sink)]
+EVERY_CASE = [
+    pytest.param(sink, case, id=f"{sink}: {case.name}", marks=() if sink == SINKS[0] else pytest.mark.long)
+    for sink in SINKS
+    for case in cases(sink)
+]
+"""The other sinks' cases take minutes."""
 
 
 @pytest.mark.parametrize("sink", SINKS)

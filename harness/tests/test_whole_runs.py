@@ -32,6 +32,9 @@ _numbers = count(1)
 MEANT = {name: meant for name, defect in IN_RUNS.items() if (meant := defect.scenario_at("live"))}
 """The defects that show at level live too, and where."""
 
+HIDES_THE_FAULT = {"stale-cache"}
+"""It never answers with the new rows, which would be the evidence that they changed."""
+
 RUNS_AT_MOST = {"late-results": 20}
 """It needs an answer and its timeout in one turn of the loop, so a single run may not show it."""
 
@@ -118,7 +121,7 @@ def test_a_planted_defect_is_convicted_by_an_invariant_meant_for_it(performed: P
     assert outcome.judgement.outcome is Outcome.FAIL, told(outcome)
     assert convicted & set(mutant.convicted_by), told(outcome)
     assert outcome.as_expected
-    assert all(fault.bites for fault in outcome.faults)
+    assert name in HIDES_THE_FAULT or all(fault.bites for fault in outcome.faults)
 
 
 @pytest.mark.parametrize("name", [name for name in MEANT if "V23" in IN_RUNS[name].convicted_by])

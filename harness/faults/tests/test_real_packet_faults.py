@@ -46,16 +46,16 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 
 
 def small(trial: str) -> Scenario:
-    """A second of lookups, with the trial's faults."""
+    """Two seconds of lookups, with the trial's faults."""
     first, *others = TRIALS[trial]
     patience = "300ms" if trial.split(maxsplit=1)[0] in {"half_open", "hold_reply"} else "5s"
     return Scenario.model_validate(
         {
             "scenario": f"packets-{trial.replace(' ', '-').replace('_', '-')}",
-            "about": "A second of lookups.",
+            "about": "Two seconds of lookups.",
             "operator": {"mode": "ordered", "timeout": patience, "on_timeout": ["no answer"]},
             "workload": {
-                "records": 300, "rate": "400/s", "service": "20ms", "watermark_every": 10, "checkpoint_every": 30,
+                "records": 300, "rate": "150/s", "service": "20ms", "watermark_every": 10, "checkpoint_every": 30,
             },
             "faults": [{"id": "f", "do": trial.split(maxsplit=1)[0], **AT, **first}, *others],
             "decisive": ["V1", "V5", "V8", "V10"],

@@ -113,7 +113,7 @@ class _Slow(OnServer):
     def __init__(self, run: SimulatedRun, *, delay_ms: int) -> None:
         super().__init__(run, codes=(), sets=self._slow_down, puts_back=self._speed_up)
         self._delay_ms = delay_ms
-        self._slept = 0
+        self._slept = -self.server.slept
 
     def _slow_down(self, server: SimulatedServer) -> None:
         self._slept = -server.slept

@@ -16,7 +16,7 @@ import pymysql
 from pymysql.cursors import SSCursor
 
 from harness.database.endpoint import Endpoint, connect
-from harness.database.stored_tables import COUNT_OF, COUNTS, DISORDERED, ROWS_OF, StoredRow
+from harness.database.stored_tables import COUNT_OF, ROWS_OF, StoredRow, counting
 from harness.errors import WorldError
 
 __all__ = [
@@ -108,9 +108,8 @@ def _batched(cursor: Any) -> Iterator[tuple[Any, ...]]:
 def count_rows(root: Endpoint, *, ordered: bool) -> dict[str, int]:
     """What SQL counts in the tables; a count whose table cannot be read is left out. Raises pymysql's errors."""
     counts: dict[str, int] = {}
-    queries = {**COUNTS, "disordered": DISORDERED} if ordered else COUNTS
     with closing(connect(root, statement_s=_READING_S)) as connection, connection.cursor() as cursor:
-        for name, query in queries.items():
+        for name, query in counting(ordered=ordered).items():
             try:
                 cursor.execute(query)
             except pymysql.ProgrammingError:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["COUNTS", "COUNT_OF", "DISORDERED", "ROWS_OF", "StoredRow", "stored_value"]
+__all__ = ["COUNT_OF", "ROWS_OF", "StoredRow", "counting", "stored_value"]
 
 ROWS_OF: Final[Mapping[str, str]] = {
     "audit": "SELECT seq, subtask, id, token, epoch, j, v FROM audit ORDER BY seq",
@@ -25,7 +25,7 @@ COUNT_OF: Final[Mapping[str, str]] = {
     "dead_letter": "SELECT COUNT(*) FROM dead_letter",
 }
 
-COUNTS: Final[Mapping[str, str]] = {
+_COUNTS: Final[Mapping[str, str]] = {
     "rows": COUNT_OF["output"],
     "records": "SELECT COUNT(DISTINCT id) FROM output",
     "doubled": "SELECT COUNT(*) FROM (SELECT id, j FROM output GROUP BY id, j HAVING COUNT(*) > 1) AS d",
@@ -33,12 +33,17 @@ COUNTS: Final[Mapping[str, str]] = {
     "dead_letters": COUNT_OF["dead_letter"],
 }
 """The counts that are printed beside a verdict."""
-DISORDERED: Final = (
+_DISORDERED: Final = (
     # A subtask's source order is the order of its ids; a later row must not have a smaller one.
     "SELECT COUNT(*) FROM (SELECT id, MAX(id) OVER (PARTITION BY subtask ORDER BY seq"
     " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_it FROM output) AS w WHERE id < before_it"
 )
 """Counted only where the rows' order is claimed to be that of the source."""
+
+
+def counting(*, ordered: bool) -> Mapping[str, str]:
+    """The queries of the counts by name; `ordered`: the rows' order is claimed to be that of the source."""
+    return {**_COUNTS, "disordered": _DISORDERED} if ordered else _COUNTS
 
 
 class StoredRow(msgspec.Struct, frozen=True, gc=False):

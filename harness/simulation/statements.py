@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.database.stored_tables import COUNT_OF, COUNTS, DISORDERED, ROWS_OF
+from harness.database.stored_tables import COUNT_OF, ROWS_OF, counting
 from harness.simulation.tables import OutputChange, OutputRow, StatementFailed, Tables, Transaction
 
 __all__ = ["STATEMENTS", "TableStatement", "select"]
@@ -406,6 +406,7 @@ _INSERT_DEAD_LETTER: Final = (
 )
 _INSERT_OUTPUT: Final = "INSERT INTO output (subtask, id, j, v, epoch, token) VALUES (%s, %s, %s, %s, %s, %s)"
 
+_COUNTING = counting(ordered=True)
 STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
     {
         "UPDATE fence SET token = token + 1, ended = 0, origin_ms = COALESCE(origin_ms, %s) WHERE subtask = %s": (
@@ -500,19 +501,19 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
         "SELECT subtask, epoch, token FROM epoch ORDER BY subtask, epoch": TableStatement(run=_all_epochs),
         "SELECT epoch FROM completed ORDER BY epoch": TableStatement(run=_all_completed),
         COUNT_OF["audit"]: _count("audit", lambda transaction: len(transaction.read_audit())),
-        COUNTS["rows"]: _count("output", lambda transaction: len(transaction.read_outputs())),
-        COUNTS["records"]: _count(
+        _COUNTING["rows"]: _count("output", lambda transaction: len(transaction.read_outputs())),
+        _COUNTING["records"]: _count(
             "output",
             lambda transaction: len(dict.fromkeys(row.id for row in transaction.read_outputs())),
         ),
-        COUNTS["doubled"]: _count("output", _doubled),
-        COUNTS["epochs"]: TableStatement(
+        _COUNTING["doubled"]: _count("output", _doubled),
+        _COUNTING["epochs"]: TableStatement(
             run=lambda tables, transaction, _: _rows([(len(transaction.scan(tables.epoch)),)])
         ),
-        COUNTS["dead_letters"]: _count(
+        _COUNTING["dead_letters"]: _count(
             "dead_letter", lambda transaction: len(transaction.read_dead_letters())
         ),
-        DISORDERED: _count("output", _disordered),
+        _COUNTING["disordered"]: _count("output", _disordered),
     }
 )
 

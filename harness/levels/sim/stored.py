@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from harness.database.stored_tables import COUNT_OF, COUNTS, DISORDERED, ROWS_OF, stored_value
+from harness.database.stored_tables import COUNT_OF, ROWS_OF, counting, stored_value
 from harness.history.event import Effect, Row, TableRead
 from harness.runs.claims import AUDIT, DEAD_LETTERS
 from harness.simulation.statements import select
@@ -69,8 +69,7 @@ def _decoded(text: str, values: dict[str, Any]) -> Any:
 def count_tables(tables: Tables, *, ordered: bool) -> Mapping[str, int]:
     """What SQL counts in the tables; a count whose table cannot be read is left out."""
     counts: dict[str, int] = {}
-    queries = {**COUNTS, "disordered": DISORDERED} if ordered else COUNTS
-    for name, query in queries.items():
+    for name, query in counting(ordered=ordered).items():
         with suppress(StatementFailed):
             ((counts[name],),) = select(tables, query)
     return counts

@@ -1,8 +1,8 @@
 """The audit: reads the run's tables and the server's counters from the database itself, past the proxy.
 
 It shares neither code nor input with the checkers, so a disagreement shows that one of them is wrong. A table is read
-row by row with a cursor on the server, so a large one is never held in memory. The server's connection counters (`SHOW
-GLOBAL STATUS`) are lost in a restart; then there is no answer, never a wrong one.
+in batches with a cursor on the server, so no second copy of a large one is held here. The server's connection counters
+(`SHOW GLOBAL STATUS`) are lost in a restart; then there is no answer, never a wrong one.
 """
 
 from __future__ import annotations

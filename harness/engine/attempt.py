@@ -249,7 +249,8 @@ class _Task:
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         plan, scenario, variant, place = parts.plan, parts.scenario, parts.variant, parts.place
-        self._place, self._loop, self._journal, self._linger_ms = place, loop, journal, variant.linger_ms
+        self._place, self._loop, self._journal = place, loop, journal
+        self._linger_ms = variant.linger_ms
         self._under_test = FunctionUnderTest(
             plan,
             scenario.operator,

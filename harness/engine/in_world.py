@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.clock import monotonic_us
-from harness.database.audit import (
-    ServerCounter,
-)
+from harness.database.audit import ServerCounter
 from harness.database.coordinator import Coordinator, coordinated
 from harness.database.endpoint import Endpoint
 from harness.database.schema import prepare_database, run_database

@@ -50,7 +50,7 @@ class UpstreamOperator:
 
     def held(self, elements: Sequence[Any]) -> int:
         """How many of a checkpoint's elements this operator held; they are the last ones."""
-        return sum(type(element) is HeldUpstream for element in elements[:])
+        return sum(type(element) is HeldUpstream for element in elements)
 
     def link(self, restored: Iterable[HeldUpstream], *, position: int) -> OperatorLink:
         """The operator, with its elements of the checkpoint; the first one stands at `position`."""

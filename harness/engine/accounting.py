@@ -6,7 +6,7 @@ Invariant: a printed number that contradicts the history or the verdict is a def
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -18,8 +18,10 @@ from harness.runs.claims import DEAD_LETTERS, OUTPUTS
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.verdict import Judgement, Outcome
+from harness.workloads.keys import Key, key_of
+from harness.workloads.lookups import offered_records
 
-__all__ = ["claims_order", "hold_together", "missing_of"]
+__all__ = ["accounting_of", "claims_order", "hold_together"]
 
 _WRONG = ("doubled", "disordered", "missing")
 """The counts that are 0 beside a pass."""
@@ -37,14 +39,36 @@ def claims_order(scenario: Scenario) -> bool:
     )
 
 
-def missing_of(counts: Mapping[str, int], events: Iterable[Event], *, offered: int) -> Mapping[str, int]:
-    """How many records have no row; none, if a table could not be counted.
+def accounting_of(
+    counts: Mapping[str, int],
+    events: Iterable[Event],
+    *,
+    scenario: Scenario,
+    seed: int,
+    rows: Sequence[list[Any]],
+) -> dict[str, int]:
+    """What is printed beside a verdict: the counts by SQL, and how many records were offered, and are missing.
 
-    `offered`: how many records ask for a key that has rows. A record may have no row if it is a dead letter, or if its
-    call or timeout ended without a result although one was expected (a substitute of no rows, a user's own lookup).
+    `rows`: those of the looked-up table; a record of a key without rows is not offered. Empty if nothing could be
+    counted; without `missing` if a table could not.
     """
-    if "records" not in counts or "dead_letters" not in counts:
+    if not counts:
         return {}
+    offered = offered_records(scenario, seed=seed, rows=rows)
+    accounting = {"offered": offered, **counts}
+    if "records" in counts and "dead_letters" in counts:
+        without = _without_result(events, answered={key_of(row[0]) for row in rows})
+        accounting["missing"] = max(0, offered - counts["records"] - counts["dead_letters"] - without)
+        accounting |= {"without_result": without} if without else {}
+    return accounting
+
+
+def _without_result(events: Iterable[Event], *, answered: Collection[Key]) -> int:
+    """How many records have no row because their call or timeout ended without a result, though one was expected.
+
+    So it is with a substitute of no rows, and with a user's lookup, whose results nobody knows: of those, records of
+    keys that have rows (`answered`).
+    """
     stored: set[Any] = set()
     expects: dict[Any, bool] = {}
     empty: set[Any] = set()
@@ -52,11 +76,11 @@ def missing_of(counts: Mapping[str, int], events: Iterable[Event], *, offered: i
         if type(event) is Row:
             stored.add(event.id)
         elif type(event) is In:
-            expects[event.id] = event.expect is UNSET or bool(event.expect)
+            known = event.expect is not UNSET
+            expects[event.id] = bool(event.expect) if known else key_of(event.key) in answered
         elif type(event) is Res and event.final and event.r in {"ok", "timeout"} and not _has_value(event):
             empty.add(event.id)
-    without = sum(expects.get(record, False) for record in empty - stored)
-    return {"missing": max(0, offered - counts["records"] - counts["dead_letters"] - without)}
+    return sum(expects.get(record, False) for record in empty - stored)
 
 
 def _has_value(event: Res) -> bool:

@@ -6,7 +6,7 @@ error; an unfinished run is marked as such.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,12 @@ from harness.database.endpoint import Endpoint
 from harness.database.schema import prepare_database, run_database
 from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
-from harness.engine.accounting import claims_order, missing_of
+from harness.engine.accounting import accounting_of, claims_order
 from harness.engine.findings import findings, outside_events, refuse_blind_faults
 from harness.engine.level import LevelRunner, RunRecord, RunSite
 from harness.engine.reading import history_of, read_stored
 from harness.engine.refusals import refuse_in_world
 from harness.engine.watch import Watch, threats_of
-from harness.history.event import Event
 from harness.history.merge import Leftovers, read_leftovers
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.pitfalls.finding import RunSeen, find_pitfalls
@@ -35,7 +34,7 @@ from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.workloads.keys import keys_of
-from harness.workloads.lookups import customer_rows, offered_records
+from harness.workloads.lookups import customer_rows
 from harness.world.world import DATABASE, World
 
 __all__ = ["record_in_world"]
@@ -87,7 +86,6 @@ def record_in_world(
     leftovers = read_leftovers(raw)
     faults = findings(scenario, leftovers.lines)
     header, events = history_of(header_of(order), leftovers, outside_events(faults, leftovers.lines), stored)
-    offered = offered_records(_acts(order), seed=order.seed, rows=rows)
     return RunRecord(
         header=header,
         events=events,
@@ -97,7 +95,7 @@ def record_in_world(
         ran_us=ran_us,
         world=world.description,
         faults=_on_history_clock(faults, leftovers),
-        accounting=_accounting(stored.counts, events, offered=offered),
+        accounting=accounting_of(stored.counts, events, scenario=_acts(order), seed=order.seed, rows=rows),
         threats=(*leftovers.warnings, *threats_of(leftovers.lines), *stored.unread),
         pitfalls=find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran_us, server=counts)),
     )
@@ -109,12 +107,6 @@ def _coordinated(order: Order, root: Endpoint, recorder: Recorder) -> AbstractCo
         return nullcontext()
     kind = variant_of(order.mutant).coordinator(Coordinator)
     return coordinated(root, note=recorder.record, kind=kind)
-
-
-def _accounting(counts: Mapping[str, int], events: Sequence[Event], *, offered: int) -> Mapping[str, int]:
-    if not counts:
-        return {}
-    return {"offered": offered, **counts, **missing_of(counts, events, offered=offered)}
 
 
 def _root(world: World, database: str) -> Endpoint:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from harness.checkers.judge import judge
 from harness.clock import Deadline, monotonic_us
-from harness.engine.accounting import claims_order, missing_of
+from harness.engine.accounting import accounting_of, claims_order
 from harness.engine.level import Opening, Play, RunRecord, RunSite
 from harness.errors import UsageError
 from harness.history.event import FaultEvent
@@ -25,7 +25,6 @@ from harness.runs.order import Order
 from harness.runs.outcome import FaultRecord, FaultTime, WorldDescription
 from harness.sut.registry import REFERENCE_EMITTER
 from harness.sut.variant import HONEST, Variant
-from harness.workloads.lookups import offered_records
 
 if TYPE_CHECKING:
     from harness.world.world import World
@@ -156,5 +155,5 @@ def _accounting(order: Order, simulated: Simulated) -> dict[str, int]:
     """The counts that SQL makes of the tables after a run; a count whose table cannot be read is left out."""
     scenario = order.scenario
     counts = count_tables(simulated.tables, ordered=claims_order(scenario))
-    offered = offered_records(scenario, seed=order.seed, rows=customers(scenario, order.seed))
-    return {"offered": offered, **counts, **missing_of(counts, simulated.events, offered=offered)}
+    rows = customers(scenario, order.seed)
+    return accounting_of(counts, simulated.events, scenario=scenario, seed=order.seed, rows=rows)

@@ -23,7 +23,6 @@ import msgspec
 
 from harness.checkers.judge import judge
 from harness.clock import monotonic_us
-from harness.engine.level import ATTEMPTS_MAX
 from harness.errors import Exit
 from harness.explore.coverage import COVERAGE, coverage
 from harness.explore.drawing import draw_scenario
@@ -51,8 +50,6 @@ _EXPECTED: Final = ("StreamElementFailed", "Fenced", "SinkLost", "StoreLost")
 _WORST_FIRST: Final = (Outcome.FAIL, Outcome.UNKNOWN, Outcome.VACUOUS)
 _REDRAWS_MAX: Final = 20
 """How often a vacuous run is replaced by another one, before it counts."""
-_RESTARTS_USED_UP: Final = f"has failed {ATTEMPTS_MAX} times"
-"""In the error of a run whose faults asked for more restarts than a subtask has."""
 _REDRAW_STEP: Final = 1_000_000_000
 """From the seed of a vacuous run to that of its replacement."""
 _SHOWN_MAX: Final = 50
@@ -158,12 +155,12 @@ def _telling_run(swath: Swath, seed: int, variant: Variant) -> tuple[Order, Simu
         order = order_of(seed + draw * _REDRAW_STEP)
         ran = simulate_scenario(order, variant=variant)
         judgement = judged(ran, variant=variant)
-        used_up = judgement.outcome is Outcome.UNKNOWN and _RESTARTS_USED_UP in (ran.error or "")
+        used_up = judgement.outcome is Outcome.UNKNOWN and ran.restarts_used_up
         if judgement.outcome is not Outcome.VACUOUS and not used_up:
             break
         if draw < _REDRAWS_MAX:
             swath.drawn_again += 1
-            swath.idle.update([_RESTARTS_USED_UP] if used_up else _idle_faults(order.scenario, ran))
+            swath.idle.update(["restarts used up"] if used_up else _idle_faults(order.scenario, ran))
     return order, ran, judgement
 
 

@@ -42,6 +42,8 @@ class Simulated:
     events: Sequence[Event]
     error: str | None
     """Why the run stopped early; None: it did not."""
+    restarts_used_up: bool = False
+    """Whether it stopped early because a subtask may not be restarted again."""
     virtual_ms: int
     numbered: int
     """How many events were made; more than `events` holds if the recording has gaps."""
@@ -106,6 +108,7 @@ def simulate_scenario(
         header=_header(order),
         events=run.tape.events,
         error=run.error,
+        restarts_used_up=run.restarts_used_up,
         virtual_ms=run.hub.now_ms,
         numbered=run.tape.numbered,
         untold=untold(run.tape),

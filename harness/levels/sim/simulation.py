@@ -108,6 +108,8 @@ class Simulation:
         self.finished: dict[int, None] = {}
         self.error: str | None = None
         """Why the run was given up, if it was."""
+        self.restarts_used_up = False
+        """Whether it was given up because a subtask may not be restarted again."""
         self.stuck = False
         self.watch: Callable[[int, str], None] | None = None
         """Called with the subtask and each phase that one of its attempts reaches."""
@@ -255,6 +257,7 @@ class Simulation:
             if len(self.finished) == self.scenario.workload.subtasks:
                 self._close()
         elif self._tries[subtask] >= ATTEMPTS_MAX:
+            self.restarts_used_up = True
             self.fail(f"subtask {subtask} has failed {ATTEMPTS_MAX} times: {actor.error or 'killed'}")
         else:
             self.begin(subtask, at_ms=self.hub.now_ms + self.draw.between(*_RESTART_MS))

@@ -78,6 +78,9 @@ class _Death:
 class Simulation:
     """One run of `scenario`. Mutable."""
 
+    restarts_used_up = False
+    """Whether it was given up because a subtask may not be restarted again."""
+
     def __init__(self, scenario: Scenario, *, plan: RunPlan, variant: Variant, limit_ms: int) -> None:
         self.scenario = scenario
         self.plan = plan
@@ -108,8 +111,6 @@ class Simulation:
         self.finished: dict[int, None] = {}
         self.error: str | None = None
         """Why the run was given up, if it was."""
-        self.restarts_used_up = False
-        """Whether it was given up because a subtask may not be restarted again."""
         self.stuck = False
         self.watch: Callable[[int, str], None] | None = None
         """Called with the subtask and each phase that one of its attempts reaches."""

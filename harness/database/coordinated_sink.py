@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.database.epoch import CheckpointPart, RestoreFromStore, Takeover
-from harness.database.subtask_writer import SubtaskWriter
+from harness.database.subtask_writer import INSERT_DEAD_LETTER, INSERT_OUTPUT, SubtaskWriter
 
 __all__ = ["PARTS_KEPT", "CoordinatedSink", "IdempotentSink"]
 
@@ -108,24 +108,17 @@ def _newest_completed(cursor: Any) -> int:
     return newest
 
 
-_INSERT = (
-    "INSERT INTO output (subtask, id, j, v, epoch, token) VALUES (%s, %s, %s, %s, %s, %s)"
-    " ON DUPLICATE KEY UPDATE token = output.token"
-)
-_INSERT_LETTER = (
-    "INSERT INTO dead_letter (subtask, id, error, epoch, token) VALUES (%s, %s, %s, %s, %s)"
-    " ON DUPLICATE KEY UPDATE token = dead_letter.token"
-)
+_UPSERT = f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE token = output.token"
 """Not INSERT IGNORE, which would also hide other errors."""
+_UPSERT_LETTER = f"{INSERT_DEAD_LETTER} ON DUPLICATE KEY UPDATE token = dead_letter.token"
 
 
 class IdempotentSink(CoordinatedSink):
     """Writes outputs and dead letters by key; its tables need that key (`prepare_database(keyed=True)`).
 
     `output` never has two rows with the same (subtask, id, j), `dead_letter` never two with the same (subtask, id),
-    however often an epoch is written. Visible rows may be
-    ahead of the last completed checkpoint, never behind it. A replay must produce the same values: of two different
-    ones the first stays.
+    however often an epoch is written. Visible rows may be ahead of the last completed checkpoint, never behind it. A
+    replay must produce the same values: of two different ones the first stays.
     """
 
     def prepare(self, epoch: int) -> None:
@@ -135,7 +128,7 @@ class IdempotentSink(CoordinatedSink):
 
     def _write(self, cursor: Any, epoch: int) -> None:
         self.check_fence(cursor)
-        self.write_rows(cursor, epoch, insert=_INSERT, insert_letter=_INSERT_LETTER)
+        self.write_rows(cursor, epoch, insert=_UPSERT, insert_letter=_UPSERT_LETTER)
         self.reach("commit.pre")
         cursor.connection.commit()
         self.reach("commit.post")

@@ -15,7 +15,7 @@ from harness.database.driver import Driver
 from harness.database.epoch import DeadRow, Fenced, Visible
 from harness.database.transactions import STATEMENT_S, Transactions
 
-__all__ = ["SubtaskWriter"]
+__all__ = ["INSERT_DEAD_LETTER", "INSERT_OUTPUT", "SubtaskWriter"]
 
 _T = TypeVar("_T")
 

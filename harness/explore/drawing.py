@@ -11,6 +11,7 @@ from typing import Any, Final
 from harness.choices import Draw
 from harness.explore.drawn_faults import Setting, draw_faults
 from harness.scenario.model import Scenario
+from harness.scenario_parts.parts import OF_ALIGNED_BARRIERS
 from harness.scenario_parts.values import duration_text
 
 __all__ = ["draw_scenario"]
@@ -63,7 +64,7 @@ def _put_in_front(drawn: dict[str, Any], draw: Draw) -> None:
         operator["upstream"] = {"capacity": draw.between(1, 6), "delay": duration_text(draw.between(0, 40))}
     waits_to_align = any(fault["when"].get("phase") == "align" for fault in drawn["faults"])
     if task is not None and task["inputs"] > 1 and not waits_to_align and draw.chance(_OVERTAKING):
-        for name in ("idle", "async_snapshot", "latency_markers"):  # only where barriers are aligned
+        for name in OF_ALIGNED_BARRIERS:
             task.pop(name, None)
         task["alignment_timeout"] = duration_text(draw.one_of(0, 0, 5, 40))
 

@@ -28,6 +28,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from harness.scenario_parts.values import Duration, Percent, Rate, Span, Whole
 
 __all__ = [
+    "OF_ALIGNED_BARRIERS",
     "SINK_FORMS",
     "Breach",
     "Downstream",
@@ -446,12 +447,12 @@ class Task(Part):
         if self.alignment_timeout is not None and (self.lag or self.inputs == 1):
             say = "barriers that overtake arrive in two inputs at once, so that a checkpoint is one step of the task"
             yield Breach(path=("alignment_timeout",), say=say, hint="write `inputs: 2`, and remove `lag`")
-        for name, say in _OF_ALIGNED_BARRIERS.items():
+        for name, say in OF_ALIGNED_BARRIERS.items():
             if self.alignment_timeout is not None and getattr(self, name):
                 yield Breach(path=(name,), say=say, hint=f"remove `{name}` or `alignment_timeout`")
 
 
-_OF_ALIGNED_BARRIERS = {
+OF_ALIGNED_BARRIERS = {
     "idle": "what a checkpoint holds of inputs that are overtaken are records and watermarks, no status of an input",
     "async_snapshot": "with barriers that overtake, a checkpoint is written at once, with what its inputs hold",
     "latency_markers": "what a checkpoint holds of inputs that are overtaken are records and watermarks, no markers",

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.database.stored_tables import COUNT_OF, ROWS_OF, counting
+from harness.database.subtask_writer import INSERT_DEAD_LETTER, INSERT_OUTPUT
 from harness.simulation.tables import OutputChange, OutputRow, StatementFailed, Tables, Transaction
 
 __all__ = ["STATEMENTS", "TableStatement", "select"]
@@ -401,11 +402,6 @@ def _disordered(transaction: Transaction) -> int:
     return count
 
 
-_INSERT_DEAD_LETTER: Final = (
-    "INSERT INTO dead_letter (subtask, id, error, epoch, token) VALUES (%s, %s, %s, %s, %s)"
-)
-_INSERT_OUTPUT: Final = "INSERT INTO output (subtask, id, j, v, epoch, token) VALUES (%s, %s, %s, %s, %s, %s)"
-
 _COUNTING = counting(ordered=True)
 STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
     {
@@ -443,26 +439,26 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
         "DELETE FROM epoch WHERE subtask = %s AND epoch = %s": TableStatement(
             run=_delete_epoch, locks=_epoch_row, writes=True
         ),
-        _INSERT_OUTPUT: TableStatement(
+        INSERT_OUTPUT: TableStatement(
             run=_insert_output, locks=_output_keys, writes=True, grows=True, many=True
         ),
-        f"{_INSERT_OUTPUT} ON DUPLICATE KEY UPDATE token = output.token": TableStatement(
+        f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE token = output.token": TableStatement(
             run=_upsert_output, locks=_output_keys, writes=True, grows=True, many=True
         ),
-        _INSERT_DEAD_LETTER: TableStatement(
+        INSERT_DEAD_LETTER: TableStatement(
             run=_insert_dead_letters, locks=_letter_keys, writes=True, grows=True, many=True
         ),
-        f"{_INSERT_DEAD_LETTER} ON DUPLICATE KEY UPDATE token = dead_letter.token": TableStatement(
+        f"{INSERT_DEAD_LETTER} ON DUPLICATE KEY UPDATE token = dead_letter.token": TableStatement(
             run=_upsert_dead_letters, locks=_letter_keys, writes=True, grows=True, many=True
         ),
-        f"{_INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = VALUES(v)": TableStatement(
+        f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = VALUES(v)": TableStatement(
             run=lambda _, transaction, rows: _overwrite_output(transaction, rows, None),
             locks=_output_keys,
             writes=True,
             grows=True,
             many=True,
         ),
-        f"{_INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = 'null'": TableStatement(
+        f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = 'null'": TableStatement(
             run=lambda _, transaction, rows: _overwrite_output(transaction, rows, "null"),
             locks=_output_keys,
             writes=True,

@@ -10,8 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.database.epoch import CheckpointPart, RestoreFromStore, Takeover
-from harness.database.subtask_writer import INSERT_DEAD_LETTER, INSERT_OUTPUT, SubtaskWriter
+from harness.database.epoch import (
+    INSERT_DEAD_LETTER,
+    INSERT_OUTPUT,
+    CheckpointPart,
+    RestoreFromStore,
+    Takeover,
+)
+from harness.database.subtask_writer import SubtaskWriter
 
 __all__ = ["PARTS_KEPT", "CoordinatedSink", "IdempotentSink"]
 

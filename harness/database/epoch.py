@@ -13,6 +13,8 @@ from typing import Any, Protocol
 import msgspec
 
 __all__ = [
+    "INSERT_DEAD_LETTER",
+    "INSERT_OUTPUT",
     "CheckpointPart",
     "DeadRow",
     "Fenced",
@@ -26,6 +28,9 @@ __all__ = [
     "Takeover",
     "Visible",
 ]
+
+INSERT_OUTPUT = "INSERT INTO output (subtask, id, j, v, epoch, token) VALUES (%s, %s, %s, %s, %s, %s)"
+INSERT_DEAD_LETTER = "INSERT INTO dead_letter (subtask, id, error, epoch, token) VALUES (%s, %s, %s, %s, %s)"
 
 
 class Fenced(Exception):

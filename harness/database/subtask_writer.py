@@ -12,15 +12,12 @@ from typing import Any, TypeVar
 
 from harness.clock import REAL_CLOCK, Clock
 from harness.database.driver import Driver
-from harness.database.epoch import DeadRow, Fenced, Visible
+from harness.database.epoch import INSERT_DEAD_LETTER, INSERT_OUTPUT, DeadRow, Fenced, Visible
 from harness.database.transactions import STATEMENT_S, Transactions
 
-__all__ = ["INSERT_DEAD_LETTER", "INSERT_OUTPUT", "SubtaskWriter"]
+__all__ = ["SubtaskWriter"]
 
 _T = TypeVar("_T")
-
-INSERT_OUTPUT = "INSERT INTO output (subtask, id, j, v, epoch, token) VALUES (%s, %s, %s, %s, %s, %s)"
-INSERT_DEAD_LETTER = "INSERT INTO dead_letter (subtask, id, error, epoch, token) VALUES (%s, %s, %s, %s, %s)"
 
 
 def _nobody_listens(phase: str) -> None:

@@ -14,9 +14,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from harness.database.coordinated_sink import IdempotentSink
-from harness.database.epoch import CheckpointPart, Fenced, Takeover
+from harness.database.epoch import INSERT_OUTPUT, CheckpointPart, Fenced, Takeover
 from harness.database.sink import EpochSink
-from harness.database.subtask_writer import INSERT_OUTPUT
 from harness.database.transactions import ErrorClass, class_of, code_of
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.defects.defect import Stranger

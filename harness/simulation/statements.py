@@ -13,8 +13,8 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from harness.database.epoch import INSERT_DEAD_LETTER, INSERT_OUTPUT
 from harness.database.stored_tables import COUNT_OF, ROWS_OF, counting
-from harness.database.subtask_writer import INSERT_DEAD_LETTER, INSERT_OUTPUT
 from harness.simulation.tables import OutputChange, OutputRow, StatementFailed, Tables, Transaction
 
 __all__ = ["STATEMENTS", "TableStatement", "select"]

@@ -12,8 +12,8 @@ import pytest
 
 import harness.database
 from harness.choices import Draw
-from harness.database import subtask_writer
 from harness.database.endpoint import QUERY
+from harness.database.epoch import INSERT_OUTPUT
 from harness.simulation.controls import control_of, executor_of
 from harness.simulation.hub import Hub
 from harness.simulation.server import (
@@ -28,7 +28,6 @@ from harness.simulation.tables import Customers, Effects, Tables
 from harness.simulation.tests.scripts import KEYED_SCRIPTS, SCRIPTS
 from harness.simulation.tests.two_servers import ROWS, on_simulated
 
-OUTPUT = subtask_writer.INSERT_OUTPUT
 EPOCH = "INSERT INTO epoch (subtask, epoch, token, pos, elements) VALUES (%s, %s, %s, %s, %s)"
 FENCE = "SELECT token FROM fence WHERE subtask = %s FOR UPDATE"
 RAISE = (
@@ -112,7 +111,7 @@ def is_known(sql: str) -> bool:
 @pytest.mark.parametrize(
     "module",
     [
-        "audit", "coordinated_sink", "coordinator", "pool", "sink",
+        "audit", "coordinated_sink", "coordinator", "epoch", "pool", "sink",
         "stored_tables", "subtask_writer", "transactions", "two_phase_sink",
     ],
 )  # fmt: skip
@@ -132,8 +131,8 @@ def test_two_runs_of_a_script_are_equal(name: str) -> None:
 
 def test_a_commit_tells_what_became_visible_in_the_order_of_commits(rig: Rig) -> None:
     a, b = rig.session(), rig.session()
-    a.execute_many(OUTPUT, [(0, 1, 0, "1", 1, 1), (0, 2, 0, "2", 1, 1)], rig.done("a"))
-    rig.ask(b, OUTPUT, (1, 7, 0, "7", 1, 4))
+    a.execute_many(INSERT_OUTPUT, [(0, 1, 0, "1", 1, 1), (0, 2, 0, "2", 1, 1)], rig.done("a"))
+    rig.ask(b, INSERT_OUTPUT, (1, 7, 0, "7", 1, 4))
     rig.ask(a, EPOCH, (0, 1, 1, 2, "[]"))
 
     rig.ask(b, "COMMIT")
@@ -211,7 +210,11 @@ def test_a_full_disk_refuses_rows_and_lets_fences_be_raised(rig: Rig) -> None:
     a = rig.session()
     rig.server.disk_full = True
 
-    answers = [rig.ask(a, RAISE, (5, 0)), rig.ask(a, OUTPUT, (0, 1, 0, "1", 1, 1)), rig.ask(a, "COMMIT")]
+    answers = [
+        rig.ask(a, RAISE, (5, 0)),
+        rig.ask(a, INSERT_OUTPUT, (0, 1, 0, "1", 1, 1)),
+        rig.ask(a, "COMMIT"),
+    ]
 
     assert [code(answer) for answer in answers] == [None, 1114, None]
 
@@ -263,8 +266,8 @@ def test_a_statement_that_is_larger_than_a_packet_ends_its_session(rig: Rig) -> 
     ended: list[int] = []
     a.on_end = ended.append
 
-    small = rig.ask(a, OUTPUT, (0, 1, 0, "1", 1, 1))
-    large = rig.ask(a, OUTPUT, (0, 1, 0, "1" * 2000, 1, 1))
+    small = rig.ask(a, INSERT_OUTPUT, (0, 1, 0, "1", 1, 1))
+    large = rig.ask(a, INSERT_OUTPUT, (0, 1, 0, "1" * 2000, 1, 1))
 
     assert (code(small), code(large), a.alive, ended, rig.server.sessions) == (None, 1153, False, [1153], {})
 

@@ -68,15 +68,11 @@ class GatedInputs:
         clock.start_at(inputs.clock_ms(position - 1))
         self._output = output
         self._marker_every = latency_markers
-        self._channels: list[InputChannel] = [
-            InputChannel(InputChannelInfo(0, number)) for number in range(inputs.count)
-        ]
-        gate = InputGate(self._channels)
-        handler = parts.barrier_handler(task=task, inputs=[gate], timers=timers)
-        self._gate = StreamTaskNetworkInput(
-            CheckpointedInputGate(gate, handler, executor),
-            valve=parts.valve,
-        )
+        self._task = task
+        self._timers = timers
+        self._executor = executor
+        self._channels: list[InputChannel] = []
+        self._gate = StreamTaskNetworkInput(self._build_gate(parts), valve=parts.valve)
         self._read = _Read()
         self._position = position
         self._cut: _PendingCheckpoint | None = None
@@ -89,6 +85,13 @@ class GatedInputs:
         """The end of a checkpoint that waits for so many elements."""
         self._has_begun = False
         self._has_ended = False
+
+    def _build_gate(self, parts: KeyedParts) -> CheckpointedInputGate:
+        """Sets `_channels`; returns their gate with its barrier handler. Called once, by the constructor."""
+        self._channels = [InputChannel(InputChannelInfo(0, number)) for number in range(self._inputs.count)]
+        gate = InputGate(self._channels)
+        handler = parts.barrier_handler(task=self._task, inputs=[gate], timers=self._timers)
+        return CheckpointedInputGate(gate, handler, self._executor)
 
     @property
     def is_available(self) -> Availability:

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from harness.sut.gated_inputs import GatedInputs
 from harness.sut.keyed_parts import KeyedParts
 from harness.sut.positions import ChannelState
-from harness.workloads.lookups import Inputs
 from reference_impl.checkpoint_events import (
     AlignmentType,
     ChannelEvent,
@@ -27,15 +26,13 @@ from reference_impl.checkpoint_events import (
     CheckpointMetrics,
     CheckpointOptions,
 )
-from reference_impl.checkpoints.barrier_handler import CheckpointableTask
+from reference_impl.checkpoints.barrier_handler import CheckpointBarrierHandler
 from reference_impl.checkpoints.channels import InputChannel, InputChannelInfo
-from reference_impl.checkpoints.input_gate import CheckpointedInputGate, InputGate, StreamTaskNetworkInput
+from reference_impl.checkpoints.input_gate import CheckpointedInputGate, InputGate
 from reference_impl.elements import EndOfInput, OperatorInput, QueueElement, Record, Watermark
 from reference_impl.errors import MailboxClosed
 from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
-from reference_impl.mailbox.mailbox import MailboxExecutor
-from reference_impl.mailbox.timers import Timers
-from reference_impl.task.positioned_input import DueTime, Source
+from reference_impl.task.positioned_input import Source
 
 __all__ = ["UnalignedInputs"]
 
@@ -43,55 +40,39 @@ __all__ = ["UnalignedInputs"]
 class UnalignedInputs(GatedInputs):
     """The inputs of one attempt, with an alignment timeout. Mutable."""
 
+    _raw_gate: InputGate
+    _handler: CheckpointBarrierHandler
+
     def __init__(
         self,
         source: Source,
         *,
-        inputs: Inputs,
-        parts: KeyedParts,
-        task: CheckpointableTask,
         position: int,
-        due: DueTime,
-        timers: Timers,
-        executor: MailboxExecutor,
         timeout_ms: int,
         recovered: ChannelState | None,
         **others: Any,
     ) -> None:
         """`recovered`: what the restored checkpoint holds of the inputs."""
-        super().__init__(
-            source,
-            inputs=inputs,
-            parts=parts,
-            task=task,
-            position=position,
-            due=due,
-            timers=timers,
-            executor=executor,
-            **others,
-        )
-        self._timers = timers
+        super().__init__(source, position=position, **others)
         self._options = CheckpointOptions(
             alignment=AlignmentType.ALIGNED if timeout_ms else AlignmentType.UNALIGNED,
             aligned_timeout_ms=timeout_ms or None,
         )
-        self._task = task
         self._captured: list[tuple[int, QueueElement]] = []
-        self._channels = [
-            parts.channel(InputChannelInfo(0, number), writer=self) for number in range(inputs.count)
-        ]
-        self._raw_gate = InputGate(self._channels, choose=self._first_in_source)
-        self._handler = parts.alternating(task=self, inputs=[self._raw_gate], timers=timers, checkpoints=self)
-        self._executor = executor
-        self._gate = StreamTaskNetworkInput(
-            CheckpointedInputGate(self._raw_gate, self._handler, executor), valve=parts.valve
-        )
         self._arrived = position if recovered is None else recovered.until
         self._awaited: int | None = None
         """The checkpoint whose barriers have arrived and that is not taken yet."""
         for number, channel in enumerate(self._channels):
             if recovered is not None:
                 channel.recover(element for of, element in recovered.elements if of == number)
+
+    def _build_gate(self, parts: KeyedParts) -> CheckpointedInputGate:
+        self._channels = [
+            parts.channel(InputChannelInfo(0, number), writer=self) for number in range(self._inputs.count)
+        ]
+        gate = self._raw_gate = InputGate(self._channels, choose=self._first_in_source)
+        self._handler = parts.alternating(task=self, inputs=[gate], timers=self._timers, checkpoints=self)
+        return CheckpointedInputGate(gate, self._handler, self._executor)
 
     @property
     def is_available(self) -> Availability:

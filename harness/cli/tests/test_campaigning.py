@@ -75,8 +75,11 @@ def test_a_report_that_cannot_be_written_is_one_line_and_the_code_of_the_environ
     assert "Traceback" not in said
 
 
-def test_a_budget_holds_for_one_long_run(capsys: pytest.CaptureFixture[str]) -> None:
-    long = ["--set", "workload.records=50000", "--set", "budget=60m", "--budget", "0.2"]
+@pytest.mark.parametrize("runs", ["1", "13"])
+def test_a_budget_holds_for_one_long_run_and_for_the_first_of_many(
+    runs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = ["--set", "workload.records=50000", "--set", "budget=60m", "--budget", "0.4", "--runs", runs]
 
     assert main(["run", "calm", "--level", "sim", "--seed", "7", *long]) == Exit.UNDECIDED
     assert "the budget of the command is over" in capsys.readouterr().out

@@ -220,8 +220,8 @@ OF_INPUTS_AND_KEYS = (
         variant=Variant(keyed=KeyedParts(alternating=_never_unaligned)),
         where="a keyed task with an alignment timeout",
         applies=lambda scenario: scenario.task is not None and bool(scenario.task.alignment_timeout),
-        scenario="sessions-alignment-timeout",
-        survives="an alignment that goes on is only late, and a history does not tell how long it takes",
+        scenario="checkpoints-beside-a-stall",
+        convicted_by=("V18",),
     ),
     Stranger(
         name="rewrites-do-not-prolong",

@@ -217,6 +217,16 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "no markers",
     ),
     (
+        "a gap between checkpoints that wait behind what is not read (t7)",
+        changed(task={"checkpoint_gap": "1s"}, faults=[], expects={}),
+        "aligned barriers wait there",
+    ),
+    (
+        "a gap between checkpoints beside a fault (t7)",
+        changed(task={"alignment_timeout": "0ms", "checkpoint_gap": "1s"}),
+        "nothing else delays, and a fault may",
+    ),
+    (
         "an alignment where barriers arrive at once (t7)",
         {
             **with_fault(do="kill_worker", subtask=0, when={"phase": "align"}),

@@ -18,6 +18,15 @@ from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
 
 SHORT = {
+    "checkpoints-beside-a-stall": (
+        "operator.capacity=4",
+        "operator.retry_delay=2s",
+        "workload.service=0ms",
+        "workload.records=84",
+        "workload.failing_every=43",
+        "expects.records=168",
+        "expects.checkpoints=20",
+    ),
     "chained-operators": (
         "workload.records=60",
         "workload.checkpoint_every=20",

@@ -155,8 +155,9 @@ OF_INPUTS_AND_KEYS = (
         breaks="watermarks rise",
         variant=Variant(keyed=KeyedParts(valve=_WakesTooLow)),
         where="an input falls idle and wakes up behind the others",
-        applies=_falls_idle,
-        survives="a lag beside idle inputs is refused, so no input wakes up behind the others",
+        applies=lambda scenario: scenario.task is not None and scenario.task.catch_up > 0,
+        scenario="sessions-catching-up",
+        convicted_by=("V6", "V8"),
     ),
     Stranger(
         name="status-overtakes-records",

@@ -11,7 +11,7 @@ from typing import Any, Final
 from harness.choices import Draw
 from harness.explore.drawn_faults import Setting, draw_faults
 from harness.scenario.model import Scenario
-from harness.scenario_parts.parts import OF_ALIGNED_BARRIERS
+from harness.scenario_parts.parts import LEAST_IDLE, OF_ALIGNED_BARRIERS
 from harness.scenario_parts.values import duration_text
 
 __all__ = ["draw_scenario"]
@@ -25,6 +25,8 @@ _FAILING: Final = 350
 _IN_FRONT: Final = 350
 _OVERTAKING: Final = 500
 """Chances per thousand: a second operator in front of the lookups, an alignment timeout."""
+_CATCHING_UP: Final = 700
+"""Chance per thousand, of inputs that fall idle for long, that they wake up behind."""
 _SLOW_BESIDE_ZOMBIES: Final = 600
 """Chance per thousand, with a zombie, of a slow input: its successor must still run when it wakes up."""
 _AT_ONCE: Final = 100_000
@@ -42,6 +44,7 @@ def draw_scenario(seed: int) -> Scenario:
     drawn = _calm(draw) if draw.chance(_CALM) else _disturbed(draw)
     _plan_failures(drawn["operator"], drawn["workload"], Draw(seed, "planned failures"))
     _put_in_front(drawn, Draw(seed, "what stands in front of the lookups"))
+    _let_catch_up(drawn.get("task", {}), Draw(seed, "inputs that wake up"))
     workload = drawn["workload"]
     return Scenario.model_validate(
         {
@@ -67,6 +70,12 @@ def _put_in_front(drawn: dict[str, Any], draw: Draw) -> None:
         for name in OF_ALIGNED_BARRIERS:
             task.pop(name, None)
         task["alignment_timeout"] = duration_text(draw.one_of(0, 0, 5, 40))
+
+
+def _let_catch_up(task: dict[str, Any], draw: Draw) -> None:
+    """Inputs that wake up behind, where they are idle for long enough."""
+    if task.get("idle", 0) >= LEAST_IDLE and draw.chance(_CATCHING_UP):
+        task["catch_up"] = draw.between(1, task["idle"] - 1)
 
 
 def _calm(draw: Draw) -> dict[str, Any]:

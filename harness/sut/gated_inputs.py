@@ -102,7 +102,7 @@ class GatedInputs:
         """
         if not self._has_begun:
             self._has_begun = True
-            self._restore_idleness()
+            self._restore_statuses()
             self._bring_barriers()
         position = self._position
         if not self._due.has_come(self._due_ms(position)):
@@ -208,11 +208,13 @@ class GatedInputs:
 
         Input 1 falls idle after it has brought the watermark, and so does input 0, which has not: the highest
         watermark of inputs that are all idle must leave (W3). Input 0 is active again at once, and behind until its
-        next watermark (W2).
+        next watermark (W2). What an input that wakes up says may be behind for longer.
         """
         was, will = self._inputs.idle(position - 1), self._inputs.idle(position)
         brings = {
-            number: Watermark(timestamp=self._inputs.timestamp(number, mark), position=position)
+            number: Watermark(
+                timestamp=self._inputs.timestamp(number, mark, position=position), position=position
+            )
             for number in self._inputs.over(position)
         }
         if will == 1 and was is None:
@@ -226,11 +228,18 @@ class GatedInputs:
             elif number != was:
                 yield number, _IDLE
 
-    def _restore_idleness(self) -> None:
-        """An input that was idle says so again: no checkpoint holds the statuses of inputs."""
-        idle = self._inputs.idle(self._position - 1)
+    def _restore_statuses(self) -> None:
+        """Inputs that were idle or behind are so again: no checkpoint holds their statuses and watermarks.
+
+        What leaves the valve has left before the checkpoint.
+        """
+        idle, late = self._inputs.idle(self._position - 1), self._inputs.late(self._position - 1)
         if idle is not None:
             self._carried(idle, _IDLE)
+        if late is not None:
+            self._carried(late.number, _IDLE)
+            self._carried(1 - late.number, Watermark(timestamp=late.left))
+            self._carried(late.number, _ACTIVE)
 
     def _feed(self, elements: Iterable[OperatorInput], *, into: Sequence[Emit]) -> None:
         """Passes a record to the head's input of the same number, combined watermark and status to all of them."""

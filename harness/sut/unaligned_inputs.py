@@ -177,7 +177,8 @@ class UnalignedInputs(GatedInputs):
 
     def _on_input(self, number: int, position: int, element: Any) -> OperatorInput:
         if isinstance(element, Watermark):
-            return Watermark(timestamp=self._inputs.timestamp(number, element.timestamp), position=position)
+            mark = self._inputs.timestamp(number, element.timestamp, position=position)
+            return Watermark(timestamp=mark, position=position)
         assert isinstance(element, Record), f"a workload of lookups holds no {element!r}"
         return element
 

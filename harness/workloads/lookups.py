@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Any
 
@@ -198,6 +199,7 @@ class Inputs:
         self._lag_ms = task.lag
         self._of_records = {lookup.id: draw.index(task.inputs) for lookup, _ in source.records}
         self._idle = _idle_inputs(source, every=task.idle)
+        self._late = _late_inputs(source, every=task.idle, catch_up=task.catch_up)
         self._over = [
             self._inputs_of(source[position], self._idle[position]) for position in range(len(source))
         ]
@@ -244,13 +246,18 @@ class Inputs:
         """How far input `number` is behind."""
         return self._lag_ms if number else 0
 
-    def timestamp(self, number: int, mark: int) -> int:
-        """The timestamp of the watermark `mark` on input `number`."""
-        return mark - self.lag_ms(number)
+    def late(self, position: int) -> LateInput | None:
+        """The input that has woken up and is behind from the watermark at `position` on, or at a record."""
+        return self._late[position] if position >= 0 else None
+
+    def timestamp(self, number: int, mark: int, *, position: int) -> int:
+        """The timestamp on input `number` of the watermark `mark`, which stands at `position`."""
+        late = self.late(position)
+        return late.brings if late is not None and late.number == number else mark - self.lag_ms(number)
 
     def combined(self, mark: int) -> int:
-        """The combined watermark after `mark` has come over all inputs: their minimum."""
-        return min(self.timestamp(number, mark) for number in range(self.count))
+        """The combined watermark after `mark` has come over all inputs: the minimum of those that count (W1, W2)."""
+        return min(mark - self.lag_ms(number) for number in range(self.count))
 
 
 def _idle_inputs(source: LookupSource, *, every: int) -> list[int | None]:
@@ -259,6 +266,32 @@ def _idle_inputs(source: LookupSource, *, every: int) -> list[int | None]:
     for position in range(len(source)):
         marks += isinstance(source[position], MarkOfTime)
         found.append((None, 1, None, 0)[(marks - 1) // every % 4] if every and marks else None)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateInput:
+    """An input that has woken up, and whose last watermark is behind what has left."""
+
+    number: int
+    brings: int
+    """Its last watermark."""
+    left: int
+    """The last watermark of the other input, which has left."""
+
+
+def _late_inputs(source: LookupSource, *, every: int, catch_up: int) -> list[LateInput | None]:
+    """Of each position the input that is behind: it wakes up after `every` watermarks, and goes on where it stopped."""
+    marks, late, found = list[int](), None, list[LateInput | None]()
+    for position in range(len(source)):
+        match source[position]:
+            case MarkOfTime(timestamp=mark) if catch_up:
+                marks.append(mark)
+                phase, place = divmod(len(marks) - 1, every)
+                late, woken = None, (0, None, 1, None)[phase % 4]
+                if phase and woken is not None and place < catch_up:
+                    late = LateInput(number=woken, brings=marks[-every], left=mark)
+        found.append(late)
     return found
 
 

@@ -243,6 +243,16 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("idle inputs of one", changed(task={"inputs": 1, "idle": 3}), "there is only input 0"),
     ("idle inputs with a lag", changed(task={"idle": 3, "lag": "5ms"}), "counts once it has caught up"),
     (
+        "inputs that catch up before they are behind (t7)",
+        changed(task={"idle": 2, "catch_up": 1}),
+        "if it was idle for 3 watermarks or more",
+    ),
+    (
+        "inputs that never catch up (t7)",
+        changed(task={"idle": 4, "catch_up": 4}),
+        "before the other falls idle",
+    ),
+    (
         "idle inputs without watermarks",
         changed(
             task={"idle": 3, "timers": "processing-time"},

@@ -220,9 +220,22 @@ def _of_a_task(parts: Standing, task: Task) -> Iterator[Breach]:
     if every is not None and ahead >= every:
         say = f"`async_snapshot: {ahead}` reaches the barrier of the next checkpoint, {every} positions later"
         yield Breach(path=("task", "async_snapshot"), say=say, hint=f"write {every - 1} or fewer")
+    if task.joined and (untold := _untold(parts)):
+        say = f"`joined` adds to each result whether it is late, which {untold} does not expect"
+        yield Breach(path=("task", "joined"), say=say, hint="remove one of the two")
     if task.checkpoint_gap is not None and not parts.calm:
         say = "`checkpoint_gap` bounds checkpoints that nothing else delays, and a fault may"
         yield Breach(path=("task", "checkpoint_gap"), say=say, hint="remove it, or the faults")
+
+
+def _untold(parts: Standing) -> str | None:
+    """The setting by which a result is not compared with what the source tells; None: all are."""
+    if parts.operator is not None and isinstance(parts.operator.on_timeout, list):
+        return "`on_timeout`"
+    if parts.workload is not None and parts.workload.expected == "untold":
+        return "`expected: untold`"
+    changing = any(isinstance(fault, ChangeRows) for _, fault in parts.faults)
+    return "`change_rows`" if changing else None
 
 
 def _needs_watermarks(task: Task | None) -> str | None:

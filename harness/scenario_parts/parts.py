@@ -414,6 +414,12 @@ class Task(Part):
         description="For how many watermarks an input that wakes up is behind what has left (W2): it goes on where it "
         "stopped; 0: it says at once what the other says.",
     )
+    joined: Duration = Field(
+        default=0,
+        description="The task behind this one has a second input, whose watermarks rise in steps of so much; each "
+        "result tells whether it is late there, as it is after the inputs of this task were all idle. 0ms: no such "
+        "task.",
+    )
     async_snapshot: Whole = Field(
         default=0,
         le=1000,
@@ -463,6 +469,11 @@ class Task(Part):
             yield Breach(
                 path=("catch_up",), say=say, hint=f"write `idle: {max(LEAST_IDLE, self.catch_up + 1)}`"
             )
+        if self.joined and not self.idle:
+            say = (
+                "`joined` tells which results are late behind inputs that were all idle, and these never are"
+            )
+            yield Breach(path=("joined",), say=say, hint="add for example `idle: 2`")
         if self.alignment_timeout is not None and (self.lag or self.inputs == 1):
             say = "barriers that overtake arrive in two inputs at once, so that a checkpoint is one step of the task"
             yield Breach(path=("alignment_timeout",), say=say, hint="write `inputs: 2`, and remove `lag`")

@@ -217,7 +217,7 @@ class GatedInputs:
             )
             for number in self._inputs.over(position)
         }
-        if will == 1 and was is None:
+        if self._inputs.all_fall_idle(position):
             yield from ((1, brings[1]), (1, _IDLE), (0, _IDLE), (0, _ACTIVE))
             return
         for number, said in brings.items():

@@ -246,6 +246,10 @@ class Inputs:
         """How far input `number` is behind."""
         return self._lag_ms if number else 0
 
+    def all_fall_idle(self, position: int) -> bool:
+        """Whether both inputs fall idle at the watermark at `position`; input 0 is active again at once."""
+        return self.idle(position) == 1 and self.idle(position - 1) is None
+
     def late(self, position: int) -> LateInput | None:
         """The input that has woken up and is behind from the watermark at `position` on, or at a record."""
         return self._late[position] if position >= 0 else None
@@ -300,9 +304,10 @@ def _clock(source: LookupSource, *, lag_ms: Sequence[int]) -> list[int]:
     return list(accumulate(due_ms, max))
 
 
-Stamp = Mapping[str, int]
+Stamp = Mapping[str, int | bool]
 """The stamp of a record: the `nth` of its key, the `of_input`-th of its key on its input, the `place`-th in the
-`session`-th session of its key. With a `ttl`, the first two count what has not expired."""
+`session`-th session of its key. With a `ttl`, the first two count what has not expired. With a task behind that is
+`joined`: whether it is `late` there."""
 
 
 def session_stamps(source: LookupSource, inputs: Inputs, *, task: Task) -> dict[int, Stamp]:
@@ -314,6 +319,7 @@ def session_stamps(source: LookupSource, inputs: Inputs, *, task: Task) -> dict[
     stamps: dict[int, Stamp] = {}
     counts, sessions = _Counts(task.ttl), _Sessions(task.gap)
     by_clock = task.timers == "processing-time"
+    joined = _Joined(task.joined) if task.joined else None
     for position in range(len(source)):
         clock_ms = inputs.clock_ms(position)
         if by_clock:
@@ -322,11 +328,14 @@ def session_stamps(source: LookupSource, inputs: Inputs, *, task: Task) -> dict[
             case MarkOfTime(timestamp=mark):
                 if not by_clock:
                     sessions.end_until(inputs.combined(mark))
+                if joined is not None:
+                    joined.reach(inputs.combined(mark), is_idle=inputs.all_fall_idle(position))
             case (lookup, ts):
                 assert ts is not None, "each record of a keyed task has an event time"
                 stamps[lookup.id] = {
                     **counts.add(lookup.key, inputs.of_record(lookup), clock_ms=clock_ms),
                     **sessions.add(lookup.key, at_ms=clock_ms if by_clock else ts),
+                    **({} if joined is None else {"late": ts <= joined.reached_ms}),
                 }
     return stamps
 
@@ -369,6 +378,22 @@ class _Sessions:
         self._place[key] += 1
         self._ends_ms[key] = max(self._ends_ms.get(key, at_ms), at_ms + self._gap_ms)
         return {"session": self._ended[key] + 1, "place": self._place[key]}
+
+
+class _Joined:
+    """The expected watermark of the task behind, which has a second input. Mutable.
+
+    That input says the next step above each of our watermarks. While we are idle it counts alone, and we count again
+    once we have caught up with it (W2).
+    """
+
+    def __init__(self, step_ms: int) -> None:
+        self._step_ms = step_ms
+        self.reached_ms = -1
+
+    def reach(self, mark: int, *, is_idle: bool) -> None:
+        reached_ms = (mark // self._step_ms + 1) * self._step_ms if is_idle else mark
+        self.reached_ms = max(self.reached_ms, reached_ms)
 
 
 def expect_stamped(

@@ -252,6 +252,20 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         changed(task={"idle": 4, "catch_up": 4}),
         "before the other falls idle",
     ),
+    ("a task behind inputs that are never idle (t7)", changed(task={"joined": "50ms"}), "these never are"),
+    (
+        "results that are late, and are not told (t7)",
+        changed(task={"idle": 2, "joined": "50ms"}, workload={"records": 400, "expected": "untold"}),
+        "which `expected: untold` does not expect",
+    ),
+    (
+        "substitutes that are late (t7)",
+        changed(
+            task={"idle": 2, "joined": "50ms"},
+            operator={"mode": "ordered", "timeout": "1s", "on_timeout": [None]},
+        ),
+        "which `on_timeout` does not expect",
+    ),
     (
         "idle inputs without watermarks",
         changed(

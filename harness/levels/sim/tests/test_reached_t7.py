@@ -57,6 +57,13 @@ SHORT = {
         "expects.records=360",
         "expects.checkpoints=4",
     ),
+    "late-behind-idle-inputs": (
+        "workload.records=80",
+        "workload.checkpoint_every=16",
+        "faults.dies.when.hit=3",
+        "expects.records=160",
+        "expects.checkpoints=3",
+    ),
     "old-acknowledgement": (
         "workload.records=60",
         "workload.checkpoint_every=12",
@@ -69,6 +76,15 @@ SHORT = {
         "faults.dies.when.hit=3",
         "expects.records=160",
         "expects.checkpoints=3",
+    ),
+    "sessions-catching-up": (
+        "workload.records=100",
+        "workload.checkpoint_every=16",
+        "task.idle=4",
+        "task.catch_up=3",
+        "faults.dies.when.hit=5",
+        "expects.records=200",
+        "expects.checkpoints=4",
     ),
     "sessions-unaligned": (
         "workload.records=80",

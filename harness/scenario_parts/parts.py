@@ -491,9 +491,8 @@ LEAST_IDLE = 3
 """An input that was idle for fewer watermarks says, when it goes on where it stopped, at least what has left."""
 
 OF_ALIGNED_BARRIERS = {
-    "idle": "what a checkpoint holds of inputs that are overtaken are records and watermarks, no status of an input",
+    "idle": "what a checkpoint holds of inputs that are overtaken is no status of an input",
     "async_snapshot": "with barriers that overtake, a checkpoint is written at once, with what its inputs hold",
-    "latency_markers": "what a checkpoint holds of inputs that are overtaken are records and watermarks, no markers",
 }
 """What a `task` has only without `alignment_timeout`, and why."""
 

@@ -229,17 +229,19 @@ class GatedInputs:
                 yield number, _IDLE
 
     def _restore_statuses(self) -> None:
-        """Inputs that were idle or behind are so again: no checkpoint holds their statuses and watermarks.
+        """An input that was idle or behind is so again: no checkpoint holds statuses and watermarks of inputs.
 
         What leaves the valve has left before the checkpoint.
         """
-        idle, late = self._inputs.idle(self._position - 1), self._inputs.late(self._position - 1)
-        if idle is not None:
-            self._carried(idle, _IDLE)
+        read = self._position - 1
+        idle, late, left = self._inputs.idle(read), self._inputs.late(read), self._inputs.left(read)
+        behind = idle if late is None else late.number
+        if behind is None or left is None:
+            return
+        self._carried(behind, _IDLE)
+        self._carried(1 - behind, Watermark(timestamp=left))
         if late is not None:
-            self._carried(late.number, _IDLE)
-            self._carried(1 - late.number, Watermark(timestamp=late.left))
-            self._carried(late.number, _ACTIVE)
+            self._carried(behind, _ACTIVE)
 
     def _feed(self, elements: Iterable[OperatorInput], *, into: Sequence[Emit]) -> None:
         """Passes a record to the head's input of the same number, combined watermark and status to all of them."""

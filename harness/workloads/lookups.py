@@ -200,6 +200,7 @@ class Inputs:
         self._of_records = {lookup.id: draw.index(task.inputs) for lookup, _ in source.records}
         self._idle = _idle_inputs(source, every=task.idle)
         self._late = _late_inputs(source, every=task.idle, catch_up=task.catch_up)
+        self._left = _last_marks(source)
         self._over = [
             self._inputs_of(source[position], self._idle[position]) for position in range(len(source))
         ]
@@ -254,6 +255,11 @@ class Inputs:
         """The input that has woken up and is behind from the watermark at `position` on, or at a record."""
         return self._late[position] if position >= 0 else None
 
+    def left(self, position: int) -> int | None:
+        """The last watermark up to `position`; None: there is none."""
+        mark = self._left[position] if position >= 0 else None
+        return None if mark is None else self.combined(mark)
+
     def timestamp(self, number: int, mark: int, *, position: int) -> int:
         """The timestamp on input `number` of the watermark `mark`, which stands at `position`."""
         late = self.late(position)
@@ -280,8 +286,6 @@ class LateInput:
     number: int
     brings: int
     """Its last watermark."""
-    left: int
-    """The last watermark of the other input, which has left."""
 
 
 def _late_inputs(source: LookupSource, *, every: int, catch_up: int) -> list[LateInput | None]:
@@ -294,8 +298,18 @@ def _late_inputs(source: LookupSource, *, every: int, catch_up: int) -> list[Lat
                 phase, place = divmod(len(marks) - 1, every)
                 late, woken = None, (0, None, 1, None)[phase % 4]
                 if phase and woken is not None and place < catch_up:
-                    late = LateInput(number=woken, brings=marks[-every], left=mark)
+                    late = LateInput(number=woken, brings=marks[-every])
         found.append(late)
+    return found
+
+
+def _last_marks(source: LookupSource) -> list[int | None]:
+    """Of each position the last watermark up to it."""
+    found: list[int | None] = []
+    for position in range(len(source)):
+        element = source[position]
+        before = found[-1] if found else None
+        found.append(element.timestamp if isinstance(element, MarkOfTime) else before)
     return found
 
 

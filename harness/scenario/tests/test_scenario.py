@@ -212,11 +212,6 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "is written at once, with what its inputs hold",
     ),
     (
-        "latency markers that barriers overtake (t7)",
-        changed(task={"alignment_timeout": "0ms", "latency_markers": 3}),
-        "no markers",
-    ),
-    (
         "a gap between checkpoints that wait behind what is not read (t7)",
         changed(task={"checkpoint_gap": "1s"}, faults=[], expects={}),
         "aligned barriers wait there",

@@ -64,11 +64,11 @@ def test_of_inputs_that_fall_idle_in_turn_every_watermark_leaves_w3_trust7(loop:
     assert left == [mark for mark in sent if isinstance(mark, Watermark)]
 
 
-@pytest.mark.parametrize("begin", [0, 47, 49, 52])
+@pytest.mark.parametrize("begin", [0, 25, 43, 44, 47, 49, 52])
 def test_an_input_that_wakes_up_behind_holds_no_watermark_back_w2_trust7(
     loop: VirtualLoop, begin: int
 ) -> None:
-    """Also after a restore while it is behind: input 1 is so from the watermark at position 44 on to that at 54."""
+    """Also after a restore while it is idle, from position 24 on, or behind, from that at 44 on to that at 54."""
     rig = KeyedRig(loop, lag="0ms", idle=4, catch_up=2)
     rig.open(position=begin)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from harness.choices import Draw
 from harness.explore.drawn_faults import Setting, draw_faults
 from harness.scenario.model import Scenario
-from harness.scenario_parts.parts import OF_ALIGNED_BARRIERS
+from harness.scenario_parts.parts import LEAST_IDLE, OF_ALIGNED_BARRIERS
 from harness.scenario_parts.values import duration_text
 
 __all__ = ["draw_scenario"]
@@ -25,6 +25,9 @@ _FAILING: Final = 350
 _IN_FRONT: Final = 350
 _OVERTAKING: Final = 500
 """Chances per thousand: a second operator in front of the lookups, an alignment timeout."""
+_CATCHING_UP: Final = 700
+_JOINED: Final = 700
+"""Chances per thousand, of inputs that fall idle: they wake up behind, if idle for long; the task behind shows it."""
 _SLOW_BESIDE_ZOMBIES: Final = 600
 """Chance per thousand, with a zombie, of a slow input: its successor must still run when it wakes up."""
 _OTHER_KEYS: Final = 400
@@ -51,6 +54,7 @@ def draw_scenario(seed: int) -> Scenario:
     if not is_calm:
         _change_rows(drawn, Draw(seed, "changes of the looked-up rows"))
     _put_in_front(drawn, Draw(seed, "what stands in front of the lookups"))
+    _let_show_idleness(drawn, Draw(seed, "inputs that wake up"))
     workload = drawn["workload"]
     return Scenario.model_validate(
         {
@@ -112,6 +116,17 @@ def _put_in_front(drawn: dict[str, Any], draw: Draw) -> None:
         for name in OF_ALIGNED_BARRIERS:
             task.pop(name, None)
         task["alignment_timeout"] = duration_text(draw.one_of(0, 0, 5, 40))
+
+
+def _let_show_idleness(drawn: dict[str, Any], draw: Draw) -> None:
+    """Inputs that wake up behind, where they are idle for long enough; a task behind that shows when all are idle."""
+    task = drawn.get("task", {})
+    if task.get("idle", 0) >= LEAST_IDLE and draw.chance(_CATCHING_UP):
+        task["catch_up"] = draw.between(1, task["idle"] - 1)
+    substitutes = isinstance(drawn["operator"].get("on_timeout"), list)
+    is_told = drawn["workload"]["expected"] == "told" and not substitutes
+    if task.get("idle", 0) and is_told and draw.chance(_JOINED):
+        task["joined"] = duration_text(draw.one_of(20, 50, 100, 300))
 
 
 def _calm(draw: Draw) -> dict[str, Any]:

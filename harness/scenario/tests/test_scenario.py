@@ -212,9 +212,14 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "is written at once, with what its inputs hold",
     ),
     (
-        "latency markers that barriers overtake (t7)",
-        changed(task={"alignment_timeout": "0ms", "latency_markers": 3}),
-        "no markers",
+        "a gap between checkpoints that wait behind what is not read (t7)",
+        changed(task={"checkpoint_gap": "1s"}, faults=[], expects={}),
+        "aligned barriers wait there",
+    ),
+    (
+        "a gap between checkpoints beside a fault (t7)",
+        changed(task={"alignment_timeout": "0ms", "checkpoint_gap": "1s"}),
+        "nothing else delays, and a fault may",
     ),
     (
         "an alignment where barriers arrive at once (t7)",
@@ -232,6 +237,30 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("a lag behind nobody", changed(task={"inputs": 1, "lag": "5ms"}), "there is only input 0"),
     ("idle inputs of one", changed(task={"inputs": 1, "idle": 3}), "there is only input 0"),
     ("idle inputs with a lag", changed(task={"idle": 3, "lag": "5ms"}), "counts once it has caught up"),
+    (
+        "inputs that catch up before they are behind (t7)",
+        changed(task={"idle": 2, "catch_up": 1}),
+        "if it was idle for 3 watermarks or more",
+    ),
+    (
+        "inputs that never catch up (t7)",
+        changed(task={"idle": 4, "catch_up": 4}),
+        "before the other falls idle",
+    ),
+    ("a task behind inputs that are never idle (t7)", changed(task={"joined": "50ms"}), "these never are"),
+    (
+        "results that are late, and are not told (t7)",
+        changed(task={"idle": 2, "joined": "50ms"}, workload={"records": 400, "expected": "untold"}),
+        "which `expected: untold` does not expect",
+    ),
+    (
+        "substitutes that are late (t7)",
+        changed(
+            task={"idle": 2, "joined": "50ms"},
+            operator={"mode": "ordered", "timeout": "1s", "on_timeout": [None]},
+        ),
+        "which `on_timeout` does not expect",
+    ),
     (
         "idle inputs without watermarks",
         changed(

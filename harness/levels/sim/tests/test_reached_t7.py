@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -18,6 +19,15 @@ from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
 
 SHORT = {
+    "checkpoints-beside-a-stall": (
+        "operator.capacity=4",
+        "operator.retry_delay=2s",
+        "workload.service=0ms",
+        "workload.records=84",
+        "workload.failing_every=43",
+        "expects.records=168",
+        "expects.checkpoints=20",
+    ),
     "chained-operators": (
         "workload.records=60",
         "workload.checkpoint_every=20",
@@ -48,6 +58,13 @@ SHORT = {
         "expects.records=360",
         "expects.checkpoints=4",
     ),
+    "late-behind-idle-inputs": (
+        "workload.records=80",
+        "workload.checkpoint_every=16",
+        "faults.dies.when.hit=3",
+        "expects.records=160",
+        "expects.checkpoints=3",
+    ),
     "old-acknowledgement": (
         "workload.records=60",
         "workload.checkpoint_every=12",
@@ -60,6 +77,15 @@ SHORT = {
         "faults.dies.when.hit=3",
         "expects.records=160",
         "expects.checkpoints=3",
+    ),
+    "sessions-catching-up": (
+        "workload.records=100",
+        "workload.checkpoint_every=16",
+        "task.idle=4",
+        "task.catch_up=3",
+        "faults.dies.when.hit=5",
+        "expects.records=200",
+        "expects.checkpoints=4",
     ),
     "sessions-unaligned": (
         "workload.records=80",
@@ -200,3 +226,32 @@ def test_what_barriers_overtook_is_counted_by_the_clock_as_if_they_had_not_trust
     run = ran(name, "task.timers=processing-time", "task.ttl=40ms", "task.gap=30ms")
 
     assert (run.error, judgement_of(run).outcome) == (None, Outcome.PASS)
+
+
+@pytest.mark.parametrize("name", ["sessions-unaligned", "sessions-alignment-timeout"])
+def test_latency_markers_that_barriers_overtook_come_again_behind_what_stood_before_them_a54_trust7(
+    name: str,
+) -> None:
+    run = ran(name, "task.latency_markers=3")
+    _, [_, channels, *_] = restored_from(run)
+
+    assert (run.error, judgement_of(run).outcome) == (None, Outcome.PASS)
+    held = [[element for of, element in channels["channels"] if of == number] for number in (0, 1)]
+    marked = [
+        (marker["marker"], record["pos"])
+        for elements in held
+        for marker, record in pairwise(elements)
+        if "marker" in marker
+    ]
+    assert marked
+    assert all(marker == position for marker, position in marked)
+
+
+def test_markers_that_wait_are_convicted_also_beside_barriers_that_overtake_a54_trust7() -> None:
+    planted = variant_of("latency-markers-wait")
+
+    judgement = judgement_of(
+        ran("sessions-unaligned", "task.latency_markers=3", variant=planted), variant=planted
+    )
+
+    assert judgement.outcome is Outcome.FAIL

@@ -324,7 +324,9 @@ OF_COORDINATORS = (
         variant=Variant(coordination=acknowledging_first),
         where=f"{_COORDINATED}; the store fails, or {_RESTORED}",
         applies=both(store_is_used, lambda scenario: store_fails(scenario) or is_restored(scenario)),
-        survives="no phase lies between an acknowledgement and the write of its file, so no kill falls between them",
+        levels=SIM_AND_LIVE,
+        scenario="kill-before-store",
+        convicted_by=("V24",),
     ),
     Stranger(
         name="forgets-newest-checkpoint",

@@ -313,8 +313,9 @@ OF_COORDINATORS = (
         variant=Variant(sink=acknowledging_unfenced),
         where=f"{_COORDINATED}; a superseded attempt goes on",
         applies=both(store_is_used, can_be_superseded),
-        scenario="old-acknowledgement",
-        survives="it does not count: its checkpoint stays open, and the next one completes with both epochs",
+        levels=SIM_AND_LIVE,
+        scenario="late-acknowledgement",
+        convicted_by=("V16",),
     ),
     Stranger(
         name="acknowledges-before-storing",

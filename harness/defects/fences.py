@@ -176,8 +176,9 @@ OF_FENCES = (
         variant=Variant(sink=reading_without_lock),
         where="a superseded attempt goes on",
         applies=can_be_superseded,
-        survives="a successor ends the session of the attempt before it, and an open transaction with it, before it"
-        " raises the token",
+        survives="a successor raises no token before it has the writer's name, which the server gives it only once the"
+        " session before has ended, and its transaction with it; without that, too, it is convicted"
+        " (`neither-locks-nor-ends-session`)",
     ),
     Stranger(
         name="leaves-session",
@@ -188,6 +189,8 @@ OF_FENCES = (
         where="a superseded attempt goes on",
         applies=can_be_superseded,
         scenario="zombie-in-transaction",
+        survives="a successor that raises the token waits until the transaction that has locked the fence's row ends;"
+        " without that lock, too, it is convicted (`neither-locks-nor-ends-session`)",
     ),
     Stranger(
         name="neither-locks-nor-ends-session",

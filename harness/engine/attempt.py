@@ -216,7 +216,7 @@ class _Attempt:
                 inside = place.inside(
                     attempt=self._attempt.number, journal=journal, loop=loop, store=self._chosen.store
                 )
-                self._chosen.sink.reach = inside.phases.reach
+                self._chosen.sink.reach = self._chosen.store.reach = inside.phases.reach
                 inside.phases.reach("open")
                 checkpoint = None if saved is None else self._restored(saved, inside.phases)
                 task = _Task(

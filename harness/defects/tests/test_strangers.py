@@ -79,6 +79,8 @@ SHOWN_BY: dict[str, int | str] = {
     "restores-oldest-kept": 13,
     "restores-uncompleted": 0,
     "fence-read-without-lock": 8,
+    "leaves-session": 8,
+    "neither-locks-nor-ends-session": 8,
     "fence-checked-once": 8,
     "restores-before-fencing": 10,
     "sink-fails-once": 2,

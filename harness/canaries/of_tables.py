@@ -28,6 +28,13 @@ OF_TABLES: Sequence[Canary] = (
     Canary(invariant="V8", kind="row-missing", claims=_DATABASE, events=_RAN + _EFFECT),
     Canary(invariant="V8", kind="row-doubled", claims=_DATABASE, events=_RAN + _EFFECT + 2 * _ROW),
     Canary(invariant="V8", kind="row-foreign", claims=_DATABASE, events=_RAN + _EFFECT + _ROW + _STRANGER),
+    Canary(
+        invariant="V8",
+        kind="row-foreign",
+        about="without a value",
+        claims=_DATABASE,
+        events=_RAN + _EFFECT + _ROW + _STRANGER.replace('v="v"', "v=null"),
+    ),
     Canary(invariant="V8", kind="row-altered", claims=_DATABASE, events=_RAN + _EFFECT + _ALTERED),
     Canary(
         invariant="V8",

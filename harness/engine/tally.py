@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.engine.cross_checks import refuse_other_source
 from harness.engine.level import Level, Opening, Play, RunSite, refuse
-from harness.engine.perform import convicts_of, judged
+from harness.engine.perform import convicts_of, judged_by_order
 from harness.errors import Exit
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome, seen_as_expected
@@ -160,8 +159,7 @@ def _uncollected() -> Iterator[None]:
 def _counted(order: Order, number: int, play: Play) -> Counted:
     """Performs one run without writing files."""
     record = play(order, RunSite(run_id=f"counted-{number}", folder=Path()))
-    refuse_other_source(order, record.events)
-    judgement = judged(record)
+    judgement = judged_by_order(order, record)
     return Counted(
         order=number,
         outcome=judgement.outcome,

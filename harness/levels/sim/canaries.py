@@ -39,6 +39,8 @@ _LIMIT: Final = 1_000_000
 """Of the hub that times the canaries, in ms and in steps; no actor runs there."""
 _WORLD: Final = WorldDescription(kind="simulated", why="a canary", server="", proxy="", ready_s=0.0)
 _SEEDS: Final = (7, 8)
+_NOTED: Final = frozenset({"abort", "ack", "retire"})
+"""What a coordinator notes."""
 
 
 def refuse_blind_simulation() -> None:
@@ -106,7 +108,10 @@ class _Place:
 
     def note(self, kind: str, fields: Mapping[str, Any]) -> None:
         tape = self.tape
-        tape.add(msgspec.convert({"k": kind, "n": tape.n, "t": tape.t, **fields}, Event))
+        if kind in _NOTED:
+            tape.note(kind, **fields)
+        else:
+            tape.add(msgspec.convert({"k": kind, "n": tape.n, "t": tape.t, **fields}, Event))
 
     def store(self, table: str, row: Mapping[str, Any]) -> None:
         stamp = {"subtask": row.get("s", 0), "epoch": row.get("c", 1), "token": row["token"]}

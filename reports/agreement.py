@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +24,7 @@ __all__ = ["refuse_other_document", "refuse_other_exit", "refuse_other_files", "
 _GOOD: Final = frozenset({"conformant", "defect convicted", "as expected"})
 _SIGN: Final = "✓"
 _HEADLINE: Final = re.compile(r"^([✓✗?]) [A-Z][A-Z ]+  ", re.MULTILINE)
-_EVENT: Final = re.compile(rb'^\{"n":\d+,"t":\d+,"k":"(\w+)"(?:,"table":"(\w+)")?', re.MULTILINE)
+_EVENT: Final = re.compile(rb'\{"n":\d+,"t":\d+,"k":"(\w+)"(?:,"table":"(\w+)"|,"f":"[^"]*","phase":"(\w+)")?')
 _JSON: Final = ".jsonl"
 
 
@@ -132,20 +133,24 @@ def _of_history(folder: Path, run: Mapping[str, Any]) -> Iterator[str]:
     stored = run["history"]
     if stored is None or not stored["file"].endswith(_JSON):
         return
-    content = (folder / stored["file"]).read_bytes()
-    header = json.loads(content[: content.index(b"\n")])["run"]
+    kinds: Counter[tuple[bytes, bytes]] = Counter()
+    with (folder / stored["file"]).open("rb") as file:
+        header = json.loads(next(file))["run"]
+        for line in file:
+            if (event := _EVENT.match(line)) is not None:
+                kinds[event[1], event[2] or event[3] or b""] += 1
     if (header["scenario"], header["seed"], header["mutant"]) != (run["scenario"], run["seed"], run["mutant"]):
         yield f"is that of {header['scenario']}, seed {header['seed']}"
-    kinds: dict[tuple[bytes, bytes], int] = {}
-    for kind, of in _EVENT.findall(content):
-        kinds[kind, of] = kinds.get((kind, of), 0) + 1
+    counts, rows = run["counts"], kinds[b"row", b"output"]
     found = {
-        "events": sum(kinds.values()),
-        "effects": sum(count for (kind, _), count in kinds.items() if kind == b"effect"),
+        "events": kinds.total(),
+        "attempts": kinds[b"start", b""],
+        "effects": kinds[b"effect", b""],
+        "faults": kinds[b"fault", b"begin"],
+        **({"outputs": rows} if kinds[b"read", b"output"] and run["verdict"] == Outcome.PASS else {}),
     }
     for name, count in found.items():
-        if run["counts"].get(name, count) != count:
-            yield f"has {count} {name}, the report says {run['counts'][name]}"
-    rows = kinds.get((b"row", b"output"), 0)
-    if (b"read", b"output") in kinds and run["accounting"].get("rows", rows) != rows:
+        if counts.get(name, count) != count:
+            yield f"has {count} {name}, the report says {counts[name]}"
+    if kinds[b"read", b"output"] and run["accounting"].get("rows", rows) != rows:
         yield f"has {rows} rows, the report says {run['accounting']['rows']}"

@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from harness.canaries.all import HONEST_ONES
 from harness.canaries.canary import Canary
 from harness.canaries.of_tables import WRITTEN, WRITTEN_LETTERS, WRITTEN_RECORDS
 from harness.canaries.telling import tell
@@ -65,6 +66,9 @@ def refuse_blind_files(*, level: str) -> None:
         missed.append("of a seed that gives one source")
     if first == other:
         missed.append("of another seed, which gives another source")
+    with tempfile.TemporaryDirectory() as folder, _Place(Path(folder) / "raw") as place:
+        if not place.has_gap_without(HONEST_ONES[0]):
+            missed.append("of a line that is missing in a file")
     refuse_blindness(missed, level=level)
 
 
@@ -135,6 +139,14 @@ class _Place:
             if table in canary.claims.get("tables", {}) and table not in canary.unread:
                 lines.append({"k": "read", "table": table, "rows": len(rows)})
         return Stored(tables=lines, unread=(), progress=Progress(epochs=(), completed=()), counts={})
+
+    def has_gap_without(self, canary: Canary) -> bool:
+        """Whether a line taken from the middle of this canary's file is missed."""
+        tell(canary, self)
+        file = next(self._folder.glob("subtask-*.jsonl"))
+        lines = file.read_bytes().splitlines(keepends=True)
+        file.write_bytes(b"".join(lines[:3] + lines[4:]))
+        return read_leftovers(self._folder).missing > 0
 
     def record(self, canary: Canary, stored: Stored) -> RunRecord:
         """The record of a run with this header, the files so far and these tables."""

@@ -24,7 +24,9 @@ __all__ = ["refuse_other_document", "refuse_other_exit", "refuse_other_files", "
 _GOOD: Final = frozenset({"conformant", "defect convicted", "as expected"})
 _SIGN: Final = "✓"
 _HEADLINE: Final = re.compile(r"^([✓✗?]) [A-Z][A-Z ]+  ", re.MULTILINE)
-_EVENT: Final = re.compile(rb'\{"n":\d+,"t":\d+,"k":"(\w+)"(?:,"table":"(\w+)"|,"f":"[^"]*","phase":"(\w+)")?')
+_EVENT: Final = re.compile(
+    rb'\{"n":\d+,"t":\d+,"k":"(\w+)"(?:,"table":"(\w+)"|,"f":"[^"]*","phase":"(\w+)")?'
+)
 _JSON: Final = ".jsonl"
 
 
@@ -38,9 +40,9 @@ def refuse_other_files(folder: Path, outcomes: Sequence[RunOutcome]) -> None:
     for name in ("summary.md", "index.html"):
         if told["reading"] not in (folder / name).read_text(encoding="utf-8", errors="replace"):
             said.append(f"{name} does not say `{told['reading']}`, as run.json does")
-    for run in told["runs"]:
-        said += [f"the history of run {run['run_id']} {words}" for words in _of_history(folder, run)]
     _refuse(said)
+    for run in told["runs"]:
+        _refuse([f"the history of run {run['run_id']} {words}" for words in _of_history(folder, run)])
 
 
 def refuse_other_document(text: str, outcomes: Sequence[RunOutcome]) -> None:
@@ -123,7 +125,10 @@ def _of_run(run: Mapping[str, Any], outcome: RunOutcome) -> Iterator[str]:
 
 def _of_junit(path: Path, outcomes: Sequence[RunOutcome]) -> Iterator[str]:
     suites = ET.parse(path).getroot().findall("testsuite")  # noqa: S314  our own file
-    red = [any(case.find(kind) is not None for case in suite for kind in ("failure", "error")) for suite in suites]
+    red = [
+        any(case.find(kind) is not None for case in suite for kind in ("failure", "error"))
+        for suite in suites
+    ]
     if red != [not _is_good(outcome) for outcome in outcomes]:
         yield "is not red where a run did not go as expected"
 
@@ -139,7 +144,11 @@ def _of_history(folder: Path, run: Mapping[str, Any]) -> Iterator[str]:
         for line in file:
             if (event := _EVENT.match(line)) is not None:
                 kinds[event[1], event[2] or event[3] or b""] += 1
-    if (header["scenario"], header["seed"], header["mutant"]) != (run["scenario"], run["seed"], run["mutant"]):
+    if (header["scenario"], header["seed"], header["mutant"]) != (
+        run["scenario"],
+        run["seed"],
+        run["mutant"],
+    ):
         yield f"is that of {header['scenario']}, seed {header['seed']}"
     counts, rows = run["counts"], kinds[b"row", b"output"]
     found = {

@@ -26,10 +26,18 @@ HONEST_ONES: Sequence[Canary] = (
 CANARIES: Sequence[Canary] = (*OF_THE_STREAM, *OF_CHECKPOINTS, *OF_CALLS, *OF_TABLES, *HONEST_ONES)
 OF_FILES: Sequence[Canary] = (
     Canary(
-        invariant="V9", kind="double-effect", about="without tables", claims={"effects": "outputs"}, events=DOUBLED
+        invariant="V9",
+        kind="double-effect",
+        about="without tables",
+        claims={"effects": "outputs"},
+        events=DOUBLED,
     ),
     Canary(
-        invariant="V13", kind="zombie-effect", about="without tables", claims={"effects": "outputs"}, events=ZOMBIE
+        invariant="V13",
+        kind="zombie-effect",
+        about="without tables",
+        claims={"effects": "outputs"},
+        events=ZOMBIE,
     ),
 )
 """Those that only a history file can show: no run of ours leaves effects without claiming its tables."""

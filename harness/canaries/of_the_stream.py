@@ -151,13 +151,17 @@ OF_THE_STREAM: Sequence[Canary] = (
         invariant="V8",
         kind="wrong-value",
         about="at the end of a long one",
-        events=ONE.replace('["v"]', f'["{_LONG}v"]') + ANSWERED.replace('j=0 v="v"', f'j=0 v="{_LONG}w"') + OVER,
+        events=ONE.replace('["v"]', f'["{_LONG}v"]')
+        + ANSWERED.replace('j=0 v="v"', f'j=0 v="{_LONG}w"')
+        + OVER,
     ),
     Canary(
         invariant="V8",
         kind="wrong-value",
         about="by one in a large number",
-        events=ONE.replace('["v"]', f"[{_LARGE}]") + ANSWERED.replace('j=0 v="v"', f"j=0 v={_LARGE + 1}") + OVER,
+        events=ONE.replace('["v"]', f"[{_LARGE}]")
+        + ANSWERED.replace('j=0 v="v"', f"j=0 v={_LARGE + 1}")
+        + OVER,
     ),
     Canary(invariant="V8", about="unfinished", outcome=Outcome.UNKNOWN, events=ONE),
     Canary(invariant="V8", kind="lost", events=ONE + 'res id=1 try=1 r="ok" final=true v=["v"]\n' + OVER),

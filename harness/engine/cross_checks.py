@@ -150,7 +150,9 @@ def _are_stamped(told: Sequence[Any], wanted: Sequence[Mapping[str, Any]]) -> bo
     )
 
 
-def refuse_uncounted_rows(accounting: Mapping[str, int], events: Sequence[Event], *, error: str | None) -> None:
+def refuse_uncounted_rows(
+    accounting: Mapping[str, int], events: Sequence[Event], *, error: str | None
+) -> None:
     """Raises HarnessError if the outputs of a finished run were read and not counted."""
     was_read = any(type(event) is TableRead and event.table == OUTPUTS for event in events)
     if was_read and error is None and "rows" not in accounting:

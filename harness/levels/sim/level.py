@@ -94,7 +94,10 @@ def _ended_by(site: RunSite) -> Callable[[], str | None]:
 
 
 def record_of(order: Order, simulated: Simulated, *, variant: Variant = HONEST) -> RunRecord:
-    """The record of a simulated run of `order`. Raises HarnessError if its expected results are not those of its rows."""
+    """The record of a simulated run of `order`.
+
+    Raises HarnessError if its expected results are not those of its rows.
+    """
     rows = customers(order.scenario, order.seed)
     refuse_other_expectations(rows, simulated.events)
     return RunRecord(

@@ -11,7 +11,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from harness import choices
@@ -20,11 +19,9 @@ from harness.checkers.acquittal import Acquittal
 from harness.checkers.invariant import conclude, settle
 from harness.database import audit, stored_tables
 from harness.database.stored_tables import ROWS_OF, counting
-from harness.engine import attempt, campaign, canaries_in_world, findings, in_world, perform, reading
-from harness.errors import Exit
+from harness.engine import attempt, canaries_in_world, findings, in_world, perform, reading
 from harness.faults.real import evidence
 from harness.faults.real.witnesses import CLIENTS, PROXY
-from harness.history import files
 from harness.history import merge as merging
 from harness.history.event import Effect, Out
 from harness.history.journal import Journal
@@ -33,26 +30,23 @@ from harness.levels.sim import fault_schedule, stored
 from harness.levels.sim import level as sim_level
 from harness.levels.sim import run as sim_run
 from harness.runs import claims
-from harness.runs import outcome as outcome_values
 from harness.simulation import statements
 from harness.simulation.tape import MemoryRecorder, Tape
 from harness.verdict import InvariantVerdict, Outcome
 from harness.workloads import lookups
-from reports import junit, pretty, run_document, run_section, write
-from reports import reading as report_reading
-from reports.reading import Reading, Tone
 
 __all__ = [
     "IN_A_RUN",
     "IN_FILES",
     "IN_SIMULATION",
     "IN_THE_DATABASE",
-    "IN_THE_REPORT",
+    "Plant",
     "acquits_everything",
+    "counts_what_was_before",
     "invents_counts",
 ]
 
-_Plant = Callable[[pytest.MonkeyPatch], None]
+Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 # --------------------------------------------------------------------------------------------- recorder
@@ -423,78 +417,7 @@ def trusts_one_witness(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(findings, "witnesses_of", lambda *_, **__: (PROXY, CLIENTS))
 
 
-# ---------------------------------------------------------------------------------------- the report
-
-
-def _documents_a_pass(patch: pytest.MonkeyPatch) -> None:
-    honest = run_document._run
-
-    def flattering(section: Any) -> Any:
-        good = {"verdict": "pass", "as_expected": True, "reading": "conformant"}
-        return msgspec.structs.replace(honest(section), **good)
-
-    patch.setattr(run_document, "_run", flattering)
-
-
-def _reads_everything_well(patch: pytest.MonkeyPatch) -> None:
-    good = Reading(tone=Tone.GOOD, word="conformant", sentence="All is well.")
-    for module in (run_section, run_document, report_reading):
-        patch.setattr(module, "read_run", lambda outcome: good)
-
-
-def _prints_a_pass(patch: pytest.MonkeyPatch) -> None:
-    honest: Any = pretty._headline
-    good = Reading(tone=Tone.GOOD, word="conformant", sentence="All is well.")
-    patch.setattr(pretty, "_headline", lambda reading: honest(good))
-
-
-def _is_never_red(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(junit, "_result", lambda *_: None)
-    patch.setattr(junit, "_is_red", lambda case: True)
-
-
-def _expects_everything(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(outcome_values, "seen_as_expected", lambda *_: True)
-
-
-def _exits_with_0(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(campaign.Finished, "exit_code", property(lambda self: Exit.HOLD))
-
-
-def _writes_another_word(name: str) -> _Plant:
-    def plant(patch: pytest.MonkeyPatch) -> None:
-        honest: Any = getattr(write, name)
-        patch.setattr(write, name, lambda *parts, **more: honest(*parts, **more).replace("convicted", "well"))
-
-    return plant
-
-
-def _keeps_the_old_document(patch: pytest.MonkeyPatch) -> None:
-    first: list[str] = []
-
-    def stale(document: Any) -> str:
-        first.append(run_document.document_text(document).replace(document.runs[0].run_id, "another"))
-        return first[0]
-
-    patch.setattr(write, "document_text", stale)
-
-
-def _counts_too_much(patch: pytest.MonkeyPatch) -> None:
-    honest: Any = outcome_values.RunOutcome
-
-    def boasting(**parts: Any) -> Any:
-        accounting = {**parts["accounting"], "rows": parts["accounting"]["rows"] + 1}
-        return honest(**{**parts, "accounting": accounting})
-
-    patch.setattr(perform, "RunOutcome", boasting)
-
-
-def _stores_another_history(patch: pytest.MonkeyPatch) -> None:
-    honest = files.write
-    patch.setattr(perform, "write", lambda path, header, events: honest(path, header, events[:-2]))
-
-
-IN_SIMULATION: Mapping[str, tuple[_Plant, str]] = {
+IN_SIMULATION: Mapping[str, tuple[Plant, str]] = {
     "recorder": (forgets_repeated_outputs, "V8 duplicate"),
     "audit, skipped": (skips_the_audit, "V9"),
     "audit, invented": (invents_the_audit, "V9"),
@@ -521,7 +444,7 @@ IN_SIMULATION: Mapping[str, tuple[_Plant, str]] = {
     "expectations, from outputs": (expects_what_came, "is told with the results"),
 }
 """Of each part: how it is planted, and what `floodmark run --level sim --seed 7` says."""
-IN_FILES: Mapping[str, tuple[_Plant, str]] = {
+IN_FILES: Mapping[str, tuple[Plant, str]] = {
     "recorder": (forgets_repeated_outputs, "V8 duplicate"),
     "merge, a file": (loses_the_last_file, "V1 reordered"),
     "merge, the order": (reorders_lines, "V1 reordered"),
@@ -534,14 +457,14 @@ IN_FILES: Mapping[str, tuple[_Plant, str]] = {
     "evidence, one witness": (trusts_one_witness, "of a fault with one witness"),
 }
 """Those that the canaries in files see, without a world."""
-IN_THE_DATABASE: Mapping[str, tuple[_Plant, str]] = {
+IN_THE_DATABASE: Mapping[str, tuple[Plant, str]] = {
     "audit, skipped": (skips_the_audit, "of the database, delete audit"),
     "audit, invented": (invents_rows, "of the database, delete output"),
     "counts": (invents_counts, "of the database, delete output, .*SQL counts 0 doubled"),
-    "rows without a value": (drops_rows_without_a_value, "of untouched rows in the database"),
+    "rows without a value": (drops_rows_without_a_value, "SQL counts 3 rows, the history holds 2"),
 }
 """Those that only the canaries in a real database see."""
-IN_A_RUN: Mapping[str, tuple[_Plant, str]] = {
+IN_A_RUN: Mapping[str, tuple[Plant, str]] = {
     "expectations": (loses_expectations, "has no expected results"),
     "evidence": (invents_evidence, "has evidence of an effect before it has acted"),
     "counts, none": (counts_nothing, "SQL did not count them"),
@@ -549,17 +472,3 @@ IN_A_RUN: Mapping[str, tuple[_Plant, str]] = {
     "seed, another one": (plans_another_seed, "what the source of seed 7 does not have there"),
 }
 """Those that a run in a world shows."""
-IN_THE_REPORT: Mapping[str, tuple[_Plant, str]] = {
-    "document": (_documents_a_pass, "run.json of run"),
-    "reading": (_reads_everything_well, "run.json of run"),
-    "headline": (_prints_a_pass, "the printed headlines"),
-    "junit": (_is_never_red, "junit.xml is not red"),
-    "expected": (_expects_everything, "run.json of run"),
-    "exit code": (_exits_with_0, "the exit code is 0"),
-    "summary": (_writes_another_word("markdown_text"), "summary.md does not say"),
-    "page": (_writes_another_word("page_text"), "index.html does not say"),
-    "document of another run": (_keeps_the_old_document, "run.json holds other runs"),
-    "counts": (_counts_too_much, "rows, the report says"),
-    "history": (_stores_another_history, "events, the report says"),
-}
-"""Those of the report and the exit code, for a run that did not go as expected."""

@@ -17,10 +17,10 @@ from harness.scenario.file import load_many
 from harness.tests.harness_defects import (
     IN_FILES,
     IN_SIMULATION,
-    IN_THE_REPORT,
     acquits_everything,
     counts_what_was_before,
 )
+from harness.tests.report_defects import IN_THE_REPORT
 
 RUN = [
     "run", "calm", "--level", "sim", "--seed", "7", "--quiet",

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from harness.canaries.canary import TABLES, Canary
 from harness.canaries.of_calls import OF_CALLS
-from harness.canaries.of_checkpoints import OF_CHECKPOINTS
-from harness.canaries.of_tables import HONEST_ROWS, OF_TABLES
+from harness.canaries.of_checkpoints import OF_CHECKPOINTS, ZOMBIE
+from harness.canaries.of_tables import DOUBLED, HONEST_ROWS, OF_TABLES
 from harness.canaries.of_the_stream import HONEST, OF_THE_STREAM
 from harness.verdict import Outcome
 
-__all__ = ["CANARIES", "HONEST_ONES"]
+__all__ = ["CANARIES", "HONEST_ONES", "OF_FILES"]
 
 HONEST_ONES: Sequence[Canary] = (
     Canary(invariant="", about="stream", outcome=Outcome.PASS, events=HONEST),
@@ -24,3 +24,20 @@ HONEST_ONES: Sequence[Canary] = (
     ),
 )
 CANARIES: Sequence[Canary] = (*OF_THE_STREAM, *OF_CHECKPOINTS, *OF_CALLS, *OF_TABLES, *HONEST_ONES)
+OF_FILES: Sequence[Canary] = (
+    Canary(
+        invariant="V9",
+        kind="double-effect",
+        about="without tables",
+        claims={"effects": "outputs"},
+        events=DOUBLED,
+    ),
+    Canary(
+        invariant="V13",
+        kind="zombie-effect",
+        about="without tables",
+        claims={"effects": "outputs"},
+        events=ZOMBIE,
+    ),
+)
+"""Those that only a history file can show: no run of ours leaves effects without claiming its tables."""

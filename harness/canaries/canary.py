@@ -114,8 +114,9 @@ def is_found(canary: Canary, judgement: Judgement) -> bool:
     found = verdicts.get(canary.invariant)
     if found is None or found.outcome is not canary.outcome:
         return False
-    counts = canary.outcome is Outcome.UNKNOWN or judgement.outcome is not Outcome.PASS
-    return counts and (not canary.kind or canary.kind in {anomaly.kind for anomaly in found.anomalies})
+    return judgement.outcome is not Outcome.PASS and (
+        not canary.kind or canary.kind in {anomaly.kind for anomaly in found.anomalies}
+    )
 
 
 def overlooked(judge: Judge, canaries: Iterable[Canary]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harness.canaries.canary import AUDIT_TABLE, Canary
 from harness.canaries.of_the_stream import ANSWERED, ONE, OVER, TWO
 
-__all__ = ["OF_CHECKPOINTS"]
+__all__ = ["OF_CHECKPOINTS", "ZOMBIE"]
 
 _TWO_PHASE = {"sink": "two-phase"}
 _STORED = 'snap c=1 pos=1 elements=[{"id":1}]\n'
@@ -27,6 +27,17 @@ in pos=0 id=1 expect=["v","w"]
 call id=1 try=1
 """
 _SECOND = 'res id=2 try=1 r="ok" final=true v=["v"]\nout id=2 j=0 v="v"\n'
+
+ZOMBIE = (
+    ONE
+    + _STORED
+    + "done c=1\n"
+    + _RESTARTED
+    + _AGAIN
+    + _OVER_2
+    + 'effect id=1 j=0 v="v" token=2\neffect id=1 j=0 v="v" token=1\n'
+)
+"""A superseded attempt whose effect comes after that of its successor."""
 
 OF_CHECKPOINTS: Sequence[Canary] = (
     Canary(
@@ -152,13 +163,7 @@ commit c=1 a=1
         invariant="V13",
         kind="zombie-effect",
         claims={"effects": "outputs", "tables": AUDIT_TABLE},
-        events=ONE
-        + _STORED
-        + "done c=1\n"
-        + _RESTARTED
-        + _AGAIN
-        + _OVER_2
-        + 'effect id=1 j=0 v="v" token=2\neffect id=1 j=0 v="v" token=1\n',
+        events=ZOMBIE,
     ),
     Canary(
         invariant="V18",

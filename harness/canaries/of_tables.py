@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from harness.canaries.canary import AUDIT_TABLE, OUTPUT_TABLES, TABLES, Canary
 from harness.canaries.of_the_stream import ANSWERED, ONE, OVER, TWO
 from harness.verdict import Outcome
 
-__all__ = ["HONEST_ROWS", "OF_TABLES", "WRITTEN", "WRITTEN_LETTERS", "WRITTEN_RECORDS"]
+__all__ = ["DOUBLED", "HONEST_ROWS", "OF_TABLES", "WRITTEN", "WRITTEN_LETTERS", "WRITTEN_RECORDS"]
 
 _DATABASE = {"effects": "outputs", "tables": TABLES}
 _TABLE = {"effects": "outputs", "tables": OUTPUT_TABLES}
@@ -23,11 +24,20 @@ _LETTER = 'row table="dead_letter" id=1 error="refused"\n'
 _DIED = ONE + 'res id=1 try=1 r="fail" final=true error="refused"\ndead id=1\n' + OVER
 
 HONEST_ROWS = _RAN + _EFFECT + _ROW
+DOUBLED = _RAN + 2 * _EFFECT
+"""One output, whose effect is there twice."""
 
 OF_TABLES: Sequence[Canary] = (
     Canary(invariant="V8", kind="row-missing", claims=_DATABASE, events=_RAN + _EFFECT),
     Canary(invariant="V8", kind="row-doubled", claims=_DATABASE, events=_RAN + _EFFECT + 2 * _ROW),
     Canary(invariant="V8", kind="row-foreign", claims=_DATABASE, events=_RAN + _EFFECT + _ROW + _STRANGER),
+    Canary(
+        invariant="V8",
+        kind="row-foreign",
+        about="without a value",
+        claims=_DATABASE,
+        events=_RAN + _EFFECT + _ROW + _STRANGER.replace('v="v"', "v=null"),
+    ),
     Canary(invariant="V8", kind="row-altered", claims=_DATABASE, events=_RAN + _EFFECT + _ALTERED),
     Canary(
         invariant="V8",
@@ -44,7 +54,7 @@ OF_TABLES: Sequence[Canary] = (
         unread=("output",),
     ),
     Canary(invariant="V9", kind="no-effect", claims=_AUDIT, events=_RAN),
-    Canary(invariant="V9", kind="double-effect", claims=_AUDIT, events=_RAN + 2 * _EFFECT),
+    Canary(invariant="V9", kind="double-effect", claims=_AUDIT, events=DOUBLED),
     Canary(
         invariant="V9",
         kind="phantom-effect",
@@ -78,8 +88,8 @@ OF_TABLES: Sequence[Canary] = (
     ),
 )
 
-WRITTEN_RECORDS: Sequence[int] = (1, 2, 3)
-"""The records of `WRITTEN` that have an output, `"v"`."""
+WRITTEN_RECORDS: Mapping[int, str | None] = {1: "v", 2: "v", 3: None}
+"""The records of `WRITTEN` that have an output, with its value."""
 WRITTEN_LETTERS: Mapping[int, str] = {4: "refused"}
 """Those that are dead letters, with their errors."""
 WRITTEN = Canary(
@@ -89,11 +99,12 @@ WRITTEN = Canary(
     claims={"sink": "atomic", **_DATABASE},
     events="start from=null pos=0\n"
     + "".join(
-        f'in pos={id_ - 1} id={id_} expect=["v"]\ncall id={id_} try=1\n'
-        for id_ in (*WRITTEN_RECORDS, *WRITTEN_LETTERS)
+        f"in pos={id_ - 1} id={id_} expect=[{json.dumps(value)}]\ncall id={id_} try=1\n"
+        for id_, value in (*WRITTEN_RECORDS.items(), *dict.fromkeys(WRITTEN_LETTERS, "v").items())
     )
     + "".join(
-        f'res id={id_} try=1 r="ok" final=true v=["v"]\nout id={id_} j=0 v="v"\n' for id_ in WRITTEN_RECORDS
+        f'res id={id_} try=1 r="ok" final=true v=[{json.dumps(value)}]\nout id={id_} j=0 v={json.dumps(value)}\n'
+        for id_, value in WRITTEN_RECORDS.items()
     )
     + "".join(
         f'res id={id_} try=1 r="fail" final=true error="{error}"\ndead id={id_}\n'

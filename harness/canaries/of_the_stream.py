@@ -58,8 +58,31 @@ out id=1 j=0 v="v"
 """
 _NO_VALUES = ONE.replace(' expect=["v"]', "")
 
+_LONG = "v" * 300
+_LARGE = 2**53
+
+
+def _of_subtask(number: int, events: str) -> str:
+    """The same events of another subtask, with other records."""
+    lines = events.replace("id=", f"id={number}").strip().splitlines()
+    return "".join(f"{line} s={number}\n" for line in lines)
+
+
 OF_THE_STREAM: Sequence[Canary] = (
     Canary(invariant="V1", kind="reordered", events=TWO + TWO_BACKWARDS),
+    Canary(
+        invariant="V1",
+        kind="reordered",
+        about="though not decisive",
+        claims={"decisive": ["V8"]},
+        events=TWO + TWO_BACKWARDS,
+    ),
+    Canary(
+        invariant="V1",
+        kind="reordered",
+        about="in the second subtask",
+        events="start from=null pos=0\n" + OVER + _of_subtask(1, TWO + TWO_BACKWARDS),
+    ),
     Canary(
         invariant="V2",
         kind="overtook-watermark",
@@ -124,6 +147,23 @@ OF_THE_STREAM: Sequence[Canary] = (
         kind="wrong-value",
         events=ONE + ANSWERED.replace('j=0 v="v"', 'j=0 v="w"') + OVER,
     ),
+    Canary(
+        invariant="V8",
+        kind="wrong-value",
+        about="at the end of a long one",
+        events=ONE.replace('["v"]', f'["{_LONG}v"]')
+        + ANSWERED.replace('j=0 v="v"', f'j=0 v="{_LONG}w"')
+        + OVER,
+    ),
+    Canary(
+        invariant="V8",
+        kind="wrong-value",
+        about="by one in a large number",
+        events=ONE.replace('["v"]', f"[{_LARGE}]")
+        + ANSWERED.replace('j=0 v="v"', f"j=0 v={_LARGE + 1}")
+        + OVER,
+    ),
+    Canary(invariant="V8", about="unfinished", outcome=Outcome.UNKNOWN, events=ONE),
     Canary(invariant="V8", kind="lost", events=ONE + 'res id=1 try=1 r="ok" final=true v=["v"]\n' + OVER),
     Canary(
         invariant="V8",

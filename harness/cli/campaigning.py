@@ -32,6 +32,12 @@ from harness.errors import Exit, NothingRan, UsageError
 from harness.levels import level_named
 from harness.runs.order import Order, new_run_id
 from harness.verdict import Outcome
+from reports.agreement import (
+    refuse_other_document,
+    refuse_other_exit,
+    refuse_other_files,
+    refuse_other_lines,
+)
 from reports.machine import render
 from reports.pretty import print_outcomes, terminal
 from reports.write import write_report
@@ -139,7 +145,10 @@ def go(
     verbose: bool,
     no_color: bool,
 ) -> Finished:
-    """Runs `orders` (all of one level), writes and prints the report. Raises NothingRan if no run has a result."""
+    """Runs `orders` (all of one level), writes and prints the report.
+
+    Raises NothingRan if no run has a result, HarnessError if report or exit code contradict the judgements.
+    """
     run_id = new_run_id()
     folder = report if report is not None else Path("reports") / "out" / run_id
     if keep == "database":
@@ -165,14 +174,16 @@ def go(
     page = write_report(
         finished.outcomes, folder, title=title, secrets=finished.secrets, counted=finished.counted
     )
+    refuse_other_files(folder, finished.outcomes)
+    refuse_other_exit(finished.exit_code, finished.outcomes, finished.counted)
     if form == "pretty":
-        console = terminal(sys.stdout, color=False if no_color else None)
-        print_outcomes(finished.outcomes, console=console)
-        if finished.ran > len(finished.outcomes):
-            _print_table(finished, console)
+        _print(finished, terminal(sys.stdout, color=False if no_color else None))
         click.echo(f"report   {page}")
     else:
-        click.echo(_document(finished, form, title=title, counts=counts), nl=False)
+        document = _document(finished, form, title=title, counts=counts)
+        if form == "json":
+            refuse_other_document(document, finished.outcomes)
+        click.echo(document, nl=False)
     for line in finished.kept:
         click.echo(f"database {line}", err=form != "pretty")
     _say_what_is_missing(finished)
@@ -199,6 +210,14 @@ def _document(finished: Finished, form: Any, *, title: str, counts: bool) -> str
         tallies = [_as_json(tally) for tally in finished.tallies]
         return json.dumps({**json.loads(text), "simulated": tallies}) + "\n"
     return text + _markdown_table(finished) if finished.ran > len(finished.outcomes) else text
+
+
+def _print(finished: Finished, console: Console) -> None:
+    console.record = True
+    print_outcomes(finished.outcomes, console=console)
+    refuse_other_lines(console.export_text(), finished.outcomes)
+    if finished.ran > len(finished.outcomes):
+        _print_table(finished, console)
 
 
 def _print_table(finished: Finished, console: Console) -> None:

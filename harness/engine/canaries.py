@@ -7,14 +7,17 @@ canary, condemns an honest history or counts its rows wrongly ends with an error
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
-from harness.canaries.all import CANARIES
+from harness.canaries.all import CANARIES, HONEST_ONES
 from harness.canaries.canary import Canary, is_found
 from harness.engine.level import RunRecord
 from harness.engine.perform import judged
 from harness.errors import HarnessError
+from harness.verdict import Outcome
 
 __all__ = ["refuse_blindness", "refuse_overlooked"]
 
@@ -34,7 +37,16 @@ def refuse_overlooked(carry: Carry, *, level: str, canaries: Iterable[Canary] = 
                 missed.append(canary.name)
         except HarnessError as error:
             missed.append(f"{canary.name} ({error.what})")
-    refuse_blindness(missed, level=level)
+    refuse_blindness([*missed, *_overlooked_in(carry(HONEST_ONES[-1]))], level=level)
+
+
+def _overlooked_in(honest: RunRecord) -> Iterator[str]:
+    """Names of what is overlooked beside an honest history: a gap in its recording, a count that contradicts it."""
+    if judged(replace(honest, whole=False)).outcome is Outcome.PASS:
+        yield "of a recording with a gap"
+    with suppress(HarnessError):
+        judged(replace(honest, accounting={**honest.accounting, "doubled": 1}))
+        yield "of a count that contradicts the verdict"
 
 
 def refuse_blindness(missed: list[str], *, level: str) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from harness.canaries.all import HONEST_ONES
 from harness.canaries.canary import Canary
 from harness.canaries.of_tables import WRITTEN, WRITTEN_LETTERS, WRITTEN_RECORDS
 from harness.canaries.telling import tell
@@ -28,15 +29,17 @@ from harness.database.sink import EpochSink
 from harness.database.stored_tables import ROWS_OF, StoredRow
 from harness.database.table_hand import SqlTableHand
 from harness.engine.canaries import refuse_blindness, refuse_overlooked
+from harness.engine.findings import armed_lines, findings
 from harness.engine.level import RunRecord
 from harness.engine.perform import judged
 from harness.engine.reading import Stored, history_of, line_of_row, read_stored
 from harness.errors import HarnessError
+from harness.faults.real.witnesses import CLIENTS
 from harness.history.journal import EventLog, Journal
 from harness.history.merge import Line, read_leftovers
 from harness.history.recorder import HARNESS_FILE, Recorder, attempt_file
 from harness.runs.outcome import WorldDescription
-from harness.scenario.model import Workload
+from harness.scenario.model import Scenario, Workload
 from harness.verdict import Judgement, Outcome
 from harness.workloads.lookups import LookupSource
 from harness.world.world import DATABASE, World
@@ -65,6 +68,11 @@ def refuse_blind_files(*, level: str) -> None:
         missed.append("of a seed that gives one source")
     if first == other:
         missed.append("of another seed, which gives another source")
+    with tempfile.TemporaryDirectory() as folder, _Place(Path(folder) / "raw") as place:
+        if not place.has_gap_without(HONEST_ONES[0]):
+            missed.append("of a line that is missing in a file")
+    if _witnesses_of_losses() != (CLIENTS,):
+        missed.append("of a fault with one witness")
     refuse_blindness(missed, level=level)
 
 
@@ -136,6 +144,14 @@ class _Place:
                 lines.append({"k": "read", "table": table, "rows": len(rows)})
         return Stored(tables=lines, unread=(), progress=Progress(epochs=(), completed=()), counts={})
 
+    def has_gap_without(self, canary: Canary) -> bool:
+        """Whether a line taken from the middle of this canary's file is missed."""
+        tell(canary, self)
+        file = next(self._folder.glob("subtask-*.jsonl"))
+        lines = file.read_bytes().splitlines(keepends=True)
+        file.write_bytes(b"".join(lines[:3] + lines[4:]))
+        return read_leftovers(self._folder).missing > 0
+
     def record(self, canary: Canary, stored: Stored) -> RunRecord:
         """The record of a run with this header, the files so far and these tables."""
         leftovers = read_leftovers(self._folder)
@@ -153,6 +169,27 @@ class _Place:
 
 
 # ------------------------------------------------------------------------------------------------- seeds
+
+
+def _witnesses_of_losses() -> tuple[str, ...] | None:
+    """Who is said to have seen a link that was down, if only a client lost its connection."""
+    down = _DOWN.faults[0]
+    lines = armed_lines(down)
+    lost = {"k": "~lost", "t": lines[-1]["t"] - 1000, "s": 0, "a": 1, "link": "lookups", "code": 2013}
+    (record,) = findings(_DOWN, sorted([*lines, lost], key=lambda line: line["t"]))
+    return record.witnesses
+
+
+_DOWN: Final = Scenario.model_validate(
+    {
+        "scenario": "canary",
+        "about": "A link that is down.",
+        "operator": {"mode": "ordered", "timeout": "5s"},
+        "workload": {"records": 2, "subtasks": 1, "rate": "1/s", "service": "5ms", "checkpoint_every": 1},
+        "faults": [{"id": "down", "do": "down", "link": "lookups", "when": {"at": "500ms"}, "for": "1s"}],
+        "decisive": ["V8"],
+    }
+)
 
 
 def _drawn(seed: int) -> list[Any]:
@@ -220,8 +257,8 @@ def _write(app: Endpoint) -> None:
     """Writes the rows of `WRITTEN` as one epoch of our sink."""
     with closing(EpochSink(MySqlDriver(app), subtask=0)) as sink:
         sink.take_over(now_ms=0)
-        for record in WRITTEN_RECORDS:
-            sink.add(Visible(id=record, j=0, value="v"))
+        for record, value in WRITTEN_RECORDS.items():
+            sink.add(Visible(id=record, j=0, value=value))
         for record, error in WRITTEN_LETTERS.items():
             sink.write_dead_letter(id=record, error=error)
         sink.commit(1, position=len(WRITTEN_RECORDS) + len(WRITTEN_LETTERS), elements=[])

@@ -6,19 +6,29 @@ looked for in what the attempts recorded, with a source that is drawn anew.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import UNSET
 
+from harness.database.stored_tables import ROWS_OF
 from harness.errors import HarnessError
-from harness.history.event import Event, In, Wm
-from harness.history.header import Header
+from harness.history.event import Event, In, TableRead, Wm
+from harness.history.header import Expects, Header
 from harness.history.values import identity, told_watermark
+from harness.runs.claims import OUTPUTS
 from harness.runs.order import Order
-from harness.workloads.keys import told_key
-from harness.workloads.lookups import LookupSource, MarkOfTime
+from harness.scenario_parts.parts import SINK_FORMS
+from harness.workloads.keys import key_of, told_key
+from harness.workloads.lookups import LookupSource, MarkOfTime, expected_results
 
-__all__ = ["refuse_other_source", "refuse_untold_expectation"]
+__all__ = [
+    "refuse_other_claims",
+    "refuse_other_expectations",
+    "refuse_other_source",
+    "refuse_uncounted_rows",
+    "refuse_untold_expectation",
+]
 
 _REPORT = "please report it, with the run's history"
 
@@ -76,3 +86,74 @@ def _is_of(source: LookupSource, event: In | Wm) -> bool:
         told_key(lookup.key),
         timestamp,
     )
+
+
+def refuse_other_claims(order: Order, header: Header) -> None:
+    """Raises HarnessError if the header claims less, or of another operator, than the scenario says.
+
+    It reads the parsed header and the scenario, and shares nothing with `harness.runs.claims`, which wrote it.
+    """
+    said = [
+        f"the header claims {name} {found!r}, the scenario says {wanted!r}"
+        for name, (found, wanted) in _claims(order, header).items()
+        if found != wanted
+    ]
+    if said:
+        raise HarnessError("; ".join(said), fix=_REPORT)
+
+
+def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
+    """Of each claim what the header says, and what it must say."""
+    scenario, told = order.scenario, header.operator
+    operator, expects = scenario.operator, header.expects or Expects()
+    is_users = ":" in order.sut
+    knows_results = not is_users and scenario.workload.expected != "untold"
+    return {
+        "mode": (told.mode, operator.mode),
+        "capacity": (told.capacity, operator.capacity),
+        "timeout": (told.timeout_ms, 0 if operator.on_timeout == "nothing" else operator.timeout),
+        "tries": (told.max_tries, operator.tries),
+        "retries": (told.retry is not None, operator.tries > 1),
+        "sink": (header.sink, SINK_FORMS[scenario.sink].claimed_as),
+        "effects": (header.effects, "outputs"),
+        "fencing": (header.fenced, True),
+        "tables": (sorted(header.tables or ()), sorted(ROWS_OF)),
+        "explained failures": (header.explained is not None, True),
+        "known results": (header.expect_from == "given", knows_results),
+        "versions": (header.versions, bool(scenario.changing) and not is_users),
+        "decisive": (sorted(header.decisive or ()), sorted(scenario.decisive)),
+        "faults": (sorted(expects.faults), sorted(fault.id for fault in scenario.faults)),
+        "least records": (expects.records, scenario.expects.records),
+        "least checkpoints": (expects.checkpoints, scenario.expects.checkpoints),
+        "least restores": (expects.restores, scenario.expects.restores),
+    }
+
+
+def refuse_other_expectations(rows: Sequence[list[Any]], events: Sequence[Event]) -> None:
+    """Raises HarnessError if a record is told with other results than the looked-up rows of its key give.
+
+    A keyed task stamps its results, so more fields than those of the row are allowed.
+    """
+    results = expected_results(rows)
+    for event in events:
+        if type(event) is not In or event.expect is UNSET:
+            continue
+        wanted = results.get(key_of(event.key), [])
+        if event.expect != wanted and not _are_stamped(event.expect, wanted):
+            message = f"record {event.id} is told with the results {event.expect}, its rows give {wanted}"
+            raise HarnessError(message, fix=_REPORT)
+
+
+def _are_stamped(told: Sequence[Any], wanted: Sequence[Mapping[str, Any]]) -> bool:
+    return len(told) == len(wanted) and all(
+        isinstance(one, dict) and row.items() <= one.items() for one, row in zip(told, wanted, strict=True)
+    )
+
+
+def refuse_uncounted_rows(
+    accounting: Mapping[str, int], events: Sequence[Event], *, error: str | None
+) -> None:
+    """Raises HarnessError if the outputs of a finished run were read and not counted."""
+    was_read = any(type(event) is TableRead and event.table == OUTPUTS for event in events)
+    if was_read and error is None and "rows" not in accounting:
+        raise HarnessError("the outputs were read, and SQL did not count them", fix=_REPORT)

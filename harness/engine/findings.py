@@ -20,7 +20,7 @@ from harness.history.follower import timed_calls
 from harness.runs.outcome import FaultRecord, FaultTime
 from harness.scenario.model import Scenario
 
-__all__ = ["findings", "outside_events", "refuse_blind_faults", "refuse_invented"]
+__all__ = ["armed_lines", "findings", "outside_events", "refuse_blind_faults", "refuse_invented"]
 
 _OF_A_TIME = frozenset({"~due", "~arming", "~armed", "~bit", "~found", "~deed", "~healing", "~healed"})
 
@@ -32,9 +32,9 @@ def findings(scenario: Scenario, lines: Sequence[Line]) -> list[FaultRecord]:
 
 
 def refuse_blind_faults(scenario: Scenario) -> None:
-    """Raises HarnessError if a fault has evidence in lines that only say when it was armed and healed."""
+    """Raises HarnessError if a fault has evidence in lines of what went wrong before it was armed."""
     for fault in scenario.faults:
-        for time in _finding(fault, _run_of(_only_armed(fault))).times:
+        for time in _finding(fault, _run_of([*_TROUBLE_BEFORE, *armed_lines(fault)])).times:
             refuse_invented(fault, time.evidence)
 
 
@@ -47,14 +47,32 @@ def refuse_invented(fault: Fault, evidence: Mapping[str, Any]) -> None:
         raise HarnessError(message, fix="please report it; nothing that this fault shows counts")
 
 
-def _only_armed(fault: Fault) -> list[Line]:
+_ARMED_US = 3_000_000
+_HEALED_US = 4_000_000
+_OWN = {"s": 0, "a": 1}
+_TROUBLE_BEFORE: Sequence[Line] = (
+    {"k": "call", "t": 100_000, **_OWN, "id": 1, "try": 1},
+    {"k": "~committing", "t": 100_000, **_OWN, "c": 1},
+    *(
+        {"k": kind, "t": 900_000, **_OWN, "link": link, "code": 2013}
+        for link in ("lookups", "sink")
+        for kind in ("~lost", "~error")
+    ),
+    {"k": "res", "t": 900_000, **_OWN, "id": 1, "try": 1, "r": "fail", "final": True, "error": "lost"},
+    {"k": "commit", "t": 900_000, **_OWN, "c": 1},
+)
+"""A slow call, a slow commit and lost connections, two seconds before a fault is armed."""
+
+
+def armed_lines(fault: Fault) -> list[Line]:
+    """Lines that say when a fault was armed and healed, a second later, and nothing else."""
     begin = {"f": fault.id, "cycle": 0}
     return [
-        {"k": "~due", "t": 0, "due": 0, **begin},
-        {"k": "~arming", "t": 0, **begin},
-        {"k": "~armed", "t": 1, "logged": True, **begin},
-        {"k": "~healing", "t": 1_000_000, **begin},
-        {"k": "~healed", "t": 1_000_001, **begin},
+        {"k": "~due", "t": _ARMED_US, "due": _ARMED_US, **begin},
+        {"k": "~arming", "t": _ARMED_US, **begin},
+        {"k": "~armed", "t": _ARMED_US + 1, "logged": True, **begin},
+        {"k": "~healing", "t": _HEALED_US, **begin},
+        {"k": "~healed", "t": _HEALED_US + 1, **begin},
     ]
 
 

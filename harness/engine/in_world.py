@@ -19,6 +19,7 @@ from harness.database.schema import prepare_database, run_database
 from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
 from harness.engine.accounting import accounting_of, claims_order
+from harness.engine.cross_checks import refuse_other_expectations
 from harness.engine.findings import findings, outside_events, refuse_blind_faults
 from harness.engine.level import LevelRunner, RunRecord, RunSite
 from harness.engine.reading import history_of, read_stored
@@ -86,6 +87,7 @@ def record_in_world(
     leftovers = read_leftovers(raw)
     faults = findings(scenario, leftovers.lines)
     header, events = history_of(header_of(order), leftovers, outside_events(faults, leftovers.lines), stored)
+    refuse_other_expectations(rows, events)
     return RunRecord(
         header=header,
         events=events,

@@ -10,7 +10,12 @@ from dataclasses import replace
 
 from harness.clock import monotonic_us, utc_now
 from harness.engine.accounting import hold_together
-from harness.engine.cross_checks import refuse_other_source, refuse_untold_expectation
+from harness.engine.cross_checks import (
+    refuse_other_claims,
+    refuse_other_source,
+    refuse_uncounted_rows,
+    refuse_untold_expectation,
+)
 from harness.engine.level import Play, RunRecord, RunSite
 from harness.history.files import write
 from harness.runs.order import Order
@@ -19,7 +24,7 @@ from harness.runs.versions import versions
 from harness.scenario.model import Scenario
 from harness.verdict import Judgement, Outcome, worst
 
-__all__ = ["convicts_of", "judged", "perform"]
+__all__ = ["convicts_of", "judged", "judged_by_order", "perform"]
 
 
 def judged(record: RunRecord) -> Judgement:
@@ -35,6 +40,14 @@ def judged(record: RunRecord) -> Judgement:
     return verdict if record.whole else replace(verdict, outcome=worst([verdict.outcome, Outcome.UNKNOWN]))
 
 
+def judged_by_order(order: Order, record: RunRecord) -> Judgement:
+    """As `judged`. Raises HarnessError too if the record is not one of `order`: its claims, its seed, its counts."""
+    refuse_other_claims(order, record.header)
+    refuse_other_source(order, record.events)
+    refuse_uncounted_rows(record.accounting, record.events, error=record.error)
+    return judged(record)
+
+
 def convicts_of(order: Order) -> tuple[str, ...]:
     """The invariants that must detect the planted defect; empty: the run must pass."""
     if order.mutant is None:
@@ -47,7 +60,7 @@ def convicts_of(order: Order) -> tuple[str, ...]:
 def perform(order: Order, *, play: Play, site: RunSite) -> RunOutcome:
     """Performs `order` and leaves its history in the site's folder.
 
-    Raises what `play` raises, and HarnessError if the records are not those of the order's seed.
+    Raises what `play` raises, and HarnessError if the record is not one of the order, or contradicts itself.
     """
     started_at, began_us = utc_now().isoformat(timespec="seconds"), monotonic_us()
     site.folder.mkdir(parents=True, exist_ok=True)
@@ -55,8 +68,7 @@ def perform(order: Order, *, play: Play, site: RunSite) -> RunOutcome:
     record = play(order, site)
     history = site.folder / "history.jsonl"
     write(history, record.header, record.events)
-    refuse_other_source(order, record.events)
-    judgement, unnamed = judged(record), _unnamed(scenario, record)
+    judgement, unnamed = judged_by_order(order, record), _unnamed(scenario, record)
     if unnamed:
         judgement = replace(judgement, outcome=worst([judgement.outcome, Outcome.VACUOUS]))
     judged_us = monotonic_us()

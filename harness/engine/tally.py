@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from harness.clock import Deadline
-from harness.engine.cross_checks import refuse_other_source
 from harness.engine.level import Level, Opening, Play, RunSite, refuse
-from harness.engine.perform import convicts_of, judged
+from harness.engine.perform import convicts_of, judged_by_order
 from harness.errors import Exit
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome, seen_as_expected
@@ -184,8 +183,7 @@ def _counted(order: Order, number: int, play: Play, budget: Deadline | None) -> 
     """Performs one run without writing files, until the budget has passed."""
     limit_s = None if budget is None else budget.left_s
     record = play(order, RunSite(run_id=f"counted-{number}", folder=Path(), limit_s=limit_s))
-    refuse_other_source(order, record.events)
-    judgement = judged(record)
+    judgement = judged_by_order(order, record)
     return Counted(
         order=number,
         outcome=judgement.outcome,

@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 
 from msgspec import UNSET
 
-from harness.history.event import AttemptEvent, Event, In, Kill, OfAttempt, Out, Res
+from harness.history.event import Abort, Ack, AttemptEvent, Event, In, Kill, OfAttempt, Out, Res, Retire
 from harness.simulation.hub import Hub
 
 __all__ = ["CALLBACK", "TASK", "MemoryRecorder", "Tape", "untold"]
@@ -67,6 +67,19 @@ class Tape:
     def add(self, event: Event) -> None:
         """Append an event built with the current `n` and `t`."""
         self.events.append(event)
+
+    def note(self, kind: str, **fields: Any) -> None:
+        """Append an event of the coordinator; its decisions are recorded when their transaction commits."""
+        noted = _OF_THE_COORDINATOR.get(kind)
+        if noted is not None:
+            self.add(noted(n=self.n, t=self.t, **fields))
+
+
+_OF_THE_COORDINATOR: Final[dict[str, type[Abort | Ack | Retire]]] = {
+    "abort": Abort,
+    "ack": Ack,
+    "retire": Retire,
+}
 
 
 def untold(tape: Tape) -> int:

@@ -16,29 +16,37 @@ import pytest
 from harness import choices
 from harness.checkers import judge as judging
 from harness.checkers.acquittal import Acquittal
-from harness.database import audit
+from harness.checkers.invariant import conclude, settle
+from harness.database import audit, stored_tables
 from harness.database.stored_tables import ROWS_OF, counting
-from harness.engine import attempt, canaries_in_world, findings, in_world, reading
+from harness.engine import attempt, canaries_in_world, findings, in_world, perform, reading
+from harness.faults.real import evidence
+from harness.faults.real.witnesses import CLIENTS, PROXY
 from harness.history import merge as merging
 from harness.history.event import Effect, Out
+from harness.history.journal import Journal
 from harness.history.recorder import Recorder
 from harness.levels.sim import fault_schedule, stored
 from harness.levels.sim import level as sim_level
 from harness.levels.sim import run as sim_run
+from harness.runs import claims
 from harness.simulation import statements
-from harness.simulation.tape import MemoryRecorder
+from harness.simulation.tape import MemoryRecorder, Tape
 from harness.verdict import InvariantVerdict, Outcome
+from harness.workloads import lookups
 
 __all__ = [
     "IN_A_RUN",
     "IN_FILES",
     "IN_SIMULATION",
     "IN_THE_DATABASE",
+    "Plant",
     "acquits_everything",
+    "counts_what_was_before",
     "invents_counts",
 ]
 
-_Plant = Callable[[pytest.MonkeyPatch], None]
+Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 # --------------------------------------------------------------------------------------------- recorder
@@ -245,7 +253,171 @@ def plans_another_seed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(in_world, "_plan", lambda order, **parts: honest(replace(order, seed=1), **parts))
 
 
-IN_SIMULATION: Mapping[str, tuple[_Plant, str]] = {
+def draws_another_source(patch: pytest.MonkeyPatch) -> None:
+    """The records of every run are those of seed 1; the rest follows the seed."""
+    honest = lookups.LookupSource.__init__
+
+    def drawing(self: Any, *, seed: int, **parts: Any) -> None:
+        honest(self, seed=1, **parts)
+
+    patch.setattr(lookups.LookupSource, "__init__", drawing)
+
+
+# ------------------------------------------------- values, kinds of events, what the judge is shown
+
+
+def clips_values(patch: pytest.MonkeyPatch) -> None:
+    """Texts are cut, in what is recorded as in what is expected and read."""
+    emits, took, stored_value = Journal.emits, Journal.took_record, stored_tables.stored_value
+
+    def cut(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: cut(part) for name, part in value.items()}
+        return [cut(part) for part in value] if isinstance(value, list) else _cut_text(value)
+
+    patch.setattr(Journal, "emits", lambda self, *, value, **more: emits(self, value=cut(value), **more))
+    patch.setattr(
+        Journal, "took_record", lambda self, *, expect, **more: took(self, expect=cut(expect), **more)
+    )
+    for module in (stored, reading):
+        patch.setattr(module, "stored_value", lambda text: cut(stored_value(text)))
+
+
+def _cut_text(value: Any) -> Any:
+    return value[:100] if isinstance(value, str) else value
+
+
+def drops_rows_without_a_value(patch: pytest.MonkeyPatch) -> None:
+    """A row whose value is null is not read."""
+    select, read_table = statements.select, audit.read_table
+
+    def selecting(tables: Any, query: str) -> Any:
+        return [row for row in select(tables, query) if row[-1] != "null"]
+
+    def reading_some(root: Any, table: str, take: Any) -> int:
+        taken = count()
+
+        def taking(row: Any) -> None:
+            if row.text != "null":
+                next(taken)
+                take(row)
+
+        read_table(root, table, taking)
+        return next(taken)
+
+    patch.setattr(stored, "select", selecting)
+    patch.setattr(reading, "read_table", reading_some)
+
+
+def drops_what_the_coordinator_notes(patch: pytest.MonkeyPatch) -> None:
+    """Acknowledgements and aborted checkpoints are not recorded."""
+    patch.setattr(Tape, "note", lambda self, kind, **fields: None)
+
+
+def shows_one_subtask(patch: pytest.MonkeyPatch) -> None:
+    """Checkers examine the first subtask only."""
+
+    def concluding(invariant: Any, case: Any) -> InvariantVerdict:
+        if invariant.not_claimed(case):
+            return conclude(invariant, case)
+        return settle(invariant, [invariant.examine(case.views[0]), invariant.across(case)])
+
+    patch.setattr(judging, "conclude", concluding)
+
+
+def counts_what_is_decisive(patch: pytest.MonkeyPatch) -> None:
+    """A violation counts only of an invariant that the header names."""
+    overall = judging.overall
+
+    def lenient(verdicts: Any, *, decisive: Any, **more: Any) -> Outcome:
+        named = [one for one in verdicts if decisive is None or one.invariant in decisive]
+        return overall(named, decisive=decisive, **more)
+
+    patch.setattr(judging, "overall", lenient)
+
+
+def takes_unknown_for_pass(patch: pytest.MonkeyPatch) -> None:
+    """A verdict that is unknown counts as a pass."""
+    overall = judging.overall
+
+    def lenient(*parts: Any, **more: Any) -> Outcome:
+        outcome = overall(*parts, **more)
+        return Outcome.PASS if outcome is Outcome.UNKNOWN else outcome
+
+    patch.setattr(judging, "overall", lenient)
+
+
+def sees_no_gap(patch: pytest.MonkeyPatch) -> None:
+    """A recording is whole whatever is missing."""
+    honest = merging.read_leftovers
+    patch.setattr(sim_run.Simulated, "lost", property(lambda self: 0))
+    for module in (in_world, canaries_in_world):
+        patch.setattr(module, "read_leftovers", lambda folder: replace(honest(folder), missing=0))
+
+
+def compares_no_counts(patch: pytest.MonkeyPatch) -> None:
+    """The counts by SQL are compared with nothing."""
+    patch.setattr(perform, "hold_together", lambda *_: None)
+
+
+# ------------------------------------------------------------------------- claims and expectations
+
+
+def claims_less(patch: pytest.MonkeyPatch) -> None:
+    """The header claims ten times the capacity."""
+    honest = claims.header_of
+
+    def lenient(order: Any) -> Mapping[str, Any]:
+        header = honest(order)
+        operator = {**header["operator"], "capacity": 10 * header["operator"]["capacity"]}
+        return {**header, "operator": operator}
+
+    for module in (sim_run, in_world):
+        patch.setattr(module, "header_of", lenient)
+
+
+def claims_no_values(patch: pytest.MonkeyPatch) -> None:
+    """No record is told with its results, and the header does not claim that it is."""
+    forgets_expectations(patch)
+    patch.setattr(claims, "_knows_results", lambda order: False)
+
+
+def expects_what_came(patch: pytest.MonkeyPatch) -> None:
+    """What is expected of a record is what the operator answered, here a tier too high."""
+    honest: Any = attempt._expectation
+
+    def obliging(*parts: Any) -> Any:
+        expect = honest(*parts)
+        return lambda lookup: [{**value, "tier": value["tier"] + 1} for value in expect(lookup)]
+
+    patch.setattr(attempt, "_expectation", obliging)
+
+
+def counts_nothing(patch: pytest.MonkeyPatch) -> None:
+    """SQL is asked for no count."""
+    patch.setattr(sim_level, "count_tables", lambda tables, *, ordered: {})
+    patch.setattr(reading, "count_rows", lambda root, *, ordered: {})
+
+
+# ------------------------------------------------------------------------------- evidence of a fault
+
+
+def counts_what_was_before(patch: pytest.MonkeyPatch) -> None:
+    """A fault's evidence is looked for from the beginning of the run on."""
+    honest: Any = evidence.Seen
+
+    def early(**parts: Any) -> Any:
+        return honest(**{**parts, "armed_us": 0, "arming_us": 0})
+
+    patch.setattr(findings, "Seen", early)
+
+
+def trusts_one_witness(patch: pytest.MonkeyPatch) -> None:
+    """Whoever saw a fault, two witnesses are told."""
+    patch.setattr(findings, "witnesses_of", lambda *_, **__: (PROXY, CLIENTS))
+
+
+IN_SIMULATION: Mapping[str, tuple[Plant, str]] = {
     "recorder": (forgets_repeated_outputs, "V8 duplicate"),
     "audit, skipped": (skips_the_audit, "V9"),
     "audit, invented": (invents_the_audit, "V9"),
@@ -256,27 +428,47 @@ IN_SIMULATION: Mapping[str, tuple[_Plant, str]] = {
     "evidence": (invents_evidence, "of a fault that acted on nothing"),
     "seed, one for all": (ignores_the_seed, "of another seed"),
     "seed, none": (follows_no_seed, "of a seed that gives one run"),
-    "seed, another one": (runs_another_seed, "what the source of seed 7 does not have there"),
+    "seed, another one": (runs_another_seed, "is told with the results"),
+    "seed, another source": (draws_another_source, "of another seed, which gives other records"),
+    "values": (clips_values, "V8 wrong-value at the end of a long one"),
+    "rows without a value": (drops_rows_without_a_value, "V8 row-foreign without a value"),
+    "coordinator": (drops_what_the_coordinator_notes, "V10 two-ends, V10 stale-ack"),
+    "subtasks": (shows_one_subtask, "V1 reordered in the second subtask"),
+    "verdict, decisive": (counts_what_is_decisive, "V1 reordered though not decisive"),
+    "verdict, unknown": (takes_unknown_for_pass, "V8 unfinished"),
+    "gaps": (sees_no_gap, "of an event that was not recorded"),
+    "counts, compared": (compares_no_counts, "of a count that contradicts the verdict"),
+    "counts, none": (counts_nothing, "SQL did not count them"),
+    "claims": (claims_less, "the header claims capacity"),
+    "claims, values": (claims_no_values, "the header claims known results"),
+    "expectations, from outputs": (expects_what_came, "is told with the results"),
 }
 """Of each part: how it is planted, and what `floodmark run --level sim --seed 7` says."""
-IN_FILES: Mapping[str, tuple[_Plant, str]] = {
+IN_FILES: Mapping[str, tuple[Plant, str]] = {
     "recorder": (forgets_repeated_outputs, "V8 duplicate"),
     "merge, a file": (loses_the_last_file, "V1 reordered"),
     "merge, the order": (reorders_lines, "V1 reordered"),
     "screen": (acquits_everything, "V1 reordered"),
     "seed, one for all": (ignores_the_seed, "of another seed"),
     "seed, none": (follows_no_seed, "of a seed that gives one source"),
+    "values": (clips_values, "V8 wrong-value at the end of a long one"),
+    "subtasks": (shows_one_subtask, "V1 reordered in the second subtask"),
+    "gaps": (sees_no_gap, "of a line that is missing in a file"),
+    "evidence, one witness": (trusts_one_witness, "of a fault with one witness"),
 }
 """Those that the canaries in files see, without a world."""
-IN_THE_DATABASE: Mapping[str, tuple[_Plant, str]] = {
+IN_THE_DATABASE: Mapping[str, tuple[Plant, str]] = {
     "audit, skipped": (skips_the_audit, "of the database, delete audit"),
     "audit, invented": (invents_rows, "of the database, delete output"),
     "counts": (invents_counts, "of the database, delete output, .*SQL counts 0 doubled"),
+    "rows without a value": (drops_rows_without_a_value, "SQL counts 3 rows, the history holds 2"),
 }
 """Those that only the canaries in a real database see."""
-IN_A_RUN: Mapping[str, tuple[_Plant, str]] = {
+IN_A_RUN: Mapping[str, tuple[Plant, str]] = {
     "expectations": (loses_expectations, "has no expected results"),
     "evidence": (invents_evidence, "has evidence of an effect before it has acted"),
+    "counts, none": (counts_nothing, "SQL did not count them"),
+    "claims": (claims_less, "the header claims capacity"),
     "seed, another one": (plans_another_seed, "what the source of seed 7 does not have there"),
 }
 """Those that a run in a world shows."""

@@ -6,10 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from harness.canaries.all import HONEST_ONES
+from harness.cli.judging import _refuse_blind_judge
 from harness.cli.main import main
 from harness.engine.canaries_in_world import refuse_blind_files
+from harness.engine.findings import refuse_blind_faults
 from harness.errors import Exit, HarnessError
-from harness.tests.harness_defects import IN_FILES, IN_SIMULATION
+from harness.history.files import write
+from harness.scenario.file import load_many
+from harness.tests.harness_defects import (
+    IN_FILES,
+    IN_SIMULATION,
+    acquits_everything,
+    counts_what_was_before,
+)
+from harness.tests.report_defects import IN_THE_REPORT
 
 RUN = [
     "run", "calm", "--level", "sim", "--seed", "7", "--quiet",
@@ -64,3 +75,52 @@ def test_a_defect_on_the_way_through_files_is_found_before_a_run_trust9(
 
     with pytest.raises(HarnessError, match=says):
         refuse_blind_files(level="live")
+
+
+@pytest.mark.parametrize("part", IN_THE_REPORT)
+def test_a_report_that_contradicts_its_run_ends_with_3_trust9(
+    part: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The planted defect does not show in this run, which is not as expected."""
+    plant, says = IN_THE_REPORT[part]
+    plant(monkeypatch)
+
+    code = main([*RUN, "--mutant", "stale-cache"])
+
+    assert code == Exit.INTERNAL
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["pretty", "json"])
+@pytest.mark.parametrize("mutant", ["stale-cache", "unordered-emission"])
+def test_an_honest_report_of_a_wrong_operator_holds_together_trust9(mutant: str, form: str) -> None:
+    expected = Exit.HOLD if mutant == "unordered-emission" else Exit.VIOLATION
+
+    assert main([*RUN, "--mutant", mutant, "--format", form]) == expected
+
+
+def test_evidence_of_what_was_before_a_fault_is_found_before_a_run_trust9(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (scenario,) = load_many(["connections-cut"])
+    refuse_blind_faults(scenario)
+    counts_what_was_before(monkeypatch)
+
+    with pytest.raises(HarnessError, match="before it has acted"):
+        refuse_blind_faults(scenario)
+
+
+def test_a_judge_that_acquits_everything_checks_no_history_trust9(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    header, events = HONEST_ONES[0].history()
+    write(tmp_path / "honest.jsonl", header, events)
+    assert main(["check", "honest.jsonl"]) == Exit.HOLD
+    _refuse_blind_judge.cache_clear()
+    acquits_everything(monkeypatch)
+
+    code = main(["check", "honest.jsonl"])
+
+    assert code == Exit.INTERNAL
+    assert "V9 double-effect without tables" in capsys.readouterr().err
+    _refuse_blind_judge.cache_clear()

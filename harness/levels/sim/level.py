@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.checkers.judge import judge
 from harness.clock import Deadline, monotonic_us
 from harness.engine.accounting import accounting_of, claims_order
+from harness.engine.cross_checks import refuse_other_expectations
 from harness.engine.level import Opening, Play, RunRecord, RunSite
 from harness.errors import UsageError
 from harness.history.event import FaultEvent
@@ -93,7 +94,12 @@ def _ended_by(site: RunSite) -> Callable[[], str | None]:
 
 
 def record_of(order: Order, simulated: Simulated, *, variant: Variant = HONEST) -> RunRecord:
-    """The record of a simulated run of `order`."""
+    """The record of a simulated run of `order`.
+
+    Raises HarnessError if its expected results are not those of its rows.
+    """
+    rows = customers(order.scenario, order.seed)
+    refuse_other_expectations(rows, simulated.events)
     return RunRecord(
         header=simulated.header,
         events=simulated.events,
@@ -102,7 +108,7 @@ def record_of(order: Order, simulated: Simulated, *, variant: Variant = HONEST) 
         ran_us=monotonic_us(),
         world=SIMULATED_WORLD,
         faults=_faults(order, simulated),
-        accounting=_accounting(order, simulated),
+        accounting=_accounting(order, simulated, rows),
         threats=(
             *simulated.unread,
             *([f"the recording has gaps: {simulated.lost} events are missing"] if simulated.lost else []),
@@ -151,9 +157,8 @@ def _times(acted: Sequence[FaultEvent], noted: Sequence[Noted]) -> tuple[FaultTi
     )
 
 
-def _accounting(order: Order, simulated: Simulated) -> dict[str, int]:
+def _accounting(order: Order, simulated: Simulated, rows: Sequence[list[Any]]) -> dict[str, int]:
     """The counts that SQL makes of the tables after a run; a count whose table cannot be read is left out."""
     scenario = order.scenario
     counts = count_tables(simulated.tables, ordered=claims_order(scenario))
-    rows = customers(scenario, order.seed)
     return accounting_of(counts, simulated.events, scenario=scenario, seed=order.seed, rows=rows)

@@ -25,14 +25,11 @@ from harness.faults.kill_worker import InjectedFailure
 from harness.faults.simulated.act import RunningAttempt
 from harness.history.causes import OUTSIDE
 from harness.history.event import (
-    Abort,
-    Ack,
     Commit,
     Done,
     FaultEvent,
     GiveUp,
     Kill,
-    Retire,
 )
 from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.drivers import SimulatedDriver
@@ -299,25 +296,13 @@ class Simulation:
     def _coordinate(self, actor: Actor) -> None:
         """The coordinator's actor: completes checkpoints after each acknowledgement."""
         driver = SimulatedDriver(self.direct, actor=lambda: actor, is_root=True)
-        coordinator: Coordinator = self.variant.coordinator(Coordinator)(driver, note=self._note)
+        coordinator: Coordinator = self.variant.coordinator(Coordinator)(driver, note=self.tape.note)
         while True:
             while not self._is_asked:
                 actor.wait(None)
             self._is_asked = False
             while not coordinator.poll():
                 actor.sleep_until(self.hub.now_ms + _ASK_AGAIN_MS)
-
-    def _note(self, kind: str, **fields: Any) -> None:
-        tape = self.tape
-        match kind:
-            case "abort":
-                tape.add(Abort(n=tape.n, t=tape.t, **fields))
-            case "ack":
-                tape.add(Ack(n=tape.n, t=tape.t, **fields))
-            case "retire":
-                tape.add(Retire(n=tape.n, t=tape.t, **fields))
-            case _:
-                pass  # a decision is recorded when its transaction commits
 
     def completed(self, subtask: int) -> frozenset[int]:
         """The checkpoints of `subtask` that are committed (sink `atomic`) or complete (other sinks)."""

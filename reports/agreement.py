@@ -1,0 +1,165 @@
+"""Whether what a command says agrees with what was judged: its files, its printed lines and its exit code (T9).
+
+Answers to double-entry bookkeeping: everything is read back as its readers get it, and compared with the judgement of
+each run and with the history beside the report. Invariant: a contradiction is a defect of the harness, never a result.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree as ET
+
+from harness.errors import Exit, HarnessError
+from harness.runs.outcome import CountedRun, RunOutcome
+from harness.verdict import Outcome
+from reports.run_document import load_document
+
+__all__ = ["refuse_other_document", "refuse_other_exit", "refuse_other_files", "refuse_other_lines"]
+
+_GOOD: Final = frozenset({"conformant", "defect convicted", "as expected"})
+_SIGN: Final = "✓"
+_HEADLINE: Final = re.compile(r"^([✓✗?]) [A-Z][A-Z ]+  ", re.MULTILINE)
+_EVENT: Final = re.compile(
+    rb'\{"n":\d+,"t":\d+,"k":"(\w+)"(?:,"table":"(\w+)"|,"f":"[^"]*","phase":"(\w+)")?'
+)
+_JSON: Final = ".jsonl"
+
+
+def refuse_other_files(folder: Path, outcomes: Sequence[RunOutcome]) -> None:
+    """Raises HarnessError if a file of the report in `folder` says something else than the judgements."""
+    document = folder / "run.json"
+    load_document(document)
+    told = json.loads(document.read_bytes())
+    said = [f"run.json {words}" for words in _of_document(told, outcomes)]
+    said += [f"junit.xml {words}" for words in _of_junit(folder / "junit.xml", outcomes)]
+    for name in ("summary.md", "index.html"):
+        if told["reading"] not in (folder / name).read_text(encoding="utf-8", errors="replace"):
+            said.append(f"{name} does not say `{told['reading']}`, as run.json does")
+    _refuse(said)
+    for run in told["runs"]:
+        _refuse([f"the history of run {run['run_id']} {words}" for words in _of_history(folder, run)])
+
+
+def refuse_other_document(text: str, outcomes: Sequence[RunOutcome]) -> None:
+    """Raises HarnessError if a printed document says something else than the judgements."""
+    _refuse([f"the printed document {words}" for words in _of_document(json.loads(text), outcomes)])
+
+
+def refuse_other_lines(printed: str, outcomes: Sequence[RunOutcome]) -> None:
+    """Raises HarnessError if the headlines printed for the runs, in order, are not those of their judgements."""
+    signs = [match[1] == _SIGN for match in _HEADLINE.finditer(printed)]
+    good = [_is_good(outcome) for outcome in outcomes]
+    if signs[: len(good)] != good:
+        _refuse(["the printed headlines do not say which runs went as expected"])
+
+
+def refuse_other_exit(code: Exit, outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun] = ()) -> None:
+    """Raises HarnessError if the command's exit code hides a violation, or a run that did not go as expected."""
+    good = all(map(_is_good, outcomes)) and all(map(_was_good, counted))
+    if (code is Exit.HOLD and not good) or (code is not Exit.VIOLATION and any(map(_is_violated, outcomes))):
+        _refuse([f"the exit code is {int(code)}, though not every run went as expected"])
+
+
+def _refuse(said: Sequence[str]) -> None:
+    if said:
+        raise HarnessError("; ".join(said), fix="please report it, with the report's folder")
+
+
+# --------------------------------------------------------------------------- what the judgement itself says
+
+
+def _failed(outcome: RunOutcome) -> set[str]:
+    return {verdict.invariant for verdict in outcome.judgement.invariants if verdict.outcome is Outcome.FAIL}
+
+
+def _is_good(outcome: RunOutcome) -> bool:
+    """Whether the run went as expected, by the verdicts on the invariants alone."""
+    if not outcome.convicts:
+        return outcome.judgement.outcome is Outcome.PASS and not _failed(outcome)
+    vacuous = any(v.invariant == "V23" and v.outcome is Outcome.VACUOUS for v in outcome.judgement.invariants)
+    return bool(_failed(outcome) & set(outcome.convicts)) or (vacuous and "V23" in outcome.convicts)
+
+
+def _is_violated(outcome: RunOutcome) -> bool:
+    return bool(_failed(outcome)) and not outcome.convicts
+
+
+def _was_good(run: CountedRun) -> bool:
+    return run.as_expected and (run.mutant is not None or run.outcome is Outcome.PASS)
+
+
+# ---------------------------------------------------------------------------------- what is said instead
+
+
+def _of_document(told: Mapping[str, Any], outcomes: Sequence[RunOutcome]) -> Iterator[str]:
+    runs = {run["run_id"]: run for run in told["runs"]}
+    if list(runs) != [outcome.run_id for outcome in outcomes]:
+        yield "holds other runs than were made"
+        return
+    for outcome in outcomes:
+        run = runs[outcome.run_id]
+        yield from (f"of run {outcome.run_id} {words}" for words in _of_run(run, outcome))
+    if (told["reading"] in _GOOD) > all(run["reading"] in _GOOD for run in told["runs"]):
+        yield f"says `{told['reading']}` over runs that did not go as expected"
+
+
+def _of_run(run: Mapping[str, Any], outcome: RunOutcome) -> Iterator[str]:
+    judgement, good = outcome.judgement, _is_good(outcome)
+    if _failed(outcome) and judgement.outcome is not Outcome.FAIL:
+        yield f"is judged {judgement.outcome}, though an invariant is violated"
+    if (run["verdict"], run["seed"]) != (str(judgement.outcome), outcome.seed):
+        yield f"says {run['verdict']} of seed {run['seed']}, not {judgement.outcome} of seed {outcome.seed}"
+    if {run["as_expected"], run["reading"] in _GOOD} != {good}:
+        yield f"says `{run['reading']}`, which is not its judgement"
+    verdicts = {verdict["invariant"]: verdict["verdict"] for verdict in run["invariants"]}
+    if verdicts != {verdict.invariant: str(verdict.outcome) for verdict in judgement.invariants}:
+        yield "has other verdicts on the invariants"
+    if (run["accounting"], run["counts"]) != (dict(outcome.accounting), dict(judgement.accounting)):
+        yield "has other counts"
+
+
+def _of_junit(path: Path, outcomes: Sequence[RunOutcome]) -> Iterator[str]:
+    suites = ET.parse(path).getroot().findall("testsuite")  # noqa: S314  our own file
+    red = [
+        any(case.find(kind) is not None for case in suite for kind in ("failure", "error"))
+        for suite in suites
+    ]
+    if red != [not _is_good(outcome) for outcome in outcomes]:
+        yield "is not red where a run did not go as expected"
+
+
+def _of_history(folder: Path, run: Mapping[str, Any]) -> Iterator[str]:
+    """Contradictions between a run's history, counted line by line, and the counts beside its verdict."""
+    stored = run["history"]
+    if stored is None or not stored["file"].endswith(_JSON):
+        return
+    kinds: Counter[tuple[bytes, bytes]] = Counter()
+    with (folder / stored["file"]).open("rb") as file:
+        header = json.loads(next(file))["run"]
+        for line in file:
+            if (event := _EVENT.match(line)) is not None:
+                kinds[event[1], event[2] or event[3] or b""] += 1
+    if (header["scenario"], header["seed"], header["mutant"]) != (
+        run["scenario"],
+        run["seed"],
+        run["mutant"],
+    ):
+        yield f"is that of {header['scenario']}, seed {header['seed']}"
+    counts, rows = run["counts"], kinds[b"row", b"output"]
+    found = {
+        "events": kinds.total(),
+        "attempts": kinds[b"start", b""],
+        "effects": kinds[b"effect", b""],
+        "faults": kinds[b"fault", b"begin"],
+        **({"outputs": rows} if kinds[b"read", b"output"] and run["verdict"] == Outcome.PASS else {}),
+    }
+    for name, count in found.items():
+        if counts.get(name, count) != count:
+            yield f"has {count} {name}, the report says {counts[name]}"
+    if kinds[b"read", b"output"] and run["accounting"].get("rows", rows) != rows:
+        yield f"has {rows} rows, the report says {run['accounting']['rows']}"

@@ -15,7 +15,9 @@ from harness.verdict import Judgement, Outcome
 from tools.trials.phase_trial import killed_at, shortened
 
 SEEDS = range(1, 7)
-OF_KEYED_TASKS = [defect for defect in IN_RUNS.values() if (defect.tried_in or "").startswith("sessions")]
+OF_KEYED_TASKS = [
+    defect for defect in IN_RUNS.values() if defect.tried_in and load(catalogue()[defect.tried_in]).task
+]
 
 
 @pytest.mark.parametrize("defect", OF_KEYED_TASKS, ids=lambda defect: defect.name)

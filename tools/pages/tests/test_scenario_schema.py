@@ -60,10 +60,10 @@ def test_defaults_are_written_as_a_file_has_them() -> None:
     assert "default" not in whole["definitions"]["Fault"]["properties"]["for"]
 
 
-@pytest.mark.parametrize("path", catalogue().values(), ids=catalogue().keys())
-def test_every_shipped_file_points_editors_to_the_schema(path: Path) -> None:
-    first, _, _ = path.read_text(encoding="utf-8").partition("\n")
-    modeline, _, target = first.partition("$schema=")
+def test_every_shipped_file_points_editors_to_the_schema() -> None:
+    for path in catalogue().values():
+        first, _, _ = path.read_text(encoding="utf-8").partition("\n")
+        modeline, _, target = first.partition("$schema=")
 
-    assert modeline == "# yaml-language-server: "
-    assert (path.parent / target).resolve() == SCHEMA_FILE
+        assert modeline == "# yaml-language-server: ", path
+        assert (path.parent / target).resolve() == SCHEMA_FILE, path

@@ -22,7 +22,9 @@ from harness.verdict import Judgement, Outcome
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "history.md"
 CATALOGUE = Path(__file__).parent / "catalogue"
 FILES = sorted(CATALOGUE.rglob("*.jsonl"))
-EACH_FOLDER = pytest.mark.parametrize("folder", sorted({path.parent for path in FILES}), ids=lambda path: path.name)
+EACH_FOLDER = pytest.mark.parametrize(
+    "folder", sorted({path.parent for path in FILES}), ids=lambda path: path.name
+)
 
 CLASSES = {
     "V1": {"reordered"},

@@ -45,7 +45,7 @@ def test_a_defect_that_survives_is_a_violation() -> None:
 
 
 def test_the_report_lists_every_run_of_a_campaign(tmp_path: Path) -> None:
-    main([*CALM, "--runs", "20", "--report", "there"])
+    main([*CALM, "--runs", "20", "--jobs", "1", "--report", "there"])
 
     document = json.loads((tmp_path / "there" / "run.json").read_text("utf-8"))
     page = (tmp_path / "there" / "index.html").read_text("utf-8")
@@ -58,7 +58,7 @@ def test_the_report_lists_every_run_of_a_campaign(tmp_path: Path) -> None:
 
 def told_in(form: str, capsys: pytest.CaptureFixture[str]) -> str:
     """What a campaign of 13 runs prints."""
-    main([*CALM, "--runs", "13", "--format", form])
+    main([*CALM, "--runs", "13", "--jobs", "1", "--format", form])
 
     told = capsys.readouterr().out
     assert "13 runs: 13 as expected, 0 not, 0 undecided" in told
@@ -115,7 +115,7 @@ def test_of_many_runs_there_is_a_table_and_a_bounded_report(
 def test_the_first_run_that_is_not_as_it_should_be_is_told_with_its_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    silent = [*CALM, "--set", "expects.records=40", "--sut", f"{__name__}:forgets", "--runs", "14"]
+    silent = [*CALM, "--set", "expects.records=40", "--sut", f"{__name__}:forgets", "--runs", "13"]
     sys.modules.setdefault(__name__, sys.modules[__name__])
 
     assert main(silent) == Exit.VIOLATION

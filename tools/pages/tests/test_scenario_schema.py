@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from harness.scenario.catalogue import catalogue
 from tools.pages.scenario_schema import SCHEMA_FILE, scenario_schema, schema_text

@@ -47,18 +47,18 @@ def test_every_choice_is_drawn() -> None:
     assert {one.operator.upstream is None for one in many()} == {True, False}
     timeouts = {one.task.alignment_timeout for one in many() if one.task is not None}
     assert timeouts == {None, 0, 5, 40}
-    assert {one.workload.keys_like for one in DRAWN} == {"numbers", "wide", "signed", "unicode", "composite"}
+    assert {one.workload.keys_like for one in many()} == {"numbers", "wide", "signed", "unicode", "composite"}
     assert (
-        {one.workload.skew > 0 for one in DRAWN}
-        == {one.workload.row_bytes > 0 for one in DRAWN}
+        {one.workload.skew > 0 for one in many()}
+        == {one.workload.row_bytes > 0 for one in many()}
         == {True, False}
     )
-    growing = [one.operator for one in DRAWN if one.operator.retry_multiplier is not None]
+    growing = [one.operator for one in many() if one.operator.retry_multiplier is not None]
     assert {one.retry_delay_max is None for one in growing} == {True, False}
 
 
 def test_latency_markers_and_an_asynchronous_snapshot_are_drawn_apart_trust7() -> None:
-    tasks = [one.task for one in DRAWN if one.task is not None]
+    tasks = [one.task for one in many() if one.task is not None]
 
     drawn = {(task.latency_markers > 0, task.async_snapshot > 0) for task in tasks}
     assert drawn == {(False, False), (False, True), (True, False), (True, True)}
@@ -66,10 +66,10 @@ def test_latency_markers_and_an_asynchronous_snapshot_are_drawn_apart_trust7() -
 
 
 def test_rows_change_where_a_record_may_yield_other_results_after_a_restart_trust6() -> None:
-    changing = [one for one in DRAWN if one.changing]
+    changing = [one for one in many() if one.changing]
 
     assert {one.sink for one in changing} == set(SINK_FORMS) - {"idempotent"}
-    assert {one.workload.keys_like for one in changing} == {one.workload.keys_like for one in DRAWN}
+    assert {one.workload.keys_like for one in changing} == {one.workload.keys_like for one in many()}
     assert {one.task is None for one in changing} == {True, False}
 
 

@@ -295,6 +295,11 @@ class Workload(Part):
         default=None,
         description="Instead of `checkpoint_every`: the time between two checkpoints, triggered through the mailbox.",
     )
+    checkpoint_gap: Span | None = Field(
+        default=None,
+        description="The longest time without a completed checkpoint (V18), faults included, besides a slack for the "
+        "level.",
+    )
     service: Duration = Field(
         default=0, description="The longest service time of a lookup in the database; drawn per record."
     )
@@ -437,11 +442,6 @@ class Task(Part):
         description="Time after which barriers overtake what waits in front of them (C26); 0ms: at once; absent: "
         "never.",
     )
-    checkpoint_gap: Span | None = Field(
-        default=None,
-        description="The longest time without a completed checkpoint in a run without faults (V18), besides a slack "
-        "for the level; however long the inputs are not read, since barriers overtake.",
-    )
 
     @model_validator(mode="after")
     def _has_inputs_enough(self) -> Self:
@@ -477,11 +477,6 @@ class Task(Part):
         if self.alignment_timeout is not None and (self.lag or self.inputs == 1):
             say = "barriers that overtake arrive in two inputs at once, so that a checkpoint is one step of the task"
             yield Breach(path=("alignment_timeout",), say=say, hint="write `inputs: 2`, and remove `lag`")
-        if self.checkpoint_gap is not None and self.alignment_timeout is None:
-            say = (
-                "`checkpoint_gap` bounds checkpoints while no input is read, and aligned barriers wait there"
-            )
-            yield Breach(path=("checkpoint_gap",), say=say, hint="add for example `alignment_timeout: 40ms`")
         for name, say in OF_ALIGNED_BARRIERS.items():
             if self.alignment_timeout is not None and getattr(self, name):
                 yield Breach(path=(name,), say=say, hint=f"remove `{name}` or `alignment_timeout`")

@@ -70,11 +70,9 @@ def test_every_level_claims_that_failures_are_explained_trust2(level: str, claim
 
 
 @pytest.mark.parametrize(("level", "bound_ms"), [("sim", 900), ("live", 5800)])
-def test_a_task_claims_the_gap_that_it_gives_and_the_slack_of_its_level_trust7(
+def test_a_workload_claims_the_gap_that_it_gives_and_the_slack_of_its_level_trust7(
     level: str, bound_ms: int
 ) -> None:
-    task = {"alignment_timeout": "0ms", "checkpoint_gap": "800ms"}
-
-    claimed = header_of(Order(scenario=faulty(task=task), level=level, seed=1))
+    claimed = header_of(Order(scenario=faulty(workload={"checkpoint_gap": "800ms"}), level=level, seed=1))
 
     assert claimed["bounds"]["checkpoint_gap"] == bound_ms

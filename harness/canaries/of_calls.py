@@ -166,4 +166,12 @@ OF_CALLS: Sequence[Canary] = (
         claims={"explained": "alone"},
         events=ONE + ANSWERED + 'failed error="it"\n',
     ),
+    Canary(
+        invariant="V24",
+        kind="unexplained-timeout",
+        claims={"explained": "alone", "bounds": {"answers_after": 10}},
+        events=ONE
+        + 'res id=1 try=1 r="timeout" final=true v=["v"]\nout id=1 j=0 v="v"\n'
+        + OVER,
+    ),
 )

@@ -1,9 +1,11 @@
 """V24 explained failures: an attempt fails, is killed or is restarted only for a cause that the history names.
 
-Answers to an operator that raises now and then and is restarted, so that its run ends well. Applies with the header's
-`explained`. Invariant: each `failed`, `kill` and restart is named by its `by`, or lies in the reach of a fault that
-`can` cause it, or follows from another event of the history that may cause it. O(n) for each attempt that has such an
-event, times the faults; memory grows with attempts, their failures, and faults.
+Answers to an operator that raises now and then and is restarted, so that its run ends well, and, with the bound
+`answers_after`, to a client that does not recover from a fault while the handler of timeouts answers in its place.
+Applies with the header's `explained`. Invariant: each `failed`, `kill` and restart, and with the bound each `timeout`,
+is named by its `by`, or lies in the reach of a fault that `can` cause it, or follows from another event of the history
+that may cause it. O(n) for each attempt that has such an event, times the faults; memory grows with attempts, their
+failures and timeouts, and faults.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _Asked = Failed | Kill | Start
 
 
 class ExplainedFailures(Invariant):
-    """Checks V24 for each failure, kill and restart."""
+    """Checks V24 for each failure, kill and restart, and for timeouts if the bound `answers_after` is claimed."""
 
     name = "V24"
     vacuous = "no attempt started"
@@ -44,13 +46,17 @@ class ExplainedFailures(Invariant):
         return "" if case.header.explained else "the header does not claim that failures are explained"
 
     def across(self, case: Case) -> Findings:
-        """Each failure, kill and restart, up to the first `giveup`, that nothing explains."""
+        """Each failure, kill, restart and claimed timeout, up to the first `giveup`, that nothing explains."""
         until = min((giveup.n for giveup in case.trace.giveups), default=math.inf)
         causes = _Causes(case)
         asked = [one for view in case.views for one in _asked(view.subtask) if one.event.n < until]
-        anomalies = tuple(_unexplained(one, causes) for one in asked if not causes.explain(one))
+        failures = (_unexplained(one, causes) for one in asked if not causes.explain(one))
+        late = [one for one in _timeouts(case) if one.res.n < until]
+        timeouts = (_unexplained_timeout(one) for one in late if not causes.explain_timeout(one))
         started = any(a.start for view in case.views for a in view.subtask.attempts.values())
-        return Findings(anomalies=anomalies, observed=len(asked), exposed=started)
+        return Findings(
+            anomalies=(*failures, *timeouts), observed=len(asked) + len(late), exposed=started
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +95,31 @@ def _is_restart(start: Start, before: AttemptTrace) -> bool:
     return not any(event.n < start.n and isinstance(event, Ended | Failed | Kill) for event in before.events)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Timeout:
+    """A record that timed out."""
+
+    res: Res
+    call: Call | None
+    """Its first call in the attempt."""
+    began: float
+    """Number of the `start` of the attempt."""
+
+
+def _timeouts(case: Case) -> Iterator[_Timeout]:
+    """All of them, if the bound `answers_after` is claimed."""
+    if case.header.bounds.answers_after is None:
+        return
+    for view in case.views:
+        for attempt in view.subtask.attempts.values():
+            calls: dict[int | str, Call] = {}
+            for event in attempt.events:
+                if isinstance(event, Call):
+                    calls.setdefault(event.id, event)
+                elif isinstance(event, Res) and event.r == "timeout":
+                    yield _Timeout(res=event, call=calls.get(event.id), began=_began(attempt))
+
+
 class _Blow(NamedTuple):
     """A `failed` or `kill`, which with `together` may stop the other subtasks."""
 
@@ -102,6 +133,7 @@ class _Causes:
     def __init__(self, case: Case) -> None:
         self._operator: OperatorHeader = case.header.operator
         self._recover_us = case.header.bounds.recover * _US_PER_MS
+        self._answers_after_us = (case.header.bounds.answers_after or 0) * _US_PER_MS
         self._spans = fault_spans(case.trace.faults)
         self._blows = list(_blows(case.views)) if case.header.explained == "together" else []
 
@@ -122,6 +154,13 @@ class _Causes:
             case _:
                 assert_never(event)
 
+    def explain_timeout(self, timeout: _Timeout) -> bool:
+        """Whether its `by`, or a fault that was on or had ended shortly before its first call, explains it."""
+        res, since = timeout.res, timeout.call or timeout.res
+        return self._named(res.by, res.n, timeout.began) or self._can(
+            "res", res.s, until=res.n, since=since, recover_us=self._answers_after_us
+        )
+
     def failures_of_calls(self, incident: _Incident) -> list[Res]:
         """The failures of calls that made the attempt fail by the declared policy, explained or not."""
         failed = incident.event
@@ -137,16 +176,15 @@ class _Causes:
         named = (span for span in self._spans if span.begin.f == by and span.begin.n < n)
         return by in CAUSES_OUTSIDE or any(span.end is None or span.end.n > began for span in named)
 
-    def _can(self, kind: str, s: int, *, until: int, since: _Asked | Res | Call) -> bool:
+    def _can(
+        self, kind: str, s: int, *, until: int, since: _Asked | Res | Call, recover_us: int | None = None
+    ) -> bool:
         """By what is on: a fault that can cause it began before `until`, and had not ended too long before `since`."""
+        after_us = self._recover_us if recover_us is None else recover_us
         return any(
-            span.begin.n < until and _reaches(span, kind, s) and self._lasts_to(span, since)
+            span.begin.n < until and _reaches(span, kind, s) and _lasts_to(span, since, after_us)
             for span in self._spans
         )
-
-    def _lasts_to(self, span: FaultSpan, since: _Asked | Res | Call) -> bool:
-        end = span.end
-        return end is None or end.n > since.n or since.t - end.t <= self._recover_us
 
     def _was_superseded(self, incident: _Incident) -> bool:
         """Whether a later attempt had started by then: a zombie reports its failure, or is reaped."""
@@ -195,6 +233,12 @@ def _reaches(span: FaultSpan, kind: str, s: int) -> bool:
     return can is not UNSET and kind in can and only in (UNSET, s)
 
 
+def _lasts_to(span: FaultSpan, since: _Asked | Res | Call, recover_us: int) -> bool:
+    """Whether the fault had not ended, or not more than `recover_us` before."""
+    end = span.end
+    return end is None or end.n > since.n or since.t - end.t <= recover_us
+
+
 def _blows(views: Sequence[SubtaskView]) -> Iterator[_Blow]:
     for view in views:
         for attempt in view.subtask.attempts.values():
@@ -235,4 +279,20 @@ def _unexplained(incident: _Incident, causes: _Causes) -> Anomaly:
         id=record,
         events=tuple(sorted({event.n, *others})),
         say=say,
+    )
+
+
+def _unexplained_timeout(timeout: _Timeout) -> Anomaly:
+    res = timeout.res
+    by = "" if res.by is UNSET else f"; {shown(res.by)} is no fault that was on"
+    since = "" if timeout.call is None else f", called by event {timeout.call.n},"
+    return Anomaly(
+        kind="unexplained-timeout",
+        s=res.s,
+        id=res.id,
+        events=(res.n,) if timeout.call is None else (timeout.call.n, res.n),
+        say=(
+            f"record {shown(res.id)} of subtask {res.s}{since} times out, and neither a fault that was on, or had ended"
+            f" shortly before its call, nor the run explains that{by}"
+        ),
     )

@@ -143,9 +143,13 @@ def leaking_slots(pool: Kind) -> Kind:
 
     class LeakingPool(pool):  # type: ignore[misc]
         async def _end(self, limit: asyncio.Timeout, error: BaseException | None) -> None:
+            slots = self._slots
             if isinstance(error, asyncio.CancelledError):
-                self._slots._value -= 1  # noqa: SLF001 - the slot that `_end` is about to release stays taken
-            await super()._end(limit, error)
+                self._slots = asyncio.Semaphore(0)  # the slot is released here, where nobody waits for it
+            try:
+                await super()._end(limit, error)  # it does not suspend, so nobody else sees this
+            finally:
+                self._slots = slots
 
     return LeakingPool
 

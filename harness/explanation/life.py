@@ -18,6 +18,7 @@ __all__ = [
     "stuck",
     "swallowed",
     "unexplained_failure",
+    "unexplained_timeout",
 ]
 
 _ACTS = ("call", "res", "out", "owm", "snap")
@@ -145,6 +146,20 @@ def unexplained_failure(x: Contradiction) -> Explanation:
     _unnamed(x, failure)
     x.then(f"No fault that was on at {x.let(failure)} can cause a `{failure['k']}`.")
     return x.however("an attempt fails, is killed or is restarted only for a cause that the history names")
+
+
+def unexplained_timeout(x: Contradiction) -> Explanation:
+    """V24: a record times out, and no fault explains that."""
+    timeout, call = x.witness("res"), x.witness("call")
+    if timeout is not None:
+        since = timeout if call is None else call
+        x.then(f"By {x.let(timeout)} record {shown(timeout['id'])} timed out.")
+        _unnamed(x, timeout)
+        x.then(
+            f"No fault that can cause a `res` was on after {x.let(since)}, or ended less than"
+            f" {x.bound('answers_after')} ms before it."
+        )
+    return x.however("a record times out only for a cause that the history names")
 
 
 def _unnamed(x: Contradiction, event: Json) -> None:

@@ -91,4 +91,5 @@ REASONS: Mapping[str, Reason] = {
     "outside-life": life.outside_life,
     "interleaved": life.interleaved,
     "unexplained-failure": life.unexplained_failure,
+    "unexplained-timeout": life.unexplained_timeout,
 }

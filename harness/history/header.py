@@ -108,6 +108,8 @@ class Bounds:
     timeout_slack: int = 0
     recover: int = 0
     checkpoint_gap: int | None = None
+    answers_after: int | None = None
+    """With `explained`: so long after a fault, a record that times out is a failure too (V24)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,7 @@ def header_of(order: Order) -> Mapping[str, Any]:
             "timeout_slack": _slack_ms(order),
             "recover": RECOVER_MS,
             **_checkpoint_gap(order),
+            **({} if operator.answers_after is None else {"answers_after": operator.answers_after}),
         },
         "sink": SINK_FORMS[scenario.sink].claimed_as,
         "effects": "outputs",

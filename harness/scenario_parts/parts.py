@@ -169,6 +169,11 @@ class Operator(Part):
         default=True,
         description="Whether a timeout cancels the call; if not, its answer comes late and is ignored (A45).",
     )
+    answers_after: Span | None = Field(
+        default=None,
+        description="So long after the end of a fault the service answers each record within its `timeout`: one whose "
+        "call begins later, or before any fault, must not time out (V24); absent: timeouts are not judged.",
+    )
     on_error: Literal["fail", "dead-letter"] = Field(
         default="fail",
         description="For a record whose last try failed: `fail` fails the task; `dead-letter`: the record goes "
@@ -247,6 +252,9 @@ class Operator(Part):
         if not self.cancels and self.timeout == 0:
             say = "`cancels: false` needs a `timeout`: without one no call ever times out"
             yield Breach(path=("cancels",), say=say, hint="add for example `timeout: 300ms`")
+        if self.answers_after is not None and (self.timeout == 0 or self.on_timeout == "nothing"):
+            say = "`answers_after` is about records that time out, and none does"
+            yield Breach(path=("answers_after",), say=say, hint="add a `timeout` and what to do `on_timeout`")
         if self.upstream is not None and self.back_pressure != "hard":
             say = "`upstream` passes a record on while the lookups' queue is full, and then waits for a slot"
             yield Breach(path=("upstream",), say=say, hint="write `back_pressure: hard`")

@@ -530,6 +530,8 @@ class AttemptScreen:
         first_t = None if call is None else (entry.first or call).t
         entry.unclear = entry.unclear or call is not None
         if event.r == "timeout":
+            if account.explained and account.header.bounds.answers_after is not None:
+                account.suspect("V24")
             if not event.final:
                 raise Irregular("a timeout that is not final")
             if not account.timeout_us or (first_t is not None and event.t - first_t < account.early_us):

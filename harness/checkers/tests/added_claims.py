@@ -98,6 +98,8 @@ class _Claimer:
                 event.update(self.maybe("s", [0, 0, 1], 3))
         if self.one_in(2):
             self.header["bounds"] = {**self.header.get("bounds", {}), "recover": self.pick([0, 1, 3])}
+        if self.one_in(3):
+            self.header["bounds"] = {**self.header.get("bounds", {}), "answers_after": self.pick([0, 1, 3])}
 
     # Checkpoints.
 

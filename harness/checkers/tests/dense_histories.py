@@ -264,7 +264,7 @@ def caused_history(seed: int) -> list[Json]:
     operator = few.maybe("on_error", ["fail", "fail", "dead"], 1) | few.maybe(
         "on_timeout", ["fail", "substitute"], 1
     )
-    bounds = few.maybe("recover", [0, 1, 3])
+    bounds = few.maybe("recover", [0, 1, 3]) | few.maybe("answers_after", [0, 1, 3])
     return history(few.told, explained=few.pick(["alone", "together"]), operator=operator, bounds=bounds)
 
 

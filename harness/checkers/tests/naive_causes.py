@@ -27,6 +27,11 @@ def v24(page: Page) -> Iterator[Finding]:
         failures = [res["id"] for res in _failures(page, e)] if e["k"] == "failed" else []
         record = e.get("id", failures[-1] if failures else None)
         yield ("unexplained-failure", e["s"], record, None, e["n"])
+    if "answers_after" in page.bounds:
+        for res in page.kind("res"):
+            late = res["r"] == "timeout" and res["n"] < given_up
+            if late and not _asked_for(page, res, within="answers_after"):
+                yield ("unexplained-timeout", res["s"], res["id"], None, res["n"])
 
 
 def _before(page: Page, start: Json) -> int | None:
@@ -88,12 +93,12 @@ def _failures(page: Page, failed: Json) -> list[Json]:
     ]  # fmt: skip
 
 
-def _asked_for(page: Page, res: Json) -> bool:
+def _asked_for(page: Page, res: Json, *, within: str = "recover") -> bool:
     s, a = res["s"], res["a"]
     if _by_name(page, res, page.start(s, a)["n"]):
         return True
     calls = [e["t"] for e in page.of(s, a, "call") if e["id"] == res["id"] and e["n"] < res["n"]]
-    since = min(calls, default=res["t"]) - page.bounds["recover"] * 1000
+    since = min(calls, default=res["t"]) - page.bounds[within] * 1000
     return any(
         b["n"] < res["n"] and (end is None or end["n"] > res["n"] or end["t"] >= since)
         for b, end in _can(page, "res", s)

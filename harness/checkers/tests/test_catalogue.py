@@ -57,7 +57,7 @@ CLASSES = {
     "V20": {"swallowed", "double-routed", "row-missing", "row-doubled", "row-foreign", "row-altered"},
     "V21": {"foreign-thread", "outside-life", "interleaved"},
     "V23": set(),
-    "V24": {"unexplained-failure"},
+    "V24": {"unexplained-failure", "unexplained-timeout"},
 }  # fmt: skip
 """Of the page's table; V23 never fails."""
 

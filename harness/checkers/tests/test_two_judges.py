@@ -129,7 +129,7 @@ NEW_CLASSES = {
     "V10": {"two-ends", "stale-ack", "incomplete"},
     "V15": {"retry-missing", "retry-early", "retry-late", "gave-up-early", "retried-anyway"},
     "V20": {"row-missing", "row-doubled", "row-foreign", "row-altered"},
-    "V24": {"unexplained-failure"},
+    "V24": {"unexplained-failure", "unexplained-timeout"},
 }  # fmt: skip
 """Those that form 1.1 adds, or adds something to."""
 

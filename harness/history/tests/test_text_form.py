@@ -33,7 +33,7 @@ FULL = Header(
     sink="two-phase",
     effects="outputs",
     fenced=False,
-    bounds=Bounds(watermark_hold=0, timeout_slack=1, recover=2, checkpoint_gap=3),
+    bounds=Bounds(watermark_hold=0, timeout_slack=1, recover=2, checkpoint_gap=3, answers_after=4),
     expects=Expects(records=1, checkpoints=2, restores=0, faults=("cut",)),
     decisive=("V8", "V1"),
     run={"seed": 7},

@@ -170,8 +170,6 @@ OF_CALLS: Sequence[Canary] = (
         invariant="V24",
         kind="unexplained-timeout",
         claims={"explained": "alone", "bounds": {"answers_after": 10}},
-        events=ONE
-        + 'res id=1 try=1 r="timeout" final=true v=["v"]\nout id=1 j=0 v="v"\n'
-        + OVER,
+        events=ONE + 'res id=1 try=1 r="timeout" final=true v=["v"]\nout id=1 j=0 v="v"\n' + OVER,
     ),
 )

@@ -54,9 +54,7 @@ class ExplainedFailures(Invariant):
         late = [one for one in _timeouts(case) if one.res.n < until]
         timeouts = (_unexplained_timeout(one) for one in late if not causes.explain_timeout(one))
         started = any(a.start for view in case.views for a in view.subtask.attempts.values())
-        return Findings(
-            anomalies=(*failures, *timeouts), observed=len(asked) + len(late), exposed=started
-        )
+        return Findings(anomalies=(*failures, *timeouts), observed=len(asked) + len(late), exposed=started)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,6 +142,8 @@ def leaking_slots(pool: Kind) -> Kind:
     """`pool`, which does not get back the slot of a call that was cancelled."""
 
     class LeakingPool(pool):  # type: ignore[misc]
+        _slots: asyncio.Semaphore
+
         async def _end(self, limit: asyncio.Timeout, error: BaseException | None) -> None:
             slots = self._slots
             if isinstance(error, asyncio.CancelledError):
@@ -214,7 +216,8 @@ OF_ANSWERS = (
         variant=Variant(lookup=caching_misses),
         where="the table changes during the run",
         applies=has_several_results,
-        survives="an answer without rows lets no output leave by which V8 could see that it is stale",
+        scenario="rows-come-and-go",
+        convicted_by=("V8",),
     ),
     Stranger(
         name="cache-slots-collide",
@@ -274,8 +277,8 @@ OF_ANSWERS = (
         variant=Variant(pool=leaking_slots),
         where="calls time out",
         applies=has_timeout,
-        survives="each record gets the result of its timeout, as the policy allows: a pool without slots looks like a"
-        " slow server",
+        scenario="answers-after-cancellations",
+        convicted_by=("V24",),
     ),
     Stranger(
         name="circuit-sticks-half-open",
@@ -296,7 +299,7 @@ OF_ANSWERS = (
         variant=Variant(pool=_with_circuit(_OpenCircuit)),
         where="something disturbs the run",
         applies=is_disturbed,
-        scenario="circuit-opens",
-        survives="calls go on through one trial connection after the other, and no promise says how soon",
+        scenario="circuit-closes-again",
+        convicted_by=("V24",),
     ),
 )

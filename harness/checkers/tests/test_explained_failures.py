@@ -91,3 +91,30 @@ def test_fields_of_causes_are_not_read_without_the_claim_trust2() -> None:
     lines = history(start(), fault("begin", can="anything"), event("kill", by=7))
 
     assert verdict("V24", lines).outcome == "not-claimed"
+
+
+LATE = {"operator": {"timeout_ms": 1, "on_timeout": "substitute"}, "bounds": {"answers_after": 5}}
+TIMED_OUT = [start(), took("a", 0), called("a"), answered("a", r="timeout", v=["late"])]
+
+
+def test_a_timeout_that_nothing_explains_is_shown_with_its_call_if_answers_are_claimed_trust2() -> None:
+    lines = history(TIMED_OUT, explained="alone", **LATE)
+
+    (anomaly,) = verdict("V24", lines).anomalies
+
+    assert (anomaly.kind, anomaly.id, anomaly.events) == ("unexplained-timeout", "a", (3, 4))
+    assert judged(TIMED_OUT, operator=LATE["operator"]) == []
+
+
+def test_a_timeout_is_explained_by_a_fault_that_can_cause_it_or_by_its_name_trust2() -> None:
+    named = [*TIMED_OUT[:3], answered("a", r="timeout", v=["late"], by="planted")]
+
+    assert judged(fault("begin", can=["res"]), TIMED_OUT, **LATE) == []
+    assert judged(fault("begin", can=["kill"]), TIMED_OUT, **LATE) == [("unexplained-timeout", (4, 5))]
+    assert judged(named, **LATE) == []
+
+
+def test_a_timeout_after_the_harness_gave_up_is_not_judged_trust2() -> None:
+    parts = [*TIMED_OUT[:3], event("giveup", why="quiet"), TIMED_OUT[3]]
+
+    assert judged(parts, **LATE) == []

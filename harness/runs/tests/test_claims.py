@@ -67,3 +67,8 @@ def test_the_policies_are_declared_trust2(settings: dict[str, Any], policies: tu
 @pytest.mark.parametrize(("level", "claim"), [("sim", "alone"), ("live", "alone"), ("spark", "together")])
 def test_every_level_claims_that_failures_are_explained_trust2(level: str, claim: str) -> None:
     assert header(level=level).explained == claim
+
+
+def test_that_records_are_answered_in_time_is_claimed_if_the_scenario_says_since_when_trust2() -> None:
+    assert header().bounds.answers_after is None
+    assert header(answers_after="3s").bounds.answers_after == 3000

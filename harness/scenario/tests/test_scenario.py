@@ -100,6 +100,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "without one no call ever times out",
     ),
     (
+        "answers in time without timeout",
+        changed(operator={"mode": "ordered", "answers_after": "1s"}),
+        "records that time out, and none does",
+    ),
+    (
         "checkpoints by place and by time",
         changed(workload={"records": 400, "checkpoint_every": 40, "checkpoint_interval": "50ms"}),
         "not by both",
@@ -299,6 +304,17 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "every key changes",
         with_fault(do="change_rows", count=100, when={"at": "1s"}),
         "it changes 100 keys, and there are 100: no result would be known",
+    ),
+    (
+        "changes beside deletions",
+        changed(
+            faults=[
+                {"id": "one", "do": "change_rows", "count": 3, "how": "delete", "when": {"at": "1s"}},
+                {"id": "two", "do": "change_rows", "count": 3, "when": {"at": "2s"}},
+            ],
+            expects={},
+        ),
+        "another `change_rows` would find other keys",
     ),
     (
         "a record that never comes",

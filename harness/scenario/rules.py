@@ -281,6 +281,11 @@ def _of_other_keys(parts: Standing) -> Iterator[Breach]:
             say = f"it changes {fault.count} keys, and there are {parts.workload.keys}: no result would be known"
             hint = "lower `count`, or raise `workload.keys`"
             yield Breach(path=("faults", index, "count"), say=say, hint=hint)
+    changing = [(index, fault) for index, fault in parts.faults if isinstance(fault, ChangeRows)]
+    for index, fault in changing:
+        if fault.how == "delete" and len(changing) > 1:
+            say = "while it has deleted its keys, another `change_rows` would find other keys at the table's begin"
+            yield Breach(path=("faults", index, "how"), say=say, hint="keep one of them, with `repeat`")
 
 
 def _checkpoints_by_time(parts: Standing) -> Iterator[Breach]:

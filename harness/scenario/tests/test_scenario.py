@@ -320,6 +320,17 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "it changes 100 keys, and there are 100: no result would be known",
     ),
     (
+        "changes beside deletions",
+        changed(
+            faults=[
+                {"id": "one", "do": "change_rows", "count": 3, "how": "delete", "when": {"at": "1s"}},
+                {"id": "two", "do": "change_rows", "count": 3, "when": {"at": "2s"}},
+            ],
+            expects={},
+        ),
+        "another `change_rows` would find other keys",
+    ),
+    (
         "a record that never comes",
         with_fault(do="down", **{**NETWORK, "when": {"record": 401}}),
         "record 401 never comes: each source has 400",

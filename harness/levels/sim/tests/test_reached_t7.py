@@ -14,6 +14,7 @@ from harness.history.event import Ack, Commit, Done, Failed, Snap, Start
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
 from harness.scenario.file import apply_settings, load_many
+from harness.sut.registry import REFERENCE_EMITTER
 from harness.sut.variant import HONEST, Kind, Variant
 from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
@@ -255,3 +256,12 @@ def test_markers_that_wait_are_convicted_also_beside_barriers_that_overtake_a54_
     )
 
     assert judgement.outcome is Outcome.FAIL
+
+
+def test_the_first_design_whose_statuses_overtake_is_convicted_a55_trust7() -> None:
+    scenario = apply_settings(load_many(["late-behind-idle-inputs"])[0], SHORT["late-behind-idle-inputs"])
+    run = simulate_scenario(Order(scenario=scenario, level="sim", seed=3, sut=REFERENCE_EMITTER))
+
+    verdicts = judgement_of(run).invariants
+
+    assert {verdict.invariant for verdict in verdicts if verdict.outcome is Outcome.FAIL} == {"V8", "V9"}

@@ -37,6 +37,10 @@ def test_every_choice_is_drawn() -> None:
     assert {one.operator.upstream is None for one in DRAWN} == {True, False}
     timeouts = {one.task.alignment_timeout for one in DRAWN if one.task is not None}
     assert timeouts == {None, 0, 5, 40}
+    tasks = [one.task for one in DRAWN if one.task is not None]
+    assert any(task.catch_up for task in tasks)
+    assert any(task.joined for task in tasks)
+    assert any(task.latency_markers for task in tasks if task.alignment_timeout is not None)
 
 
 def test_an_idempotent_sink_gets_several_results_of_a_record_and_a_zombie_trust7() -> None:

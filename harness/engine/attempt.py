@@ -42,10 +42,9 @@ from harness.workloads.lookups import (
     Lookup,
     LookupSource,
     changing_keys,
-    expect_stamped,
     expected_results,
-    session_stamps,
 )
+from harness.workloads.sessions import expect_stamped, session_stamps
 from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.mailbox.mailbox import MAX_PRIORITY, MailboxExecutor
 from reference_impl.mailbox.timers import Timers

@@ -460,7 +460,9 @@ class Task(Part):
                 "an input that is behind and was idle counts once it has caught up, but after a restart at once, so "
                 "nobody could say when sessions end"
             )
-            yield Breach(path=("idle",), say=say, hint="remove `idle` or `lag`")
+            yield Breach(
+                path=("idle",), say=say, hint="write `catch_up` in place of `lag`, or remove one of the two"
+            )
         if self.catch_up and (self.idle < LEAST_IDLE or self.catch_up >= self.idle):
             say = (
                 f"an input is behind when it wakes up if it was idle for {LEAST_IDLE} watermarks or more, and it must "

@@ -27,7 +27,8 @@ from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.scenario_parts.triggers import PHASE_FORMS, PHASES, PhaseName
 from harness.workloads.keys import Key
-from harness.workloads.lookups import Inputs, LookupSource, session_stamps
+from harness.workloads.lookups import Inputs, LookupSource
+from harness.workloads.sessions import session_stamps
 
 __all__ = ["killed_at", "main", "phases_of", "shortened", "try_phases"]
 

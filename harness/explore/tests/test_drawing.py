@@ -63,6 +63,9 @@ def test_latency_markers_and_an_asynchronous_snapshot_are_drawn_apart_trust7() -
     drawn = {(task.latency_markers > 0, task.async_snapshot > 0) for task in tasks}
     assert drawn == {(False, False), (False, True), (True, False), (True, True)}
     assert {task.lag > 0 for task in tasks} == {task.idle > 0 for task in tasks} == {True, False}
+    assert any(task.catch_up for task in tasks)
+    assert any(task.joined for task in tasks)
+    assert any(task.latency_markers for task in tasks if task.alignment_timeout is not None)
 
 
 def test_rows_change_where_a_record_may_yield_other_results_after_a_restart_trust6() -> None:

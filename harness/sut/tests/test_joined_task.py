@@ -13,7 +13,8 @@ from harness.scenario.model import Task, Workload
 from harness.sut.enrichment import Enriched
 from harness.sut.joined_task import JoinedTask
 from harness.sut.positions import TaskState
-from harness.workloads.lookups import Inputs, LookupSource, session_stamps
+from harness.workloads.lookups import Inputs, LookupSource
+from harness.workloads.sessions import session_stamps
 from harness.workloads.shape import MarkOfTime
 from reference_impl.elements import OperatorInput, Record, Watermark, WatermarkStatus
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.scenario.model import Task, Workload
-from harness.workloads.lookups import Inputs, LookupSource, expect_stamped, session_stamps
+from harness.workloads.lookups import Inputs, LookupSource
+from harness.workloads.sessions import expect_stamped, session_stamps
 from harness.workloads.shape import Lookup, MarkOfTime
 
 

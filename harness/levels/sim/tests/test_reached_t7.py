@@ -10,13 +10,17 @@ import pytest
 
 from harness.database.pool import Circuit
 from harness.defects import find_defect, variant_of
+from harness.defects.operators import building
 from harness.history.event import Ack, Commit, Done, Failed, FaultEvent, Kill, Snap, Start
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
 from harness.scenario.file import apply_settings, load_many
+from harness.sut.registry import REFERENCE_EMITTER
 from harness.sut.variant import HONEST, Kind, Variant
 from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
+from reference_impl.elements import QueueElement, WatermarkStatus
+from reference_impl.operator.async_wait import AsyncWaitOperator
 
 SHORT = {
     "checkpoints-beside-a-stall": (
@@ -317,3 +321,27 @@ def test_markers_that_wait_are_convicted_also_beside_barriers_that_overtake_a54_
     )
 
     assert judgement.outcome is Outcome.FAIL
+
+
+def test_the_first_design_whose_statuses_overtake_is_convicted_a55_trust7() -> None:
+    scenario = apply_settings(load_many(["late-behind-idle-inputs"])[0], SHORT["late-behind-idle-inputs"])
+    run = simulate_scenario(Order(scenario=scenario, level="sim", seed=3, sut=REFERENCE_EMITTER))
+
+    verdicts = judgement_of(run).invariants
+
+    assert {verdict.invariant for verdict in verdicts if verdict.outcome is Outcome.FAIL} == {"V8", "V9"}
+
+
+class _OmitsStatuses(AsyncWaitOperator):
+    """Its snapshots hold no statuses."""
+
+    def snapshot(self) -> tuple[QueueElement, ...]:
+        return tuple(element for element in super().snapshot() if not isinstance(element, WatermarkStatus))
+
+
+def test_a_snapshot_that_lacks_a_status_is_convicted_after_the_restart_a55_trust7() -> None:
+    omitting = Variant(build_operator=building(_OmitsStatuses))
+
+    run = ran("late-behind-idle-inputs", variant=omitting)
+
+    assert judgement_of(run, variant=omitting).outcome is Outcome.FAIL

@@ -18,6 +18,7 @@ from harness.engine.tally import Counted, Tally, count, tallies, worth_keeping
 from harness.errors import CannotHere, Exit, WorldError, worst_code
 from harness.runs.order import Order
 from harness.runs.outcome import CountedRun, RunOutcome
+from harness.verdict import Outcome
 
 __all__ = ["KEPT_MAX", "Finished", "carry_out"]
 
@@ -202,19 +203,23 @@ class _Campaign:
             self._observer.counted(done=done, asked=len(self._orders), unexpected=unexpected)
             yield run
 
+    def _limit_s(self, number: int) -> float | None:
+        """The limit of a run; one that was counted is run again for the report until it shows the same."""
+        left_s = None if self._budget is None else self._budget.left_s
+        counted = next((run for run in self._counted or () if run.order == number), None)
+        if counted is None or (counted.cut_after_s is not None and counted.outcome is not Outcome.FAIL):
+            return left_s
+        return counted.cut_after_s
+
     def _run_all(self, stage: RunStage, numbers: Sequence[int]) -> None:
         """Performs the orders in as many threads as there are lanes. Raises the first WorldError."""
-        # Counted runs that ended within the budget are run again for the report without one.
-        unlimited = {run.order for run in self._counted or () if not run.is_cut}
         goes_on: Callable[[], bool] = self._goes_on if self._counted is None else lambda: True
 
         def run(number: int) -> None:
             if not goes_on():
                 return
-            budget = None if number in unlimited else self._budget
-            limit_s = None if budget is None else budget.left_s
             try:
-                self.outcomes[number] = stage.run(self._orders[number], limit_s=limit_s)
+                self.outcomes[number] = stage.run(self._orders[number], limit_s=self._limit_s(number))
             except CannotHere as sentence:
                 self.left_out[number] = sentence
 

@@ -41,8 +41,8 @@ class Counted:
     outcome: Outcome
     as_expected: bool
     events: int
-    is_cut: bool = False
-    """Whether the budget of the command ended it before its own end."""
+    cut_after_s: float | None = None
+    """The time that it had, if the budget of the command ended it before its own end."""
 
     def exit_code(self, *, planted: bool) -> Exit:
         """Its exit code; a planted defect that was not convicted (`planted`) is a violation."""
@@ -189,7 +189,7 @@ def _counted(order: Order, number: int, play: Play, budget: Deadline | None) -> 
         outcome=judgement.outcome,
         as_expected=seen_as_expected(judgement, convicts_of(order)),
         events=len(record.events),
-        is_cut=not record.whole and _is_over(budget),
+        cut_after_s=limit_s if _is_over(budget) and not record.whole else None,
     )
 
 

@@ -102,6 +102,16 @@ def test_a_budget_holds_for_one_long_run_and_for_the_first_of_many(
     assert "the budget of the command is over" in capsys.readouterr().out
 
 
+def test_a_violation_before_the_budget_was_over_is_in_the_report_of_many_runs_too(tmp_path: Path) -> None:
+    long = ["--set", "workload.records=50000", "--set", "budget=60m", "--budget", "0.4", "--runs", "13"]
+
+    main(["run", "calm", "--level", "sim", "--mutant", "watermarks-at-once", *long, "--report", "there"])
+
+    document = json.loads((tmp_path / "there" / "run.json").read_text("utf-8"))
+    assert [run["verdict"] for run in document["counted"]] == ["fail"]
+    assert [run["verdict"] for run in document["runs"]] == ["fail"]
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_of_many_runs_there_is_a_table_and_a_bounded_report(
     jobs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

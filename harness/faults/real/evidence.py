@@ -229,9 +229,13 @@ def measurements(fault: str, lines: Sequence[Line]) -> Iterator[Line]:
     return (line for line in lines if line["k"] == "~measured" and line["f"] == fault)
 
 
+_ABOUT_ATTEMPTS = frozenset({"kill", "ack", "~outside"})
+"""The kinds of lines about an attempt that the harness writes; the coordinator sees an `ack` some time after it."""
+
+
 def is_speech(line: Line) -> bool:
-    """Whether an attempt itself wrote `line`; the harness writes `kill` for it."""
-    return "a" in line and line["k"] != "kill"
+    """Whether an attempt itself wrote `line`, and not the harness about it."""
+    return "a" in line and line["k"] not in _ABOUT_ATTEMPTS
 
 
 def attempt_of(pid: int, started: int, lines: Sequence[Line]) -> tuple[int, int] | None:

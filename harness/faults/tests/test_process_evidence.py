@@ -27,7 +27,8 @@ def seen(found: list[Line], events: list[Line]) -> Seen:
 
 
 def test_a_pause_is_believed_if_its_attempt_was_silent_and_then_spoke() -> None:
-    events = [PROCESS, line("in", 900), line("in", 500, a=2), line("in", 402_000), line("kill", 5000)]
+    of_others = [line("in", 500, a=2), line("kill", 5000), line("ack", 5000), line("~outside", 5000)]
+    events = [PROCESS, line("in", 900), *of_others, line("in", 402_000)]
 
     evidence = made("pause_worker", subtask=1).evidence(seen([STOPPED, RESUMED], events))
 

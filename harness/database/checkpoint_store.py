@@ -65,10 +65,15 @@ def _nothing_wrong() -> None:
     """The default for `trouble`: no fault acts on the store."""
 
 
+def _nobody_listens(phase: str) -> None:
+    """The default for `reach`: no fault waits for a phase."""
+
+
 class CheckpointStore:
     """The store as one attempt of a subtask uses it.
 
-    `trouble` is called before each write; a fault's `trouble` may block or raise an OSError.
+    `trouble` is called before each write; a fault's `trouble` may block or raise an OSError. `reach` is called at the
+    phase `store`, before a part is written; it may not return.
     """
 
     def __init__(
@@ -81,6 +86,7 @@ class CheckpointStore:
         clock: Clock = REAL_CLOCK,
     ) -> None:
         self.trouble = trouble
+        self.reach: Callable[[str], None] = _nobody_listens
         self.files = files
         self._subtask = subtask
         self._clock = clock
@@ -92,6 +98,7 @@ class CheckpointStore:
         """Store a part; returns the name of its file. Raises `StoreLost` if writes keep failing for 20 s."""
         body = _Body(checkpoint=checkpoint, position=position, elements=list(elements))
         name = f"checkpoint-{checkpoint:06d}-attempt-{attempt:04d}"
+        self.reach("store")
         deadline, backoff = Deadline(_RETRY_S, clock=self._clock), Backoff(self._choices)
         while True:
             try:

@@ -142,10 +142,16 @@ def leaking_slots(pool: Kind) -> Kind:
     """`pool`, which does not get back the slot of a call that was cancelled."""
 
     class LeakingPool(pool):  # type: ignore[misc]
+        _slots: asyncio.Semaphore
+
         async def _end(self, limit: asyncio.Timeout, error: BaseException | None) -> None:
+            slots = self._slots
             if isinstance(error, asyncio.CancelledError):
-                self._slots._value -= 1  # noqa: SLF001 - the slot that `_end` is about to release stays taken
-            await super()._end(limit, error)
+                self._slots = asyncio.Semaphore(0)  # the slot is released here, where nobody waits for it
+            try:
+                await super()._end(limit, error)  # it does not suspend, so nobody else sees this
+            finally:
+                self._slots = slots
 
     return LeakingPool
 
@@ -210,7 +216,8 @@ OF_ANSWERS = (
         variant=Variant(lookup=caching_misses),
         where="the table changes during the run",
         applies=has_several_results,
-        survives="an answer without rows lets no output leave by which V8 could see that it is stale",
+        scenario="rows-come-and-go",
+        convicted_by=("V8",),
     ),
     Stranger(
         name="cache-slots-collide",
@@ -270,8 +277,8 @@ OF_ANSWERS = (
         variant=Variant(pool=leaking_slots),
         where="calls time out",
         applies=has_timeout,
-        survives="each record gets the result of its timeout, as the policy allows: a pool without slots looks like a"
-        " slow server",
+        scenario="answers-after-cancellations",
+        convicted_by=("V18",),
     ),
     Stranger(
         name="circuit-sticks-half-open",
@@ -292,7 +299,7 @@ OF_ANSWERS = (
         variant=Variant(pool=_with_circuit(_OpenCircuit)),
         where="something disturbs the run",
         applies=is_disturbed,
-        scenario="circuit-opens",
-        survives="calls go on through one trial connection after the other, and no promise says how soon",
+        scenario="circuit-closes-again",
+        convicted_by=("V18",),
     ),
 )

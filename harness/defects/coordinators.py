@@ -313,8 +313,9 @@ OF_COORDINATORS = (
         variant=Variant(sink=acknowledging_unfenced),
         where=f"{_COORDINATED}; a superseded attempt goes on",
         applies=both(store_is_used, can_be_superseded),
-        scenario="old-acknowledgement",
-        survives="it does not count: its checkpoint stays open, and the next one completes with both epochs",
+        levels=SIM_AND_LIVE,
+        scenario="late-acknowledgement",
+        convicted_by=("V16",),
     ),
     Stranger(
         name="acknowledges-before-storing",
@@ -324,7 +325,9 @@ OF_COORDINATORS = (
         variant=Variant(coordination=acknowledging_first),
         where=f"{_COORDINATED}; the store fails, or {_RESTORED}",
         applies=both(store_is_used, lambda scenario: store_fails(scenario) or is_restored(scenario)),
-        survives="no phase lies between an acknowledgement and the write of its file, so no kill falls between them",
+        levels=SIM_AND_LIVE,
+        scenario="kill-before-store",
+        convicted_by=("V24",),
     ),
     Stranger(
         name="forgets-newest-checkpoint",

@@ -13,7 +13,7 @@ from zlib import crc32
 
 from harness.database.epoch import SavedEpoch, SinkLost, Takeover
 from harness.database.sink import EpochSink
-from harness.defects.defect import Stranger
+from harness.defects.defect import SIM_AND_LIVE, Stranger
 from harness.defects.where import both, can_be_superseded, is_restored, sink_is
 from harness.sut.variant import HasJournal, Kind, Variant, made_once
 from reference_impl.operator.functions import AsyncFunction, close_function, open_function
@@ -33,6 +33,29 @@ def reading_without_lock(sink: Kind) -> Kind:
             self._refuse_other(cursor)
 
     return UnlockedSink
+
+
+@made_once
+def leaving_sessions(sink: Kind) -> Kind:
+    """`sink`, which believes that its session has the writer's name, and so ends no session of an earlier attempt."""
+
+    class LenientSink(sink):  # type: ignore[misc]
+        def __init__(self, *args: Any, **how: Any) -> None:
+            super().__init__(*args, **how)
+            self.transactions._takes_name = _has_it_already  # noqa: SLF001 - the one thing that is wrong
+
+    return LenientSink
+
+
+def _has_it_already(cursor: Any) -> bool:
+    del cursor
+    return True
+
+
+@made_once
+def neither_locking_nor_ending(sink: Kind) -> Kind:
+    """`sink` without a lock on the fence, and with the session of the attempt before it left alone."""
+    return reading_without_lock(leaving_sessions(sink))
 
 
 @made_once
@@ -153,8 +176,33 @@ OF_FENCES = (
         variant=Variant(sink=reading_without_lock),
         where="a superseded attempt goes on",
         applies=can_be_superseded,
-        survives="a successor ends the session of the attempt before it, and an open transaction with it, before it"
-        " raises the token",
+        survives="a successor raises no token before it has the writer's name, which the server gives it only once the"
+        " session before has ended, and its transaction with it; without that, too, it is convicted"
+        " (`neither-locks-nor-ends-session`)",
+    ),
+    Stranger(
+        name="leaves-session",
+        about="an attempt does not end the session of the attempt before it",
+        component="fencing",
+        breaks="a superseded attempt makes nothing visible",
+        variant=Variant(sink=leaving_sessions),
+        where="a superseded attempt goes on",
+        applies=can_be_superseded,
+        scenario="zombie-in-transaction",
+        survives="a successor that raises the token waits until the transaction that has locked the fence's row ends;"
+        " without that lock, too, it is convicted (`neither-locks-nor-ends-session`)",
+    ),
+    Stranger(
+        name="neither-locks-nor-ends-session",
+        about="the fence's row is not locked, and the session of the attempt before is not ended",
+        component="fencing",
+        breaks="a superseded attempt makes nothing visible",
+        variant=Variant(sink=neither_locking_nor_ending),
+        where="a superseded attempt goes on",
+        applies=can_be_superseded,
+        levels=SIM_AND_LIVE,
+        scenario="zombie-in-transaction",
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="fence-checked-once",
@@ -174,8 +222,9 @@ OF_FENCES = (
         variant=Variant(sink=restoring_before_fencing),
         where="an atomic sink; a superseded attempt goes on",
         applies=both(sink_is("atomic"), can_be_superseded),
-        survives="only the fault `zombie` lets two attempts run at a time, and the old one sleeps until the new one has"
-        " taken over",
+        levels=SIM_AND_LIVE,
+        scenario="declared-dead-too-early",
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="sink-fails-once",

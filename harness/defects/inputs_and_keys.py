@@ -137,15 +137,13 @@ def _keyed_and_restored(scenario: Scenario) -> bool:
     return _keyed(scenario) and any(fault.do in {"kill_worker", "zombie"} for fault in scenario.faults)
 
 
-def _falls_idle(scenario: Scenario) -> bool:
-    return scenario.task is not None and scenario.task.idle > 0
+def _is_joined(scenario: Scenario) -> bool:
+    return scenario.task is not None and scenario.task.joined > 0
 
 
 def _never_unaligned(**parts: Any) -> SingleCheckpointBarrierHandler:
     return _NeverUnaligned(**parts, alternating=True)
 
-
-_NO_STATUS = "a history has no event for a status, and nothing behind the operator acts on one"
 
 OF_INPUTS_AND_KEYS = (
     Stranger(
@@ -155,8 +153,9 @@ OF_INPUTS_AND_KEYS = (
         breaks="watermarks rise",
         variant=Variant(keyed=KeyedParts(valve=_WakesTooLow)),
         where="an input falls idle and wakes up behind the others",
-        applies=_falls_idle,
-        survives="a lag beside idle inputs is refused, so no input wakes up behind the others",
+        applies=lambda scenario: scenario.task is not None and scenario.task.catch_up > 0,
+        scenario="sessions-catching-up",
+        convicted_by=("V6", "V8"),
     ),
     Stranger(
         name="status-overtakes-records",
@@ -164,10 +163,10 @@ OF_INPUTS_AND_KEYS = (
         component="watermark status",
         breaks="a status keeps its place among the records",
         variant=Variant(build_operator=building(_StatusOvertakes)),
-        where="an input falls idle",
-        applies=_falls_idle,
-        scenario="sessions-of-idle-inputs",
-        survives=_NO_STATUS,
+        where="all inputs fall idle, and the task behind has another one",
+        applies=_is_joined,
+        scenario="late-behind-idle-inputs",
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="status-lost",
@@ -175,10 +174,10 @@ OF_INPUTS_AND_KEYS = (
         component="watermark status",
         breaks="each status leaves",
         variant=Variant(build_operator=building(_StatusLost)),
-        where="an input falls idle",
-        applies=_falls_idle,
-        scenario="sessions-of-idle-inputs",
-        survives=_NO_STATUS,
+        where="all inputs fall idle, and the task behind has another one",
+        applies=_is_joined,
+        scenario="late-behind-idle-inputs",
+        convicted_by=("V8", "V9"),
     ),
     Stranger(
         name="state-by-bucket",
@@ -220,8 +219,8 @@ OF_INPUTS_AND_KEYS = (
         variant=Variant(keyed=KeyedParts(alternating=_never_unaligned)),
         where="a keyed task with an alignment timeout",
         applies=lambda scenario: scenario.task is not None and bool(scenario.task.alignment_timeout),
-        scenario="sessions-alignment-timeout",
-        survives="an alignment that goes on is only late, and a history does not tell how long it takes",
+        scenario="checkpoints-beside-a-stall",
+        convicted_by=("V18",),
     ),
     Stranger(
         name="rewrites-do-not-prolong",

@@ -115,7 +115,8 @@ def sink_is_disturbed(scenario: Scenario) -> bool:
 
 def claims_checkpoint_gap(scenario: Scenario) -> bool:
     """A bound on the time between checkpoints is claimed."""
-    return scenario.workload.checkpoint_interval is not None and not scenario.faults
+    by_time = scenario.workload.checkpoint_interval is not None and not scenario.faults
+    return by_time or scenario.workload.checkpoint_gap is not None
 
 
 def calls_fail(scenario: Scenario) -> bool:

@@ -29,6 +29,7 @@ from harness.sut.dead_letter import is_dead_letter
 from harness.sut.enrichment import JournalProbe
 from harness.sut.faulty_calls import with_planned_failures
 from harness.sut.function_under_test import FunctionUnderTest
+from harness.sut.joined_task import JoinedTask
 from harness.sut.keyed_head import KeyedTask
 from harness.sut.phases import Phases
 from harness.sut.positions import Replay, SubtaskSource, named, restored
@@ -215,7 +216,7 @@ class _Attempt:
                 inside = place.inside(
                     attempt=self._attempt.number, journal=journal, loop=loop, store=self._chosen.store
                 )
-                self._chosen.sink.reach = inside.phases.reach
+                self._chosen.sink.reach = self._chosen.store.reach = inside.phases.reach
                 inside.phases.reach("open")
                 checkpoint = None if saved is None else self._restored(saved, inside.phases)
                 task = _Task(
@@ -266,10 +267,11 @@ class _Task:
         timers = partial(variant.timers, loop, wall_ns=inside.wall_ns)
         elements = place.elements(parts.subtask, inside.shaping)
         keyed = _keyed(parts, elements)
+        expect = _expectation(parts, elements, keyed)
         coordination = chosen.coordination(
             journal=journal,
             phases=inside.phases,
-            expect=_expectation(parts, elements, keyed),
+            expect=expect,
             timers=Timers(loop, MailboxExecutor(mailbox, MAX_PRIORITY)),  # never those of a mutant
             restored=attempt.saved.epoch if attempt.saved else 0,
         )
@@ -290,6 +292,7 @@ class _Task:
             coordination=coordination,
             head=None if keyed is None else keyed.head(coordination, phases=inside.phases, loop=loop),
             in_front=_in_front(scenario, reader=coordination, loop=loop),
+            behind=None if keyed is None or expect is None else _behind(keyed, elements),
             is_hard=operator.back_pressure == "hard",
             downstream=_downstream(operator, loop),
             checkpoint_interval_ms=workload.checkpoint_interval or 0,
@@ -342,6 +345,12 @@ def _in_front(
         return None
     copy_value = copy if scenario.workload.reuses_objects else None
     return UpstreamOperator(settings, reader=reader, loop=loop, copy_value=copy_value)
+
+
+def _behind(keyed: KeyedTask, elements: LookupSource) -> JoinedTask | None:
+    """The task behind, if the scenario has a second input of it; what it adds to results must be expected."""
+    step_ms = keyed.task.joined
+    return JoinedTask(step_ms=step_ms, elements=elements, inputs=keyed.inputs) if step_ms else None
 
 
 def _downstream(settings: Operator, loop: asyncio.AbstractEventLoop) -> ShutDownstream | None:

@@ -190,7 +190,13 @@ class _Campaign:
 
     def _count(self) -> Iterator[Counted]:
         unexpected = 0
-        runs = count(self._orders, self._level, jobs=self._plan.lanes, goes_on=self._goes_on)
+        runs = count(
+            self._orders,
+            self._level,
+            jobs=self._plan.lanes,
+            goes_on=lambda: not self._stop.is_set(),
+            budget=self._budget,
+        )
         for done, run in enumerate(runs, start=1):
             unexpected += not run.as_expected
             self._observer.counted(done=done, asked=len(self._orders), unexpected=unexpected)
@@ -198,13 +204,15 @@ class _Campaign:
 
     def _run_all(self, stage: RunStage, numbers: Sequence[int]) -> None:
         """Performs the orders in as many threads as there are lanes. Raises the first WorldError."""
-        # Reruns of counted orders for the report are not limited by the budget.
+        # Counted runs that ended within the budget are run again for the report without one.
+        unlimited = {run.order for run in self._counted or () if not run.is_cut}
         goes_on: Callable[[], bool] = self._goes_on if self._counted is None else lambda: True
 
         def run(number: int) -> None:
             if not goes_on():
                 return
-            limit_s = None if self._budget is None else self._budget.left_s
+            budget = None if number in unlimited else self._budget
+            limit_s = None if budget is None else budget.left_s
             try:
                 self.outcomes[number] = stage.run(self._orders[number], limit_s=limit_s)
             except CannotHere as sentence:

@@ -124,6 +124,15 @@ class InFront(Reader, Protocol):
         """What the operator holds, to be put behind the elements of the lookups."""
 
 
+class Behind(Protocol):
+    """A task behind this one."""
+
+    def in_front_of(
+        self, emit: Callable[[OperatorInput], None], *, replayed: Sequence[Any], position: int
+    ) -> Callable[[OperatorInput], None]:
+        """Takes what leaves the last operator, and passes it on to `emit`; the attempt resumes at `position`."""
+
+
 class Subtask:
     """Call `run`, then `close`. Mutable: builds its task in `run`."""
 
@@ -138,6 +147,7 @@ class Subtask:
         coordination: Coordination,
         head: Head | None = None,
         in_front: InFront | None = None,
+        behind: Behind | None = None,
         is_hard: bool = False,
         downstream: Callable[[], Availability] | None = None,
         checkpoint_interval_ms: int = 0,
@@ -156,6 +166,7 @@ class Subtask:
         self._coordination = coordination
         self._head = head
         self._in_front = in_front
+        self._behind = behind
         self._is_hard = is_hard
         self._downstream = downstream
         self._interval_s = checkpoint_interval_ms / 1000
@@ -188,7 +199,10 @@ class Subtask:
         position = 0 if checkpoint is None else checkpoint.position
         held = 0 if self._in_front is None else self._in_front.held(elements)
         self._last_checkpoint = 0 if checkpoint is None else checkpoint.number
-        writer = LocalRecordWriter(self._coordination.emit)
+        emit: Callable[[OperatorInput], None] = self._coordination.emit
+        if self._behind is not None:
+            emit = self._behind.in_front_of(emit, replayed=elements, position=position)
+        writer = LocalRecordWriter(emit)
         chain = OperatorChain(
             self._links(iter(elements), queued=len(elements) - held, position=position),
             mailbox=self._mailbox,

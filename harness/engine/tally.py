@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from harness.clock import Deadline
 from harness.engine.level import Level, Opening, Play, RunSite, refuse
 from harness.engine.perform import convicts_of, judged_by_order
 from harness.errors import Exit
@@ -40,6 +41,8 @@ class Counted:
     outcome: Outcome
     as_expected: bool
     events: int
+    is_cut: bool = False
+    """Whether the budget of the command ended it before its own end."""
 
     def exit_code(self, *, planted: bool) -> Exit:
         """Its exit code; a planted defect that was not convicted (`planted`) is a violation."""
@@ -79,9 +82,17 @@ class Tally:
 
 
 def count(
-    orders: Sequence[Order], level: Level, *, jobs: int = 1, goes_on: Callable[[], bool] = lambda: True
+    orders: Sequence[Order],
+    level: Level,
+    *,
+    jobs: int = 1,
+    goes_on: Callable[[], bool] = lambda: True,
+    budget: Deadline | None = None,
 ) -> Iterator[Counted]:
-    """Performs and judges `orders` in order at a repeatable level, while `goes_on` is true."""
+    """Performs and judges `orders` in order at a repeatable level, while `goes_on` is true.
+
+    When `budget` has passed, runs in progress end early, and none begins but the first of all.
+    """
     assert level.repeatable, f"runs of level {level.name} take place once, and are kept whole"
     for order in orders:
         refuse(order, level)
@@ -89,28 +100,30 @@ def count(
     with level.open(Opening()) as play:
         if jobs == 1 or len(chunks) == 1:
             level.refuse_blindness(None)
-            yield from _count_here(orders, play, goes_on)
+            yield from _count_here(orders, play, goes_on, budget)
             return
         context = multiprocessing.get_context("fork")
         with ProcessPoolExecutor(
             max_workers=min(jobs, len(chunks)),
             mp_context=context,
             initializer=_share,
-            initargs=(orders, play, level),
+            initargs=(orders, play, level, budget),
         ) as pool:
             for counted in pool.map(_count_chunk, chunks):
                 yield from counted
-                if not goes_on():
+                if not goes_on() or _is_over(budget):
                     pool.shutdown(cancel_futures=True)
                     return
 
 
-def _count_here(orders: Sequence[Order], play: Play, goes_on: Callable[[], bool]) -> Iterator[Counted]:
+def _count_here(
+    orders: Sequence[Order], play: Play, goes_on: Callable[[], bool], budget: Deadline | None
+) -> Iterator[Counted]:
     with _uncollected():
         for number, order in enumerate(orders):
-            if not goes_on():
+            if not goes_on() or (number and _is_over(budget)):
                 return
-            yield _counted(order, number, play)
+            yield _counted(order, number, play, budget)
             if number % _COLLECT_EVERY == 0:
                 gc.collect()
 
@@ -121,15 +134,17 @@ class _Shared:
     orders: Sequence[Order] = ()
     play: Play
     level: Level
+    budget: Deadline | None = None
     is_sighted: bool = False
     """Whether this process has seen the canaries."""
 
 
-def _share(orders: Sequence[Order], play: Play, level: Level) -> None:
+def _share(orders: Sequence[Order], play: Play, level: Level, budget: Deadline | None) -> None:
     """Passes the data by fork, because a variant cannot be pickled. Workers ignore Ctrl-C; the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _Shared.orders, _Shared.play, _Shared.level = orders, staticmethod(play), level
+    _Shared.budget = budget
     gc.freeze()
     gc.disable()
 
@@ -138,7 +153,11 @@ def _count_chunk(chunk: range) -> list[Counted]:
     if not _Shared.is_sighted:  # not in `_share`: an error there would only break the pool
         _Shared.level.refuse_blindness(None)
         _Shared.is_sighted = True
-    counted = [_counted(_Shared.orders[number], number, _Shared.play) for number in chunk]
+    counted, budget = list[Counted](), _Shared.budget
+    for number in chunk:
+        if number and _is_over(budget):
+            break
+        counted.append(_counted(_Shared.orders[number], number, _Shared.play, budget))
     gc.collect()
     return counted
 
@@ -156,15 +175,21 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _counted(order: Order, number: int, play: Play) -> Counted:
-    """Performs one run without writing files."""
-    record = play(order, RunSite(run_id=f"counted-{number}", folder=Path()))
+def _is_over(budget: Deadline | None) -> bool:
+    return budget is not None and budget.passed
+
+
+def _counted(order: Order, number: int, play: Play, budget: Deadline | None) -> Counted:
+    """Performs one run without writing files, until the budget has passed."""
+    limit_s = None if budget is None else budget.left_s
+    record = play(order, RunSite(run_id=f"counted-{number}", folder=Path(), limit_s=limit_s))
     judgement = judged_by_order(order, record)
     return Counted(
         order=number,
         outcome=judgement.outcome,
         as_expected=seen_as_expected(judgement, convicts_of(order)),
         events=len(record.events),
+        is_cut=not record.whole and _is_over(budget),
     )
 
 

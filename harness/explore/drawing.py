@@ -11,13 +11,13 @@ from typing import Any, Final
 from harness.choices import Draw
 from harness.explore.drawn_faults import Setting, draw_faults
 from harness.scenario.model import Scenario
-from harness.scenario_parts.parts import OF_ALIGNED_BARRIERS
+from harness.scenario_parts.parts import LEAST_IDLE, OF_ALIGNED_BARRIERS
 from harness.scenario_parts.values import duration_text
 
 __all__ = ["draw_scenario"]
 
 _CALM: Final = 30
-_KEYED: Final = 80
+_KEYED: Final = 120
 _BY_TIME: Final = 450
 """Chances per thousand: a calm scenario, a keyed task, checkpoints by time (with an atomic sink)."""
 _FAILING: Final = 350
@@ -25,8 +25,16 @@ _FAILING: Final = 350
 _IN_FRONT: Final = 350
 _OVERTAKING: Final = 500
 """Chances per thousand: a second operator in front of the lookups, an alignment timeout."""
+_CATCHING_UP: Final = 700
+_JOINED: Final = 700
+"""Chances per thousand, of inputs that fall idle: they wake up behind, if idle for long; the task behind shows it."""
 _SLOW_BESIDE_ZOMBIES: Final = 600
 """Chance per thousand, with a zombie, of a slow input: its successor must still run when it wakes up."""
+_OTHER_KEYS: Final = 400
+_CHANGING: Final = 250
+"""Chances per thousand: keys that a careless lookup confuses, rows that change during the run."""
+_UNLIMITED: Final = 300
+"""Chance per thousand of a growing backoff that only the timeout limits, where it cannot fail the task."""
 _AT_ONCE: Final = 100_000
 """A rate at which all elements of these short inputs are due at once."""
 _SUBSTITUTE: Final = "substitute"
@@ -39,9 +47,14 @@ _SLOW_MS: Final = 9_000
 def draw_scenario(seed: int) -> Scenario:
     """The random scenario of a seed."""
     draw = Draw(seed, "scenario")
-    drawn = _calm(draw) if draw.chance(_CALM) else _disturbed(draw)
+    is_calm = draw.chance(_CALM)
+    drawn = _calm(draw) if is_calm else _disturbed(draw)
     _plan_failures(drawn["operator"], drawn["workload"], Draw(seed, "planned failures"))
+    _choose_keys(drawn, Draw(seed, "what the keys are"))
+    if not is_calm:
+        _change_rows(drawn, Draw(seed, "changes of the looked-up rows"))
     _put_in_front(drawn, Draw(seed, "what stands in front of the lookups"))
+    _let_show_idleness(drawn, Draw(seed, "inputs that wake up"))
     workload = drawn["workload"]
     return Scenario.model_validate(
         {
@@ -56,6 +69,41 @@ def draw_scenario(seed: int) -> Scenario:
     )
 
 
+def _choose_keys(drawn: dict[str, Any], draw: Draw) -> None:
+    """Other keys than small numbers, more records of one key, larger rows; a `task` and `hot_key` need numbers."""
+    workload = drawn["workload"]
+    needs_numbers = "task" in drawn or any(fault["do"] == "hot_key" for fault in drawn["faults"])
+    if draw.chance(_OTHER_KEYS):
+        texts = () if needs_numbers else ("unicode", "composite")
+        workload["keys_like"] = draw.one_of("wide", "signed", *texts)
+    if draw.chance(150):
+        workload["skew"] = f"{draw.one_of(20, 50, 90)}%"
+    if draw.chance(150):
+        workload["row_bytes"] = draw.one_of(1, 1_000, 70_000)
+
+
+def _change_rows(drawn: dict[str, Any], draw: Draw) -> None:
+    """A fault that changes the rows of some keys, where a record may yield other results after a restart."""
+    workload, faults = drawn["workload"], drawn["faults"]
+    if drawn["sink"] == "idempotent" or not draw.chance(_CHANGING):
+        return
+    workload["keys"] = draw.between(2, 5)  # so few that a key is asked for before and after
+    lasts_ms = draw.between(100, 500)  # lookups that end in this time are the evidence
+    every_ms = lasts_ms + draw.between(1, 50)
+    change = {
+        "id": f"change-rows-{len(faults) + 1}",
+        "do": "change_rows",
+        "count": draw.between(1, max(1, workload["keys"] // 2)),
+        "for": duration_text(lasts_ms),
+        "when": {"call": draw.between(1, max(1, workload["records"]))},
+    }
+    due_ms = workload["records"] * 1_000 // int(workload["rate"].removesuffix("/s"))
+    changes = min(4, due_ms // every_ms)
+    if changes > 1:
+        change |= {"repeat": changes, "every": duration_text(every_ms)}
+    faults.append(change)
+
+
 def _put_in_front(drawn: dict[str, Any], draw: Draw) -> None:
     """An operator in front of the lookups, or barriers that may overtake, where either can be."""
     operator, task = drawn["operator"], drawn.get("task")
@@ -63,10 +111,22 @@ def _put_in_front(drawn: dict[str, Any], draw: Draw) -> None:
     if operator.get("back_pressure") == "hard" and by_place and draw.chance(_IN_FRONT):
         operator["upstream"] = {"capacity": draw.between(1, 6), "delay": duration_text(draw.between(0, 40))}
     waits_to_align = any(fault["when"].get("phase") == "align" for fault in drawn["faults"])
-    if task is not None and task["inputs"] > 1 and not waits_to_align and draw.chance(_OVERTAKING):
+    is_even = task is not None and task["inputs"] > 1 and "lag" not in task
+    if task is not None and is_even and not waits_to_align and draw.chance(_OVERTAKING):
         for name in OF_ALIGNED_BARRIERS:
             task.pop(name, None)
         task["alignment_timeout"] = duration_text(draw.one_of(0, 0, 5, 40))
+
+
+def _let_show_idleness(drawn: dict[str, Any], draw: Draw) -> None:
+    """Inputs that wake up behind, where they are idle for long enough; a task behind that shows when all are idle."""
+    task = drawn.get("task", {})
+    if task.get("idle", 0) >= LEAST_IDLE and draw.chance(_CATCHING_UP):
+        task["catch_up"] = draw.between(1, task["idle"] - 1)
+    substitutes = isinstance(drawn["operator"].get("on_timeout"), list)
+    is_told = drawn["workload"]["expected"] == "told" and not substitutes
+    if task.get("idle", 0) and is_told and draw.chance(_JOINED):
+        task["joined"] = duration_text(draw.one_of(20, 50, 100, 300))
 
 
 def _calm(draw: Draw) -> dict[str, Any]:
@@ -105,17 +165,18 @@ def _disturbed(draw: Draw) -> dict[str, Any]:
     faults = draw_faults(setting, draw)
     if not by_time and any(fault["do"] == "zombie" for fault in faults) and draw.chance(_SLOW_BESIDE_ZOMBIES):
         workload["rate"] = f"{draw.between(4, 12)}/s"
-    task = _features(draw, inputs=inputs, workload=workload) | {"inputs": inputs, "gap": gap}
-    return {
-        "operator": operator,
-        "workload": workload,
-        **({"task": task} if is_keyed else {}),
-        "sink": sink,
-        "faults": faults,
-    }
+    drawn: dict[str, Any] = {"operator": operator, "workload": workload, "sink": sink, "faults": faults}
+    if is_keyed:
+        every = workload["checkpoint_every"]
+        drawn["task"] = {
+            "inputs": inputs,
+            "gap": gap,
+            **_features(draw, inputs=inputs, checkpoint_every=every),
+        }
+    return drawn
 
 
-def _features(draw: Draw, *, inputs: int, workload: dict[str, Any]) -> dict[str, Any]:
+def _features(draw: Draw, *, inputs: int, checkpoint_every: int) -> dict[str, Any]:
     """What else a keyed task does; only records that are not all due at once make its time pass."""
     features: dict[str, Any] = {}
     if draw.chance(300):
@@ -124,9 +185,12 @@ def _features(draw: Draw, *, inputs: int, workload: dict[str, Any]) -> dict[str,
         features["ttl"] = duration_text(draw.between(5, 100))
     if inputs > 1 and draw.chance(400):
         features["idle"] = draw.between(1, 3)
-    if "checkpoint_every" in workload and draw.chance(400):
+    elif inputs > 1 and draw.chance(300):
+        features["lag"] = duration_text(draw.between(1, 100))
+    if draw.chance(300):
         features["latency_markers"] = draw.between(1, 6)
-        features["async_snapshot"] = draw.between(1, workload["checkpoint_every"] - 1)
+    if draw.chance(400):
+        features["async_snapshot"] = draw.between(1, checkpoint_every - 1)
     return features
 
 
@@ -180,7 +244,10 @@ def _plan_failures(operator: dict[str, Any], workload: dict[str, Any], draw: Dra
     workload["failing_every"] = draw.between(2, 6)
     workload["failing_calls"] = draw.between(1, tries + 1) if is_dead else 1
     if tries > 1 and draw.chance(500):
-        operator |= {"retry_multiplier": draw.one_of(1.5, 2, 3), "retry_delay_max": duration_text(_QUICK_MS)}
+        operator["retry_multiplier"] = draw.one_of(1.5, 2, 3)
+        may_wait_long = workload["failing_calls"] == 1 or operator["on_timeout"] != "fail"
+        if not (may_wait_long and draw.chance(_UNLIMITED)):
+            operator["retry_delay_max"] = duration_text(_QUICK_MS)
 
 
 def _workload(draw: Draw, *, is_keyed: bool) -> dict[str, Any]:

@@ -343,6 +343,6 @@ DRAWN_FAULTS: Final[tuple[FaultName, ...]] = (
     "duplicate_completion", "idle_input", "hot_key", "watermark_burst", "hold_reply", "sql_error", "reset_at_packet",
     "lost_commit", "lost_commit_reply", "latency", "jitter", "one_way", "blackhole", "half_open", "stalled_handshake",
     "reset", "reset_now", "cut", "down", "refuse_connects", "lock_rows", "deadlocks", "kill_query", "kill_connection",
-    "read_only", "db_kill", "db_pause", "slow_query", "store_slow", "store_failing",
+    "read_only", "db_kill", "db_pause", "slow_query", "store_slow", "store_failing", "change_rows",
 )  # fmt: skip
 """Every kind of fault that is drawn."""

@@ -1,18 +1,20 @@
 """`change_rows`: the rows of some keys in the looked-up table become the next version, while the run goes on.
 
 Answers to a reference table that another application writes. The version stands in each row (`ver`), and `tier` rises
-by one, so the answer changes too. The change begins before its UPDATE is sent and ends after its COMMIT was
-acknowledged; the history tells both. Nothing is put back: the rows keep their new version.
+by one, so the answer changes too. With `how: delete` a version is that the rows are gone, and the next one that they
+are there again. The change begins before its first statement is sent and ends after its COMMIT was acknowledged; the
+history tells both. Nothing is put back at the end: the table keeps its newest version.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from harness.faults.model.fault import ServerFault
-from harness.faults.model.fields import Count, UntilEffective
+from harness.faults.model.fields import Count, UntilEffective, Way
 from harness.faults.real.evidence import Evidence, Line, Seen, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.act import Act, SimulatedRun
@@ -26,8 +28,18 @@ __all__ = ["ChangeRows", "change_events"]
 _STATEMENT_S = 10.0
 _ROWS_OF_A_KEY_MAX: Final = 100
 """At most so many rows have one key (`workload.fanout`)."""
-_FIRST_ROWS = "SELECT k, part, ver FROM customer ORDER BY n LIMIT %s FOR UPDATE"
-_UPDATE = "UPDATE customer SET ver = %s, tier = tier + 1 WHERE k = %s AND part <=> %s"
+_FIRST_ROWS = "SELECT n, k, part, ver FROM {table} ORDER BY n LIMIT %s FOR UPDATE"
+_UPDATE = "UPDATE customer SET ver = %s, tier = tier + 1 WHERE n IN ({rows})"
+_KEEP_ROWS = "CREATE TABLE IF NOT EXISTS floodmark_absent LIKE customer"
+"""The table that keeps deleted rows until they are inserted again."""
+_DELETE = (
+    "INSERT INTO floodmark_absent SELECT n, k, part, name, city, tier, %s FROM customer WHERE n IN ({rows})",
+    "DELETE FROM customer WHERE n IN ({rows})",
+)
+_INSERT = (
+    "INSERT INTO customer SELECT n, k, part, name, city, tier + 1, %s FROM floodmark_absent WHERE n IN ({rows})",
+    "DELETE FROM floodmark_absent WHERE n IN ({rows})",
+)
 _LASTS_MS: Final = 200
 """How long it lasts at level sim, at most, if the scenario gives no duration."""
 _STEP_MS: Final = (1, 6)
@@ -37,13 +49,17 @@ _STEP_MS: Final = (1, 6)
 class ChangeRows(ServerFault):
     """Changes the rows of the table's first `count` keys."""
 
-    about = "The rows of the first `count` keys of the looked-up table become the next version, in one transaction."
-    must_show = "The change was committed, and later lookups were made; of ours, some gave the new version."
+    about = (
+        "The rows of the first `count` keys of the looked-up table become the next version, in one transaction; "
+        "`how: delete`: they are deleted, the next time inserted again, and so on."
+    )
+    must_show = "The change was committed, and later lookups were made; of ours, some gave the new version, or no rows."
 
     can = ()
 
     do: Literal["change_rows"]
     count: Count
+    how: Annotated[Literal["update", "delete"], Way] = "update"
     lasts: UntilEffective = None
 
     @property
@@ -56,23 +72,37 @@ class ChangeRows(ServerFault):
         server = site.server
         with server.root(server.database, limit_s=_STATEMENT_S) as connection, connection.cursor() as cursor:
             cursor.execute("SET SESSION innodb_lock_wait_timeout = 8, lock_wait_timeout = 8")
+            if self.how == "delete":
+                cursor.execute(_KEEP_ROWS)
             cursor.execute("START TRANSACTION")
-            cursor.execute(_FIRST_ROWS, (self.count * _ROWS_OF_A_KEY_MAX,))
-            newest: dict[tuple[Any, Any], int] = {}
-            for k, part, ver in cursor.fetchall():
-                if len(newest) < self.count or (k, part) in newest:
-                    newest[k, part] = ver
-            version = max(newest.values()) + 1
-            keys = [k if part is None else [k, part] for k, part in newest]
+            absent = self._first_rows(cursor, "floodmark_absent") if self.how == "delete" else []
+            rows = absent or self._first_rows(cursor, "customer")
+            version = 1 + max(row[-1] for row in rows)
+            named = dict.fromkeys((k, part) for _, k, part, _ in rows)
+            keys = [k if part is None else [k, part] for k, part in named]
+            numbers = [row[0] for row in rows]
+            places = ", ".join(["%s"] * len(numbers))
             site.found(change="begin", ver=version, keys=keys)
-            for k, part in newest:
-                cursor.execute(_UPDATE, (version, k, part))
+            if self.how == "update":
+                cursor.execute(_UPDATE.format(rows=places), (version, *numbers))
+            else:
+                copy, remove = _INSERT if absent else _DELETE
+                cursor.execute(copy.format(rows=places), (version, *numbers))
+                cursor.execute(remove.format(rows=places), numbers)
             cursor.execute("COMMIT")
             site.found(change="end", ver=version, keys=keys)
         yield
 
+    def _first_rows(self, cursor: Any, table: str) -> list[tuple[Any, ...]]:
+        """The rows (n, k, part, ver) of the first `count` keys of a table."""
+        cursor.execute(_FIRST_ROWS.format(table=table), (self.count * _ROWS_OF_A_KEY_MAX,))
+        rows = list(cursor.fetchall())
+        keys = dict.fromkeys((k, part) for _, k, part, _ in rows)
+        first = dict.fromkeys(islice(keys, self.count))
+        return [row for row in rows if row[1:3] in first]
+
     def evidence(self, seen: Seen) -> Evidence:
-        """Answers from the new version; while no answer tells one, lookups that began after the change.
+        """Answers from the new version or without rows; while no answer tells one, lookups that began after the change.
 
         So it is while the run goes on, for its lines are read afterwards, and with a user's lookup.
         """
@@ -81,12 +111,25 @@ class ChangeRows(ServerFault):
             return {}
         told = [line["ver"] for line in seen.events if line["k"] == "res" and "ver" in line]
         counted = {"answers": sum(ver >= version for ver in told)}
+        if self.how == "delete":
+            counted["without_rows"] = _empty_answers(seen, keys)
         if not told:
             counted = {"lookups_since": len(seen.over("lookups").during())}
         return {"version": version, "keys": len(keys), **counted} if any(counted.values()) else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
-        return _SimulatedChange(run, count=self.count)
+        return _SimulatedChange(run, count=self.count, deletes=self.how == "delete")
+
+
+def _empty_answers(seen: Seen, keys: Sequence[Any]) -> int:
+    """How many records of these keys were answered without rows since the change."""
+    asked = [line["id"] for line in seen.events if line["k"] == "in" and line.get("key") in keys]
+    of_keys = dict.fromkeys(asked)
+    return sum(
+        line["t"] >= seen.armed_us and line["r"] == "ok" and line.get("v") == []
+        for line in seen.events
+        if line["k"] == "res" and line["id"] in of_keys
+    )
 
 
 def change_events(lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
@@ -109,8 +152,9 @@ class _SimulatedChange:
 
     settles_ms = 0
 
-    def __init__(self, run: SimulatedRun, *, count: int) -> None:
+    def __init__(self, run: SimulatedRun, *, count: int, deletes: bool) -> None:
         self._run = run
+        self._deletes = deletes
         self._customers = run.server.tables.customers
         self._keys: Sequence[Any] = list(self._customers.by_key)[:count]
         self._version = 0
@@ -135,7 +179,7 @@ class _SimulatedChange:
             self._wait()
 
     def _commit(self) -> None:
-        self._customers.change(self._keys, version=self._version)
+        self._customers.change(self._keys, version=self._version, deletes=self._deletes)
         self._selected = -self._customers.selected
 
     def _tell(self, phase: Literal["begin", "end"]) -> None:

@@ -1,7 +1,8 @@
-"""`zombie`: stop a worker, start its successor, and let the old worker go on once the successor has committed.
+"""`zombie`: stop a worker, start its successor, and let the old worker go on beside it.
 
-Answers to a process that loses its lease in a long pause. Evidence: the old attempt wrote events after the start of
-the new one and tried to commit. The evidence states the outcome of that commit; V13 judges it.
+Answers to a process that loses its lease in a long pause, and (`how: on-time`) to one that is declared dead too early.
+Evidence: the old attempt wrote events after the start of the new one and tried to commit. The evidence states the
+outcome of that commit; V13 judges it.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from harness.clock import Deadline, wait_until
 from harness.faults.model.fault import OutsideFault
-from harness.faults.model.fields import Lasts, Subtask
+from harness.faults.model.fields import Lasts, Subtask, Way
 from harness.faults.real.attempt_site import AttemptSite, stop
 from harness.faults.real.evidence import Evidence, Line, Seen, attempt_of, is_speech
 from harness.faults.real.fault_site import Site, Succession
@@ -27,7 +28,9 @@ __all__ = ["SimulatedZombie", "Zombie"]
 _SUCCESSOR_S = 20.0
 """The longest extra pause of the old worker while its successor has not committed."""
 _LAST_WORDS_S = 10.0
-"""Time for the old worker to find out that it was replaced; after that it is ended with the run."""
+"""Time for the old worker to find out that it was replaced; after that it is ended with the run. One that goes on in
+time has `_SUCCESSOR_S` besides, for its successor may have to start yet.
+"""
 _LOOK_MS: Final = 5
 _ZOMBIE_SPEAKS_MS: Final = 3_000
 """Time for the resumed old worker to reach the fence check; a session that was ended may first wait for its name."""
@@ -36,7 +39,10 @@ _ZOMBIE_SPEAKS_MS: Final = 3_000
 class Zombie(OutsideFault):
     """Pauses and replaces the worker of `subtask`, then resumes it."""
 
-    about = "The worker of one subtask is stopped and replaced; it goes on once its successor has committed."
+    about = (
+        "The worker of one subtask is stopped and replaced; it goes on once its successor has committed, or "
+        "(`how: on-time`) when `for` is over, though its successor may not have taken over yet."
+    )
     must_show = (
         "The old attempt wrote events after the new one's start and tried to commit; a correct sink refuses "
         "that."
@@ -53,10 +59,11 @@ class Zombie(OutsideFault):
     do: Literal["zombie"]
     subtask: Subtask
     lasts: Lasts
+    how: Annotated[Literal["after-commit", "on-time"], Way] = "after-commit"
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """The old worker goes on when the block ends, but not before its successor has committed."""
+        """The old worker goes on when the block ends; `after-commit`: not before its successor has committed."""
         from harness.faults.real.suspension import awaited, suspended
 
         who = awaited(partial(site.workers.process, self.subtask))
@@ -68,12 +75,14 @@ class Zombie(OutsideFault):
             with suspended(who, site.found):
                 succession = site.workers.supersede(self.subtask)
                 yield
-                committed = partial(_has_committed, succession)
-                wait_until(committed, deadline=Deadline(_SUCCESSOR_S))
-                site.found(what="successor", commits=succession.successor_commits())
+                if self.how == "after-commit":
+                    committed = partial(_has_committed, succession)
+                    wait_until(committed, deadline=Deadline(_SUCCESSOR_S))
+                    site.found(what="successor", commits=succession.successor_commits())
         finally:
             if succession is not None:
-                wait_until(succession.old_one_is_over, deadline=Deadline(_LAST_WORDS_S))
+                last_s = _LAST_WORDS_S + (_SUCCESSOR_S if self.how == "on-time" else 0)
+                wait_until(succession.old_one_is_over, deadline=Deadline(last_s))
 
     def evidence(self, seen: Seen) -> Evidence:
         stopped = seen.fact("stopped")
@@ -107,7 +116,7 @@ class Zombie(OutsideFault):
         stop(self.id, attempt)
 
     def simulated(self, run: SimulatedRun) -> Act:
-        return SimulatedZombie(run, self.subtask)
+        return SimulatedZombie(run, self.subtask, is_on_time=self.how == "on-time")
 
 
 def _has_committed(succession: Succession) -> bool:
@@ -126,8 +135,10 @@ def _commit_of(after: Sequence[Line]) -> str | None:
 class SimulatedZombie(StoppedWorker):
     """Pauses a simulated attempt, starts its successor, and resumes it afterwards. Mutable."""
 
-    def __init__(self, run: SimulatedRun, subtask: int) -> None:
+    def __init__(self, run: SimulatedRun, subtask: int, *, is_on_time: bool) -> None:
         super().__init__(run, subtask)
+        self._is_on_time = is_on_time
+        self._resumed_ms = 0
         self._looked_at = 0
         """How many events have been searched for the successor's snapshot."""
         self._spoken = 0
@@ -135,22 +146,31 @@ class SimulatedZombie(StoppedWorker):
 
     @property
     def settles_ms(self) -> int:
-        """The extra pause until the successor's snapshot, plus the time for the old attempt to act."""
-        return self._waited_ms + _ZOMBIE_SPEAKS_MS
+        """The extra pause until the successor's snapshot, plus the time for the old attempt to act.
+
+        One that goes on in time has as long as it lives, for its successor may have to start yet.
+        """
+        if not self._is_on_time:
+            return self._waited_ms + _ZOMBIE_SPEAKS_MS
+        since_ms = self._run.hub.now_ms - self._resumed_ms
+        is_alive = self._attempt is not None and self._attempt.actor.alive
+        return since_ms + _LOOK_MS if is_alive and since_ms < _SUCCESSOR_S * 1000 else 0
 
     def stopped(self, attempt: RunningAttempt) -> None:
         """Another one takes over."""
         self._run.supersede(attempt.subtask)
 
     def ends(self) -> None:
-        """Resumes the old attempt, but not before its successor has taken a snapshot."""
+        """Resumes the old attempt; unless it goes on in time, not before its successor has taken a snapshot."""
         hub = self._run.hub
         if self._attempt is None or not self._attempt.actor.paused:
             return
-        if not hub.over and self._waited_ms < _SUCCESSOR_S * 1000 and not self._is_succeeded():
+        is_early = not self._is_on_time and self._waited_ms < _SUCCESSOR_S * 1000
+        if not hub.over and is_early and not self._is_succeeded():
             self._waited_ms += _LOOK_MS
             hub.at(hub.now_ms + _LOOK_MS, self.ends)
             return
+        self._resumed_ms = hub.now_ms
         self._spoken = len(self._run.tape.events)
         super().ends()
 

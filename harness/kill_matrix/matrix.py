@@ -192,8 +192,12 @@ def hear_the_reference(*, first_seed: int, runs: int, deadline: Deadline) -> Ref
 
 
 def _by_canary(variant: Variant) -> dict[str, int]:
-    """Convicts a variant whose judge overlooks a canary; counts as the first run."""
-    return {"canary": 1} if overlooked(variant.judge(judge), CANARIES) else {}
+    """Convicts a variant whose judge overlooks a canary; counts as the first run.
+
+    The judge of all other variants has been shown the canaries before the first trial (`fill`).
+    """
+    its_judge = variant.judge(judge)
+    return {"canary": 1} if its_judge is not judge and overlooked(its_judge, CANARIES) else {}
 
 
 def _runs(suspect: Suspect, first_seed: int, runs: int) -> Iterator[tuple[int, Simulate]]:

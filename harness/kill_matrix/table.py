@@ -144,8 +144,8 @@ sink, its client, its task or the harness itself with one thing wrong, and names
 honest reference in as many; `floodmark run SCENARIO --mutant NAME` shows one. Your own: `floodmark mutants --mutant
 MODULE:ATTR`, a `harness.sut.variant.Variant` or a `build_operator` like the reference's.
 
-A defect of a task with keyed state, or of the rows that a lookup gets, shows in no drawn scenario, but in the one that
-is named, which is run instead. M28 of the catalogue needs an operator that keeps the order of keys; there is none here.
+A defect of a task with keyed state, or of the rows that a lookup gets, shows in few drawn scenarios, so the one that
+is named is run instead. M28 of the catalogue needs an operator that keeps the order of keys; there is none here.
 Two checks are none of an invariant's, for they judge the harness:
 
 {checks}

@@ -145,12 +145,14 @@ def _on_timeout(scenario: Scenario) -> Mapping[str, str]:
 
 
 def _checkpoint_gap(order: Order) -> Mapping[str, int]:
-    """The bound between checkpoints by time, claimed only without faults."""
-    scenario = order.scenario
+    """The bound between two checkpoints: the scenario's, else, without faults, that of checkpoints by time."""
+    scenario, slack_ms = order.scenario, _MACHINE_SLACK_MS[order.level]
+    if scenario.workload.checkpoint_gap is not None:
+        return {"checkpoint_gap": scenario.workload.checkpoint_gap + slack_ms}
     interval_ms = scenario.workload.checkpoint_interval
     if interval_ms is None or scenario.faults:
         return {}
-    return {"checkpoint_gap": 2 * interval_ms + _drain_ms(scenario) + _MACHINE_SLACK_MS[order.level]}
+    return {"checkpoint_gap": 2 * interval_ms + _drain_ms(scenario) + slack_ms}
 
 
 def _drain_ms(scenario: Scenario) -> int:

@@ -6,6 +6,7 @@ nearest name, never an empty selection. The duration is estimated from the sourc
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
@@ -81,10 +82,13 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.rglob("*")):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if path.suffix in _SUFFIXES and path.is_file() and not hidden:
-            yield path
+    found: list[Path] = []
+    for inside, below, names in os.walk(folder):
+        below[:] = [name for name in below if not name.startswith(".")]
+        found += [
+            Path(inside, name) for name in names if name.endswith(_SUFFIXES) and not name.startswith(".")
+        ]
+    yield from (path for path in sorted(found) if path.is_file())
 
 
 def _unknown(names: list[str], shipped: dict[str, Path]) -> UsageError:

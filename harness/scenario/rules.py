@@ -197,6 +197,8 @@ def _of_another_task(parts: Standing) -> Iterator[Breach]:
                 "a task passes on only a watermark greater than the one before, and some of a burst are equal"
             )
             yield Breach(path=("faults", index, "do"), say=say, hint="remove the fault, or remove `task`")
+    if parts.task is not None:
+        yield from _of_a_task(parts, parts.task)
     if not parts.has_task or parts.workload is None:
         return
     if parts.workload.watermark_every == 0 and (needs := _needs_watermarks(parts.task)):
@@ -209,11 +211,28 @@ def _of_another_task(parts: Standing) -> Iterator[Breach]:
     if parts.operator is not None and parts.operator.back_pressure == "hard":
         say = "the inputs of a `task` are read only while the lookups have room"
         yield Breach(path=("operator", "back_pressure"), say=say, hint="write `back_pressure: soft`")
-    ahead = 0 if parts.task is None else parts.task.async_snapshot
-    every = parts.workload.checkpoint_every
+
+
+def _of_a_task(parts: Standing, task: Task) -> Iterator[Breach]:
+    """The asynchronous part of a checkpoint ends before the next one, and what is joined has an expected result."""
+    every = None if parts.workload is None else parts.workload.checkpoint_every
+    ahead = task.async_snapshot
     if every is not None and ahead >= every:
         say = f"`async_snapshot: {ahead}` reaches the barrier of the next checkpoint, {every} positions later"
         yield Breach(path=("task", "async_snapshot"), say=say, hint=f"write {every - 1} or fewer")
+    if task.joined and (untold := _untold(parts)):
+        say = f"`joined` adds to each result whether it is late, which {untold} does not expect"
+        yield Breach(path=("task", "joined"), say=say, hint="remove one of the two")
+
+
+def _untold(parts: Standing) -> str | None:
+    """The setting by which a result is not compared with what the source tells; None: all are."""
+    if parts.operator is not None and isinstance(parts.operator.on_timeout, list):
+        return "`on_timeout`"
+    if parts.workload is not None and parts.workload.expected == "untold":
+        return "`expected: untold`"
+    changing = any(isinstance(fault, ChangeRows) for _, fault in parts.faults)
+    return "`change_rows`" if changing else None
 
 
 def _needs_watermarks(task: Task | None) -> str | None:
@@ -262,6 +281,11 @@ def _of_other_keys(parts: Standing) -> Iterator[Breach]:
             say = f"it changes {fault.count} keys, and there are {parts.workload.keys}: no result would be known"
             hint = "lower `count`, or raise `workload.keys`"
             yield Breach(path=("faults", index, "count"), say=say, hint=hint)
+    changing = [(index, fault) for index, fault in parts.faults if isinstance(fault, ChangeRows)]
+    for index, fault in changing:
+        if fault.how == "delete" and len(changing) > 1:
+            say = "while it has deleted its keys, another `change_rows` would find other keys at the table's begin"
+            yield Breach(path=("faults", index, "how"), say=say, hint="keep one of them, with `repeat`")
 
 
 def _checkpoints_by_time(parts: Standing) -> Iterator[Breach]:
@@ -339,6 +363,14 @@ def _unknown_invariant(path: tuple[str | int, ...], name: str) -> Breach:
     return Breach(path=path, say=f"there is no invariant `{name}`", hint=hint)
 
 
+def _bounds_checkpoints(parts: Standing) -> bool:
+    """Whether there is a bound on the time between two checkpoints, as far as the valid parts say."""
+    workload = parts.workload
+    if workload is None or workload.checkpoint_gap is not None:
+        return True
+    return parts.calm and workload.checkpoint_interval is not None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Blind:
     """A condition under which some invariants cannot be violated, so that they must not be `decisive`."""
@@ -390,11 +422,9 @@ _BLIND = (
     ),
     _Blind(
         invariants=("V18",),
-        when=lambda parts: (
-            not parts.calm or (parts.workload is not None and parts.workload.checkpoint_interval is None)
-        ),
-        say="it bounds only checkpoints by time in a run without faults",
-        hint="write `checkpoint_interval`, and no fault",
+        when=lambda parts: not _bounds_checkpoints(parts),
+        say="nothing bounds the time between two checkpoints",
+        hint="write `workload.checkpoint_gap`, or `checkpoint_interval` and no fault",
     ),
     _Blind(
         invariants=("V23",),

@@ -28,6 +28,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from harness.scenario_parts.values import Duration, Percent, Rate, Span, Whole
 
 __all__ = [
+    "LEAST_IDLE",
     "OF_ALIGNED_BARRIERS",
     "SINK_FORMS",
     "Breach",
@@ -294,6 +295,11 @@ class Workload(Part):
         default=None,
         description="Instead of `checkpoint_every`: the time between two checkpoints, triggered through the mailbox.",
     )
+    checkpoint_gap: Span | None = Field(
+        default=None,
+        description="The longest time without a completed checkpoint (V18), faults included, besides a slack for the "
+        "level.",
+    )
     service: Duration = Field(
         default=0, description="The longest service time of a lookup in the database; drawn per record."
     )
@@ -408,6 +414,17 @@ class Task(Part):
         description="The inputs fall idle in turn, each for this many watermarks, with as many between; "
         "0: both always active.",
     )
+    catch_up: Whole = Field(
+        default=0,
+        description="For how many watermarks an input that wakes up is behind what has left (W2): it goes on where it "
+        "stopped; 0: it says at once what the other says.",
+    )
+    joined: Duration = Field(
+        default=0,
+        description="The task behind this one has a second input, whose watermarks rise in steps of so much; each "
+        "result tells whether it is late there, as it is after the inputs of this task were all idle. 0ms: no such "
+        "task.",
+    )
     async_snapshot: Whole = Field(
         default=0,
         le=1000,
@@ -444,6 +461,19 @@ class Task(Part):
                 "nobody could say when sessions end"
             )
             yield Breach(path=("idle",), say=say, hint="remove `idle` or `lag`")
+        if self.catch_up and (self.idle < LEAST_IDLE or self.catch_up >= self.idle):
+            say = (
+                f"an input is behind when it wakes up if it was idle for {LEAST_IDLE} watermarks or more, and it must "
+                "have caught up before the other falls idle"
+            )
+            yield Breach(
+                path=("catch_up",), say=say, hint=f"write `idle: {max(LEAST_IDLE, self.catch_up + 1)}`"
+            )
+        if self.joined and not self.idle:
+            say = (
+                "`joined` tells which results are late behind inputs that were all idle, and these never are"
+            )
+            yield Breach(path=("joined",), say=say, hint="add for example `idle: 2`")
         if self.alignment_timeout is not None and (self.lag or self.inputs == 1):
             say = "barriers that overtake arrive in two inputs at once, so that a checkpoint is one step of the task"
             yield Breach(path=("alignment_timeout",), say=say, hint="write `inputs: 2`, and remove `lag`")
@@ -452,10 +482,12 @@ class Task(Part):
                 yield Breach(path=(name,), say=say, hint=f"remove `{name}` or `alignment_timeout`")
 
 
+LEAST_IDLE = 3
+"""An input that was idle for fewer watermarks says, when it goes on where it stopped, at least what has left."""
+
 OF_ALIGNED_BARRIERS = {
-    "idle": "what a checkpoint holds of inputs that are overtaken are records and watermarks, no status of an input",
+    "idle": "what a checkpoint holds of inputs that are overtaken is no status of an input",
     "async_snapshot": "with barriers that overtake, a checkpoint is written at once, with what its inputs hold",
-    "latency_markers": "what a checkpoint holds of inputs that are overtaken are records and watermarks, no markers",
 }
 """What a `task` has only without `alignment_timeout`, and why."""
 

@@ -37,7 +37,8 @@ __all__ = [
 
 PhaseName = Literal[
     "open", "restore.begin", "restore.mid", "restore.end", "accept", "wm", "timer", "call", "result", "emit",
-    "align", "snap.begin", "snap.mid", "snap.end", "ack", "commit.pre", "commit.post", "notify", "drain", "close",
+    "align", "snap.begin", "snap.mid", "snap.end", "store", "ack", "commit.pre", "commit.post", "notify", "drain",
+    "close",
 ]  # fmt: skip
 
 
@@ -66,6 +67,7 @@ PHASE_FORMS: Mapping[PhaseName, PhaseForm] = {
     "snap.begin": PhaseForm(),
     "snap.mid": PhaseForm(),
     "snap.end": PhaseForm(shown_by=("snap",)),
+    "store": PhaseForm(needs="coordination"),
     "ack": PhaseForm(needs="coordination"),
     "commit.pre": PhaseForm(),
     "commit.post": PhaseForm(),  # the event `commit` comes after this phase, so a crash here leaves none
@@ -155,7 +157,8 @@ class Phase(Part):
 
     phase: _PhaseField = Field(
         description="A point in the attempt. `snap.end`: the snapshot is taken, its transaction not yet committed; "
-        "`commit.post`: the transaction is committed; `call`: an external call begins."
+        "`store`: the file of the checkpoint is not yet written; `commit.post`: the transaction is committed; "
+        "`call`: an external call begins."
     )
     hit: Whole = Field(
         default=1, gt=0, description="Which occurrence, counted over all attempts of the subtask."

@@ -16,7 +16,7 @@ from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-u
 
 from harness.choices import Draw
 
-__all__ = ["Actor", "Due", "Hub"]
+__all__ = ["Actor", "Due", "Hub", "Killed"]
 
 Due = list[Any]
 """[instant in ms, random tiebreak, sequence number, actor or callback (None: cancelled by `Hub.cancel`)]."""

@@ -628,10 +628,10 @@ def look_up(session: SimulatedSession, args: Sequence[Any], done: Done) -> None:
         transaction = session.transaction = Transaction(server.tables)
     found, version = customers.read(key, view=None if transaction is None else transaction.changes_seen())
     rows: list[tuple[Any, ...]]
-    if found is None:
+    customers.read_versions[version] += version > 0
+    if not found:
         rows = [(None, None, None, nonce, 0, dots, None)]
     else:
-        customers.read_versions[version] += version > 0
         rows = [(*row, nonce, 0, dots, version) for row in found]
     session.slept(QUERY, Reply(rows, len(rows), None, "", slept_ms), done)
 

@@ -34,6 +34,16 @@ __all__ = [
 
 _MS: Final = 1000
 _AWAY: Final = "floodmark_renamed"
+_UPDATE: Final = ("UPDATE customer SET ver = :ver, tier = tier + 1 WHERE k = :k AND part IS :part",)
+_DELETE: Final = (
+    "INSERT INTO absent SELECT * FROM customer WHERE k = :k AND part IS :part",
+    "DELETE FROM customer WHERE k = :k AND part IS :part",
+)
+_INSERT: Final = (
+    "INSERT INTO customer SELECT n, k, part, name, city, tier + 1, :ver FROM absent WHERE k = :k AND part IS :part",
+    "DELETE FROM absent WHERE k = :k AND part IS :part",
+)
+"""Of a key whose rows were deleted; the table `absent` keeps them."""
 
 
 class StatementFailed(Exception):
@@ -55,11 +65,13 @@ class Customers:
     def __init__(self, rows: Iterable[Sequence[Any]]) -> None:
         self._rows = [tuple(row) for row in rows]
         self.by_key: dict[Any, list[tuple[Any, ...]]] = {}
-        """Key -> (name, city, tier) of each row with that key, in the order of `rows`."""
+        """Key -> (name, city, tier) of each row with that key, in the order of `rows`; empty if they are deleted."""
         for key, *rest in self._rows:
             self.by_key.setdefault(key, []).append(tuple(rest))
         self.versions: dict[Any, int] = {}
         """Key -> version of its rows; those of other keys have never changed."""
+        self._deleted: dict[Any, list[tuple[Any, ...]]] = {}
+        """Key -> its deleted rows, until they are inserted again."""
         self.changes = 0
         """How many changes were committed."""
         self._before: dict[Any, list[tuple[int, list[tuple[Any, ...]], int]]] = {}
@@ -67,7 +79,7 @@ class Customers:
         self.never_changes = True
         """Whether no fault of the run changes rows, so that a lookup may be answered before it arrives."""
         self.read_versions: Counter[int] = Counter()
-        """How many answers of the reference lookup gave rows of each version above 0."""
+        """How many answers of the reference lookup gave rows, or none, by each version above 0."""
         self.selected = 0
         """How many other SELECTs were executed."""
         self.renamed: str | None = None
@@ -75,19 +87,27 @@ class Customers:
         self._connection: sqlite3.Connection | None = None
         self._slept_s = 0.0
 
-    def change(self, keys: Iterable[Any], *, version: int) -> None:
-        """Makes the rows of `keys` version `version`: each `tier` rises by one."""
+    def change(self, keys: Iterable[Any], *, version: int, deletes: bool = False) -> None:
+        """Makes the rows of `keys` version `version`: each `tier` rises by one.
+
+        `deletes`: rows that are there are deleted, and rows that were deleted are inserted again.
+        """
         connection = self._sqlite()
         self.changes += 1
         for key in keys:
             rows = self.by_key[key]
             self._before.setdefault(key, []).append((self.changes, rows, self.versions.get(key, 0)))
-            self.by_key[key] = [(name, city, tier + 1) for name, city, tier in rows]
             self.versions[key] = version
-            connection.execute(
-                "UPDATE customer SET ver = ?, tier = tier + 1 WHERE k = ? AND part IS ?",
-                (version, *_parts_of(key)),
-            )
+            statements: tuple[str, ...]
+            if deletes and rows:
+                self._deleted[key], self.by_key[key] = rows, []
+                statements = _DELETE
+            else:
+                known = self._deleted.pop(key) if deletes else rows
+                self.by_key[key] = [(name, city, tier + 1) for name, city, tier in known]
+                statements = _INSERT if deletes else _UPDATE
+            for statement in statements:
+                connection.execute(statement, {"ver": version, **_columns_of(key)})
 
     def read(self, key: Any, *, view: int | None) -> tuple[list[tuple[Any, ...]] | None, int]:
         """The rows of `key` and their version, after the first `view` changes; None: after all of them."""
@@ -145,6 +165,7 @@ class Customers:
                 "INSERT INTO customer (k, part, name, city, tier) VALUES (?, ?, ?, ?, ?)",
                 [(*_parts_of(key), *rest) for key, *rest in self._rows],
             )
+            connection.execute("CREATE TABLE absent AS SELECT * FROM customer WHERE FALSE")
         return self._connection
 
     def _sleep(self, seconds: float) -> int:
@@ -155,6 +176,10 @@ class Customers:
 def _parts_of(key: Any) -> tuple[Any, Any]:
     """The columns `k` and `part` of a key."""
     return key if isinstance(key, tuple) else (key, None)
+
+
+def _columns_of(key: Any) -> dict[str, Any]:
+    return dict(zip(("k", "part"), _parts_of(key), strict=True))
 
 
 def _code_of(error: sqlite3.Error) -> int:

@@ -68,15 +68,11 @@ class GatedInputs:
         clock.start_at(inputs.clock_ms(position - 1))
         self._output = output
         self._marker_every = latency_markers
-        self._channels: list[InputChannel] = [
-            InputChannel(InputChannelInfo(0, number)) for number in range(inputs.count)
-        ]
-        gate = InputGate(self._channels)
-        handler = parts.barrier_handler(task=task, inputs=[gate], timers=timers)
-        self._gate = StreamTaskNetworkInput(
-            CheckpointedInputGate(gate, handler, executor),
-            valve=parts.valve,
-        )
+        self._task = task
+        self._timers = timers
+        self._executor = executor
+        self._channels: list[InputChannel] = []
+        self._gate = StreamTaskNetworkInput(self._build_gate(parts), valve=parts.valve)
         self._read = _Read()
         self._position = position
         self._cut: _PendingCheckpoint | None = None
@@ -90,6 +86,13 @@ class GatedInputs:
         self._has_begun = False
         self._has_ended = False
 
+    def _build_gate(self, parts: KeyedParts) -> CheckpointedInputGate:
+        """Sets `_channels`; returns their gate with its barrier handler. Called once, by the constructor."""
+        self._channels = [InputChannel(InputChannelInfo(0, number)) for number in range(self._inputs.count)]
+        gate = InputGate(self._channels)
+        handler = parts.barrier_handler(task=self._task, inputs=[gate], timers=self._timers)
+        return CheckpointedInputGate(gate, handler, self._executor)
+
     @property
     def is_available(self) -> Availability:
         """Whether the next element is due."""
@@ -102,7 +105,7 @@ class GatedInputs:
         """
         if not self._has_begun:
             self._has_begun = True
-            self._restore_idleness()
+            self._restore_statuses()
             self._bring_barriers()
         position = self._position
         if not self._due.has_come(self._due_ms(position)):
@@ -208,14 +211,16 @@ class GatedInputs:
 
         Input 1 falls idle after it has brought the watermark, and so does input 0, which has not: the highest
         watermark of inputs that are all idle must leave (W3). Input 0 is active again at once, and behind until its
-        next watermark (W2).
+        next watermark (W2). What an input that wakes up says may be behind for longer.
         """
         was, will = self._inputs.idle(position - 1), self._inputs.idle(position)
         brings = {
-            number: Watermark(timestamp=self._inputs.timestamp(number, mark), position=position)
+            number: Watermark(
+                timestamp=self._inputs.timestamp(number, mark, position=position), position=position
+            )
             for number in self._inputs.over(position)
         }
-        if will == 1 and was is None:
+        if self._inputs.all_fall_idle(position):
             yield from ((1, brings[1]), (1, _IDLE), (0, _IDLE), (0, _ACTIVE))
             return
         for number, said in brings.items():
@@ -226,11 +231,20 @@ class GatedInputs:
             elif number != was:
                 yield number, _IDLE
 
-    def _restore_idleness(self) -> None:
-        """An input that was idle says so again: no checkpoint holds the statuses of inputs."""
-        idle = self._inputs.idle(self._position - 1)
-        if idle is not None:
-            self._carried(idle, _IDLE)
+    def _restore_statuses(self) -> None:
+        """An input that was idle or behind is so again: no checkpoint holds statuses and watermarks of inputs.
+
+        What leaves the valve has left before the checkpoint.
+        """
+        read = self._position - 1
+        idle, late, left = self._inputs.idle(read), self._inputs.late(read), self._inputs.left(read)
+        behind = idle if late is None else late.number
+        if behind is None or left is None:
+            return
+        self._carried(behind, _IDLE)
+        self._carried(1 - behind, Watermark(timestamp=left))
+        if late is not None:
+            self._carried(behind, _ACTIVE)
 
     def _feed(self, elements: Iterable[OperatorInput], *, into: Sequence[Emit]) -> None:
         """Passes a record to the head's input of the same number, combined watermark and status to all of them."""

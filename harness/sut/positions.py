@@ -20,6 +20,7 @@ from harness.workloads.shape import Lookup, MarkOfTime, StampedLookup
 from reference_impl.checkpoint_events import CheckpointBarrier
 from reference_impl.elements import (
     EndOfInput,
+    LatencyMarker,
     QueueElement,
     Record,
     StreamElement,
@@ -107,14 +108,14 @@ class ChannelState(Struct, frozen=True, kw_only=True):
 
     until: int
     """What has arrived ends before this position of the source."""
-    elements: tuple[tuple[int, QueueElement], ...]
+    elements: tuple[tuple[int, QueueElement | LatencyMarker], ...]
     """Each with the number of its input."""
 
 
 Stored = QueueElement | TaskState | ChannelState | HeldUpstream
 
 
-def saved(element: Stored) -> dict[str, Any]:
+def saved(element: Stored | LatencyMarker) -> dict[str, Any]:
     """The stored form of `element`."""
     match element:
         case ChannelState(until=until, elements=elements):
@@ -129,6 +130,8 @@ def saved(element: Stored) -> dict[str, Any]:
             return {"w": timestamp, "pos": position}
         case WatermarkStatus(idle=idle, position=position):
             return {"idle": idle, "pos": position}
+        case LatencyMarker(id=number):
+            return {"marker": number}
     message = f"cannot save {element!r}"
     raise TypeError(message)
 
@@ -136,13 +139,17 @@ def saved(element: Stored) -> dict[str, Any]:
 def restored(element: dict[str, Any]) -> Stored:
     """Reads the stored form that `saved` wrote."""
     if "channels" in element:
-        held = tuple((number, _queued(one)) for number, one in element["channels"])
+        held = tuple((number, _in_channel(one)) for number, one in element["channels"])
         return ChannelState(until=element["until"], elements=held)
     if "upstream" in element:
         return HeldUpstream(element=_queued(element["upstream"]))
     if "state" in element:
         return TaskState(text=element["state"])
     return _queued(element)
+
+
+def _in_channel(element: dict[str, Any]) -> QueueElement | LatencyMarker:
+    return LatencyMarker(id=element["marker"]) if "marker" in element else _queued(element)
 
 
 def _queued(element: dict[str, Any]) -> QueueElement:

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from harness.sut.gated_inputs import GatedInputs
 from harness.sut.keyed_parts import KeyedParts
 from harness.sut.positions import ChannelState
-from harness.workloads.lookups import Inputs
 from reference_impl.checkpoint_events import (
     AlignmentType,
     ChannelEvent,
@@ -27,15 +26,20 @@ from reference_impl.checkpoint_events import (
     CheckpointMetrics,
     CheckpointOptions,
 )
-from reference_impl.checkpoints.barrier_handler import CheckpointableTask
+from reference_impl.checkpoints.barrier_handler import CheckpointBarrierHandler
 from reference_impl.checkpoints.channels import InputChannel, InputChannelInfo
-from reference_impl.checkpoints.input_gate import CheckpointedInputGate, InputGate, StreamTaskNetworkInput
-from reference_impl.elements import EndOfInput, OperatorInput, QueueElement, Record, Watermark
+from reference_impl.checkpoints.input_gate import CheckpointedInputGate, InputGate
+from reference_impl.elements import (
+    EndOfInput,
+    LatencyMarker,
+    OperatorInput,
+    QueueElement,
+    Record,
+    Watermark,
+)
 from reference_impl.errors import MailboxClosed
 from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
-from reference_impl.mailbox.mailbox import MailboxExecutor
-from reference_impl.mailbox.timers import Timers
-from reference_impl.task.positioned_input import DueTime, Source
+from reference_impl.task.positioned_input import Source
 
 __all__ = ["UnalignedInputs"]
 
@@ -43,55 +47,39 @@ __all__ = ["UnalignedInputs"]
 class UnalignedInputs(GatedInputs):
     """The inputs of one attempt, with an alignment timeout. Mutable."""
 
+    _raw_gate: InputGate
+    _handler: CheckpointBarrierHandler
+
     def __init__(
         self,
         source: Source,
         *,
-        inputs: Inputs,
-        parts: KeyedParts,
-        task: CheckpointableTask,
         position: int,
-        due: DueTime,
-        timers: Timers,
-        executor: MailboxExecutor,
         timeout_ms: int,
         recovered: ChannelState | None,
         **others: Any,
     ) -> None:
         """`recovered`: what the restored checkpoint holds of the inputs."""
-        super().__init__(
-            source,
-            inputs=inputs,
-            parts=parts,
-            task=task,
-            position=position,
-            due=due,
-            timers=timers,
-            executor=executor,
-            **others,
-        )
-        self._timers = timers
+        super().__init__(source, position=position, **others)
         self._options = CheckpointOptions(
             alignment=AlignmentType.ALIGNED if timeout_ms else AlignmentType.UNALIGNED,
             aligned_timeout_ms=timeout_ms or None,
         )
-        self._task = task
-        self._captured: list[tuple[int, QueueElement]] = []
-        self._channels = [
-            parts.channel(InputChannelInfo(0, number), writer=self) for number in range(inputs.count)
-        ]
-        self._raw_gate = InputGate(self._channels, choose=self._first_in_source)
-        self._handler = parts.alternating(task=self, inputs=[self._raw_gate], timers=timers, checkpoints=self)
-        self._executor = executor
-        self._gate = StreamTaskNetworkInput(
-            CheckpointedInputGate(self._raw_gate, self._handler, executor), valve=parts.valve
-        )
+        self._captured: list[tuple[int, QueueElement | LatencyMarker]] = []
         self._arrived = position if recovered is None else recovered.until
         self._awaited: int | None = None
         """The checkpoint whose barriers have arrived and that is not taken yet."""
         for number, channel in enumerate(self._channels):
             if recovered is not None:
                 channel.recover(element for of, element in recovered.elements if of == number)
+
+    def _build_gate(self, parts: KeyedParts) -> CheckpointedInputGate:
+        self._channels = [
+            parts.channel(InputChannelInfo(0, number), writer=self) for number in range(self._inputs.count)
+        ]
+        gate = self._raw_gate = InputGate(self._channels, choose=self._first_in_source)
+        self._handler = parts.alternating(task=self, inputs=[gate], timers=self._timers, checkpoints=self)
+        return CheckpointedInputGate(gate, self._handler, self._executor)
 
     @property
     def is_available(self) -> Availability:
@@ -116,18 +104,20 @@ class UnalignedInputs(GatedInputs):
         return DataInputStatus.MORE_AVAILABLE
 
     def _read_next(self, readable: Sequence[InputChannel]) -> None:
-        """Reads what stands at the first position that any input holds: a record, or a watermark of each input.
+        """Reads what stands at the first position that any input holds: a record, a marker, or a watermark of each.
 
         Timers that are due before it run first, as mail.
         """
         _, position = self._place(self._first_in_source(readable))
         if self._clock.advance(self._inputs.clock_ms(position)):
             return
-        self._position = position + 1
         heads = [channel for channel in readable if self._place(channel) == (True, position)]
-        match heads[0].head:
-            case Record() as record:
-                self._tell_reader(record)
+        head = heads[0].head
+        if not isinstance(head, LatencyMarker):
+            self._position = position + 1
+        match head:
+            case Record() | LatencyMarker():
+                self._tell_reader(head)
                 self._feed(self._left(heads), into=self._doors[heads[0].info.input_channel_idx :][:1])
             case Watermark(timestamp=mark):
                 self._tell_reader(Watermark(timestamp=self._inputs.combined(mark), position=position))
@@ -161,6 +151,8 @@ class UnalignedInputs(GatedInputs):
             assert not isinstance(element, EndOfInput), "the source ends behind its last position"
             self._arrived = position + 1
             for number in self._inputs.over(position):
+                if isinstance(element, Record) and self._marks_latency(position):
+                    self._channels[number].put(LatencyMarker(id=position))
                 self._channels[number].put(self._on_input(number, position, element))
             barrier = self._source.barrier_before(self._arrived)
             if barrier is not None:
@@ -177,7 +169,8 @@ class UnalignedInputs(GatedInputs):
 
     def _on_input(self, number: int, position: int, element: Any) -> OperatorInput:
         if isinstance(element, Watermark):
-            return Watermark(timestamp=self._inputs.timestamp(number, element.timestamp), position=position)
+            mark = self._inputs.timestamp(number, element.timestamp, position=position)
+            return Watermark(timestamp=mark, position=position)
         assert isinstance(element, Record), f"a workload of lookups holds no {element!r}"
         return element
 
@@ -198,6 +191,8 @@ class UnalignedInputs(GatedInputs):
         head = channel.head
         if isinstance(head, CheckpointBarrier) and not channel.has_priority_event:
             return True, self._stood_at[head.checkpoint_id]
+        if isinstance(head, LatencyMarker):
+            return True, head.id
         if isinstance(head, Record | Watermark) and head.position is not None:
             return True, head.position
         return False, 0
@@ -236,5 +231,5 @@ class UnalignedInputs(GatedInputs):
         """Keeps what a channel held in front of its barrier."""
         del checkpoint_id, start
         for element in elements:
-            assert isinstance(element, Record | Watermark), f"a channel held {element!r}"
+            assert isinstance(element, Record | Watermark | LatencyMarker), f"a channel held {element!r}"
             self._captured.append((info.input_channel_idx, element))

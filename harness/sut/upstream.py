@@ -50,7 +50,9 @@ class UpstreamOperator:
 
     def held(self, elements: Sequence[Any]) -> int:
         """How many of a checkpoint's elements this operator held; they are the last ones."""
-        return sum(type(element) is HeldUpstream for element in elements)
+        # A copy: to iterate over `elements` itself is to replay them, and reaches the phases of a restore.
+        unreached = elements[:]
+        return sum(type(element) is HeldUpstream for element in unreached)
 
     def link(self, restored: Iterable[HeldUpstream], *, position: int) -> OperatorLink:
         """The operator, with its elements of the checkpoint; the first one stands at `position`."""

@@ -77,7 +77,11 @@ def passed(outcome: RunOutcome) -> bool:
 @pytest.mark.parametrize(
     ("sink", "phase"),
     [
-        *(("two-phase", phase) for phase in ("snap.end", "ack", "notify", "commit.pre", "commit.post")),
+        *(
+            ("two-phase", phase)
+            for phase in ("snap.end", "store", "ack", "notify", "commit.pre", "commit.post")
+        ),
+        ("idempotent", "store"),
         ("idempotent", "ack"),
     ],
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Any
 
@@ -198,6 +199,8 @@ class Inputs:
         self._lag_ms = task.lag
         self._of_records = {lookup.id: draw.index(task.inputs) for lookup, _ in source.records}
         self._idle = _idle_inputs(source, every=task.idle)
+        self._late = _late_inputs(source, every=task.idle, catch_up=task.catch_up)
+        self._left = _last_marks(source)
         self._over = [
             self._inputs_of(source[position], self._idle[position]) for position in range(len(source))
         ]
@@ -244,13 +247,27 @@ class Inputs:
         """How far input `number` is behind."""
         return self._lag_ms if number else 0
 
-    def timestamp(self, number: int, mark: int) -> int:
-        """The timestamp of the watermark `mark` on input `number`."""
-        return mark - self.lag_ms(number)
+    def all_fall_idle(self, position: int) -> bool:
+        """Whether both inputs fall idle at the watermark at `position`; input 0 is active again at once."""
+        return self.idle(position) == 1 and self.idle(position - 1) is None
+
+    def late(self, position: int) -> LateInput | None:
+        """The input that has woken up and is behind from the watermark at `position` on, or at a record."""
+        return self._late[position] if position >= 0 else None
+
+    def left(self, position: int) -> int | None:
+        """The last watermark up to `position`; None: there is none."""
+        mark = self._left[position] if position >= 0 else None
+        return None if mark is None else self.combined(mark)
+
+    def timestamp(self, number: int, mark: int, *, position: int) -> int:
+        """The timestamp on input `number` of the watermark `mark`, which stands at `position`."""
+        late = self.late(position)
+        return late.brings if late is not None and late.number == number else mark - self.lag_ms(number)
 
     def combined(self, mark: int) -> int:
-        """The combined watermark after `mark` has come over all inputs: their minimum."""
-        return min(self.timestamp(number, mark) for number in range(self.count))
+        """The combined watermark after `mark` has come over all inputs: the minimum of those that count (W1, W2)."""
+        return min(mark - self.lag_ms(number) for number in range(self.count))
 
 
 def _idle_inputs(source: LookupSource, *, every: int) -> list[int | None]:
@@ -262,14 +279,49 @@ def _idle_inputs(source: LookupSource, *, every: int) -> list[int | None]:
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateInput:
+    """An input that has woken up, and whose last watermark is behind what has left."""
+
+    number: int
+    brings: int
+    """Its last watermark."""
+
+
+def _late_inputs(source: LookupSource, *, every: int, catch_up: int) -> list[LateInput | None]:
+    """Of each position the input that is behind: it wakes up after `every` watermarks, and goes on where it stopped."""
+    marks, late, found = list[int](), None, list[LateInput | None]()
+    for position in range(len(source)):
+        match source[position]:
+            case MarkOfTime(timestamp=mark) if catch_up:
+                marks.append(mark)
+                phase, place = divmod(len(marks) - 1, every)
+                late, woken = None, (0, None, 1, None)[phase % 4]
+                if phase and woken is not None and place < catch_up:
+                    late = LateInput(number=woken, brings=marks[-every])
+        found.append(late)
+    return found
+
+
+def _last_marks(source: LookupSource) -> list[int | None]:
+    """Of each position the last watermark up to it."""
+    found: list[int | None] = []
+    for position in range(len(source)):
+        element = source[position]
+        before = found[-1] if found else None
+        found.append(element.timestamp if isinstance(element, MarkOfTime) else before)
+    return found
+
+
 def _clock(source: LookupSource, *, lag_ms: Sequence[int]) -> list[int]:
     due_ms = (source.due_ms(position) + later_ms for position, later_ms in enumerate(lag_ms))
     return list(accumulate(due_ms, max))
 
 
-Stamp = Mapping[str, int]
+Stamp = Mapping[str, int | bool]
 """The stamp of a record: the `nth` of its key, the `of_input`-th of its key on its input, the `place`-th in the
-`session`-th session of its key. With a `ttl`, the first two count what has not expired."""
+`session`-th session of its key. With a `ttl`, the first two count what has not expired. With a task behind that is
+`joined`: whether it is `late` there."""
 
 
 def session_stamps(source: LookupSource, inputs: Inputs, *, task: Task) -> dict[int, Stamp]:
@@ -281,6 +333,7 @@ def session_stamps(source: LookupSource, inputs: Inputs, *, task: Task) -> dict[
     stamps: dict[int, Stamp] = {}
     counts, sessions = _Counts(task.ttl), _Sessions(task.gap)
     by_clock = task.timers == "processing-time"
+    joined = _Joined(task.joined) if task.joined else None
     for position in range(len(source)):
         clock_ms = inputs.clock_ms(position)
         if by_clock:
@@ -289,11 +342,14 @@ def session_stamps(source: LookupSource, inputs: Inputs, *, task: Task) -> dict[
             case MarkOfTime(timestamp=mark):
                 if not by_clock:
                     sessions.end_until(inputs.combined(mark))
+                if joined is not None:
+                    joined.reach(inputs.combined(mark), is_idle=inputs.all_fall_idle(position))
             case (lookup, ts):
                 assert ts is not None, "each record of a keyed task has an event time"
                 stamps[lookup.id] = {
                     **counts.add(lookup.key, inputs.of_record(lookup), clock_ms=clock_ms),
                     **sessions.add(lookup.key, at_ms=clock_ms if by_clock else ts),
+                    **({} if joined is None else {"late": ts <= joined.reached_ms}),
                 }
     return stamps
 
@@ -336,6 +392,22 @@ class _Sessions:
         self._place[key] += 1
         self._ends_ms[key] = max(self._ends_ms.get(key, at_ms), at_ms + self._gap_ms)
         return {"session": self._ended[key] + 1, "place": self._place[key]}
+
+
+class _Joined:
+    """The expected watermark of the task behind, which has a second input. Mutable.
+
+    That input says the next step above each of our watermarks. While we are idle it counts alone, and we count again
+    once we have caught up with it (W2).
+    """
+
+    def __init__(self, step_ms: int) -> None:
+        self._step_ms = step_ms
+        self.reached_ms = -1
+
+    def reach(self, mark: int, *, is_idle: bool) -> None:
+        reached_ms = (mark // self._step_ms + 1) * self._step_ms if is_idle else mark
+        self.reached_ms = max(self.reached_ms, reached_ms)
 
 
 def expect_stamped(

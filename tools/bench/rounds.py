@@ -3,6 +3,7 @@
 Answers to the method of `docs/reference/performance.md`. Invariant: every contender gets the same conditions: one
 warm-up round that does not count, then turns in alternating order. Before each turn garbage is collected and the
 remaining objects are frozen, so that Python's collector, which stays on, only looks at objects that the turn makes.
+They stay frozen until the last turn has ended: the next collection looks at none of them again.
 """
 
 from __future__ import annotations
@@ -63,13 +64,15 @@ def take_turns(contenders: Mapping[str, Contender], *, rounds: int = ROUNDS) -> 
     """Run each contender once in every round; an exception ends the measurement."""
     costs: dict[str, list[float]] = {name: [] for name in contenders}
     order = list(contenders)
-    for number in range(rounds + 1):
-        for name in order:
-            with _quiet_collector():
+    with _unfrozen_afterwards():
+        for number in range(rounds + 1):
+            for name in order:
+                gc.collect()
+                gc.freeze()
                 cost = contenders[name]()
-            if number:  # round 0 is the warm-up
-                costs[name].append(cost)
-        order.reverse()
+                if number:  # round 0 is the warm-up
+                    costs[name].append(cost)
+            order.reverse()
     return Costs(of=costs)
 
 
@@ -78,9 +81,7 @@ def _ratio(ratios: Sequence[float]) -> Ratio:
 
 
 @contextmanager
-def _quiet_collector() -> Iterator[None]:
-    gc.collect()
-    gc.freeze()
+def _unfrozen_afterwards() -> Iterator[None]:
     try:
         yield
     finally:

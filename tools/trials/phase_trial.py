@@ -123,7 +123,7 @@ def _hits(scenario: Scenario, phase: PhaseName, *, seed: int) -> int:
             return max(1, _timers(scenario, seed=seed))
         case "notify":
             return max(1, workload.checkpoints // 2)  # one notification may stand for two checkpoints
-        case "snap.begin" | "snap.mid" | "snap.end" | "ack" | "commit.pre" | "commit.post":
+        case "snap.begin" | "snap.mid" | "snap.end" | "store" | "ack" | "commit.pre" | "commit.post":
             return workload.checkpoints + 1
         case _:
             return 1

@@ -244,6 +244,33 @@ def test_a_session_that_ends_while_it_is_being_killed_is_no_failure(
     successor.close()
 
 
+class LostKill(pymysql.cursors.Cursor):
+    """A KILL that is answered, and ends nobody."""
+
+    def execute(self, query: str, args: Any = None) -> int:
+        return 0 if query.startswith("KILL") else super().execute(query, args)
+
+
+def test_while_the_session_before_it_lives_a_successor_does_not_raise_the_token_trust7(
+    database: RunDatabase, sink: EpochSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the order of take-overs and commits hangs on the writer's name as well as on the lock of the fence's row."""
+    add(sink, 1)
+    sink.commit(1, position=1, elements=[])
+    monkeypatch.setattr("harness.database.transactions.SETTLE_S", 0.2)
+    successor = EpochSink(MySqlDriver(database.sink), subtask=1)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pymysql.connections.Connection, "cursor", lambda self, _=None: LostKill(self))
+        with pytest.raises(SinkLost, match="is still held by another session"):
+            successor.take_over(now_ms=1)
+    add(sink, 3)
+    sink.commit(2, position=3, elements=[])
+
+    assert (ids(database), database.rows("SELECT token FROM fence WHERE subtask = 1")) == ([1, 3], [(1,)])
+    successor.close()
+
+
 def test_a_session_of_a_sink_has_limits_on_the_servers_side(database: RunDatabase, sink: EpochSink) -> None:
     with sink.transactions.open().cursor() as cursor:
         cursor.execute("SELECT @@SESSION.wait_timeout, @@SESSION.innodb_lock_wait_timeout")

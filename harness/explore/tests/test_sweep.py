@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.defects import variant_of
 from harness.engine.level import Opening, RunSite
 from harness.engine.perform import perform
 from harness.errors import Exit, HarnessError
 from harness.explore.coverage import COVERAGE, coverage
-from harness.explore.sweep import Swath, breaches_of, digest, lines, main, order_of, sweep, swept
+from harness.explore.sweep import Swath, breaches_of, digest, judged, lines, main, order_of, sweep, swept
 from harness.levels.sim.level import SimulatedLevel
 from harness.levels.sim.run import simulate_scenario
 from harness.runs.order import Order
 from harness.scenario.file import load
+from harness.scenario.model import Scenario
 from harness.sut.variant import Variant
 from harness.tests.harness_defects import acquits_everything, expects_what_came
 from harness.verdict import Outcome
@@ -50,6 +54,29 @@ def test_a_defect_is_convicted_and_told_with_its_seed() -> None:
     worst = next(one for one in found.convictions if one.outcome is Outcome.FAIL)
     assert "V10" in worst.why
     assert any(f"seed {worst.seed}: fail" in line for line in lines(found, seconds=1))
+
+
+@pytest.mark.parametrize(
+    ("mutant", "shows_it"),
+    [
+        ("stale-cache", lambda drawn: drawn.changing),
+        ("stale-snapshot", lambda drawn: drawn.changing),
+        ("key-in-8-bits", lambda drawn: drawn.workload.keys_like == "wide"),
+        ("key-in-16-bits", lambda drawn: drawn.workload.keys_like == "wide"),
+        ("key-without-sign", lambda drawn: drawn.workload.keys_like == "signed"),
+        ("key-folded", lambda drawn: drawn.workload.keys_like == "unicode"),
+        ("key-parts-joined", lambda drawn: drawn.workload.keys_like == "composite"),
+        ("key-first-part", lambda drawn: drawn.workload.keys_like == "composite"),
+    ],
+)
+def test_a_lookup_that_gets_wrong_rows_is_convicted_in_random_runs_trust6(
+    mutant: str, shows_it: Callable[[Scenario], bool]
+) -> None:
+    variant = variant_of(mutant)
+    orders = (order_of(seed) for seed in range(200))
+    runs = (simulate_scenario(order, variant=variant) for order in orders if shows_it(order.scenario))
+
+    assert any("V8" in {one.invariant for one in judged(run).convicted()} for run in islice(runs, 12))
 
 
 def test_the_same_seeds_in_two_processes_are_the_same_count() -> None:

@@ -156,3 +156,20 @@ def test_changed_rows_have_their_version_and_nothing_is_put_back_trust6(
     assert rows == [(0, 1, 2), (1, 1, 3), (2, 1, 4), (3, 0, 4)]
     assert evidence["version"] == 1
     assert evidence["lookups_since"] > 0
+
+
+def test_deleted_rows_are_inserted_again_as_the_next_version_trust6(
+    bitten: Bitten, world: World, database: str
+) -> None:
+    def stored() -> list[tuple[int, ...]]:
+        with world.server.of_run(database).root(database) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT k, ver, tier FROM customer ORDER BY n LIMIT 4")
+            return list(cursor.fetchall())
+
+    gone, _ = bitten(made("change_rows", count=3, how="delete"))
+    without = stored()
+    back, _ = bitten(made("change_rows", count=3, how="delete"))
+
+    assert [row[0] for row in without] == [3, 4, 5, 6]
+    assert stored() == [(0, 2, 2), (1, 2, 3), (2, 2, 4), (3, 0, 4)]
+    assert (gone["version"], back["version"]) == (1, 2)

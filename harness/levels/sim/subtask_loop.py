@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Context
 from typing import Any
 
-from harness.simulation.hub import Actor
+from harness.simulation.hub import Actor, Killed
 from harness.simulation.tape import CALLBACK, TASK, MemoryRecorder
 from reference_impl.mailbox.loops import NS_PER_MS, Handle, VirtualLoop
 
@@ -73,14 +73,18 @@ class SubtaskLoop(VirtualLoop):
         self.run_forever()
 
     def wind_up(self) -> None:
-        """Cancel the remaining tasks, give them some turns at the present instant, and close the loop."""
+        """Cancel the remaining tasks, give them some turns at the present instant, and close the loop.
+
+        Every task that has not begun ends, so that the coroutine of no user's function is left without an await.
+        """
         if self.had_tasks:
             for task in asyncio.all_tasks(self):
                 task.cancel()
-            for _ in range(_LAST_TURNS):
+            for _ in range(_LAST_TURNS + len(self._ready)):
                 if not self._ready:
                     break
-                self.run_ready()
+                with suppress(Killed):  # a callback that waits in a killed attempt ends, and the turn with it
+                    self.run_ready()
         self.close()
 
     def close(self) -> None:

@@ -67,3 +67,12 @@ def test_the_policies_are_declared_trust2(settings: dict[str, Any], policies: tu
 @pytest.mark.parametrize(("level", "claim"), [("sim", "alone"), ("live", "alone"), ("spark", "together")])
 def test_every_level_claims_that_failures_are_explained_trust2(level: str, claim: str) -> None:
     assert header(level=level).explained == claim
+
+
+@pytest.mark.parametrize(("level", "bound_ms"), [("sim", 900), ("live", 5800)])
+def test_a_workload_claims_the_gap_that_it_gives_and_the_slack_of_its_level_trust7(
+    level: str, bound_ms: int
+) -> None:
+    claimed = header_of(Order(scenario=faulty(workload={"checkpoint_gap": "800ms"}), level=level, seed=1))
+
+    assert claimed["bounds"]["checkpoint_gap"] == bound_ms

@@ -80,6 +80,11 @@ def code(reply: Reply | None) -> int | None:
     return reply.code
 
 
+def rows_of(reply: Reply | None) -> list[tuple[Any, ...]]:
+    assert reply is not None, "the statement waits"
+    return reply.rows or []
+
+
 _SQL = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|REPLACE|KILL|SET|SHOW|FLUSH|XA [A-Z]+)(?= |$)")
 
 
@@ -258,6 +263,22 @@ def test_a_schema_change_shows_in_the_reference_lookup_and_in_a_user_s(
     ]
 
     assert [code(answer) for answer in answers] == [expected, expected]
+
+
+def test_deleted_rows_come_back_in_every_kind_of_select(rig: Rig) -> None:
+    session = rig.session(is_lookups=True)
+    asked = [(QUERY, (0, 1, 0, 2)), ("SELECT tier, ver FROM customer WHERE k = %s", (2,))]
+    before = [rig.ask(session, *one) for one in asked]
+
+    rig.tables.customers.change([2], version=1, deletes=True)
+    gone = [rig.ask(session, *one) for one in asked]
+    rig.tables.customers.change([2], version=2, deletes=True)
+    back = [rig.ask(session, *one) for one in asked]
+
+    tiers = [[row[2] for row in rows_of(answers[0])] for answers in (before, gone, back)]
+    assert tiers[1] == [None]
+    assert tiers[2] == [tiers[0][0] + 1]
+    assert [rows_of(answers[1]) for answers in (gone, back)] == [[], [(tiers[2][0], 2)]]
 
 
 def test_a_statement_that_is_larger_than_a_packet_ends_its_session(rig: Rig) -> None:

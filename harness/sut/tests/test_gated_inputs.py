@@ -64,6 +64,21 @@ def test_of_inputs_that_fall_idle_in_turn_every_watermark_leaves_w3_trust7(loop:
     assert left == [mark for mark in sent if isinstance(mark, Watermark)]
 
 
+@pytest.mark.parametrize("begin", [0, 25, 43, 44, 47, 49, 52])
+def test_an_input_that_wakes_up_behind_holds_no_watermark_back_w2_trust7(
+    loop: VirtualLoop, begin: int
+) -> None:
+    """Also after a restore while it is idle, from position 24 on, or behind, from that at 44 on to that at 54."""
+    rig = KeyedRig(loop, lag="0ms", idle=4, catch_up=2)
+    rig.open(position=begin)
+
+    rig.read_to(len(rig.elements))
+
+    sent = [rig.source.read(position) for position in range(begin, len(rig.elements))]
+    left = [element for element in rig.lookups.taken if isinstance(element, Watermark)]
+    assert left == [mark for mark in sent if isinstance(mark, Watermark)]
+
+
 def test_a_status_leaves_only_when_all_inputs_are_idle_or_no_longer_w3_trust7(loop: VirtualLoop) -> None:
     rig = KeyedRig(loop, lag="0ms", idle=4)
     rig.open()

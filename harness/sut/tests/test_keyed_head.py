@@ -28,6 +28,7 @@ FEATURES = [
     pytest.param({"ttl": "80ms"}, id="ttl"),
     pytest.param({"timers": "processing-time"}, id="processing time"),
     pytest.param({"lag": "0ms", "idle": 2}, id="idle inputs"),
+    pytest.param({"lag": "0ms", "idle": 3, "catch_up": 2}, id="inputs that catch up"),
     pytest.param({"lag": "0ms", "idle": 1, "ttl": "50ms", "timers": "processing-time"}, id="all"),
 ]
 
@@ -58,6 +59,7 @@ def test_what_a_task_may_do_is_what_the_fold_says_also_after_a_restore_trust7(
         ({"timers": "processing-time"}, "processing-timers-lost-on-restore"),
         ({"lag": "0ms", "idle": 2}, "idle-input-counts"),
         ({"lag": "0ms", "idle": 1}, "all-idle-lets-nothing-out"),
+        ({"lag": "0ms", "idle": 4, "catch_up": 3}, "woken-input-pulls-back"),
     ],
 )
 def test_a_task_with_that_defect_does_otherwise_than_the_fold_trust7(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -10,10 +11,12 @@ from harness.history.journal import Journal
 from harness.history.merge import read_leftovers
 from harness.history.recorder import Recorder, attempt_file
 from harness.scenario.moments import Awaited
+from harness.scenario_parts.parts import Upstream
 from harness.scenario_parts.triggers import NOT_RECORDED, PHASES, Phase
 from harness.sut.past import Past, read_past
 from harness.sut.phases import PhaseHook, PhaseHooks
-from harness.sut.positions import Replay
+from harness.sut.positions import HeldUpstream, Replay
+from harness.sut.upstream import UpstreamOperator
 from reference_impl.elements import Watermark
 
 
@@ -178,3 +181,12 @@ def test_a_replay_tells_when_half_of_it_and_when_all_of_it_was_taken(count: int)
     half = [str(number) for number in range(count // 2)]
     rest = [str(number) for number in range(count // 2, count)]
     assert heard.phases == [*half, "restore.mid", *rest, "restore.end"]
+
+
+def test_counting_what_the_operator_in_front_held_is_no_replay() -> None:
+    heard = _Heard()
+    held = [HeldUpstream(element=Watermark(timestamp=number, position=number)) for number in (1, 2)]
+    in_front = UpstreamOperator(Upstream(capacity=2), reader=Mock(), loop=Mock(), copy_value=None)
+
+    assert in_front.held(Replay([Watermark(timestamp=0, position=0), *held], heard)) == 2
+    assert heard.phases == []

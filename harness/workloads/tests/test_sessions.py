@@ -119,3 +119,27 @@ def test_an_answer_is_expected_with_the_stamp_of_its_record() -> None:
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_task_without_a_lag_hears_each_watermark_as_it_is(count: int) -> None:
     assert inputs(source(), inputs=count).combined(50) == 50
+
+
+def test_an_input_that_wakes_up_goes_on_where_it_stopped_and_is_behind_until_it_has_caught_up_trust7() -> (
+    None
+):
+    read = source(records=120)
+    over = inputs(read, idle=3, catch_up=2)
+    places = [position for position in range(len(read)) if isinstance(read[position], MarkOfTime)]
+
+    def said(number: int) -> list[int]:
+        """Of input `number`, from the first watermark that it brings after it was idle for three."""
+        woke = 6 if number else 12
+        return [
+            over.timestamp(number, mark.timestamp, position=place)
+            for place in places[woke : woke + 3]
+            if isinstance(mark := read[place], MarkOfTime)
+        ]
+
+    marks = [mark.timestamp for place in places if isinstance(mark := read[place], MarkOfTime)]
+    assert said(1) == [marks[4], marks[5], marks[8]]
+    assert said(0) == [marks[10], marks[11], marks[14]]
+    assert [place for place in places if over.late(place) is not None] == [
+        places[index] for index in (6, 7, 12, 13, 18, 19)
+    ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -194,5 +195,19 @@ class UnalignedJobMachine(JobMachine):
 TestAlignedJob = AlignedJobMachine.TestCase
 TestUnalignedJob = UnalignedJobMachine.TestCase
 TestAlignedJob.settings = TestUnalignedJob.settings = settings(
-    max_examples=15, stateful_step_count=30, deadline=None, derandomize=True
+    max_examples=6, stateful_step_count=30, deadline=None, derandomize=True
 )
+
+
+@pytest.mark.sweep
+class TestManyAlignedJobs(AlignedJobMachine.TestCase):  # type: ignore[misc, valid-type]
+    """More of them, at tier sweep."""
+
+    settings = settings(TestAlignedJob.settings, max_examples=60)
+
+
+@pytest.mark.sweep
+class TestManyUnalignedJobs(UnalignedJobMachine.TestCase):  # type: ignore[misc, valid-type]
+    """More of them, at tier sweep."""
+
+    settings = settings(TestUnalignedJob.settings, max_examples=60)

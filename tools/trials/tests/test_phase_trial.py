@@ -19,7 +19,7 @@ from tools.trials.phase_trial import killed_at, main, phases_of, shortened, try_
 
 SHIPPED = load(catalogue()["sessions-calm"])
 SHORT = {sink: shortened(SHIPPED, sink=sink) for sink in ("atomic", "two-phase", "idempotent")}
-OF_THE_SINK = {"ack", "notify", "commit.pre", "commit.post"}
+OF_THE_SINK = {"store", "ack", "notify", "commit.pre", "commit.post"}
 EACH = [
     (sink, phase)
     for sink, scenario in SHORT.items()
@@ -43,7 +43,7 @@ def test_a_worker_with_keyed_state_that_dies_at_any_phase_loses_nothing(sink: st
 
 
 def test_all_phases_but_those_of_another_sink_are_tried() -> None:
-    assert set(phases_of(SHORT["atomic"])) == {*PHASES} - {"ack", "notify"}
+    assert set(phases_of(SHORT["atomic"])) == {*PHASES} - {"store", "ack", "notify"}
     assert phases_of(SHORT["two-phase"]) == PHASES
 
 
@@ -51,7 +51,7 @@ def test_without_keyed_state_there_is_no_timer_and_with_one_input_no_alignment()
     plain = shortened(load(catalogue()["calm"]), sink="two-phase")
 
     assert {*PHASES} - {*phases_of(plain)} == {"align", "timer"}
-    assert {*PHASES} - {*phases_of(with_task(inputs=1))} == {"ack", "notify", "align"}
+    assert {*PHASES} - {*phases_of(with_task(inputs=1))} == {"store", "ack", "notify", "align"}
 
 
 def test_the_seed_draws_which_hit_is_fatal() -> None:

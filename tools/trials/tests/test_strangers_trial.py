@@ -38,7 +38,7 @@ def test_a_survivor_holds_only_with_a_recorded_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [("truncates-texts", Exit.VIOLATION), ("alignment-timeout-ignored", Exit.HOLD)]
+    ("name", "code"), [("truncates-texts", Exit.VIOLATION), ("misses-remembered", Exit.HOLD)]
 )
 def test_a_survivor_without_a_reason_fails_the_trial(name: str, code: Exit) -> None:
     ended = CliRunner().invoke(main, [name, "--draws", "0", "--scenarios", "0"])

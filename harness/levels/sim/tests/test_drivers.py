@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -251,3 +253,27 @@ def test_an_awaited_statement_leaves_its_loop_to_others_and_a_cancelled_one_ends
     assert 0.1 <= took_s < 0.2, "both waited at the same time"
     assert cancelled
     assert world.server.sessions == {}
+
+
+@pytest.mark.parametrize("stalls", [1, 40])
+def test_a_killed_attempt_leaves_no_coroutine_without_an_await(world: World, stalls: int) -> None:
+    """A callback that stalls the loop waits in the killed attempt, in front of a call that has not begun."""
+
+    async def call() -> None: ...
+
+    def live(actor: Actor) -> None:
+        loop = SubtaskLoop(actor, MemoryRecorder(Tape(actor.hub)))
+        try:
+            for _ in range(stalls):
+                loop.call_soon(loop.sleep_until, actor.hub.now_ms + 50)
+            loop.create_task(call())
+            actor.kill()
+        finally:
+            loop.wind_up()
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        world.run(live)
+        gc.collect()
+
+    assert [str(one.message) for one in warned] == []

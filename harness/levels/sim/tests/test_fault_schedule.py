@@ -20,7 +20,7 @@ WHERE = pytest.mark.parametrize(
     [
         phase
         for phase in PHASES
-        if phase not in {"ack", "notify", "align", "timer"} and not phase.startswith("restore")
+        if phase not in {"store", "ack", "notify", "align", "timer"} and not phase.startswith("restore")
     ],
 )
 
@@ -78,7 +78,7 @@ def test_an_attempt_dies_at_the_named_phase_and_another_one_goes_on(phase: str) 
     assert judgement_of(ran).outcome is Outcome.PASS
 
 
-@pytest.mark.parametrize("phase", ["ack", "notify", "commit.pre", "commit.post", "snap.mid"])
+@pytest.mark.parametrize("phase", ["store", "ack", "notify", "commit.pre", "commit.post", "snap.mid"])
 def test_a_two_phase_sink_has_phases_of_its_own(phase: str) -> None:
     ran = simulated(with_fault("kill_worker", sink="two-phase", when={"phase": phase, "hit": 2}))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from harness.database.pool import Circuit
 from harness.defects import find_defect, variant_of
-from harness.history.event import Ack, Commit, Done, Failed, Snap, Start
+from harness.history.event import Ack, Commit, Done, Failed, FaultEvent, Kill, Snap, Start
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
 from harness.scenario.file import apply_settings, load_many
@@ -18,6 +19,15 @@ from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
 
 SHORT = {
+    "checkpoints-beside-a-stall": (
+        "operator.capacity=4",
+        "operator.retry_delay=2s",
+        "workload.service=0ms",
+        "workload.records=84",
+        "workload.failing_every=43",
+        "expects.records=168",
+        "expects.checkpoints=20",
+    ),
     "chained-operators": (
         "workload.records=60",
         "workload.checkpoint_every=20",
@@ -40,6 +50,13 @@ SHORT = {
         "expects.records=160",
         "expects.checkpoints=4",
     ),
+    "declared-dead-too-early": (
+        "workload.records=240",
+        "workload.rate=20/s",
+        "workload.checkpoint_every=6",
+        "expects.records=480",
+        "expects.checkpoints=20",
+    ),
     "idempotent-several-results": (
         "workload.records=120",
         "workload.checkpoint_every=12",
@@ -47,6 +64,25 @@ SHORT = {
         "faults.sleeper.when.hit=2",
         "expects.records=360",
         "expects.checkpoints=4",
+    ),
+    "late-behind-idle-inputs": (
+        "workload.records=80",
+        "workload.checkpoint_every=16",
+        "faults.dies.when.hit=3",
+        "expects.records=160",
+        "expects.checkpoints=3",
+    ),
+    "kill-before-store": (
+        "workload.records=60",
+        "workload.checkpoint_every=12",
+        "expects.records=120",
+        "expects.checkpoints=4",
+    ),
+    "late-acknowledgement": (
+        "workload.records=60",
+        "workload.rate=20/s",
+        "workload.checkpoint_every=12",
+        "expects.records=120",
     ),
     "old-acknowledgement": (
         "workload.records=60",
@@ -61,6 +97,15 @@ SHORT = {
         "expects.records=160",
         "expects.checkpoints=3",
     ),
+    "sessions-catching-up": (
+        "workload.records=100",
+        "workload.checkpoint_every=16",
+        "task.idle=4",
+        "task.catch_up=3",
+        "faults.dies.when.hit=5",
+        "expects.records=200",
+        "expects.checkpoints=4",
+    ),
     "sessions-unaligned": (
         "workload.records=80",
         "workload.checkpoint_every=16",
@@ -69,6 +114,14 @@ SHORT = {
         "expects.checkpoints=3",
     ),
     "zombie-between-fence-and-commit": (
+        "workload.records=120",
+        "workload.rate=20/s",
+        "workload.checkpoint_every=12",
+        "faults.sleeper.when.hit=2",
+        "expects.records=240",
+        "expects.checkpoints=4",
+    ),
+    "zombie-in-transaction": (
         "workload.records=120",
         "workload.rate=20/s",
         "workload.checkpoint_every=12",
@@ -127,6 +180,41 @@ def test_the_old_attempt_that_stood_before_its_commit_commits_nothing_trust7() -
     [failed] = numbers(run, Failed, s=1, a=1)
     assert snap < successor < failed
     assert numbers(run, Commit, s=1, a=1, c=2) == []
+
+
+def test_the_old_attempt_inside_its_transaction_outlives_the_take_over_and_commits_nothing_trust7() -> None:
+    run = ran("zombie-in-transaction")
+
+    [snap], [successor] = numbers(run, Snap, s=1, a=1, c=2), numbers(run, Start, s=1, a=2)
+    [failed] = numbers(run, Failed, s=1, a=1)
+    assert snap < successor < failed
+    assert numbers(run, Commit, s=1, a=1, c=2) == []
+
+
+def test_the_old_attempt_commits_between_the_start_and_the_fence_of_its_successor_trust7() -> None:
+    run = ran("declared-dead-too-early")
+
+    [replaced] = numbers(run, FaultEvent, f="runs-on", phase="begin")
+    [start] = [event for event in run.events if isinstance(event, Start) and (event.s, event.a) == (1, 2)]
+    late = [event for event in run.events if isinstance(event, Commit) and (event.s, event.a) == (1, 1)]
+    assert replaced < late[-1].n < start.n
+    assert late[-1].c == start.from_
+
+
+def test_a_worker_dies_before_its_file_when_its_part_alone_was_missing_trust7() -> None:
+    run = ran("kill-before-store")
+
+    [other], [killed] = numbers(run, Ack, s=0, c=1), numbers(run, Kill, s=1, a=1)
+    [new], [done] = numbers(run, Ack, s=1, c=1), numbers(run, Done, c=1)
+    assert other < killed < numbers(run, Start, s=1, a=2)[0] < new < done
+
+
+def test_a_late_acknowledgement_is_refused_while_the_checkpoint_is_open_trust7() -> None:
+    run = ran("late-acknowledgement")
+
+    [mine], [failed] = numbers(run, Ack, s=1, c=6), numbers(run, Failed, s=1, a=1)
+    [last], [done] = numbers(run, Ack, s=0, c=6), numbers(run, Done, c=6)
+    assert mine < failed < last < done
 
 
 def test_one_subtask_commits_while_the_other_stands_inside_its_transaction_trust7() -> None:
@@ -200,3 +288,32 @@ def test_what_barriers_overtook_is_counted_by_the_clock_as_if_they_had_not_trust
     run = ran(name, "task.timers=processing-time", "task.ttl=40ms", "task.gap=30ms")
 
     assert (run.error, judgement_of(run).outcome) == (None, Outcome.PASS)
+
+
+@pytest.mark.parametrize("name", ["sessions-unaligned", "sessions-alignment-timeout"])
+def test_latency_markers_that_barriers_overtook_come_again_behind_what_stood_before_them_a54_trust7(
+    name: str,
+) -> None:
+    run = ran(name, "task.latency_markers=3")
+    _, [_, channels, *_] = restored_from(run)
+
+    assert (run.error, judgement_of(run).outcome) == (None, Outcome.PASS)
+    held = [[element for of, element in channels["channels"] if of == number] for number in (0, 1)]
+    marked = [
+        (marker["marker"], record["pos"])
+        for elements in held
+        for marker, record in pairwise(elements)
+        if "marker" in marker
+    ]
+    assert marked
+    assert all(marker == position for marker, position in marked)
+
+
+def test_markers_that_wait_are_convicted_also_beside_barriers_that_overtake_a54_trust7() -> None:
+    planted = variant_of("latency-markers-wait")
+
+    judgement = judgement_of(
+        ran("sessions-unaligned", "task.latency_markers=3", variant=planted), variant=planted
+    )
+
+    assert judgement.outcome is Outcome.FAIL

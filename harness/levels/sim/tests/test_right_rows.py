@@ -35,6 +35,16 @@ CHANGING = (
     "faults.migration.repeat=2",
 )
 
+COMING_AND_GOING = (
+    *SMALL,
+    "workload.keys=16",
+    "faults.deletions.count=8",
+    "faults.deletions.when.at=40ms",
+    "faults.deletions.for=30ms",
+    "faults.deletions.every=50ms",
+    "faults.deletions.repeat=3",
+)
+
 UNTOLD = (*SMALL, "workload.expected=untold", "workload.keys=8")
 
 
@@ -84,6 +94,30 @@ def test_only_keys_that_never_change_have_an_expected_result_trust6() -> None:
 
     expecting = {event.key for event in run.events if isinstance(event, In) and event.expect}
     assert expecting == set(range(4, 8))
+
+
+def test_rows_that_are_deleted_give_no_results_until_they_are_inserted_again_trust6() -> None:
+    run = simulated("rows-come-and-go", COMING_AND_GOING)
+
+    keys: dict[Any, Any] = {event.id: event.key for event in run.events if isinstance(event, In)}
+    found: dict[int, set[tuple[int, Any]]] = {}
+    ended = 0
+    for event in run.events:
+        if isinstance(event, Change):
+            ended = event.ver if event.phase == "end" else -1
+        elif isinstance(event, Res) and ended >= 0 and keys[event.id] < 8:
+            assert isinstance(event.v, list)
+            found.setdefault(ended, set()).add((len(event.v), event.ver))
+    assert judge(run.header, run.events).outcome is Outcome.PASS
+    assert (1, 0) in found[0]
+    assert (1, 2) in found[2]
+    assert (0, UNSET) in found[1] & found[3]
+
+
+def test_a_key_without_rows_that_is_never_asked_for_again_convicts_trust6() -> None:
+    assert kinds(judged("rows-come-and-go", mutant="misses-remembered", settings=()), "V8") == {
+        "inconsistent"
+    }
 
 
 @pytest.mark.parametrize("count", [1, None], ids=["one", "all"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.clock import Deadline
 from harness.engine.tally import Counted, count, tallies, worth_keeping
 from harness.levels.sim.level import SimulatedLevel
 from harness.runs.order import Order
@@ -53,6 +54,32 @@ def test_a_count_that_is_stopped_ends_early() -> None:
     counted = list(count(orders(), SimulatedLevel(), goes_on=lambda: next(turns)))
 
     assert len(counted) == 2
+
+
+class TickingClock:
+    """A second passes each time it is asked. Mutable."""
+
+    def __init__(self) -> None:
+        self._now_us = 0
+
+    def now_us(self) -> int:
+        self._now_us += 1_000_000
+        return self._now_us
+
+    def pause(self, seconds: float) -> None: ...
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_budget_that_passes_ends_the_run_in_progress_and_the_count(jobs: int) -> None:
+    [calm] = load_many(["calm"])
+    long = Order(scenario=apply_settings(calm, ("workload.records=8000", "budget=60m")), level="sim", seed=1)
+    budget = Deadline(1.001, clock=TickingClock())  # a millisecond is left when a run asks for it
+
+    counted = list(count([long] * 10, SimulatedLevel(), jobs=jobs, budget=budget))
+
+    assert 1 <= len(counted) <= jobs
+    assert {(run.outcome, run.is_cut) for run in counted} == {(Outcome.UNKNOWN, True)}
+    assert max(run.events for run in counted) < 16_000
 
 
 def run(order: int, *, as_expected: bool) -> Counted:

@@ -23,6 +23,7 @@ import msgspec
 
 from harness.checkers.judge import judge
 from harness.clock import monotonic_us
+from harness.engine.perform import judged_by_order
 from harness.errors import Exit
 from harness.explore.coverage import COVERAGE, coverage
 from harness.explore.drawing import draw_scenario
@@ -30,7 +31,7 @@ from harness.history.event import Failed, FaultEvent
 from harness.history.read import open_text
 from harness.history.rules import FormatBreach
 from harness.history.text import header_line, line_of
-from harness.levels.sim.level import SimulatedLevel
+from harness.levels.sim.level import SimulatedLevel, record_of
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
 from harness.scenario.model import Scenario
@@ -127,8 +128,14 @@ def digest(ran: Simulated) -> str:
     return hashed.hexdigest()
 
 
-def judged(ran: Simulated, *, variant: Variant = HONEST) -> Judgement:
-    """The verdict on one simulated run."""
+def judged(order: Order, ran: Simulated, *, variant: Variant = HONEST) -> Judgement:
+    """The verdict on one simulated run of `order`.
+
+    Raises HarnessError if the run contradicts its order or itself; not with a defective variant, which may be wrong in
+    what is compared.
+    """
+    if variant is HONEST:
+        return judged_by_order(order, record_of(order, ran))
     judgement: Judgement = variant.judge(judge)(ran.header, ran.events)
     return judgement
 
@@ -136,7 +143,8 @@ def judged(ran: Simulated, *, variant: Variant = HONEST) -> Judgement:
 def swept(seeds: Iterable[int], *, variant: Variant = HONEST) -> Swath:
     """Run and judge these seeds in this process; a run that shows nothing is replaced (`_REDRAW_STEP`).
 
-    Raises HarnessError before the first one if the harness overlooks a canary in this process.
+    Raises HarnessError before the first one if the harness overlooks a canary in this process, and for a run that
+    contradicts its order or itself.
     """
     swath = Swath()
     SimulatedLevel().refuse_blindness(None)
@@ -154,7 +162,7 @@ def _telling_run(swath: Swath, seed: int, variant: Variant) -> tuple[Order, Simu
     for draw in range(_REDRAWS_MAX + 1):
         order = order_of(seed + draw * _REDRAW_STEP)
         ran = simulate_scenario(order, variant=variant)
-        judgement = judged(ran, variant=variant)
+        judgement = judged(order, ran, variant=variant)
         used_up = judgement.outcome is Outcome.UNKNOWN and ran.restarts_used_up
         if judgement.outcome is not Outcome.VACUOUS and not used_up:
             break

@@ -43,6 +43,7 @@ __all__ = [
     "Plant",
     "acquits_everything",
     "counts_what_was_before",
+    "expects_what_came",
     "invents_counts",
 ]
 

@@ -24,7 +24,7 @@ from harness.runs.order import Order
 from harness.scenario.file import load
 from harness.scenario.model import Scenario
 from harness.sut.variant import Variant
-from harness.tests.harness_defects import acquits_everything
+from harness.tests.harness_defects import acquits_everything, expects_what_came
 from harness.verdict import Outcome
 
 
@@ -180,3 +180,10 @@ def test_a_sweep_begins_with_the_canaries_trust9(monkeypatch: pytest.MonkeyPatch
 
     with pytest.raises(HarnessError, match="blind at level sim"):
         swept(range(1))
+
+
+def test_a_run_of_a_sweep_is_compared_with_its_order_trust9(monkeypatch: pytest.MonkeyPatch) -> None:
+    expects_what_came(monkeypatch)
+
+    with pytest.raises(HarnessError, match="is told with the results"):
+        swept(range(300, 310))

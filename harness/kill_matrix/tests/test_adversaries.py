@@ -13,7 +13,8 @@ _SEEDS = 40
 
 
 def _convicting(seed: int, variant: Variant) -> set[str]:
-    judgement = judged(simulate_scenario(order_of(seed), variant=variant))
+    order = order_of(seed)
+    judgement = judged(order, simulate_scenario(order, variant=variant), variant=variant)
     return {verdict.invariant for verdict in judgement.invariants if verdict.anomalies}
 
 

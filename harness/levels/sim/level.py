@@ -30,7 +30,7 @@ from harness.sut.variant import HONEST, Variant
 if TYPE_CHECKING:
     from harness.world.world import World
 
-__all__ = ["SIMULATED_WORLD", "SimulatedLevel"]
+__all__ = ["SIMULATED_WORLD", "SimulatedLevel", "record_of"]
 
 SIMULATED_WORLD = WorldDescription(
     kind="simulated",

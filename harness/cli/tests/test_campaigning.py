@@ -93,7 +93,7 @@ def test_a_report_that_cannot_be_written_is_one_line_and_the_code_of_the_environ
 
 
 def test_a_budget_holds_for_one_long_run(capsys: pytest.CaptureFixture[str]) -> None:
-    long = ["--set", "workload.records=5000", "--set", "budget=60m", "--budget", "0.1"]
+    long = ["--set", "workload.records=3000", "--set", "budget=60m", "--budget", "0.1"]
 
     assert main(["run", "calm", "--level", "sim", "--seed", "7", *long]) == Exit.UNDECIDED
     assert "the budget of the command is over" in capsys.readouterr().out

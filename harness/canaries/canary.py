@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -83,12 +84,11 @@ class Canary:
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Its events as JSON: `n` from 1, times that rise with each event."""
-        decode = msgspec.json.decode
         rows: dict[str, int] = {}
         at_ms = n = 0
         for n, line in enumerate(self.events.strip().splitlines(), start=1):
-            kind, *words = line.split()
-            told = {name: decode(value) for name, _, value in (word.partition("=") for word in words)}
+            kind, decoded = _decoded(line)
+            told = dict(decoded)
             at_ms = told.pop("at", at_ms)
             if kind in _ROWS:
                 table = told.get("table", "audit")
@@ -99,6 +99,14 @@ class Canary:
             if table not in self.unread:
                 t = at_ms * 1000 + number
                 yield {"n": number, "t": t, "k": "read", "table": table, "rows": rows.get(table, 0)}
+
+
+@cache
+def _decoded(line: str) -> tuple[str, Mapping[str, Any]]:
+    """The kind and the fields of a line; most lines stand in many canaries."""
+    kind, *words = line.split()
+    pairs = (word.partition("=") for word in words)
+    return kind, {name: msgspec.json.decode(value) for name, _, value in pairs}
 
 
 def _whose(kind: str) -> dict[str, int]:

@@ -66,12 +66,15 @@ class Invariant(Protocol):
     def examine(self, view: SubtaskView) -> Findings:
         """The findings on one subtask."""
         del view
-        return Findings()
+        return _NOTHING
 
     def across(self, case: Case) -> Findings:
         """The findings that need all subtasks."""
         del case
-        return Findings()
+        return _NOTHING
+
+
+_NOTHING = Findings()
 
 
 class OfTable(NamedTuple):
@@ -106,11 +109,9 @@ def conclude(invariant: Invariant, case: Case) -> InvariantVerdict:
 
 def settle(invariant: Invariant, parts: Iterable[Findings]) -> InvariantVerdict:
     """The verdict on the sum of the findings: a violation beats unknown, unknown beats vacuous."""
-    parts = list(parts)
-    anomalies = sorted(
-        (anomaly for part in parts for anomaly in part.anomalies),
-        key=lambda anomaly: max(anomaly.events, default=0),
-    )
+    parts = [part for part in parts if part is not _NOTHING]
+    anomalies = [anomaly for part in parts for anomaly in part.anomalies]
+    anomalies.sort(key=lambda anomaly: max(anomaly.events, default=0))
     outcome, why = _outcome(invariant, bool(anomalies), parts)
     return InvariantVerdict(
         invariant=invariant.name,
@@ -123,11 +124,11 @@ def settle(invariant: Invariant, parts: Iterable[Findings]) -> InvariantVerdict:
 
 
 def _outcome(invariant: Invariant, convicted: bool, parts: list[Findings]) -> tuple[Outcome, str]:  # noqa: FBT001
+    if convicted:
+        return Outcome.FAIL, ""
     pending = [clause for part in parts for clause in part.pending]
     unread = [clause for part in parts for clause in part.unread]
     shortfalls = [clause for part in parts for clause in part.shortfalls]
-    if convicted:
-        return Outcome.FAIL, ""
     if pending or unread:
         reasons = [f"{invariant.unsettled}{_told(pending)}"] if pending else []
         return Outcome.UNKNOWN, "; ".join([*reasons, *([_told(unread)] if unread else [])])

@@ -104,11 +104,12 @@ def judge(
 ) -> Judgement:
     """Judge a well-formed history. `screened=False` gives the same judgement without the fast screen."""
     events = events if isinstance(events, list) else list(events)
-    screening = screen_history(header, [events], checkers=checkers) if screened else Declined()
-    if isinstance(screening, Declined):
-        trace = Trace(header).extend(events)
-        return judge_trace(trace, checkers=checkers, warnings=screening.warnings)
-    return _completed(header, screening, events, checkers=checkers)
+    with _uncollected():
+        screening = screen_history(header, [events], checkers=checkers) if screened else Declined()
+        if isinstance(screening, Declined):
+            trace = Trace(header).extend(events)
+            return judge_trace(trace, checkers=checkers, warnings=screening.warnings)
+        return _completed(header, screening, events, checkers=checkers)
 
 
 def judge_file(

@@ -15,7 +15,7 @@ from typing import Any
 import pymysql
 from pymysql.cursors import SSCursor
 
-from harness.database.endpoint import Endpoint, connect
+from harness.database.endpoint import Endpoint, KeptConnection, connect
 from harness.database.stored_tables import COUNT_OF, ROWS_OF, StoredRow, counting
 from harness.errors import WorldError
 
@@ -27,6 +27,7 @@ __all__ = [
     "count_rows",
     "read_progress",
     "read_table",
+    "reading",
 ]
 
 _STATUS = (
@@ -84,19 +85,24 @@ _BATCH = 1000
 """Rows fetched at once."""
 
 
-def read_table(root: Endpoint, table: str, take: Callable[[StoredRow], None]) -> int:
+def reading(root: Endpoint) -> KeptConnection:
+    """The connection on which the tables of a run are read after it: all of them as of one moment."""
+    return KeptConnection(root, statement_s=_READING_S)
+
+
+def read_table(tables: KeptConnection, table: str, take: Callable[[StoredRow], None]) -> int:
     """Calls `take` with each row of `table` by `seq`; returns how many rows the database counts in it.
 
     Raises pymysql's errors; some rows may have been taken by then.
     """
-    with closing(connect(root, statement_s=_READING_S)) as connection:
-        with connection.cursor() as cursor:
-            cursor.execute(COUNT_OF[table])
-            count = int(cursor.fetchone()[0])
-        with connection.cursor(SSCursor) as cursor:
-            cursor.execute(ROWS_OF[table])
-            for row in _batched(cursor):
-                take(StoredRow(*row))
+    connection = tables.opened()
+    with connection.cursor() as cursor:
+        cursor.execute(COUNT_OF[table])
+        count = int(cursor.fetchone()[0])
+    with connection.cursor(SSCursor) as cursor:
+        cursor.execute(ROWS_OF[table])
+        for row in _batched(cursor):
+            take(StoredRow(*row))
     return count
 
 
@@ -105,10 +111,10 @@ def _batched(cursor: Any) -> Iterator[tuple[Any, ...]]:
         yield from rows
 
 
-def count_rows(root: Endpoint, *, ordered: bool) -> dict[str, int]:
+def count_rows(tables: KeptConnection, *, ordered: bool) -> dict[str, int]:
     """What SQL counts in the tables; a count whose table cannot be read is left out. Raises pymysql's errors."""
     counts: dict[str, int] = {}
-    with closing(connect(root, statement_s=_READING_S)) as connection, connection.cursor() as cursor:
+    with tables.opened().cursor() as cursor:
         for name, query in counting(ordered=ordered).items():
             try:
                 cursor.execute(query)
@@ -136,9 +142,9 @@ class Progress:
     """The checkpoints that the coordinator completed, if the run has one."""
 
 
-def read_progress(root: Endpoint) -> Progress:
+def read_progress(tables: KeptConnection) -> Progress:
     """Reads the tables `epoch` and `completed`. Raises pymysql's errors."""
-    with closing(connect(root)) as connection, connection.cursor() as cursor:
+    with tables.opened().cursor() as cursor:
         cursor.execute("SELECT subtask, epoch, token FROM epoch ORDER BY subtask, epoch")
         epochs = tuple(EpochRow(subtask=s, epoch=c, token=token) for s, c, token in cursor.fetchall())
         cursor.execute("SELECT epoch FROM completed ORDER BY epoch")

@@ -6,14 +6,14 @@ by its text.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
 
-__all__ = ["QUERY", "QUERY_OF_PARTS", "Endpoint", "connect"]
+__all__ = ["QUERY", "QUERY_OF_PARTS", "Endpoint", "KeptConnection", "connect"]
 
 _CONNECT_S = 3
 _STATEMENT_S = 10
@@ -39,6 +39,31 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"Endpoint({self.user}@{self.host}:{self.port}/{self.database})"
+
+
+class KeptConnection:
+    """One connection for several questions, closed when the block ends. Mutable.
+
+    The first question opens it; the next one after a loss opens another.
+    """
+
+    def __init__(self, endpoint: Endpoint, *, statement_s: float = _STATEMENT_S) -> None:
+        self._endpoint = endpoint
+        self._statement_s = statement_s
+        self._connection: Connection[Any] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._connection is not None and self._connection.open:
+            self._connection.close()
+
+    def opened(self) -> Connection[Any]:
+        """The open connection. Raises pymysql's errors."""
+        if self._connection is None or not self._connection.open:
+            self._connection = connect(self._endpoint, statement_s=self._statement_s)
+        return self._connection
 
 
 def connect(endpoint: Endpoint, *, statement_s: float = _STATEMENT_S) -> Connection[Any]:

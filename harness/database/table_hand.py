@@ -8,11 +8,11 @@ it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from harness.database.endpoint import Endpoint, connect
+from harness.database.endpoint import KeptConnection
 
 __all__ = ["ALTERED", "FAR_AWAY", "STRANGER", "SqlTableHand", "TableHand", "TouchedRow"]
 
@@ -56,10 +56,10 @@ class TableHand(Protocol):
 
 
 class SqlTableHand:
-    """The hand on a real database; `root` is the connection to the run's own database."""
+    """The hand on a real database; `root` is root's connection to the run's own database."""
 
-    def __init__(self, root: Endpoint) -> None:
-        self.root = root
+    def __init__(self, root: KeptConnection) -> None:
+        self._root = root
 
     def delete(self, table: str) -> TouchedRow:
         with self._cursor() as cursor:
@@ -115,7 +115,8 @@ class SqlTableHand:
 
     @contextmanager
     def _cursor(self) -> Iterator[Any]:
-        with closing(connect(self.root)) as connection, connection.cursor() as cursor:
+        connection = self._root.opened()
+        with connection.cursor() as cursor:
             cursor.execute("DROP TRIGGER IF EXISTS audit_output")
             yield cursor
             connection.commit()

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, Self
@@ -22,7 +23,7 @@ from harness.canaries.of_tables import WRITTEN, WRITTEN_LETTERS, WRITTEN_RECORDS
 from harness.canaries.telling import tell
 from harness.database.audit import Progress
 from harness.database.driver import MySqlDriver
-from harness.database.endpoint import Endpoint
+from harness.database.endpoint import Endpoint, KeptConnection
 from harness.database.epoch import Visible
 from harness.database.schema import prepare_database, run_database
 from harness.database.sink import EpochSink
@@ -94,7 +95,6 @@ class _Place:
         self._folder = folder
         self._stack = ExitStack()
         self._t_us = 0
-        self._harness = self._recorder(folder / HARNESS_FILE)
         self._attempts: dict[tuple[int, int], EventLog] = {}
         self._faults: list[Line] = []
         self._rows: dict[str, list[Line]] = {}
@@ -104,6 +104,11 @@ class _Place:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    @cached_property
+    def _harness(self) -> Recorder:
+        """Opened by the first event of the harness; most canaries have none."""
+        return self._recorder(self._folder / HARNESS_FILE)
 
     def _recorder(self, path: Path) -> Recorder:
         return self._stack.enter_context(Recorder(path, now_us=lambda: self._t_us))
@@ -226,7 +231,7 @@ _STEPS: Final[Sequence[_Step]] = (
     ),
     _Step(acts=(("delete", "audit"),), shows=(("V9", "no-effect"),)),
 )
-"""Few readings, for each takes several connections."""
+"""Few readings, for each asks eleven questions on a connection of its own."""
 
 
 def _refuse_blind_database(world: World, folder: Path, *, level: str) -> None:
@@ -240,16 +245,17 @@ def _refuse_blind_database(world: World, folder: Path, *, level: str) -> None:
         untouched = _judged(place, root)
         if untouched.outcome is not Outcome.PASS:
             missed.append("of untouched rows in the database")
-        hand = SqlTableHand(root)
-        for step in _STEPS:
-            for act, table in step.acts:
-                getattr(hand, act)(table)
-            try:
-                shown = _shown(_judged(place, root))
-            except HarnessError as error:
-                missed.append(f"of the database, {step.name} ({error.what})")
-            else:
-                missed += [] if set(step.shows) <= shown else [f"of the database, {step.name}"]
+        with KeptConnection(root) as kept:
+            hand = SqlTableHand(kept)
+            for step in _STEPS:
+                for act, table in step.acts:
+                    getattr(hand, act)(table)
+                try:
+                    shown = _shown(_judged(place, root))
+                except HarnessError as error:
+                    missed.append(f"of the database, {step.name} ({error.what})")
+                else:
+                    missed += [] if set(step.shows) <= shown else [f"of the database, {step.name}"]
     refuse_blindness(missed, level=level)
 
 

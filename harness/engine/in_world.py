@@ -14,7 +14,7 @@ from typing import Any
 from harness.clock import monotonic_us
 from harness.database.audit import ServerCounter
 from harness.database.coordinator import Coordinator, coordinated
-from harness.database.endpoint import Endpoint
+from harness.database.endpoint import Endpoint, KeptConnection
 from harness.database.schema import prepare_database, run_database
 from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
@@ -81,7 +81,8 @@ def record_in_world(
         ran_us, counts = monotonic_us(), server.read()
         site.observer.phase("judge", "merging and judging what was recorded")
         if site.before_reading is not None:
-            site.before_reading(SqlTableHand(root))
+            with KeptConnection(root) as kept:
+                site.before_reading(SqlTableHand(kept))
         stored = read_stored(root, ordered=claims_order(scenario), may_fail=ending.error is not None)
         inspect(root)
     leftovers = read_leftovers(raw)

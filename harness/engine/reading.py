@@ -11,7 +11,7 @@ from typing import Any
 
 import pymysql
 
-from harness.database.audit import Progress, count_rows, read_progress, read_table
+from harness.database.audit import Progress, count_rows, read_progress, read_table, reading
 from harness.database.endpoint import Endpoint
 from harness.database.stored_tables import ROWS_OF, StoredRow, stored_value
 from harness.errors import HarnessError, WorldError
@@ -45,21 +45,22 @@ def read_stored(root: Endpoint, *, ordered: bool, may_fail: bool = False) -> Sto
     """
     lines: list[Line] = []
     unread: list[str] = []
-    for table in ROWS_OF:
+    with reading(root) as tables:
+        for table in ROWS_OF:
+            try:
+                rows = read_table(tables, table, lambda row, of=table: lines.append(line_of_row(of, row)))  # type: ignore[misc]
+            except (pymysql.MySQLError, OSError) as error:
+                unread.append(f"the table {table} could not be read: {error}")
+            else:
+                lines.append({"k": "read", "table": table, "rows": rows})
         try:
-            rows = read_table(root, table, lambda row, table=table: lines.append(line_of_row(table, row)))  # type: ignore[misc]
+            progress, counts = read_progress(tables), count_rows(tables, ordered=ordered)
         except (pymysql.MySQLError, OSError) as error:
-            unread.append(f"the table {table} could not be read: {error}")
-        else:
-            lines.append({"k": "read", "table": table, "rows": rows})
-    try:
-        progress, counts = read_progress(root), count_rows(root, ordered=ordered)
-    except (pymysql.MySQLError, OSError) as error:
-        if not may_fail:
-            message = f"the run is over, but the database does not answer: {error}"
-            fix = "look at the server's log; run it again with --keep always"
-            raise WorldError(message, fix=fix) from error
-        progress, counts = Progress(epochs=(), completed=()), {}
+            if not may_fail:
+                message = f"the run is over, but the database does not answer: {error}"
+                fix = "look at the server's log; run it again with --keep always"
+                raise WorldError(message, fix=fix) from error
+            progress, counts = Progress(epochs=(), completed=()), {}
     return Stored(tables=lines, unread=unread, progress=progress, counts=counts)
 
 

@@ -129,8 +129,8 @@ def invents_rows(patch: pytest.MonkeyPatch) -> None:
     """The rows of the outputs are made of the audit's; the table is not looked at."""
     honest = audit.read_table
 
-    def of_the_audit(root: Any, table: str, take: Any) -> int:
-        return honest(root, "audit" if table == "output" else table, take)
+    def of_the_audit(tables: Any, table: str, take: Any) -> int:
+        return honest(tables, "audit" if table == "output" else table, take)
 
     patch.setattr(reading, "read_table", of_the_audit)
 
@@ -145,8 +145,8 @@ def invents_counts(patch: pytest.MonkeyPatch) -> None:
     def constant(tables: Any, query: str) -> Any:
         return [(0,)] if query == counting(ordered=False)["doubled"] else select(tables, query)
 
-    def flattering(root: Any, *, ordered: bool) -> Mapping[str, int]:
-        return {**count_rows(root, ordered=ordered), "doubled": 0}
+    def flattering(tables: Any, *, ordered: bool) -> Mapping[str, int]:
+        return {**count_rows(tables, ordered=ordered), "doubled": 0}
 
     patch.setattr(stored, "select", constant)
     patch.setattr(reading, "count_rows", flattering)

@@ -96,7 +96,7 @@ def test_a_report_that_cannot_be_written_is_one_line_and_the_code_of_the_environ
 def test_a_budget_holds_for_one_long_run_and_for_the_first_of_many(
     runs: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    long = ["--set", "workload.records=5000", "--set", "budget=60m", "--budget", "0.1", "--runs", runs]
+    long = ["--set", "workload.records=3000", "--set", "budget=60m", "--budget", "0.1", "--runs", runs]
 
     assert main(["run", "calm", "--level", "sim", "--seed", "7", *long]) == Exit.UNDECIDED
     assert "the budget of the command is over" in capsys.readouterr().out

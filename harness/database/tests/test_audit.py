@@ -8,7 +8,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from harness.database.audit import EpochRow, count_rows, read_progress, read_table
+from harness.database.audit import EpochRow, count_rows, read_progress, read_table, reading
 from harness.database.endpoint import Endpoint, connect
 from harness.database.schema import prepare_database, run_database
 from harness.database.stored_tables import StoredRow
@@ -43,7 +43,8 @@ def written(database: RunDatabase, rows: Sequence[tuple[int, int, int]]) -> None
 def test_what_is_wrong_is_counted(database: RunDatabase, rows: Sequence[Any], wrong: dict[str, int]) -> None:
     written(database, rows)
 
-    counts = count_rows(database.root, ordered=True)
+    with reading(database.root) as tables:
+        counts = count_rows(tables, ordered=True)
 
     expected = {"doubled": 0, "disordered": 0, "records": 5, **wrong}
     assert {name: counts[name] for name in expected} == expected
@@ -53,14 +54,16 @@ def test_what_is_wrong_is_counted(database: RunDatabase, rows: Sequence[Any], wr
 def test_order_is_not_counted_where_none_was_promised(database: RunDatabase) -> None:
     written(database, [*SOUND[1:], SOUND[0]])
 
-    assert "disordered" not in count_rows(database.root, ordered=False)
+    with reading(database.root) as tables:
+        assert "disordered" not in count_rows(tables, ordered=False)
 
 
 def test_a_table_that_is_gone_has_no_counts_and_the_others_do(database: RunDatabase) -> None:
     written(database, SOUND)
     database.execute("RENAME TABLE output TO hidden", [()])
 
-    assert count_rows(database.root, ordered=True) == {"epochs": 0, "dead_letters": 0}
+    with reading(database.root) as tables:
+        assert count_rows(tables, ordered=True) == {"epochs": 0, "dead_letters": 0}
 
 
 def test_a_large_table_is_read_in_batches_and_the_count_is_the_databases_own(database: RunDatabase) -> None:
@@ -69,7 +72,8 @@ def test_a_large_table_is_read_in_batches_and_the_count_is_the_databases_own(dat
     database.execute("DELETE FROM output WHERE id = %s", [(7,)])
     rows: list[StoredRow] = []
 
-    counted = read_table(database.root, "output", rows.append)
+    with reading(database.root) as tables:
+        counted = read_table(tables, "output", rows.append)
 
     assert counted == len(rows) == 2_099
     assert [row.id for row in rows] == [number for number in range(2_100) if number != 7]
@@ -80,17 +84,30 @@ def test_rows_come_in_the_order_of_the_database_with_their_epochs(database: RunD
     database.execute("INSERT INTO epoch VALUES (%s, %s, %s, 0, '[]')", [(1, 1, 4), (0, 2, 3), (0, 1, 3)])
 
     rows: list[StoredRow] = []
-    counted = read_table(database.root, "audit", rows.append)
+    with reading(database.root) as tables:
+        counted = read_table(tables, "audit", rows.append)
+        progress, counts = read_progress(tables), count_rows(tables, ordered=True)
 
     assert counted == len(SOUND)
     assert [(row.subtask, row.id, row.j) for row in rows] == SOUND
     assert [row.seq for row in rows] == sorted(row.seq for row in rows)
-    assert read_progress(database.root).epochs == (
+    assert progress.epochs == (
         EpochRow(subtask=0, epoch=1, token=3),
         EpochRow(subtask=0, epoch=2, token=3),
         EpochRow(subtask=1, epoch=1, token=4),
     )
-    assert count_rows(database.root, ordered=True)["epochs"] == 3
+    assert counts["epochs"] == 3
+
+
+def test_a_connection_that_was_lost_is_opened_again_by_the_next_question(database: RunDatabase) -> None:
+    written(database, SOUND)
+    rows: list[StoredRow] = []
+
+    with reading(database.root) as tables:
+        tables.opened().close()
+        counted = read_table(tables, "output", rows.append)
+
+    assert counted == len(rows) == len(SOUND)
 
 
 def test_the_looked_up_table_holds_the_rows_and_every_subtask_has_a_fence(database: RunDatabase) -> None:

@@ -11,7 +11,7 @@ import pymysql
 import pytest
 
 from harness.clock import Deadline, wait_until
-from harness.database.audit import read_table
+from harness.database.audit import read_table, reading
 from harness.database.driver import MySqlDriver
 from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Visible
 from harness.database.sink import EpochSink
@@ -100,7 +100,8 @@ def test_every_output_is_in_the_audit_log_that_the_database_keeps(
     )
 
     rows: list[StoredRow] = []
-    read_table(database.root, "audit", rows.append)
+    with reading(database.root) as tables:
+        read_table(tables, "audit", rows.append)
 
     assert [(row.subtask, row.id, stored_value(row.text), row.token) for row in rows] == [
         (1, 1, {"name": "é1"}, 1),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.database.audit import count_rows
+from harness.database.audit import count_rows, reading
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.coordinated_sink import IdempotentSink
 from harness.database.driver import MySqlDriver
@@ -283,7 +283,8 @@ def test_only_a_sink_outside_the_transaction_doubles_what_a_crash_repeats(
     goes_on.commit(1, position=3, elements=[])
     goes_on.close()
 
-    counts = count_rows(database.root, ordered=True)
+    with reading(database.root) as tables:
+        counts = count_rows(tables, ordered=True)
     assert (counts["doubled"], counts["records"], counts["rows"]) == (doubled, 3, 3 + doubled)
 
 

@@ -61,8 +61,9 @@ def test_it_bites_and_heals_and_the_reference_passes(kind: str) -> None:
 @pytest.mark.parametrize(
     "kind", ["lost_commit", "lost_commit_reply", "db_kill", "db_pause", "kill_worker", "zombie", "deadlocks"]
 )
-def test_what_hits_commits_leaves_every_sink_right(kind: str, sink: str) -> None:
-    outcomes = {judgement_of(simulated(sample(kind, sink=sink), seed=seed)).outcome for seed in range(3)}
+@pytest.mark.parametrize("seeds", [1, pytest.param(6, marks=pytest.mark.sweep)])
+def test_what_hits_commits_leaves_every_sink_right(kind: str, sink: str, seeds: int) -> None:
+    outcomes = {judgement_of(simulated(sample(kind, sink=sink), seed=seed)).outcome for seed in range(seeds)}
 
     # The rival lies in the gap of the next epoch, and an idempotent sink writes none.
     meets_nobody = (kind, sink) == ("deadlocks", "idempotent")

@@ -24,7 +24,7 @@ _TABLES = (
     # `part` is the second part of a composite key; `ver` counts the changes of the row during the run.
     """CREATE TABLE customer (
          n INT AUTO_INCREMENT PRIMARY KEY, k BIGINT NOT NULL, part BIGINT NULL, name VARCHAR(200) NOT NULL,
-         city VARCHAR(200) NOT NULL, tier INT NOT NULL, ver INT NOT NULL DEFAULT 0, INDEX (k))""",
+         city VARCHAR(200) NULL, tier BIGINT NOT NULL, ver INT NOT NULL DEFAULT 0, INDEX (k))""",
     """CREATE TABLE output (
          seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT UNSIGNED NOT NULL, id BIGINT NOT NULL,
          j INT UNSIGNED NOT NULL, v LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)""",

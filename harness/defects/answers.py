@@ -8,13 +8,12 @@ the reference's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
-
-from msgspec.structs import replace
 
 from harness.database.pool import Circuit, MayAskAgain
 from harness.defects.defect import Stranger
+from harness.defects.lookups import asking_for, decoding
 from harness.defects.where import calls_are_lost, has_several_results, has_timeout, is_disturbed
 from harness.scenario.model import Scenario
 from harness.sut.registry import LookupFunction
@@ -26,21 +25,26 @@ _SLOTS: Final = 8
 _TICK_S: Final = 0.02
 
 
-def _asking(change: Callable[[Any], Any]) -> Callable[[LookupFunction], LookupFunction]:
-    """Lookups that ask for `change` of the record's key."""
-
-    def wrap(lookup: LookupFunction) -> LookupFunction:
-        async def altered(record: Any, pool: Any) -> Any:
-            return await lookup(replace(record, key=change(record.key)), pool)
-
-        return altered
-
-    return wrap
-
-
 def first_part(key: Any) -> Any:
     """The first part of a key of several."""
     return key[0] if isinstance(key, list | tuple) and key else key
+
+
+def _as_double(key: Any) -> Any:
+    """As a client reads it whose only number is the double."""
+    return int(float(key)) if isinstance(key, int) else key
+
+
+def _stripped(value: Any) -> Any:
+    return value.strip() if isinstance(value, str) else value
+
+
+def _null_as_text(value: Any) -> Any:
+    return "" if value is None else value
+
+
+def _at_most_32_bits(value: Any) -> Any:
+    return max(-(2**31), min(value, 2**31 - 1)) if isinstance(value, int) else value
 
 
 def caching_misses(lookup: LookupFunction) -> LookupFunction:
@@ -193,6 +197,10 @@ def _has_many_keys(scenario: Scenario) -> bool:
     return scenario.workload.keys > 1
 
 
+def _has_odd_rows(scenario: Scenario) -> bool:
+    return scenario.workload.rows_like == "odd"
+
+
 _RIGHT = "a record gets the rows of its own key"
 _NEW = "an answer is no older than its call"
 
@@ -202,11 +210,55 @@ OF_ANSWERS = (
         about="of a key of several parts only the first is compared",
         component="lookup",
         breaks=_RIGHT,
-        variant=Variant(lookup=_asking(first_part)),
+        variant=Variant(lookup=asking_for(first_part)),
         where="there are keys of several parts",
         applies=lambda scenario: scenario.workload.keys_like == "composite",
         scenario="keys-composite",
         convicted_by=("V5", "V8", "V9", "V10", "V14"),
+    ),
+    Stranger(
+        name="key-as-double",
+        about="a key is asked for as the double that is nearest to it",
+        component="lookup",
+        breaks=_RIGHT,
+        variant=Variant(lookup=asking_for(_as_double)),
+        where="keys are numbers beyond two to the 53rd",
+        applies=lambda scenario: scenario.workload.keys_like == "wide",
+        scenario="keys-beyond-two-bytes",
+        convicted_by=("V8",),
+    ),
+    Stranger(
+        name="texts-stripped",
+        about="the texts of a result lose the white space at their ends",
+        component="client",
+        breaks="a result holds what the table holds",
+        variant=Variant(pool=decoding(_stripped)),
+        where="rows hold odd values",
+        applies=_has_odd_rows,
+        scenario="values-odd",
+        convicted_by=("V8",),
+    ),
+    Stranger(
+        name="null-as-text",
+        about="NULL in a result becomes an empty text",
+        component="client",
+        breaks="a result holds what the table holds",
+        variant=Variant(pool=decoding(_null_as_text)),
+        where="rows hold odd values",
+        applies=_has_odd_rows,
+        scenario="values-odd",
+        convicted_by=("V8",),
+    ),
+    Stranger(
+        name="numbers-in-32-bits",
+        about="a number of a result beyond 32 bits becomes the nearest one that has them",
+        component="client",
+        breaks="a result holds what the table holds",
+        variant=Variant(pool=decoding(_at_most_32_bits)),
+        where="rows hold odd values",
+        applies=_has_odd_rows,
+        scenario="values-odd",
+        convicted_by=("V8",),
     ),
     Stranger(
         name="misses-remembered",

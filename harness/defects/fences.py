@@ -11,10 +11,10 @@ import json
 from typing import Any
 from zlib import crc32
 
-from harness.database.epoch import SavedEpoch, SinkLost, Takeover
+from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Takeover
 from harness.database.sink import EpochSink
-from harness.defects.defect import SIM_AND_LIVE, Stranger
-from harness.defects.where import both, can_be_superseded, is_restored, sink_is
+from harness.defects.defect import SIM_AND_LIVE, Defect, Stranger
+from harness.defects.where import NEVER, both, can_be_superseded, is_restored, sink_is
 from harness.sut.variant import HasJournal, Kind, Variant, made_once
 from reference_impl.operator.functions import AsyncFunction, close_function, open_function
 
@@ -167,6 +167,23 @@ def losing_task(coordination: Kind) -> Kind:
 
 _UNASKED = "nothing fails without a cause"
 
+
+@made_once
+def knowing_one_successor(sink: Kind) -> Kind:
+    """`sink`, which is fenced only while the attempt that took over from it is the newest."""
+
+    class OneSuccessorSink(sink):  # type: ignore[misc]
+        def _refuse_other(self, cursor: Any) -> None:
+            holder = cursor.fetchone()[0]
+            if holder == self.token + 1:
+                cursor.connection.rollback()
+                raise Fenced(
+                    f"attempt {self.token} of subtask {self.subtask} is fenced: attempt {holder} took over"
+                )
+
+    return OneSuccessorSink
+
+
 OF_FENCES = (
     Stranger(
         name="fence-read-without-lock",
@@ -259,5 +276,16 @@ OF_FENCES = (
         breaks=_UNASKED,
         variant=Variant(coordination=losing_task),
         convicted_by=("V24",),
+    ),
+    Defect(
+        name="fence-knows-one-successor",
+        about="an attempt gives way to the one behind it, and not to later ones",
+        mirrors="a lock with two places, old and new, whose holder is told by the place",
+        convicted_by=("V13",),
+        variant=Variant(sink=knowing_one_successor),
+        where="a superseded attempt goes on when its successor has been superseded, too",
+        applies=NEVER,
+        scenario="zombie-outlives-two",
+        levels=SIM_AND_LIVE,
     ),
 )

@@ -1,4 +1,4 @@
-"""Strangers in a keyed task and its inputs, and in elements that no source of the harness sends yet.
+"""Strangers, and two mutants, in a keyed task and its inputs, and in elements that no source of the harness sends yet.
 
 Answers to promises on idle inputs, latency markers, unaligned barriers, processing-time timers and values that expire.
 Invariant: each replaces one part of a keyed task, or the operator; where its element, timer or barrier does not occur,
@@ -12,16 +12,19 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from harness.defects.defect import Stranger
+from harness.defects.defect import SIM_AND_LIVE, Defect, Stranger
 from harness.defects.operators import building
+from harness.defects.where import NEVER
 from harness.scenario.model import Scenario
 from harness.sut.keyed_parts import Keeping, KeptState, KeyedParts
 from harness.sut.variant import Variant
 from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
 from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve, WatermarkOutput
 from reference_impl.elements import OperatorInput, Watermark, WatermarkStatus
+from reference_impl.mailbox.timers import Timer
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.state.internal_timer_services import InternalTimerServices
+from reference_impl.state.internal_timers import InternalTimer, InternalTimerService, TimerHeap
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
 from reference_impl.state.ttl_config import StateTtlConfig, TtlTimeProvider
 from reference_impl.state.ttl_state_factory import TtlStateFactory
@@ -32,6 +35,7 @@ __all__ = ["OF_INPUTS_AND_KEYS"]
 
 _BUCKETS: Final = 16
 _PAGE: Final = 4
+_GROUPS: Final = 8
 
 
 class _WakesTooLow(StatusWatermarkValve):
@@ -81,6 +85,59 @@ class _LateTimers(InternalTimerServices):
 
     def try_advance_watermark(self, timestamp: int, should_stop: Callable[[], bool]) -> bool:
         return super().try_advance_watermark(timestamp - 1, should_stop)
+
+
+class _SavesNewTimers(InternalTimerService):
+    """Leaves restored timers out of its snapshots: an older checkpoint has them."""
+
+    def __init__(self, **parts: Any) -> None:
+        super().__init__(**parts)
+        self._restored: dict[InternalTimer, None] = {}
+
+    def restore(self, *, event_time: list[InternalTimer], processing_time: list[InternalTimer]) -> None:
+        super().restore(event_time=event_time, processing_time=processing_time)
+        self._restored |= dict.fromkeys((*event_time, *processing_time))
+
+    def event_time_timers(self) -> list[InternalTimer]:
+        return [timer for timer in super().event_time_timers() if timer not in self._restored]
+
+    def processing_time_timers(self) -> list[InternalTimer]:
+        return [timer for timer in super().processing_time_timers() if timer not in self._restored]
+
+
+class _FiresOne(InternalTimerService):
+    """Fires one processing-time timer when it wakes up, and sets its alarm for one with a later time only."""
+
+    def _on_clock(self, time: int, armed: Timer) -> None:
+        if self._armed is armed:
+            self._armed = None
+        timer = self._pop_until(time, self._processing_time)
+        if timer is not None and self._target is not None:
+            self._target.on_processing_time(timer)
+        head = self._processing_time.peek()
+        if self._armed is None and head is not None and head.timestamp > time:
+            self._arm()
+
+
+class _SharedTimes(TimerHeap):
+    """Keeps one timer for each time and key group."""
+
+    def add(self, timer: InternalTimer) -> bool:
+        mine = timer.timestamp, timer.key % _GROUPS
+        return all((other.timestamp, other.key % _GROUPS) != mine for other in self) and super().add(timer)
+
+
+class _SharingTimers(InternalTimerService):
+    heap_kind = _SharedTimes
+
+
+def _services(kind: type[InternalTimerService]) -> Variant:
+    """A keyed task whose timer services are of class `kind`."""
+
+    class Services(InternalTimerServices):
+        service_kind = kind
+
+    return Variant(keyed=KeyedParts(timer_services=Services))
 
 
 class _NeverUnaligned(SingleCheckpointBarrierHandler):
@@ -231,6 +288,39 @@ OF_INPUTS_AND_KEYS = (
         where="a keyed task with a time to live",
         applies=lambda scenario: scenario.task is not None and scenario.task.ttl > 0,
         scenario="counts-expire",
+        convicted_by=("V8", "V9"),
+    ),
+    Defect(
+        name="restored-timers-not-saved-again",
+        about="timers that were restored are in no later snapshot, so a second restart loses them",
+        mirrors="an incremental snapshot whose base is thrown away",
+        convicted_by=("V8",),
+        variant=_services(_SavesNewTimers),
+        where="sessions are longer than the time between checkpoints, and a worker is killed twice",
+        applies=NEVER,
+        scenario="sessions-restored-twice",
+        levels=SIM_AND_LIVE,
+    ),
+    Defect(
+        name="one-clock-timer-a-wake",
+        about="of several timers that are due at one time of the clock only the first fires at once",
+        mirrors="a callback that takes the head of its queue once",
+        convicted_by=("V8",),
+        variant=_services(_FiresOne),
+        where="several sessions end at one time of the clock",
+        applies=NEVER,
+        scenario="sessions-end-at-once",
+        levels=SIM_AND_LIVE,
+    ),
+    Stranger(
+        name="equal-times-share-timer",
+        about="timers with one time and one key group are one timer, whatever their keys",
+        component="processing-time timers",
+        breaks="each timer fires, for its own key",
+        variant=_services(_SharingTimers),
+        where="sessions of several keys end at one time",
+        applies=lambda scenario: scenario.task is not None and scenario.workload.keys > _GROUPS,
+        scenario="sessions-end-at-once",
         convicted_by=("V8", "V9"),
     ),
 )

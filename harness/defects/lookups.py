@@ -22,7 +22,7 @@ from harness.sut.registry import LookupFunction
 from harness.sut.variant import Kind, Variant, made_once
 from harness.workloads.keys import Key
 
-__all__ = ["OF_LOOKUPS"]
+__all__ = ["OF_LOOKUPS", "asking_for", "decoding"]
 
 Rows = list[tuple[Any, ...]]
 _NONCE, _ROWS_KEY = 3, 3
@@ -75,6 +75,26 @@ def _without_sign(key: Key) -> Key:
 def _folded(key: Key) -> Key:
     """As a collation compares that ignores case, width and normal form."""
     return unicodedata.normalize("NFKC", key).casefold() if isinstance(key, str) else key
+
+
+def decoding(value: Callable[[Any], Any]) -> Callable[[Kind], Kind]:
+    """A pool that makes `value` of each name, city and number of a row."""
+
+    @made_once
+    def of(pool: Kind) -> Kind:
+        class DecodingPool(pool):  # type: ignore[misc]
+            async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> Rows:
+                rows: Rows = await super().fetch_all(sql, args)
+                # A name that is None stands for no row.
+                return [row if row[0] is None else (*map(value, row[:_NONCE]), *row[_NONCE:]) for row in rows]
+
+        return DecodingPool
+
+    return of
+
+
+def _in_latin_1(value: Any) -> Any:
+    return value.encode("latin-1", "replace").decode("latin-1") if isinstance(value, str) else value
 
 
 @made_once
@@ -190,6 +210,17 @@ OF_LOOKUPS = (
         where="keys are a text and a number",
         applies=NEVER,
         scenario="keys-composite",
+        levels=SIM_AND_LIVE,
+    ),
+    Defect(
+        name="texts-in-latin-1",
+        about="a character of a result that Latin-1 lacks becomes a question mark",
+        mirrors="a connection whose character set is not that of the table",
+        convicted_by=("V8",),
+        variant=Variant(pool=decoding(_in_latin_1)),
+        where="rows hold odd values",
+        applies=NEVER,
+        scenario="values-odd",
         levels=SIM_AND_LIVE,
     ),
     Defect(

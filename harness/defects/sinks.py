@@ -17,6 +17,7 @@ from harness.database.subtask_writer import SubtaskWriter
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.defects.defect import SIM_AND_LIVE, SIM_ONLY, Defect
 from harness.defects.where import (
+    NEVER,
     both,
     can_be_superseded,
     commit_replies_are_lost,
@@ -295,6 +296,19 @@ class _ShowsWhatIsPrepared:
 
 
 @made_once
+def settling_last_attempt(sink: Kind) -> Kind:
+    """`sink`, which knows the branches of its own attempt and of the one before it only."""
+    if not issubclass(sink, TwoPhaseSink):
+        return sink
+
+    class ForgetfulSink(sink):  # type: ignore[misc]
+        def _branches(self, cursor: Any) -> list[CheckpointPart]:
+            return [part for part in super()._branches(cursor) if part.token >= self.token - 1]
+
+    return ForgetfulSink
+
+
+@made_once
 def notified_twice(coordination: Kind) -> Kind:
     """`coordination`, which commits the epoch of each completed checkpoint twice."""
     if not issubclass(coordination, TwoPhaseCoordination):
@@ -393,6 +407,17 @@ OF_SINKS = (
         where="a two-phase sink",
         applies=sink_is("two-phase"),
         scenario="commit-lost",
+    ),
+    Defect(
+        name="settles-last-attempt-only",
+        about="an attempt settles what the attempt before it has prepared, and not what earlier ones have",
+        mirrors="recovered transactions that are kept by the number of the last attempt",
+        convicted_by=("V8", "V9", "V12"),
+        variant=Variant(sink=settling_last_attempt),
+        where="a two-phase sink; an attempt dies before it has settled what the one before it prepared",
+        applies=NEVER,
+        scenario="killed-before-settling",
+        levels=SIM_AND_LIVE,
     ),
     Defect(
         name="commits-blindly",

@@ -32,7 +32,7 @@ from harness.runs.claims import header_of
 from harness.runs.order import Order, planned_crashes, planned_inside
 from harness.runs.outcome import FaultRecord
 from harness.runs.plan import RunPlan
-from harness.scenario.model import Scenario
+from harness.scenario.model import Scenario, Workload
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.workloads.keys import keys_of
 from harness.workloads.lookups import customer_rows
@@ -58,7 +58,7 @@ def record_in_world(
     refuse_blind_faults(scenario)
     raw = site.folder / "raw"
     raw.mkdir()
-    rows = customer_rows(keys=keys_of(scenario.workload), seed=order.seed, fanout=scenario.workload.fanout)
+    rows = _rows(scenario.workload, seed=order.seed)
     name = f"{DATABASE}_{site.run_id.replace('-', '_')}"
     with run_database(_root(world, ""), name=name, stays=site.keeps_database):
         root = _root(world, name)
@@ -101,6 +101,13 @@ def record_in_world(
         accounting=accounting_of(stored.counts, events, scenario=_acts(order), seed=order.seed, rows=rows),
         threats=(*leftovers.warnings, *threats_of(leftovers.lines), *stored.unread),
         pitfalls=find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran_us, server=counts)),
+    )
+
+
+def _rows(workload: Workload, *, seed: int) -> list[list[Any]]:
+    """The rows of the looked-up table."""
+    return customer_rows(
+        keys=keys_of(workload), seed=seed, fanout=workload.fanout, are_odd=workload.rows_like == "odd"
     )
 
 

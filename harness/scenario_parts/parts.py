@@ -282,6 +282,11 @@ class Workload(Part):
         "`signed`: numbers and their negatives; `unicode`: texts equal but for case, accents or normal form; "
         "`composite`: a text and a number.",
     )
+    rows_like: Literal["plain", "odd"] = Field(
+        default="plain",
+        description="What the rows hold: `plain`: names, cities and small numbers; `odd`: texts and numbers that a "
+        "careless client alters, and NULL.",
+    )
     rate: Rate = Field(default=500, description="The largest rate per subtask, in records a second.")
     watermark_every: Whole = Field(
         default=10, ge=0, description="Number of records between two watermarks; 0: no watermarks."

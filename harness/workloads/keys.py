@@ -16,8 +16,8 @@ __all__ = ["Key", "key_of", "keys_of", "told_key"]
 Key = int | str | tuple[str, int]
 """A key: a number, a text, or a text and a number (`composite`)."""
 
-_OFFSETS = (0, 128, 256, 32_768, 65_536, 2**31, 2**32, 2**40)
-"""What makes keys of `wide` differ in bits that a narrow integer lacks, or uses for the sign."""
+_OFFSETS = (0, 128, 256, 32_768, 65_536, 2**31, 2**32, 2**40, 2**60)
+"""What makes keys of `wide` differ in bits that a narrow integer or a double lacks, or uses for the sign."""
 _BASES = 128
 """The bases of `wide`: less than the smallest offset apart."""
 _NEXT_BASES = 2**41

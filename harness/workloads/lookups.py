@@ -25,6 +25,7 @@ from harness.workloads.shape import (
     marks,
     with_hot_keys,
 )
+from harness.workloads.values import with_odd_values
 
 __all__ = [
     "Inputs",
@@ -138,18 +139,21 @@ def nth_ids(workload: Workload, *, subtask: int, first: int, count: int) -> rang
     return range(begin, begin + count * step, step)
 
 
-def customer_rows(*, keys: Sequence[Key], seed: int, fanout: int = 1) -> list[list[Any]]:
+def customer_rows(
+    *, keys: Sequence[Key], seed: int, fanout: int = 1, are_odd: bool = False
+) -> list[list[Any]]:
     """The rows (key, name, city, tier) of the lookup table: one for each key, or from 0 to `fanout`."""
     from faker import Faker  # noqa: PLC0415 - slow to import, and attempts do not need it
 
     faker = Faker("en_US")
     faker.seed_instance(seed)
     counts = Choices(seed, "rows of a key")
-    return [
+    rows = [
         [key, faker.name(), faker.city(), faker.random_int(1, 5)]
         for key in keys
         for _ in range(1 if fanout == 1 else counts.between(0, fanout))
     ]
+    return with_odd_values(rows) if are_odd else rows
 
 
 def offered_records(scenario: Scenario, *, seed: int, rows: Iterable[list[Any]]) -> int:

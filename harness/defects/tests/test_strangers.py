@@ -100,6 +100,7 @@ SHOWN_BY: dict[str, int | str] = {
     "cancelled-call-keeps-slot": 4,
     "circuit-sticks-half-open": 2,
     "circuit-never-closes": 2,
+    "equal-times-share-timer": "sessions-end-at-once",
     "gives-up-waiting-for-slot": 105,
     "full-queue-drops-watermark": 0,
     "second-result-without-time": 3,
@@ -258,6 +259,7 @@ def answers(name: str, *keys: Any) -> list[Any]:
     ("name", "key", "asked"),
     [
         ("key-first-part", ("a", 1), "a"),
+        ("key-as-double", 2**53 + 1, 2**53),
     ],
 )
 def test_a_lookup_asks_for_another_key(name: str, key: Any, asked: Any) -> None:
@@ -266,6 +268,29 @@ def test_a_lookup_asks_for_another_key(name: str, key: Any, asked: Any) -> None:
 
 def test_a_key_without_rows_is_never_asked_for_again() -> None:
     assert answers("misses-remembered", 0, 0, 1) == [[], [], [(1, 2)]]
+
+
+class _OneRow:
+    """A pool with one row."""
+
+    async def fetch_all(self, sql: str, args: Any = ()) -> list[tuple[Any, ...]]:
+        return [(" a ", None, 2**40, 7)]
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("texts-stripped", ("a", None, 2**40, 7)),
+        ("null-as-text", (" a ", "", 2**40, 7)),
+        ("numbers-in-32-bits", (" a ", None, 2**31 - 1, 7)),
+    ],
+)
+def test_a_row_is_read_as_another_one(name: str, row: tuple[Any, ...]) -> None:
+    loop = VirtualLoop()
+    try:
+        assert loop.run_until_complete(variant(name).pool(_OneRow)().fetch_all("")) == [row]
+    finally:
+        loop.close()
 
 
 def _backend(kind: type[KeyedStateBackend], clock: list[int]) -> Any:
@@ -302,6 +327,10 @@ ALONE = {
     "file-without-attempt",
     "restores-below-committed",
     "key-first-part",
+    "key-as-double",
+    "texts-stripped",
+    "null-as-text",
+    "numbers-in-32-bits",
     "misses-remembered",
     "rewrites-do-not-prolong",
 }

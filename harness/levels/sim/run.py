@@ -27,6 +27,7 @@ from harness.simulation.tables import Tables
 from harness.simulation.tape import untold
 from harness.sut.variant import HONEST, Variant
 from harness.workloads.keys import keys_of
+from harness.workloads.values import with_odd_values
 
 __all__ = ["Simulated", "customers", "simulate_scenario"]
 
@@ -124,11 +125,12 @@ def customers(scenario: Scenario, seed: int) -> list[list[Any]]:
     Simpler than the rows of the other levels, which take longer to draw than a simulated run.
     """
     workload, counts = scenario.workload, Choices(seed, "rows of a key")
-    return [
+    rows = [
         [key, f"customer {key}", f"city {index % 7}", 1 + (index + seed + row) % _TIERS]
         for index, key in enumerate(keys_of(workload))
         for row in range(1 if workload.fanout == 1 else counts.between(0, workload.fanout))
     ]
+    return with_odd_values(rows) if workload.rows_like == "odd" else rows
 
 
 def _header(order: Order) -> Header:

@@ -34,6 +34,7 @@ LOSSES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "8 bits": ("wide", lambda key: key % 2**8),
     "16 bits": ("wide", lambda key: key % 2**16),
     "32 bits": ("wide", lambda key: key % 2**32),
+    "what a double lacks": ("wide", float),
     "sign": ("signed", abs),
     "composed": ("unicode", lambda key: unicodedata.normalize("NFC", key)),
     "case": ("unicode", str.casefold),

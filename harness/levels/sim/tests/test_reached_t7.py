@@ -88,6 +88,13 @@ SHORT = {
         "workload.checkpoint_every=12",
         "expects.records=120",
     ),
+    "killed-before-settling": (
+        "workload.records=60",
+        "workload.checkpoint_every=12",
+        "faults.prepared.when.hit=3",
+        "expects.records=120",
+        "expects.checkpoints=4",
+    ),
     "old-acknowledgement": (
         "workload.records=60",
         "workload.checkpoint_every=12",
@@ -109,6 +116,19 @@ SHORT = {
         "faults.dies.when.hit=5",
         "expects.records=200",
         "expects.checkpoints=4",
+    ),
+    "sessions-end-at-once": (
+        "workload.records=160",
+        "workload.checkpoint_every=40",
+        "expects.records=320",
+        "expects.checkpoints=3",
+    ),
+    "sessions-restored-twice": (
+        "workload.records=160",
+        "faults.once.when.hit=4",
+        "faults.twice.when.hit=6",
+        "expects.records=320",
+        "expects.checkpoints=6",
     ),
     "sessions-unaligned": (
         "workload.records=80",

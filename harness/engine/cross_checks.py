@@ -7,7 +7,7 @@ looked for in what the attempts recorded, with a source that is drawn anew.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec import UNSET
 
@@ -20,7 +20,7 @@ from harness.runs.claims import OUTPUTS
 from harness.runs.order import Order
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.workloads.keys import key_of, told_key
-from harness.workloads.lookups import LookupSource, MarkOfTime, expected_results
+from harness.workloads.lookups import LookupSource, MarkOfTime, changing_keys, expected_results
 
 __all__ = [
     "refuse_other_claims",
@@ -36,17 +36,21 @@ _REPORT = "please report it, with the run's history"
 def refuse_untold_expectation(header: Header, events: Sequence[Event]) -> None:
     """Raises HarnessError if a record has no expected results although the header claims them for all.
 
-    With `versions` the records of a key whose rows change have none; of a key either all have some, or none has.
+    With `versions` the records of a key whose rows change have none; of a key either all have some, or none has. Which
+    keys these are `refuse_other_expectations` knows.
     """
     if header.expect_from != "given":
         return
     taken = [event for event in events if type(event) is In]
     told = {identity(event.key) for event in taken if event.expect is not UNSET}
     for event in taken:
-        may_change = header.versions and bool(told) and identity(event.key) not in told
-        if event.expect is UNSET and not may_change:
-            message = f"record {event.id} has no expected results, though the run has them for every record"
-            raise HarnessError(message, fix=_REPORT)
+        if event.expect is UNSET and not (header.versions and identity(event.key) not in told):
+            _refuse_untold(event)
+
+
+def _refuse_untold(event: In) -> NoReturn:
+    message = f"record {event.id} has no expected results, though the run has them for every record"
+    raise HarnessError(message, fix=_REPORT)
 
 
 def refuse_other_source(order: Order, events: Sequence[Event]) -> None:
@@ -107,7 +111,8 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
     scenario, told = order.scenario, header.operator
     operator, expects = scenario.operator, header.expects or Expects()
     is_users = ":" in order.sut
-    knows_results = not is_users and scenario.workload.expected != "untold"
+    workload = scenario.workload
+    by_time = workload.checkpoint_interval is not None and not scenario.faults
     return {
         "mode": (told.mode, operator.mode),
         "capacity": (told.capacity, operator.capacity),
@@ -116,10 +121,15 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
         "retries": (told.retry is not None, operator.tries > 1),
         "sink": (header.sink, SINK_FORMS[scenario.sink].claimed_as),
         "effects": (header.effects, "outputs"),
+        "a time to recover": (header.bounds.recover > 0, True),
+        "a checkpoint gap": (
+            header.bounds.checkpoint_gap is not None,
+            by_time or workload.checkpoint_gap is not None,
+        ),
         "fencing": (header.fenced, True),
         "tables": (sorted(header.tables or ()), sorted(ROWS_OF)),
         "explained failures": (header.explained is not None, True),
-        "known results": (header.expect_from == "given", knows_results),
+        "known results": (header.expect_from == "given", _knows_results(order)),
         "versions": (header.versions, bool(scenario.changing) and not is_users),
         "decisive": (sorted(header.decisive or ()), sorted(scenario.decisive)),
         "faults": (sorted(expects.faults), sorted(fault.id for fault in scenario.faults)),
@@ -129,19 +139,29 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
     }
 
 
-def refuse_other_expectations(rows: Sequence[list[Any]], events: Sequence[Event]) -> None:
-    """Raises HarnessError if a record is told with other results than the looked-up rows of its key give.
+def refuse_other_expectations(order: Order, rows: Sequence[list[Any]], events: Sequence[Event]) -> None:
+    """Raises HarnessError if a record is not told with the results that the looked-up `rows` of its key give.
 
-    A keyed task stamps its results, so more fields than those of the row are allowed.
+    A keyed task stamps its results, so more fields than those of the row are allowed. A record has none only if its
+    results are not known: those of a user's lookup, and of a key whose rows change.
     """
-    results = expected_results(rows)
+    results, changing = expected_results(rows), changing_keys(order.scenario, rows)
+    knows_results = _knows_results(order)
     for event in events:
-        if type(event) is not In or event.expect is UNSET:
+        if type(event) is not In:
             continue
-        wanted = results.get(key_of(event.key), [])
-        if event.expect != wanted and not _are_stamped(event.expect, wanted):
+        key = key_of(event.key)
+        wanted = results.get(key, [])
+        if event.expect is UNSET:
+            if knows_results and key not in changing:
+                _refuse_untold(event)
+        elif event.expect != wanted and not _are_stamped(event.expect, wanted):
             message = f"record {event.id} is told with the results {event.expect}, its rows give {wanted}"
             raise HarnessError(message, fix=_REPORT)
+
+
+def _knows_results(order: Order) -> bool:
+    return ":" not in order.sut and order.scenario.workload.expected != "untold"
 
 
 def _are_stamped(told: Sequence[Any], wanted: Sequence[Mapping[str, Any]]) -> bool:

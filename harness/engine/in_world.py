@@ -88,7 +88,7 @@ def record_in_world(
     leftovers = read_leftovers(raw)
     faults = findings(scenario, leftovers.lines)
     header, events = history_of(header_of(order), leftovers, outside_events(faults, leftovers.lines), stored)
-    refuse_other_expectations(rows, events)
+    refuse_other_expectations(order, rows, events)
     return RunRecord(
         header=header,
         events=events,

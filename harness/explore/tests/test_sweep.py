@@ -188,3 +188,12 @@ def test_a_run_of_a_sweep_is_compared_with_its_order_trust9(monkeypatch: pytest.
 
     with pytest.raises(HarnessError, match="is told with the results"):
         swept(range(300, 310))
+
+
+def test_a_run_whose_every_record_asks_for_a_changing_key_is_no_contradiction_trust9() -> None:
+    order = order_of(5240)
+    assert order.scenario.changing
+
+    found = swept([order.seed])
+
+    assert found.runs == 1

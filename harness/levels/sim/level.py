@@ -99,7 +99,7 @@ def record_of(order: Order, simulated: Simulated, *, variant: Variant = HONEST) 
     Raises HarnessError if its expected results are not those of its rows.
     """
     rows = customers(order.scenario, order.seed)
-    refuse_other_expectations(rows, simulated.events)
+    refuse_other_expectations(order, rows, simulated.events)
     return RunRecord(
         header=simulated.header,
         events=simulated.events,

@@ -35,7 +35,7 @@ from harness.sut.phases import Phases
 from harness.sut.positions import Replay, SubtaskSource, named, restored
 from harness.sut.registry import SUTS
 from harness.sut.sink_choice import ChosenSink
-from harness.sut.upstream import UpstreamOperator
+from harness.sut.upstream import UpstreamOperator, telling_end
 from harness.sut.variant import HONEST, Variant, operator_builder
 from harness.workloads.lookups import (
     Inputs,
@@ -287,7 +287,7 @@ class _Task:
             mailbox=mailbox,
             timers=timers,
             source=variant.source(inside.around_source(source, elements)),
-            lookups=lookups,
+            lookups=lookups if keyed is None else telling_end(lookups, reader=coordination),
             coordination=coordination,
             head=None if keyed is None else keyed.head(coordination, phases=inside.phases, loop=loop),
             in_front=_in_front(scenario, reader=coordination, loop=loop),

@@ -261,7 +261,6 @@ class GatedInputs:
         if self._has_ended:
             return self._tell_all(EndOfPartition())
         self._has_ended = True
-        self._reader.source_exhausted()
         for number in range(len(self._doors)):
             self._chain.end_head_input(number + 1)
         return self._tell_all(EndOfData(mode=StopMode.DRAIN))

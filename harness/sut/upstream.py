@@ -25,7 +25,7 @@ from reference_impl.task.async_link import BuildAsyncOperator, async_link
 from reference_impl.task.operator_chain import OperatorLink
 from reference_impl.task.positioned_input import Reader
 
-__all__ = ["UpstreamOperator"]
+__all__ = ["UpstreamOperator", "telling_end"]
 
 _ID = "upstream"
 
@@ -77,19 +77,7 @@ class UpstreamOperator:
 
     def around(self, lookups: BuildAsyncOperator) -> BuildAsyncOperator:
         """`lookups`, whose operator tells the reader when its own input ends."""
-
-        def built(**parts: Any) -> Any:
-            operator: Any = lookups(**parts)
-            end_input = operator.end_input
-
-            def told() -> None:
-                self._reader.source_exhausted()
-                end_input()
-
-            operator.end_input = told
-            return operator
-
-        return built
+        return telling_end(lookups, reader=self._reader)
 
     def _operator(self, *, emit: Callable[[OperatorInput], None], **parts: Any) -> AsyncWaitOperator:
         return ordered_wait(
@@ -123,3 +111,23 @@ class _Delayed:
     def timeout(self, value: Any, handle: ResultHandle) -> None:
         """Never called: it has no timeout."""
         raise AssertionError(f"record {value!r} has no timeout here, but {handle!r} was asked for one")
+
+
+def telling_end(lookups: BuildAsyncOperator, *, reader: Reader) -> BuildAsyncOperator:
+    """`lookups` behind another operator, which may still let mail of the lookups run after the source has ended.
+
+    What is called at the end of the input depends on when the lookups' own input ends (A85), so that is told.
+    """
+
+    def built(**parts: Any) -> Any:
+        operator: Any = lookups(**parts)
+        end_input = operator.end_input
+
+        def told() -> None:
+            reader.source_exhausted()
+            end_input()
+
+        operator.end_input = told
+        return operator
+
+    return built

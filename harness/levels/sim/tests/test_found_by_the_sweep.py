@@ -64,3 +64,48 @@ def test_a_hung_run_is_given_up_though_others_ask_the_database_on_and_on() -> No
     giveup = next(event for event in run.events if isinstance(event, GiveUp))
     last = max(event.t for event in run.events if isinstance(event, Kill))
     assert giveup.t - last == 30_000_000
+
+
+def test_a_failure_between_the_end_of_the_source_and_that_of_the_lookups_is_retried_at_their_end() -> None:
+    """The operator in front runs mail of the lookups as it finishes, and their input ends only then (A85)."""
+    run = ran(
+        seed=101_496,
+        operator={
+            "mode": "ordered",
+            "capacity": 5,
+            "timeout": "1077ms",
+            "tries": 4,
+            "retry_delay": "3ms",
+            "retry_multiplier": 2.0,
+            "retry_delay_max": "60ms",
+            "connections": 5,
+            "downstream": {"takes": 3, "shut": "2ms"},
+        },
+        workload={
+            "records": 16,
+            "subtasks": 1,
+            "keys": 2,
+            "rate": "100000/s",
+            "watermark_every": 5,
+            "checkpoint_every": 5,
+            "service": "5ms",
+            "failing_every": 2,
+            "expected": "untold",
+        },
+        task={"inputs": 1, "gap": "145ms", "async_snapshot": 4, "latency_markers": 6},
+        sink="two-phase",
+        faults=[
+            {
+                "id": "a",
+                "do": "latency",
+                "link": "lookups",
+                "delay": "123ms",
+                "for": "138ms",
+                "when": {"call": 9},
+            },
+            {"id": "b", "do": "poison", "subtask": 0, "how": "raises", "when": {"record": 16}, "times": 3},
+            {"id": "c", "do": "change_rows", "count": 1, "for": "106ms", "when": {"call": 13}},
+        ],
+    )
+
+    assert convicts(run) == []

@@ -93,7 +93,7 @@ def test_fields_of_causes_are_not_read_without_the_claim_trust2() -> None:
     assert verdict("V24", lines).outcome == "not-claimed"
 
 
-LATE = {"operator": {"timeout_ms": 1, "on_timeout": "substitute"}, "bounds": {"answers_after": 5}}
+LATE: dict[str, Any] = {"operator": {"timeout_ms": 1, "on_timeout": "substitute"}, "bounds": {"answers_after": 5}}
 TIMED_OUT = [start(), took("a", 0), called("a"), answered("a", r="timeout", v=["late"])]
 
 

@@ -105,7 +105,7 @@ def test_rows_that_are_deleted_give_no_results_until_they_are_inserted_again_tru
     for event in run.events:
         if isinstance(event, Change):
             ended = event.ver if event.phase == "end" else -1
-        elif isinstance(event, Res) and ended >= 0 and keys[event.id] < 8:
+        elif isinstance(event, Res) and ended >= 0 and keys[event.id] in range(8):
             assert isinstance(event.v, list)
             found.setdefault(ended, set()).add((len(event.v), event.ver))
     assert judge(run.header, run.events).outcome is Outcome.PASS

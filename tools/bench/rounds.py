@@ -67,8 +67,7 @@ def take_turns(contenders: Mapping[str, Contender], *, rounds: int = ROUNDS) -> 
     with _unfrozen_afterwards():
         for number in range(rounds + 1):
             for name in order:
-                gc.collect()
-                gc.freeze()
+                _put_garbage_aside()
                 cost = contenders[name]()
                 if number:  # round 0 is the warm-up
                     costs[name].append(cost)
@@ -78,6 +77,11 @@ def take_turns(contenders: Mapping[str, Contender], *, rounds: int = ROUNDS) -> 
 
 def _ratio(ratios: Sequence[float]) -> Ratio:
     return Ratio(median=median(ratios), low=min(ratios), high=max(ratios))
+
+
+def _put_garbage_aside() -> None:
+    gc.collect()
+    gc.freeze()
 
 
 @contextmanager

@@ -105,7 +105,6 @@ class KeyedRig:
         """With `async_snapshot`: the position of each checkpoint, and what it holds."""
         self.read_ahead: list[int] = []
         """How many elements the head had taken meanwhile."""
-        self.has_ended = False
         self.chain: OperatorChain
         self.gated: GatedInputs
 
@@ -177,13 +176,18 @@ class KeyedRig:
             if isinstance(element, Record)
         }
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the source has ended."""
+        return self.gated.has_ended
+
     # ------------------------------------------------------------------- a `Reader` and a `CheckpointableTask`
 
     def takes(self, element: OperatorInput) -> None:
         self.taken.append(element)
 
     def source_exhausted(self) -> None:
-        self.has_ended = True
+        """Never called: the lookups tell the end of their own input, and here they only take."""
 
     def trigger_checkpoint_on_barrier(self, metadata: CheckpointMetaData, options: Any, metrics: Any) -> None:
         self.begun.append((metadata.checkpoint_id, self.gated.position))

@@ -110,12 +110,18 @@ def _timeouts(case: Case) -> Iterator[_Timeout]:
         return
     for view in case.views:
         for attempt in view.subtask.attempts.values():
-            calls: dict[int | str, Call] = {}
+            calls = _first_calls(attempt)
             for event in attempt.events:
-                if isinstance(event, Call):
-                    calls.setdefault(event.id, event)
-                elif isinstance(event, Res) and event.r == "timeout":
+                if isinstance(event, Res) and event.r == "timeout":
                     yield _Timeout(res=event, call=calls.get(event.id), began=_began(attempt))
+
+
+def _first_calls(attempt: AttemptTrace) -> dict[int | str, Call]:
+    calls: dict[int | str, Call] = {}
+    for event in attempt.events:
+        if isinstance(event, Call):
+            calls.setdefault(event.id, event)
+    return calls
 
 
 class _Blow(NamedTuple):
@@ -205,10 +211,7 @@ class _Causes:
 
     def _follows_a_call(self, incident: _Incident) -> bool:
         """Whether a call failed before, by the declared policy, and that failure was itself asked for."""
-        calls: dict[int | str, Call] = {}
-        for event in incident.attempt.events:
-            if isinstance(event, Call):
-                calls.setdefault(event.id, event)
+        calls = _first_calls(incident.attempt)
         return any(
             self._named(res.by, res.n, incident.began)
             or self._can("res", res.s, until=res.n, since=calls.get(res.id, res))
@@ -288,7 +291,7 @@ def _unexplained_timeout(timeout: _Timeout) -> Anomaly:
         kind="unexplained-timeout",
         s=res.s,
         id=res.id,
-        events=(res.n,) if timeout.call is None else (timeout.call.n, res.n),
+        events=(res.n,) if timeout.call is None else tuple(sorted((timeout.call.n, res.n))),
         say=(
             f"record {shown(res.id)} of subtask {res.s}{since} times out, and neither a fault that was on, or had ended"
             f" shortly before its call, nor the run explains that{by}"

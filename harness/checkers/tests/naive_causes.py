@@ -92,9 +92,6 @@ def _asked_for(page: Page, res: Json) -> bool:
     s, a = res["s"], res["a"]
     if _by_name(page, res, page.start(s, a)["n"]):
         return True
-    calls = [e["t"] for e in page.of(s, a, "call") if e["id"] == res["id"] and e["n"] < res["n"]]
+    calls = [e["t"] for e in page.of(s, a, "call") if e["id"] == res["id"]]
     since = min(calls, default=res["t"]) - page.bounds["recover"] * 1000
-    return any(
-        b["n"] < res["n"] and (end is None or end["n"] > res["n"] or end["t"] >= since)
-        for b, end in _can(page, "res", s)
-    )
+    return any(b["n"] < res["n"] and (end is None or end["t"] >= since) for b, end in _can(page, "res", s))

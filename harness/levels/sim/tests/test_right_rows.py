@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from harness.checkers.judge import judge
 from harness.defects import variant_of
-from harness.engine.cross_checks import refuse_untold_expectation
+from harness.engine.cross_checks import refuse_other_expectations
 from harness.errors import HarnessError
 from harness.history.event import Change, In, Res
-from harness.levels.sim.run import Simulated, simulate_scenario
+from harness.levels.sim.run import Simulated, customers, simulate_scenario
 from harness.runs.order import Order
 from harness.scenario.file import apply_settings, load_many
 from harness.verdict import Judgement, Outcome
@@ -48,10 +48,13 @@ COMING_AND_GOING = (
 UNTOLD = (*SMALL, "workload.expected=untold", "workload.keys=8")
 
 
-def simulated(name: str, settings: Sequence[str] = SMALL, *, mutant: str | None = None) -> Simulated:
+def order_of(name: str, settings: Sequence[str] = SMALL, *, mutant: str | None = None) -> Order:
     [scenario] = load_many([name])
-    order = Order(scenario=apply_settings(scenario, settings), level="sim", seed=5, mutant=mutant)
-    return simulate_scenario(order, variant=variant_of(mutant))
+    return Order(scenario=apply_settings(scenario, settings), level="sim", seed=5, mutant=mutant)
+
+
+def simulated(name: str, settings: Sequence[str] = SMALL, *, mutant: str | None = None) -> Simulated:
+    return simulate_scenario(order_of(name, settings, mutant=mutant), variant=variant_of(mutant))
 
 
 def judged(name: str, settings: Sequence[str] = SMALL, *, mutant: str | None = None) -> Judgement:
@@ -123,7 +126,8 @@ def test_a_key_without_rows_that_is_never_asked_for_again_convicts_trust6() -> N
 @pytest.mark.parametrize("count", [1, None], ids=["one", "all"])
 def test_a_record_that_lost_its_expected_result_is_a_defect_of_the_harness_trust6(count: int | None) -> None:
     """Also where some keys change, whose records have none."""
-    run = simulated("rows-change", CHANGING)
+    order = order_of("rows-change", CHANGING)
+    rows, run = customers(order.scenario, order.seed), simulate_scenario(order)
     expecting = [event.n for event in run.events if isinstance(event, In) and event.expect]
     lost = expecting[:count]
     less = [
@@ -131,9 +135,9 @@ def test_a_record_that_lost_its_expected_result_is_a_defect_of_the_harness_trust
         for event in run.events
     ]
 
-    refuse_untold_expectation(run.header, run.events)
+    refuse_other_expectations(order, rows, run.events)
     with pytest.raises(HarnessError, match="has no expected results"):
-        refuse_untold_expectation(run.header, less)
+        refuse_other_expectations(order, rows, less)
 
 
 def test_a_run_whose_rows_stay_claims_no_versions_and_tells_none() -> None:

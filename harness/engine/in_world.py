@@ -80,9 +80,7 @@ def record_in_world(
                 )
         ran_us, counts = monotonic_us(), server.read()
         site.observer.phase("judge", "merging and judging what was recorded")
-        if site.before_reading is not None:
-            with KeptConnection(root) as kept:
-                site.before_reading(SqlTableHand(kept))
+        _let_touch(site, root)
         stored = read_stored(root, ordered=claims_order(scenario), may_fail=ending.error is not None)
         inspect(root)
     leftovers = read_leftovers(raw)
@@ -109,6 +107,12 @@ def _rows(workload: Workload, *, seed: int) -> list[list[Any]]:
     return customer_rows(
         keys=keys_of(workload), seed=seed, fanout=workload.fanout, are_odd=workload.rows_like == "odd"
     )
+
+
+def _let_touch(site: RunSite, root: Endpoint) -> None:
+    if site.before_reading is not None:
+        with KeptConnection(root) as kept:
+            site.before_reading(SqlTableHand(kept))
 
 
 def _coordinated(order: Order, root: Endpoint, recorder: Recorder) -> AbstractContextManager[None]:

@@ -124,7 +124,8 @@ def _let_show_idleness(drawn: dict[str, Any], draw: Draw) -> None:
     if task.get("idle", 0) >= LEAST_IDLE and draw.chance(_CATCHING_UP):
         task["catch_up"] = draw.between(1, task["idle"] - 1)
     substitutes = isinstance(drawn["operator"].get("on_timeout"), list)
-    is_told = drawn["workload"]["expected"] == "told" and not substitutes
+    changes = any(fault["do"] == "change_rows" for fault in drawn["faults"])
+    is_told = drawn["workload"]["expected"] == "told" and not substitutes and not changes
     if task.get("idle", 0) and is_told and draw.chance(_JOINED):
         task["joined"] = duration_text(draw.one_of(20, 50, 100, 300))
 

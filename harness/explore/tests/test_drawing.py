@@ -102,3 +102,12 @@ def test_nothing_stands_in_for_a_result_where_each_restart_must_give_the_same() 
     idempotent = [drawn for drawn in many() if drawn.sink == "idempotent"]
 
     assert {str(drawn.operator.on_timeout) for drawn in idempotent} == {"fail"}
+
+
+def test_a_task_behind_that_shows_idleness_is_not_drawn_beside_rows_that_change_trust7() -> None:
+    drawn = draw_scenario(505243)  # would have both
+
+    assert drawn.changing
+    assert drawn.task is not None
+    assert drawn.task.idle > 0
+    assert not drawn.task.joined

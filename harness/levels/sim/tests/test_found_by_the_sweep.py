@@ -8,7 +8,7 @@ import pytest
 
 from harness.checkers.judge import judge
 from harness.defects import variant_of
-from harness.history.event import GiveUp, Kill
+from harness.history.event import FaultEvent, GiveUp, Kill
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
 from harness.scenario.model import Scenario
@@ -109,3 +109,16 @@ def test_a_failure_between_the_end_of_the_source_and_that_of_the_lookups_is_retr
     )
 
     assert convicts(run) == []
+
+
+def test_a_change_of_rows_in_a_table_without_rows_changes_nothing_and_has_no_evidence() -> None:
+    run = ran(
+        seed=7,  # draws no row for either key
+        operator={"mode": "ordered"},
+        workload={"records": 20, "subtasks": 1, "keys": 2, "fanout": 2, "watermark_every": 0},
+        faults=[{"id": "change", "do": "change_rows", "count": 1, "when": {"call": 3}, "for": "50ms"}],
+    )
+
+    assert run.error is None
+    assert not run.tables.customers.by_key
+    assert [event.evidence for event in run.events if isinstance(event, FaultEvent)][1:] == [{}]

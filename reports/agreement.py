@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
-from harness.errors import Exit, HarnessError
+from harness.errors import Exit, HarnessError, HistoryError
 from harness.runs.outcome import CountedRun, RunOutcome
 from harness.verdict import Outcome
 from reports.run_document import load_document
@@ -33,7 +33,10 @@ _JSON: Final = ".jsonl"
 def refuse_other_files(folder: Path, outcomes: Sequence[RunOutcome]) -> None:
     """Raises HarnessError if a file of the report in `folder` says something else than the judgements."""
     document = folder / "run.json"
-    load_document(document)
+    try:
+        load_document(document)
+    except HistoryError as error:
+        _refuse([error.what])
     told = json.loads(document.read_bytes())
     said = [f"run.json {words}" for words in _of_document(told, outcomes)]
     said += [f"junit.xml {words}" for words in _of_junit(folder / "junit.xml", outcomes)]

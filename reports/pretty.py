@@ -122,7 +122,8 @@ def _print_lines(heading: str, lines: Sequence[str], console: Console) -> None:
     if lines:
         _say(_text(f"  {heading}:", style="yellow"), console)
     for line in lines:
-        _say(_text(f"    - {line}"), console)
+        told = line.replace("\n", "\n      ")  # at the begin of a line it could look like a headline
+        _say(_text(f"    - {told}"), console)
 
 
 def _verdicts(outcome: RunOutcome) -> Table:

@@ -73,6 +73,11 @@ def _keeps_the_old_document(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(write, "document_text", stale)
 
 
+def _breaks_the_schema(patch: pytest.MonkeyPatch) -> None:
+    honest = run_document.document_text
+    patch.setattr(write, "document_text", lambda document: honest(document).replace('"title"', '"name"', 1))
+
+
 def _counts_too_much(patch: pytest.MonkeyPatch) -> None:
     honest: Any = outcome_values.RunOutcome
 
@@ -98,6 +103,7 @@ IN_THE_REPORT: Mapping[str, tuple[Plant, str]] = {
     "summary": (_writes_another_word("markdown_text"), "summary.md does not say"),
     "page": (_writes_another_word("page_text"), "index.html does not say"),
     "document of another run": (_keeps_the_old_document, "run.json holds other runs"),
+    "document without its schema": (_breaks_the_schema, "is not a run document of schema version 1"),
     "counts": (_counts_too_much, "rows, the report says"),
     "history": (_stores_another_history, "events, the report says"),
 }

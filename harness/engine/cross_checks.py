@@ -15,7 +15,7 @@ from harness.database.stored_tables import ROWS_OF
 from harness.errors import HarnessError
 from harness.history.event import Event, In, TableRead, Wm
 from harness.history.header import Expects, Header
-from harness.history.values import identity, told_watermark
+from harness.history.values import told_watermark
 from harness.runs.claims import OUTPUTS
 from harness.runs.order import Order
 from harness.scenario_parts.parts import SINK_FORMS
@@ -27,30 +27,7 @@ __all__ = [
     "refuse_other_expectations",
     "refuse_other_source",
     "refuse_uncounted_rows",
-    "refuse_untold_expectation",
 ]
-
-_REPORT = "please report it, with the run's history"
-
-
-def refuse_untold_expectation(header: Header, events: Sequence[Event]) -> None:
-    """Raises HarnessError if a record has no expected results although the header claims them for all.
-
-    With `versions` the records of a key whose rows change have none; of a key either all have some, or none has. Which
-    keys these are `refuse_other_expectations` knows.
-    """
-    if header.expect_from != "given":
-        return
-    taken = [event for event in events if type(event) is In]
-    told = {identity(event.key) for event in taken if event.expect is not UNSET}
-    for event in taken:
-        if event.expect is UNSET and not (header.versions and identity(event.key) not in told):
-            _refuse_untold(event)
-
-
-def _refuse_untold(event: In) -> NoReturn:
-    message = f"record {event.id} has no expected results, though the run has them for every record"
-    raise HarnessError(message, fix=_REPORT)
 
 
 def refuse_other_source(order: Order, events: Sequence[Event]) -> None:
@@ -71,11 +48,14 @@ def refuse_other_source(order: Order, events: Sequence[Event]) -> None:
                 workload=scenario.workload, seed=order.seed, subtask=event.s, faults=scenario.faults
             )
         if not _is_of(source, event):
-            message = (
+            _refuse(
                 f"subtask {event.s} took at position {event.pos} what the source of seed {order.seed}"
                 " does not have there"
             )
-            raise HarnessError(message, fix=_REPORT)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise HarnessError(message, fix="please report it, with the run's history")
 
 
 def _is_of(source: LookupSource, event: In | Wm) -> bool:
@@ -103,7 +83,7 @@ def refuse_other_claims(order: Order, header: Header) -> None:
         if found != wanted
     ]
     if said:
-        raise HarnessError("; ".join(said), fix=_REPORT)
+        _refuse("; ".join(said))
 
 
 def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
@@ -142,8 +122,8 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
 def refuse_other_expectations(order: Order, rows: Sequence[list[Any]], events: Sequence[Event]) -> None:
     """Raises HarnessError if a record is not told with the results that the looked-up `rows` of its key give.
 
-    A keyed task stamps its results, so more fields than those of the row are allowed. A record has none only if its
-    results are not known: those of a user's lookup, and of a key whose rows change.
+    A keyed task stamps its results, so more fields than those of the row are allowed. A record has none if its results
+    are not known: those of a user's lookup, and of a key whose rows change.
     """
     results, changing = expected_results(rows), changing_keys(order.scenario, rows)
     knows_results = _knows_results(order)
@@ -151,13 +131,14 @@ def refuse_other_expectations(order: Order, rows: Sequence[list[Any]], events: S
         if type(event) is not In:
             continue
         key = key_of(event.key)
-        wanted = results.get(key, [])
+        wanted = results.get(key, []) if knows_results and key not in changing else None
         if event.expect is UNSET:
-            if knows_results and key not in changing:
-                _refuse_untold(event)
+            if wanted is not None:
+                _refuse(f"record {event.id} has no expected results, though its rows give {wanted}")
+        elif wanted is None:
+            _refuse(f"record {event.id} is told with results, which are not known")
         elif event.expect != wanted and not _are_stamped(event.expect, wanted):
-            message = f"record {event.id} is told with the results {event.expect}, its rows give {wanted}"
-            raise HarnessError(message, fix=_REPORT)
+            _refuse(f"record {event.id} is told with the results {event.expect}, its rows give {wanted}")
 
 
 def _knows_results(order: Order) -> bool:
@@ -176,4 +157,4 @@ def refuse_uncounted_rows(
     """Raises HarnessError if the outputs of a finished run were read and not counted."""
     was_read = any(type(event) is TableRead and event.table == OUTPUTS for event in events)
     if was_read and error is None and "rows" not in accounting:
-        raise HarnessError("the outputs were read, and SQL did not count them", fix=_REPORT)
+        _refuse("the outputs were read, and SQL did not count them")

@@ -140,6 +140,15 @@ def test_a_record_that_lost_its_expected_result_is_a_defect_of_the_harness_trust
         refuse_other_expectations(order, rows, less)
 
 
+def test_a_result_told_for_a_key_whose_rows_change_is_a_defect_of_the_harness_trust6() -> None:
+    order = order_of("rows-change", CHANGING)
+    rows, run = customers(order.scenario, order.seed), simulate_scenario(order)
+    told = [replace(e, expect=[]) if isinstance(e, In) and e.expect is UNSET else e for e in run.events]
+
+    with pytest.raises(HarnessError, match="which are not known"):
+        refuse_other_expectations(order, rows, told)
+
+
 def test_a_run_whose_rows_stay_claims_no_versions_and_tells_none() -> None:
     run = simulated("replies-overtake")
 

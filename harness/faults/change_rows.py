@@ -128,13 +128,18 @@ class ChangeRows(ServerFault):
 
 
 def _empty_answers(seen: Seen, keys: Sequence[Any]) -> int:
-    """How many records of these keys were answered without rows since the change."""
+    """How many lookups of these keys that began after the change were answered without rows."""
     asked = [line["id"] for line in seen.events if line["k"] == "in" and line.get("key") in keys]
     of_keys = dict.fromkeys(asked)
-    return sum(
-        line["t"] >= seen.armed_us and line["r"] == "ok" and line.get("v") == []
+    later = dict.fromkeys(
+        (line["a"], line["id"], line["try"])
         for line in seen.events
-        if line["k"] == "res" and line["id"] in of_keys
+        if line["k"] == "call" and line["t"] >= seen.armed_us and line["id"] in of_keys
+    )
+    return sum(
+        line["r"] == "ok" and line.get("v") == [] and (line["a"], line["id"], line["try"]) in later
+        for line in seen.events
+        if line["k"] == "res"
     )
 
 

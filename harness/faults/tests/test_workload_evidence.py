@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.faults.model.fault import FoundFault
-from harness.faults.real.evidence import Found
+from harness.faults.model.fault import FoundFault, OutsideFault
+from harness.faults.real.evidence import Found, Seen
 from harness.faults.tests.entries import made
 
 Line = dict[str, Any]
@@ -170,3 +170,20 @@ def test_a_hot_key_is_believed_by_its_share_and_not_if_it_was_asked_for_as_ever(
 def test_a_fault_whose_record_was_never_taken_is_none(it: FoundFault) -> None:
     assert found(it, taken("rr")) is None
     assert found(it, [{**one, "pos": one["pos"] + 7} for one in taken("rrrr")]) is None
+
+
+@pytest.mark.parametrize(("began", "count"), [(150, 1), (50, 0)], ids=["after the change", "before it"])
+def test_deleted_rows_are_believed_by_empty_answers_to_later_lookups(began: int, count: int) -> None:
+    deletes: OutsideFault = made("change_rows", count=1, how="delete")
+    lines = [
+        line("in", 20, id=5, key=0),
+        line("res", 30, id=4, **{"try": 1}, r="ok", v=[{}], ver=0),
+        line("call", began, id=5, **{"try": 1}),
+        line("res", 200, id=5, **{"try": 1}, r="ok", v=[]),
+    ]
+    facts = {"what": "", "change": "end", "ver": 1, "keys": [0]}
+
+    evidence = deletes.evidence(Seen(armed_us=100, healed_us=400, found=[facts], events=lines))
+
+    assert evidence.get("without_rows", 0) == count
+    assert bool(evidence) == bool(count)

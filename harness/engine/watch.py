@@ -156,7 +156,7 @@ class Watch:
             and hangs(progress, timeout_ms=scenario.operator.timeout, now_us=monotonic_us())
         ):
             self.recorder.record("giveup", why=why)
-        return Ending(error=why, interrupted=stop.is_set())
+        return Ending(error=why, interrupted=why is not None and stop.is_set())
 
     def _schedule(self, world: World, execution: Execution) -> OutsideFaults:
         return OutsideFaults(

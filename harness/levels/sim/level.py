@@ -75,7 +75,8 @@ class SimulatedLevel:
         simulated = simulate_scenario(
             order, variant=variant, ended_by=_ended_by(site), before_reading=site.before_reading
         )
-        return replace(record_of(order, simulated, variant=variant), interrupted=site.stop.is_set())
+        record = record_of(order, simulated, variant=variant)
+        return replace(record, interrupted=record.error is not None and site.stop.is_set())
 
 
 def _ended_by(site: RunSite) -> Callable[[], str | None]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from harness.clock import Deadline
+from harness.engine.level import Opening, RunSite, Stop
+from harness.engine.perform import perform
 from harness.engine.tally import Counted, count, tallies, worth_keeping
 from harness.levels.sim.level import SimulatedLevel
 from harness.runs.order import Order
 from harness.scenario.file import apply_settings, load_many
 from harness.verdict import Outcome
+from reports.reading import read_run
 
 
 def orders(*, mutant: str | None = None, runs: int = 10) -> list[Order]:
@@ -54,6 +59,19 @@ def test_a_count_that_is_stopped_ends_early() -> None:
     counted = list(count(orders(), SimulatedLevel(), goes_on=lambda: next(turns)))
 
     assert len(counted) == 2
+
+
+def test_a_run_that_had_ended_when_ctrl_c_came_was_not_interrupted_trust9(tmp_path: Path) -> None:
+    """It passes, and its report says so."""
+    stop, [asked] = Stop(), orders(runs=1)
+    site = RunSite(run_id="ended", folder=tmp_path, stop=stop, before_reading=lambda hand: stop.set())
+
+    with SimulatedLevel().open(Opening()) as play:
+        outcome = perform(asked, play=play, site=site)
+
+    assert stop.is_set()
+    assert outcome.as_expected
+    assert read_run(outcome).word == "conformant"
 
 
 class TickingClock:

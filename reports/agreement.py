@@ -24,6 +24,10 @@ __all__ = ["refuse_other_document", "refuse_other_exit", "refuse_other_files", "
 _GOOD: Final = frozenset({"conformant", "defect convicted", "as expected"})
 _SIGN: Final = "✓"
 _HEADLINE: Final = re.compile(r"^([✓✗?]) [A-Z][A-Z ]+  ", re.MULTILINE)
+_HEADLINE_IN: Final = {
+    "summary.md": re.compile(r"\A## .*: (.*)$", re.MULTILINE),
+    "index.html": re.compile(r'<p class="word">.*</span> (.*)</p>'),
+}
 _EVENT: Final = re.compile(
     rb'\{"n":\d+,"t":\d+,"k":"(\w+)"(?:,"table":"(\w+)"|,"f":"[^"]*","phase":"(\w+)")?'
 )
@@ -40,9 +44,10 @@ def refuse_other_files(folder: Path, outcomes: Sequence[RunOutcome]) -> None:
     told = json.loads(document.read_bytes())
     said = [f"run.json {words}" for words in _of_document(told, outcomes)]
     said += [f"junit.xml {words}" for words in _of_junit(folder / "junit.xml", outcomes)]
-    for name in ("summary.md", "index.html"):
-        if told["reading"] not in (folder / name).read_text(encoding="utf-8", errors="replace"):
-            said.append(f"{name} does not say `{told['reading']}`, as run.json does")
+    for name, headline in _HEADLINE_IN.items():
+        found = headline.search((folder / name).read_text(encoding="utf-8", errors="replace"))
+        if found is None or found[1] != told["reading"]:
+            said.append(f"the headline of {name} is not `{told['reading']}`, as in run.json")
     _refuse(said)
     for run in told["runs"]:
         _refuse([f"the history of run {run['run_id']} {words}" for words in _of_history(folder, run)])

@@ -86,7 +86,7 @@ _BATCH = 1000
 
 
 def reading(root: Endpoint) -> KeptConnection:
-    """The connection on which the tables of a run are read after it: all of them as of one moment."""
+    """The connection on which the tables of a run are read after it: all as of one moment, unless it is lost."""
     return KeptConnection(root, statement_s=_READING_S)
 
 

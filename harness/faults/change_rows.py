@@ -108,9 +108,9 @@ class ChangeRows(ServerFault):
         return [row for row in rows if row[1:3] in first]
 
     def evidence(self, seen: Seen) -> Evidence:
-        """Answers from the new version or without rows; while no answer tells one, lookups that began after the change.
+        """Answers of the new version or without rows; if no answer has a version, lookups that began after the change.
 
-        So it is while the run goes on, for its lines are read afterwards, and with a user's lookup.
+        No answer has one while the run goes on, because its lines are read afterwards, or with a user's lookup.
         """
         version, keys = fact(seen, "ver"), fact(seen, "keys")
         if version is None or fact(seen, "change") != "end":

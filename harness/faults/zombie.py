@@ -28,8 +28,8 @@ __all__ = ["SimulatedZombie", "Zombie"]
 _SUCCESSOR_S = 20.0
 """The longest extra pause of the old worker while its successor has not committed."""
 _LAST_WORDS_S = 10.0
-"""Time for the old worker to find out that it was replaced; after that it is ended with the run. One that goes on in
-time has `_SUCCESSOR_S` besides, for its successor may have to start yet.
+"""Time for the old worker to find out that it was replaced; after that it is ended with the run. With `how: on-time` it
+has `_SUCCESSOR_S` more, because its successor may still have to start.
 """
 _LOOK_MS: Final = 5
 _ZOMBIE_SPEAKS_MS: Final = 3_000
@@ -44,8 +44,8 @@ class Zombie(OutsideFault):
         "(`how: on-time`) when `for` is over, though its successor may not have taken over yet."
     )
     must_show = (
-        "The old attempt wrote events after the new one's start and tried to commit; a correct sink refuses "
-        "that."
+        "The old attempt wrote events after the new one's start and tried to commit; a correct sink refuses that "
+        "once the new one has taken over."
     )
     stalls = True
     by = "process"
@@ -148,7 +148,7 @@ class SimulatedZombie(StoppedWorker):
     def settles_ms(self) -> int:
         """The extra pause until the successor's snapshot, plus the time for the old attempt to act.
 
-        One that goes on in time has as long as it lives, for its successor may have to start yet.
+        With `how: on-time`: as long as it lives, up to `_SUCCESSOR_S`, because its successor may still have to start.
         """
         if not self._is_on_time:
             return self._waited_ms + _ZOMBIE_SPEAKS_MS
@@ -161,7 +161,7 @@ class SimulatedZombie(StoppedWorker):
         self._run.supersede(attempt.subtask)
 
     def ends(self) -> None:
-        """Resumes the old attempt; unless it goes on in time, not before its successor has taken a snapshot."""
+        """Resumes the old attempt; `after-commit`: not before its successor has taken a snapshot."""
         hub = self._run.hub
         if self._attempt is None or not self._attempt.actor.paused:
             return

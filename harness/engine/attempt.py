@@ -169,7 +169,7 @@ def run_attempt(parts: AttemptParts) -> int:
                 on_error=partial(journal.server_error, "sink"),
             )
             _Attempt(parts, attempt, chosen=chosen, journal=journal).live()
-    except (OperatorError, Fenced, SinkLost, InjectedFailure) as error:
+    except (OperatorError, Fenced, SinkLost, InjectedFailure, SystemExit) as error:
         raise AttemptFailed(_in_words(error)) from error
     finally:
         chosen.sink.close()
@@ -222,7 +222,7 @@ class _Attempt:
                     self._parts, self._attempt, chosen=self._chosen, journal=journal, inside=inside, loop=loop
                 )
                 task.run(checkpoint)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # SystemExit: out of a task that the user's function started
             record = error.record.value.id if isinstance(error, StreamElementFailed) else None
             with suppress(OSError):  # on a full disk nothing can be recorded; the error is raised anyway
                 journal.failed(_in_words(error), id=record, by=place.cause_of(error))

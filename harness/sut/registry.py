@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.errors import SutError, UsageError
 from harness.runs.order import REFERENCE
+from harness.sut.user_lookup import UserLookup
 
 __all__ = ["REFERENCE", "REFERENCE_EMITTER", "SUTS", "LookupFunction", "load_attribute", "load_lookup"]
 
@@ -73,8 +74,7 @@ def _with_pool(function: Any, name: str) -> LookupFunction:
         raise SutError(message, fix="write `async def lookup(record, pool): ...`")
     arguments = len(inspect.signature(function).parameters)
     if arguments == 2:  # noqa: PLR2004 - (record, pool)
-        taking_both: LookupFunction = function
-        return taking_both
+        return UserLookup(function, code=function.__code__)
     if arguments != 1:
         message = f"--sut {name} takes {arguments} arguments"
         raise SutError(message, fix="write `async def lookup(record, pool)` or `async def lookup(record)`")
@@ -82,4 +82,4 @@ def _with_pool(function: Any, name: str) -> LookupFunction:
     async def without_pool(record: Any, _pool: Any) -> Any:
         return await function(record)
 
-    return without_pool
+    return UserLookup(without_pool, code=function.__code__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -170,6 +171,25 @@ def test_a_function_that_never_crosses_the_link_leaves_the_fault_without_evidenc
     judgement = judgement_of(simulated("connections-cut", sut=f"{__name__}:needs_no_pool"))
 
     assert judgement.outcome is Outcome.VACUOUS
+
+
+async def ends_the_process(record: Any, pool: Any) -> Any:
+    """Calls what ends a program with exit code 0."""
+    raise SystemExit(0)
+
+
+async def ends_it_from_a_task_of_its_own(record: Any, pool: Any) -> Any:
+    """Waits for a task that calls what ends a program."""
+    return await asyncio.ensure_future(ends_the_process(record, pool))
+
+
+@pytest.mark.parametrize("name", ["ends_the_process", "ends_it_from_a_task_of_its_own"])
+def test_a_function_that_ends_the_process_fails_its_attempts_and_the_run_is_judged(name: str) -> None:
+    ran = simulated("calm", sut=f"{__name__}:{name}")
+
+    assert "failed 4 times" in str(ran.error)
+    assert "SystemExit" in str(ran.error)
+    assert judgement_of(ran).outcome is Outcome.FAIL
 
 
 def test_a_function_that_fails_every_time_fails_the_run_and_says_why_trust2() -> None:

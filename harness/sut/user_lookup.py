@@ -1,15 +1,29 @@
 """A user's own lookup behind `--sut MODULE:FUNCTION`, and the rules that its calls are held to.
 
-Invariant: a call returns or raises an `Exception`; only a cancellation from outside of the call passes unchanged.
+Invariants: a call raises an `Exception` or returns JSON; only a cancellation from outside of the call passes unchanged.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 from collections.abc import Awaitable, Callable
+from types import CodeType
 from typing import Any
 
-__all__ = ["UserCodeStopped", "UserLookup"]
+import msgspec
+
+from harness.errors import SutError
+
+__all__ = ["RESULT_BYTES_MAX", "UserCodeStopped", "UserLookup"]
+
+RESULT_BYTES_MAX = 1 << 20
+"""The largest size of what one call may return, as JSON: results are kept in memory, checkpoints and the history."""
+_DEPTH_MAX = 50
+"""How deeply a result may be nested."""
+_INTEGERS = range(-(1 << 63), 1 << 64)
+"""The integers that JSON readers of the history and the database can hold."""
 
 
 class UserCodeStopped(Exception):
@@ -22,13 +36,26 @@ class UserCodeStopped(Exception):
 class UserLookup:
     """Calls the user's function with `(record, pool)`."""
 
-    def __init__(self, function: Callable[[Any, Any], Awaitable[Any]], *, code: Any) -> None:
+    def __init__(self, function: Callable[[Any, Any], Awaitable[Any]], *, code: CodeType) -> None:
         """`code`: the code object of what the user wrote, by which the loop watch knows it on a stack."""
         self._function = function
         self.__code__ = code
 
     async def __call__(self, record: Any, pool: Any) -> Any:
-        """The function's result. Raises its `Exception`, or UserCodeStopped."""
+        """The function's result as JSON has it. Raises its `Exception`, UserCodeStopped, or SutError: no JSON."""
+        result = await self._result(record, pool)
+        try:
+            return _as_json(result)
+        except _NotJson as why:
+            message = f"lookup returned {why} for record {record.id}; a result must be JSON ({self._line()})"
+            fix = "return dicts, lists, strings, finite numbers, booleans or None"
+            raise SutError(message, fix=fix) from None
+
+    def _line(self) -> str:
+        """The file and line of the function."""
+        return f"{os.path.relpath(self.__code__.co_filename)}:{self.__code__.co_firstlineno}"
+
+    async def _result(self, record: Any, pool: Any) -> Any:
         try:
             return await self._function(record, pool)
         except (SystemExit, KeyboardInterrupt) as raised:
@@ -39,3 +66,49 @@ class UserLookup:
             if task is not None and task.cancelling():  # by the record's timeout, or as the attempt ends
                 raise
             raise UserCodeStopped(raised) from raised
+
+
+class _NotJson(Exception):
+    """What a result has that JSON has not."""
+
+
+def _as_json(result: Any) -> Any:
+    """A copy of `result` as it comes out of JSON, so tuples are lists. Raises `_NotJson`."""
+    _refuse_other(result, depth=0)
+    try:
+        written = msgspec.json.encode(result)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _NotJson(f"{type(result).__name__} that cannot be written ({error})") from error
+    if len(written) > RESULT_BYTES_MAX:
+        message = (
+            f"{type(result).__name__} of {len(written)} bytes, where RESULT_BYTES_MAX is {RESULT_BYTES_MAX},"
+        )
+        raise _NotJson(message)
+    return msgspec.json.decode(written)
+
+
+def _refuse_other(value: Any, *, depth: int) -> None:
+    """Raises `_NotJson` unless `value` is JSON all the way down."""
+    if depth > _DEPTH_MAX:
+        raise _NotJson(f"{type(value).__name__} that is nested more than {_DEPTH_MAX} deep")
+    match value:
+        case None | bool() | str():
+            return
+        case int() if value in _INTEGERS:
+            return
+        case int():
+            raise _NotJson("int of more than 64 bits")
+        case float() if math.isfinite(value):
+            return
+        case float():
+            raise _NotJson(f"float {value}")
+        case dict():
+            for key, part in value.items():
+                if not isinstance(key, str):
+                    raise _NotJson(f"dict with a key of type {type(key).__name__}")
+                _refuse_other(part, depth=depth + 1)
+        case list() | tuple():
+            for part in value:
+                _refuse_other(part, depth=depth + 1)
+        case _:
+            raise _NotJson(type(value).__name__)

@@ -74,8 +74,9 @@ def simulate_scenario(
     ended_by: Callable[[], str | None] | None = None,
     before_reading: Callable[[TableHand], None] | None = None,
 ) -> Simulated:
-    """Run `order` at level sim, whatever its level. Raises CannotHere for a fault that sim cannot inject.
+    """Run `order` at level sim, whatever its level.
 
+    Raises CannotHere for a fault that sim cannot inject, and SutError if the function under test breaks a rule.
     `ended_by` says why the run must end early (None: it goes on); `before_reading` is called after the run, before its
     tables are read.
     """
@@ -105,6 +106,8 @@ def simulate_scenario(
     run.around_calls = schedule.workload.around_calls
     run.tape.hears = schedule.workload.hears
     run.run()
+    if run.refusal is not None:
+        raise run.refusal
     return Simulated(
         header=_header(order),
         events=run.tape.events,

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from harness.sut.user_lookup import UserCodeStopped, UserLookup
+from harness.errors import SutError
+from harness.sut.user_lookup import RESULT_BYTES_MAX, UserCodeStopped, UserLookup
 from reference_impl.mailbox.loops import real_loop
 
 
@@ -22,7 +27,7 @@ def outcome(function: Any) -> Any:
 
 
 async def _called(function: UserLookup) -> Any:
-    return await function("record", "pool")
+    return await function(SimpleNamespace(id=4), "pool")
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt(), asyncio.CancelledError()])
@@ -69,3 +74,56 @@ def test_a_limit_of_the_function_itself_is_its_timeout() -> None:
 
     with pytest.raises(TimeoutError):
         outcome(gives_up)
+
+
+def _endless() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        (b"x", "bytes"),
+        ({1}, "set"),
+        ((part for part in "ab"), "generator"),
+        ([{"at": datetime(2026, 1, 1, tzinfo=UTC)}], "datetime"),
+        (object(), "object"),
+        (Decimal(1), "Decimal"),
+        ([{"a": float("nan")}], "float nan"),
+        (float("inf"), "float inf"),
+        ({1: "a"}, "dict with a key of type int"),
+        (1 << 64, "int of more than 64 bits"),
+        ("\ud800", "str that cannot be written"),
+        (_endless(), "nested more than 50 deep"),
+        ("x" * RESULT_BYTES_MAX, "RESULT_BYTES_MAX"),
+    ],
+)
+def test_a_result_that_is_not_json_is_refused_with_its_record_and_the_function(
+    result: Any, says: str
+) -> None:
+    async def returns(record: Any, pool: Any) -> Any:
+        return result
+
+    with pytest.raises(SutError) as refused:
+        outcome(returns)
+
+    assert says in refused.value.what
+    assert "for record 4; a result must be JSON" in refused.value.what
+    assert f"{Path(__file__).name}:{returns.__code__.co_firstlineno}" in refused.value.what
+
+
+@pytest.mark.parametrize("result", [None, [], 1, "x", 2.5, [{"a": None, "b": [True]}], [1 << 63, -(1 << 63)]])
+def test_a_result_that_is_json_passes_as_it_is(result: Any) -> None:
+    async def returns(record: Any, pool: Any) -> Any:
+        return result
+
+    assert outcome(returns) == result
+
+
+def test_a_tuple_is_a_list_as_in_json() -> None:
+    async def returns(record: Any, pool: Any) -> Any:
+        return (("a", 1), ("b", 2))
+
+    assert outcome(returns) == [["a", 1], ["b", 2]]

@@ -10,6 +10,7 @@ import pytest
 
 from harness.database.pool import ConnectionLost
 from harness.defects import find_defect, variant_of
+from harness.errors import SutError
 from harness.history.event import FaultEvent
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
@@ -190,6 +191,19 @@ def test_a_function_that_ends_the_process_fails_its_attempts_and_the_run_is_judg
     assert "failed 4 times" in str(ran.error)
     assert "SystemExit" in str(ran.error)
     assert judgement_of(ran).outcome is Outcome.FAIL
+
+
+async def returns_bytes(record: Any, pool: Any) -> Any:
+    """Returns what JSON has not."""
+    return b"x"
+
+
+@pytest.mark.parametrize("name", ["calm", "letters-alone", "five-tries"])
+def test_a_result_that_is_not_json_ends_the_run_with_its_reason_whatever_the_policy_for_errors(
+    name: str,
+) -> None:
+    with pytest.raises(SutError, match="lookup returned bytes for record"):
+        simulated(name, sut=f"{__name__}:returns_bytes")
 
 
 def test_a_function_that_fails_every_time_fails_the_run_and_says_why_trust2() -> None:

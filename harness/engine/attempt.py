@@ -37,6 +37,7 @@ from harness.sut.positions import Replay, SubtaskSource, named, restored
 from harness.sut.registry import SUTS
 from harness.sut.sink_choice import ChosenSink
 from harness.sut.upstream import UpstreamOperator, telling_end
+from harness.sut.user_lookup import failure_of_lookup
 from harness.sut.variant import HONEST, Variant, operator_builder
 from harness.workloads.lookups import (
     Inputs,
@@ -435,6 +436,10 @@ def _expectation(
 
 
 def _in_words(error: BaseException) -> str:
-    """The error and its cause on one line."""
+    """The error and its cause; of a user's lookup what it raised, for which record, and where."""
     cause = error.__cause__
+    if isinstance(error, StreamElementFailed) and cause is not None:
+        told = failure_of_lookup(cause, error.record.value.id)
+        if told is not None:
+            return told
     return f"{type(error).__name__}: {error}" + (f" ({type(cause).__name__}: {cause})" if cause else "")

@@ -9,6 +9,7 @@ import asyncio
 import math
 import os
 from collections.abc import Awaitable, Callable
+from traceback import walk_tb
 from types import CodeType
 from typing import Any
 
@@ -16,10 +17,11 @@ import msgspec
 
 from harness.errors import SutError
 
-__all__ = ["RESULT_BYTES_MAX", "UserCodeStopped", "UserLookup"]
+__all__ = ["RESULT_BYTES_MAX", "UserCodeStopped", "UserLookup", "failure_of_lookup"]
 
 RESULT_BYTES_MAX = 1 << 20
 """The largest size of what one call may return, as JSON: results are kept in memory, checkpoints and the history."""
+_RAISED_AT = "raised by the lookup at "
 _DEPTH_MAX = 50
 """How deeply a result may be nested."""
 _INTEGERS = range(-(1 << 63), 1 << 64)
@@ -57,6 +59,24 @@ class UserLookup:
 
     async def _result(self, record: Any, pool: Any) -> Any:
         try:
+            return await self._ended(record, pool)
+        except Exception as error:
+            error.add_note(f"{_RAISED_AT}{self._line_of(error)}")  # for the words of the attempt's failure
+            raise
+
+    def _line_of(self, error: Exception) -> str:
+        """The innermost line in the function's own file from which `error` came; else the function's first line."""
+        file = self.__code__.co_filename
+        met = error.__cause__ if isinstance(error, UserCodeStopped) else error
+        lines = [
+            number
+            for frame, number in walk_tb(None if met is None else met.__traceback__)
+            if frame.f_code.co_filename == file
+        ]
+        return f"{os.path.relpath(file)}:{lines[-1]}" if lines else self._line()
+
+    async def _ended(self, record: Any, pool: Any) -> Any:
+        try:
             return await self._function(record, pool)
         except (SystemExit, KeyboardInterrupt) as raised:
             # A signal cannot be the cause: a campaign handles SIGINT, and a worker has a session of its own.
@@ -66,6 +86,15 @@ class UserLookup:
             if task is not None and task.cancelling():  # by the record's timeout, or as the attempt ends
                 raise
             raise UserCodeStopped(raised) from raised
+
+
+def failure_of_lookup(error: BaseException, record: int) -> str | None:
+    """In words, that a user's lookup raised `error` for that record, and where; None: no user's lookup raised it."""
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(_RAISED_AT)]
+    if not notes:
+        return None
+    where = notes[-1].removeprefix(_RAISED_AT)
+    return f"the lookup raised {type(error).__name__}: {error} for record {record} ({where})"
 
 
 class _NotJson(Exception):

@@ -151,8 +151,11 @@ class Supervisor:
         return code
 
     def _last_words(self, worker: _Worker) -> str:
-        lines = self._log(worker).read_text(errors="replace").strip().splitlines()
-        said = lines[-1] if lines else "it said nothing"
+        log = self._log(worker).read_text(errors="replace").strip()
+        _, mark, failure = log.rpartition(
+            f"subtask {worker.subtask}: "
+        )  # a failure has all lines of its message
+        said = failure if mark else (log.splitlines() or ["it said nothing"])[-1]
         return f"subtask {worker.subtask} failed {worker.failures} times; the last time: {said}"
 
     def process(self, subtask: int) -> ProcessIdentity | None:

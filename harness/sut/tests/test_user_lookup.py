@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.errors import SutError
-from harness.sut.user_lookup import RESULT_BYTES_MAX, UserCodeStopped, UserLookup
+from harness.sut.user_lookup import RESULT_BYTES_MAX, UserCodeStopped, UserLookup, failure_of_lookup
 from reference_impl.mailbox.loops import real_loop
 
 
@@ -127,3 +127,22 @@ def test_a_tuple_is_a_list_as_in_json() -> None:
         return (("a", 1), ("b", 2))
 
     assert outcome(returns) == [["a", 1], ["b", 2]]
+
+
+def test_what_the_function_raised_is_told_with_all_its_lines_its_record_and_its_line() -> None:
+    async def fails(record: Any, pool: Any) -> Any:
+        del record
+        raise ValueError("one\ntwo")
+
+    with pytest.raises(ValueError, match="one") as raised:
+        outcome(fails)
+
+    place = f"{Path(__file__).name}:{fails.__code__.co_firstlineno + 2}"
+    told = failure_of_lookup(raised.value, 4)
+    assert told is not None
+    assert told.startswith("the lookup raised ValueError: one\ntwo for record 4 (")
+    assert told.endswith(f"{place})")
+
+
+def test_an_error_that_no_lookup_raised_has_no_such_words() -> None:
+    assert failure_of_lookup(ValueError("ours"), 4) is None

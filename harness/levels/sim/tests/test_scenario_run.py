@@ -209,5 +209,6 @@ def test_a_result_that_is_not_json_ends_the_run_with_its_reason_whatever_the_pol
 def test_a_function_that_fails_every_time_fails_the_run_and_says_why_trust2() -> None:
     ran = simulated("calm", sut=f"{__name__}:misspelt")
 
-    assert "failed 4 times" in str(ran.error)
+    assert "failed 4 times: the lookup raised SimulatedError: " in str(ran.error)
+    assert f"test_scenario_run.py:{misspelt.__code__.co_firstlineno + 2})" in str(ran.error)
     assert judgement_of(ran).outcome is Outcome.FAIL

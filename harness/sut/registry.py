@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Awaitable, Callable
+from contextlib import redirect_stdout
 from difflib import get_close_matches
 from typing import Any
 
@@ -52,7 +54,8 @@ def load_attribute(name: str, *, option: str, kind: str) -> Any:
     """The object `MODULE:ATTR`. Raises SutError that names `option` if it cannot be loaded."""
     module, _, attribute = name.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        with redirect_stdout(sys.stderr):  # standard output is for the results of a command
+            found: Any = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
     except (Exception, SystemExit) as error:

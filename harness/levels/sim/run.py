@@ -5,7 +5,9 @@ Invariant: the events depend on the order alone: equal orders give equal bytes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -105,7 +107,10 @@ def simulate_scenario(
     run.before_reading = before_reading
     run.around_calls = schedule.workload.around_calls
     run.tape.hears = schedule.workload.hears
-    run.run()
+    with redirect_stdout(
+        sys.stderr
+    ):  # what user code prints must not mix with the results on standard output
+        run.run()
     if run.refusal is not None:
         raise run.refusal
     return Simulated(

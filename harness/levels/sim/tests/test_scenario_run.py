@@ -193,6 +193,20 @@ def test_a_function_that_ends_the_process_fails_its_attempts_and_the_run_is_judg
     assert judgement_of(ran).outcome is Outcome.FAIL
 
 
+async def prints(record: Any, pool: Any) -> Any:
+    """Says something on standard output."""
+    print("a word of the user's", record.id)  # noqa: T201 - as a user's code may
+    return await users_own(record, pool)
+
+
+def test_what_a_function_prints_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    simulated("calm", sut=f"{__name__}:prints")
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "a word of the user's" in said.err
+
+
 async def returns_bytes(record: Any, pool: Any) -> Any:
     """Returns what JSON has not."""
     return b"x"

@@ -6,7 +6,6 @@ Invariant: a name that cannot be loaded is an error before anything starts; the 
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import redirect_stdout
@@ -15,7 +14,7 @@ from typing import Any
 
 from harness.errors import SutError, UsageError
 from harness.runs.order import REFERENCE
-from harness.sut.user_lookup import UserLookup
+from harness.sut.user_lookup import user_lookup
 
 __all__ = ["REFERENCE", "REFERENCE_EMITTER", "SUTS", "LookupFunction", "load_attribute", "load_lookup"]
 
@@ -47,7 +46,7 @@ def load_lookup(name: str, *, nonces: Any = None, tells_versions: bool = False) 
         )
         message = f"there is no system under test called {name!r}"
         raise UsageError(message, fix=hint)
-    return _with_pool(load_attribute(name, option="--sut", kind="FUNCTION"), name)
+    return user_lookup(load_attribute(name, option="--sut", kind="FUNCTION"), name)
 
 
 def load_attribute(name: str, *, option: str, kind: str) -> Any:
@@ -68,21 +67,3 @@ def load_attribute(name: str, *, option: str, kind: str) -> Any:
         fix = f"write MODULE:{kind}, with MODULE importable from the current folder or the environment"
         raise SutError(message, fix=fix) from error
     return found
-
-
-def _with_pool(function: Any, name: str) -> LookupFunction:
-    """Accepts functions of one argument (record) or two (record, pool)."""
-    if not inspect.iscoroutinefunction(function):
-        message = f"--sut {name} is {type(function).__name__}, not an `async def`"
-        raise SutError(message, fix="write `async def lookup(record, pool): ...`")
-    arguments = len(inspect.signature(function).parameters)
-    if arguments == 2:  # noqa: PLR2004 - (record, pool)
-        return UserLookup(function, code=function.__code__)
-    if arguments != 1:
-        message = f"--sut {name} takes {arguments} arguments"
-        raise SutError(message, fix="write `async def lookup(record, pool)` or `async def lookup(record)`")
-
-    async def without_pool(record: Any, _pool: Any) -> Any:
-        return await function(record)
-
-    return UserLookup(without_pool, code=function.__code__)

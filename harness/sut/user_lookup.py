@@ -6,9 +6,11 @@ Invariants: a call raises an `Exception` or returns JSON; only a cancellation fr
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 import os
 from collections.abc import Awaitable, Callable
+from functools import partial
 from traceback import walk_tb
 from types import CodeType
 from typing import Any
@@ -17,11 +19,13 @@ import msgspec
 
 from harness.errors import SutError
 
-__all__ = ["RESULT_BYTES_MAX", "UserCodeStopped", "UserLookup", "failure_of_lookup"]
+__all__ = ["RESULT_BYTES_MAX", "UserCodeStopped", "UserLookup", "failure_of_lookup", "user_lookup"]
 
 RESULT_BYTES_MAX = 1 << 20
 """The largest size of what one call may return, as JSON: results are kept in memory, checkpoints and the history."""
 _RAISED_AT = "raised by the lookup at "
+_WRAPPERS_MAX = 20
+"""How many partials and decorators may be around an `async def`."""
 _DEPTH_MAX = 50
 """How deeply a result may be nested."""
 _INTEGERS = range(-(1 << 63), 1 << 64)
@@ -33,6 +37,59 @@ class UserCodeStopped(Exception):
 
     def __init__(self, raised: BaseException) -> None:
         super().__init__(f"the lookup raised {raised!r}; raise a subclass of Exception instead")
+
+
+def user_lookup(found: Any, name: str) -> UserLookup:
+    """The lookup that `--sut name` names: an `async def`, or an object that is called like one.
+
+    It gets the pool if its second parameter is called `pool` or has no default. Raises SutError, with the line to
+    write, for anything else.
+    """
+    if inspect.isclass(found):
+        message = f"--sut {name} is a class; a lookup is called for each record"
+        fix = (
+            f"write `lookup = {found.__name__}()` in its module, and --sut MODULE:lookup; "
+            "the class needs `async def __call__(self, record, pool)`"
+        )
+        raise SutError(message, fix=fix)
+    code = _coroutine_code(found)
+    if code is None:
+        kind = "a generator" if inspect.isasyncgenfunction(found) else type(found).__name__
+        message = f"--sut {name} is {kind}, not an `async def`"
+        raise SutError(message, fix="write `async def lookup(record, pool): ...`, with `return`")
+    takes = _takes_pool(found)
+    if takes is None:
+        arguments = len(inspect.signature(found).parameters)
+        message = f"--sut {name} takes {arguments} argument{'' if arguments == 1 else 's'}"
+        raise SutError(message, fix="write `async def lookup(record, pool)` or `async def lookup(record)`")
+    return UserLookup(found if takes else lambda record, _pool: found(record), code=code)
+
+
+def _takes_pool(found: Any) -> bool | None:
+    """Whether it is called with `(record, pool)`, or with `(record)`; None: with neither."""
+    parameters = inspect.signature(found).parameters.values()
+    by_place = [p for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}]
+    takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    by_name = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    if any(p.default is p.empty for p in (*by_place[2:], *by_name)) or not (by_place or takes_any):
+        return None
+    if len(by_place) < 2:  # noqa: PLR2004 - (record, pool)
+        return takes_any
+    return by_place[1].name == "pool" or by_place[1].default is inspect.Parameter.empty
+
+
+def _coroutine_code(found: Any) -> CodeType | None:
+    """The code of the `async def` behind functions, methods, partials, wrappers and objects; None: there is none."""
+    inner = found
+    for _ in range(_WRAPPERS_MAX):
+        wrapped = inner.func if isinstance(inner, partial) else getattr(inner, "__wrapped__", None)
+        if wrapped is None:
+            break
+        inner = wrapped
+    if not (inspect.isfunction(inner) or inspect.ismethod(inner)):
+        inner = inspect.getattr_static(type(inner), "__call__", None)
+    code = getattr(inner, "__code__", None)
+    return code if inspect.iscoroutinefunction(inner) and isinstance(code, CodeType) else None
 
 
 class UserLookup:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -12,7 +14,13 @@ from typing import Any
 import pytest
 
 from harness.errors import SutError
-from harness.sut.user_lookup import RESULT_BYTES_MAX, UserCodeStopped, UserLookup, failure_of_lookup
+from harness.sut.user_lookup import (
+    RESULT_BYTES_MAX,
+    UserCodeStopped,
+    UserLookup,
+    failure_of_lookup,
+    user_lookup,
+)
 from reference_impl.mailbox.loops import real_loop
 
 
@@ -146,3 +154,95 @@ def test_what_the_function_raised_is_told_with_all_its_lines_its_record_and_its_
 
 def test_an_error_that_no_lookup_raised_has_no_such_words() -> None:
     assert failure_of_lookup(ValueError("ours"), 4) is None
+
+
+async def both(record: Any, pool: Any) -> Any:
+    return ["both", pool]
+
+
+async def alone(record: Any) -> Any:
+    return ["alone"]
+
+
+async def with_defaults(record: Any, pool: Any = None, *, tries: int = 3) -> Any:
+    return ["defaults", pool, tries]
+
+
+async def with_a_limit(record: Any, limit: int = 5) -> Any:
+    return ["limit", limit]
+
+
+async def with_more(more: str, record: Any, pool: Any) -> Any:
+    return [more, pool]
+
+
+async def with_any(*arguments: Any) -> Any:
+    return ["any", arguments[1]]
+
+
+@functools.wraps(both)
+def decorated(*arguments: Any, **named: Any) -> Any:
+    return both(*arguments, **named)
+
+
+class Client:
+    """As a user writes it."""
+
+    async def __call__(self, record: Any, pool: Any) -> Any:
+        return ["object", pool]
+
+    async def find(self, record: Any) -> Any:
+        return ["method"]
+
+
+@pytest.mark.parametrize(
+    ("found", "answers"),
+    [
+        (both, ["both", "pool"]),
+        (alone, ["alone"]),
+        (with_defaults, ["defaults", "pool", 3]),
+        (with_a_limit, ["limit", 5]),
+        (functools.partial(with_more, "partial"), ["partial", "pool"]),
+        (functools.partial(both, pool="mine"), ["both", "mine"]),
+        (with_any, ["any", "pool"]),
+        (decorated, ["both", "pool"]),
+        (Client(), ["object", "pool"]),
+        (Client().find, ["method"]),
+    ],
+)
+def test_what_is_called_like_an_async_function_is_a_lookup(found: Any, answers: list[Any]) -> None:
+    function = user_lookup(found, "mine:it")
+
+    with real_loop() as loop:
+        assert loop.run_until_complete(_called(function)) == answers
+
+
+def blocking(record: Any, pool: Any) -> Any:
+    return []
+
+
+async def yields(record: Any, pool: Any) -> Any:
+    yield record
+
+
+async def with_needs(record: Any, pool: Any, *, needs: int) -> Any:
+    return needs
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (Client, "write `lookup = Client()`"),
+        (blocking, "write `async def lookup(record, pool)"),
+        (yields, "is a generator"),
+        (with_needs, "takes 3 arguments"),
+        (4, "is int"),
+        (json, "is module"),
+    ],
+)
+def test_what_is_not_is_refused_with_the_line_to_write(found: Any, says: str) -> None:
+    with pytest.raises(SutError) as refused:
+        user_lookup(found, "mine:it")
+
+    assert says in str(refused.value)
+    assert "write `" in refused.value.fix

@@ -114,8 +114,10 @@ def _of_planted_defect(section: RunSection, verdict: InvariantVerdict) -> Result
 def _red(kind: type[Failure | Error], section: RunSection, verdict: InvariantVerdict) -> Failure | Error:
     told = _told(section, verdict)
     first = verdict.anomalies[0].say if verdict.anomalies else verdict.why
-    result = kind(visible(f"{verdict.invariant} {verdict.outcome}: {first}"), str(verdict.outcome))
-    result.text = visible(told)
+    early = section.outcome.error
+    cause = "" if early is None else f"The run stopped early: {early}\n"
+    result = kind(visible(f"{cause}{verdict.invariant} {verdict.outcome}: {first}"), str(verdict.outcome))
+    result.text = visible(f"{cause}{told}")
     return result
 
 

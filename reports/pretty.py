@@ -6,6 +6,8 @@ byte; no sentence or command is cut off; without a terminal, or with `NO_COLOR`,
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from textwrap import indent
 from typing import TextIO
@@ -38,6 +40,8 @@ _ANOMALIES_SHOWN = 1
 _RUNS_IN_FULL = 4
 """If there are more runs, those that went as expected get one line each."""
 _WIDTH_WITHOUT_TERMINAL = 110
+_RAISED = re.compile(r"the lookup raised (?P<kind>\w+): .* for record \d+ \((?P<line>[^()]+)\)\Z", re.DOTALL)
+"""As `harness.sut.user_lookup.failure_of_lookup` writes it."""
 
 
 def terminal(stream: TextIO, *, color: bool | None = None) -> Console:
@@ -60,14 +64,31 @@ def print_outcomes(outcomes: Sequence[RunOutcome], *, console: Console) -> None:
 
 
 def print_sections(sections: Sequence[RunSection], *, console: Console) -> None:
-    """Print runs whose histories are read, and a total if there are several."""
+    """Print runs whose histories are read, and a total if there are several.
+
+    Of the runs that the lookup ended with one kind of error at one line, only the first is printed with details.
+    """
     few = len(sections) <= _RUNS_IN_FULL
+    ended: Counter[str] = Counter()
     for section in sections:
         _print_heading(section, console)
-        if few or section.reading.tone is not Tone.GOOD:
+        cause = _cause(section.outcome)
+        if cause is not None:
+            ended[cause] += 1
+        is_told = cause is not None and ended[cause] > 1
+        if not is_told and (few or section.reading.tone is not Tone.GOOD):
             _print_details(section, console)
+    for cause, runs in ended.items():
+        if runs > 1:
+            _say(_text(f"{runs} runs have one cause: {cause}; the first has the details"), console)
     if len(sections) != 1:
         _say(_headline(headline_of([section.outcome for section in sections])), console)
+
+
+def _cause(outcome: RunOutcome) -> str | None:
+    """The kind and the line of the error of a user's lookup that ended the run; None: it ended otherwise."""
+    found = _RAISED.search(outcome.error or "")
+    return None if found is None else f"the lookup raised {found['kind']} at {found['line']}"
 
 
 def _print_heading(section: RunSection, console: Console) -> None:

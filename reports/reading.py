@@ -113,9 +113,11 @@ def read_run(outcome: RunOutcome) -> Reading:
 def _of_reference(outcome: RunOutcome) -> Reading:
     convicted = [verdict.invariant for verdict in outcome.judgement.convicted()]
     if outcome.judgement.outcome is Outcome.FAIL:
-        return Reading(tone=Tone.BAD, word="violated", sentence=f"This run violates {_names(convicted)}.")
+        early = f" It stopped early: {outcome.error}." if outcome.error else ""
+        sentence = f"This run violates {_names(convicted)}.{early}"
+        return Reading(tone=Tone.BAD, word="violated", sentence=sentence)
     if outcome.interrupted or outcome.error:
-        why = "The run was interrupted" if outcome.interrupted else "The run stopped early"
+        why = "The run was interrupted" if outcome.interrupted else f"The run stopped early: {outcome.error}"
         return Reading(tone=Tone.OPEN, word="undecided", sentence=f"{why}, so nothing is shown.")
     if outcome.judgement.outcome is Outcome.PASS:
         kept = sum(v.outcome is Outcome.PASS for v in outcome.judgement.invariants)

@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         _say("floodmark: interrupted")
         return Exit.INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - an internal error needs its exit code too
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - an internal error needs its exit code too
         traceback.print_exc()
         _say(f"floodmark: internal error ({type(error).__name__}); please report it with the lines above")
         return Exit.INTERNAL

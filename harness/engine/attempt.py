@@ -21,6 +21,7 @@ from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Takeover
 from harness.database.store_files import Files
 from harness.engine.downstream import ShutDownstream
 from harness.engine.subtask import Subtask
+from harness.errors import SutError
 from harness.faults.kill_worker import InjectedFailure
 from harness.process_identity import ProcessIdentity
 from harness.runs.plan import RunPlan
@@ -36,6 +37,7 @@ from harness.sut.positions import Replay, SubtaskSource, named, restored
 from harness.sut.registry import SUTS
 from harness.sut.sink_choice import ChosenSink
 from harness.sut.upstream import UpstreamOperator, telling_end
+from harness.sut.user_lookup import failure_of_lookup
 from harness.sut.variant import HONEST, Variant, operator_builder
 from harness.workloads.lookups import (
     Inputs,
@@ -49,7 +51,7 @@ from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.mailbox.mailbox import MAX_PRIORITY, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.functions import AsyncFunction
-from reference_impl.operator.retry import ExponentialBackoff, FixedDelay, RetryStrategy, any_error
+from reference_impl.operator.retry import ExponentialBackoff, FixedDelay, RetryStrategy
 from reference_impl.task.positioned_input import Checkpoint, Reader, Source
 
 __all__ = ["AttemptFailed", "AttemptParts", "run_attempt"]
@@ -143,7 +145,10 @@ class AttemptParts:
 
 
 def run_attempt(parts: AttemptParts) -> int:
-    """Runs the subtask's next attempt to its end and returns its number. Raises `AttemptFailed`."""
+    """Runs the subtask's next attempt to its end and returns its number.
+
+    Raises `AttemptFailed`, or SutError if the function under test breaks a rule.
+    """
     place = parts.place
     chosen = ChosenSink(
         parts.scenario,
@@ -169,7 +174,9 @@ def run_attempt(parts: AttemptParts) -> int:
                 on_error=partial(journal.server_error, "sink"),
             )
             _Attempt(parts, attempt, chosen=chosen, journal=journal).live()
-    except (OperatorError, Fenced, SinkLost, InjectedFailure) as error:
+    except (OperatorError, Fenced, SinkLost, InjectedFailure, SystemExit) as error:
+        if isinstance(error.__cause__, SutError):
+            raise error.__cause__ from error
         raise AttemptFailed(_in_words(error)) from error
     finally:
         chosen.sink.close()
@@ -222,9 +229,11 @@ class _Attempt:
                     self._parts, self._attempt, chosen=self._chosen, journal=journal, inside=inside, loop=loop
                 )
                 task.run(checkpoint)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # SystemExit: out of a task that the user's function started
             record = error.record.value.id if isinstance(error, StreamElementFailed) else None
             with suppress(OSError):  # on a full disk nothing can be recorded; the error is raised anyway
+                if isinstance(error.__cause__, SutError):
+                    journal.refused(error.__cause__)
                 journal.failed(_in_words(error), id=record, by=place.cause_of(error))
             raise
 
@@ -375,7 +384,7 @@ def _retry(settings: Operator) -> _Retry:
         return {}
     dead_letters = settings.on_error == "dead-letter"
     on_result = is_dead_letter if dead_letters else None
-    on_error = None if dead_letters else any_error
+    on_error = None if dead_letters else _may_be_retried
     if settings.retry_multiplier is None:
         fixed = FixedDelay(
             max_retries=settings.tries - 1,
@@ -393,6 +402,11 @@ def _retry(settings: Operator) -> _Retry:
         on_error=on_error,
     )
     return {"retry": exponential}
+
+
+def _may_be_retried(error: BaseException) -> bool:
+    """Any error of a call, except that the function under test breaks the rules."""
+    return not isinstance(error, SutError)
 
 
 class _Retry(TypedDict):
@@ -422,6 +436,10 @@ def _expectation(
 
 
 def _in_words(error: BaseException) -> str:
-    """The error and its cause on one line."""
+    """The error and its cause; of a user's lookup what it raised, for which record, and where."""
     cause = error.__cause__
+    if isinstance(error, StreamElementFailed) and cause is not None:
+        told = failure_of_lookup(cause, error.record.value.id)
+        if told is not None:
+            return told
     return f"{type(error).__name__}: {error}" + (f" ({type(cause).__name__}: {cause})" if cause else "")

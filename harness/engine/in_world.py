@@ -6,7 +6,7 @@ error; an unfinished run is marked as such.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from harness.engine.level import LevelRunner, RunRecord, RunSite
 from harness.engine.reading import history_of, read_stored
 from harness.engine.refusals import refuse_in_world
 from harness.engine.watch import Watch, threats_of
+from harness.errors import SutError
 from harness.history.merge import Leftovers, read_leftovers
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.pitfalls.finding import RunSeen, find_pitfalls
@@ -84,6 +85,7 @@ def record_in_world(
         stored = read_stored(root, ordered=claims_order(scenario), may_fail=ending.error is not None)
         inspect(root)
     leftovers = read_leftovers(raw)
+    _refuse_broken_rules(leftovers.lines)
     faults = findings(scenario, leftovers.lines)
     header, events = history_of(header_of(order), leftovers, outside_events(faults, leftovers.lines), stored)
     refuse_other_expectations(order, rows, events)
@@ -100,6 +102,13 @@ def record_in_world(
         threats=(*leftovers.warnings, *threats_of(leftovers.lines), *stored.unread),
         pitfalls=find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran_us, server=counts)),
     )
+
+
+def _refuse_broken_rules(lines: Sequence[Mapping[str, Any]]) -> None:
+    """Raises SutError if an attempt found that the function under test breaks a rule."""
+    for line in lines:
+        if line["k"] == "~refused":
+            raise SutError(line["what"], fix=line["fix"])
 
 
 def _rows(workload: Workload, *, seed: int) -> list[list[Any]]:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from msgspec import UNSET, UnsetType
 
+from harness.errors import SutError
 from harness.history.event import (
     AttemptEvent,
     Call,
@@ -228,6 +229,10 @@ class Journal:
         self._made += 1
         self._event(Close, s=self._subtask, a=self._attempt)
         self._note("~made", events=self._made)
+
+    def refused(self, error: SutError) -> None:
+        """The function under test breaks a rule, so the run is not judged: for the harness, not an event."""
+        self._note("~refused", what=error.what, fix=error.fix)
 
     def lost_connection(self, link: str, code: int | str) -> None:
         """A connection over `link` was lost or refused: evidence, not an event."""

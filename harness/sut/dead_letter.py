@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from harness.errors import SutError
 from harness.history.causes import cause_of
 from reference_impl.operator.functions import AsyncFunction, close_function, open_function
 from reference_impl.operator.result import ResultHandle, Supplier
@@ -70,7 +71,7 @@ class DeadLetterTimeouts:
 
 
 class _DeadLetterHandle:
-    """Wraps a result handle so that `fail` completes it with a `DeadLetter`."""
+    """Wraps a result handle so that `fail` completes it with a `DeadLetter`, except for a SutError."""
 
     __slots__ = ("_handle", "_id")
 
@@ -90,6 +91,9 @@ class _DeadLetterHandle:
         self._handle.complete(results)
 
     def fail(self, error: BaseException) -> None:
+        if isinstance(error, SutError):  # the function breaks the rules, which no scenario allows for
+            self._handle.fail(error)
+            return
         letter = DeadLetter(id=self._id, error=f"{type(error).__name__}: {error}", by=cause_of(error))
         self._handle.complete([letter])
 

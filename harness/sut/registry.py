@@ -6,13 +6,15 @@ Invariant: a name that cannot be loaded is an error before anything starts; the 
 from __future__ import annotations
 
 import importlib
-import inspect
+import sys
 from collections.abc import Awaitable, Callable
+from contextlib import redirect_stdout
 from difflib import get_close_matches
 from typing import Any
 
 from harness.errors import SutError, UsageError
 from harness.runs.order import REFERENCE
+from harness.sut.user_lookup import user_lookup
 
 __all__ = ["REFERENCE", "REFERENCE_EMITTER", "SUTS", "LookupFunction", "load_attribute", "load_lookup"]
 
@@ -44,14 +46,15 @@ def load_lookup(name: str, *, nonces: Any = None, tells_versions: bool = False) 
         )
         message = f"there is no system under test called {name!r}"
         raise UsageError(message, fix=hint)
-    return _with_pool(load_attribute(name, option="--sut", kind="FUNCTION"), name)
+    return user_lookup(load_attribute(name, option="--sut", kind="FUNCTION"), name)
 
 
 def load_attribute(name: str, *, option: str, kind: str) -> Any:
     """The object `MODULE:ATTR`. Raises SutError that names `option` if it cannot be loaded."""
     module, _, attribute = name.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        with redirect_stdout(sys.stderr):  # standard output is for the results of a command
+            found: Any = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
     except (Exception, SystemExit) as error:
@@ -64,22 +67,3 @@ def load_attribute(name: str, *, option: str, kind: str) -> Any:
         fix = f"write MODULE:{kind}, with MODULE importable from the current folder or the environment"
         raise SutError(message, fix=fix) from error
     return found
-
-
-def _with_pool(function: Any, name: str) -> LookupFunction:
-    """Accepts functions of one argument (record) or two (record, pool)."""
-    if not inspect.iscoroutinefunction(function):
-        message = f"--sut {name} is {type(function).__name__}, not an `async def`"
-        raise SutError(message, fix="write `async def lookup(record, pool): ...`")
-    arguments = len(inspect.signature(function).parameters)
-    if arguments == 2:  # noqa: PLR2004 - (record, pool)
-        taking_both: LookupFunction = function
-        return taking_both
-    if arguments != 1:
-        message = f"--sut {name} takes {arguments} arguments"
-        raise SutError(message, fix="write `async def lookup(record, pool)` or `async def lookup(record)`")
-
-    async def without_pool(record: Any, _pool: Any) -> Any:
-        return await function(record)
-
-    return without_pool

@@ -130,3 +130,16 @@ def test_hostile_text_leaves_valid_xml_that_says_what_was_hidden(folder: Path) -
     root = ET.fromstring(text)  # noqa: S314  our own text
     assert "]]>" not in text
     assert r"\x00\x1b[2J\u202e" in root.get("name", "")
+
+
+def test_what_ended_a_run_early_is_the_first_line_of_its_failures(folder: Path) -> None:
+    section = section_of(
+        lost_outcome(folder, error="the lookup raised ValueError: x for record 7 (mine.py:3)")
+    )
+
+    found = case_of(root_of(section), "V8").find("failure")
+
+    assert found is not None
+    first = "The run stopped early: the lookup raised ValueError: x for record 7 (mine.py:3)"
+    assert str(found.get("message")).startswith(first)
+    assert str(found.text).startswith(first)

@@ -105,3 +105,12 @@ def test_each_threat_is_said_once() -> None:
 
 def test_every_invariant_of_a_history_has_a_title() -> None:
     assert list(TITLES) == list(INVARIANTS)
+
+
+def test_a_run_that_stopped_early_says_why_in_its_first_sentence() -> None:
+    early = "subtask 1 has failed 4 times: the lookup raised ValueError: one\ntwo for record 7 (mine.py:3)"
+
+    violated, undecided = read_run(replace(FAIL, error=early)), read_run(replace(PASS, error=early))
+
+    assert early in violated.sentence
+    assert early in undecided.sentence

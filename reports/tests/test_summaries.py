@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.runs.outcome import RunOutcome
+from harness.sut.user_lookup import failure_of_lookup
 from reports.machine import ANNOTATIONS_MAX, render
 from reports.markdown import MARKDOWN_CHARS_MAX, markdown_text
 from reports.pretty import print_outcomes, terminal
@@ -202,3 +203,28 @@ def test_a_simulated_fault_is_not_asked_for_witnesses_trust10(folder: Path) -> N
         json.loads(render([pass_outcome(folder)], "json"))["runs"][0]["faults"][0]["times"][0]["witnesses"]
         is None
     )
+
+
+def test_runs_that_one_error_of_the_lookup_ended_are_told_once(folder: Path) -> None:
+    ended = [
+        lost_outcome(
+            folder,
+            error=f"subtask 1 has failed 4 times: the lookup raised ValueError: x {n} for record {n} ({line})",
+        )
+        for n, line in enumerate(["mine.py:3", "mine.py:3", "mine.py:9", "mine.py:3"])
+    ]
+
+    text = printed(*ended)
+
+    assert text.count("  again: ") == 2
+    assert "3 runs have one cause: the lookup raised ValueError at mine.py:3" in text
+
+
+def test_the_words_of_a_lookups_failure_are_those_that_runs_are_grouped_by(folder: Path) -> None:
+    failure = ValueError("one\ntwo (three)")
+    failure.add_note("raised by the lookup at mine.py:3")
+    error = str(failure_of_lookup(failure, 7))
+
+    text = printed(*[lost_outcome(folder, error=error)] * 2)
+
+    assert "2 runs have one cause: the lookup raised ValueError at mine.py:3" in text

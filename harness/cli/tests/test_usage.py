@@ -193,3 +193,15 @@ def test_help_of_every_command_imports_nothing_heavy() -> None:
     assert heavy.isdisjoint(loaded)
     assert all(f"\n  {name} " in done.stdout for name in COMMANDS)
     assert done.stdout.count("Usage: floodmark") == len(COMMANDS) + 1
+
+
+def test_code_that_leaves_the_program_never_makes_it_a_hold(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def leaves(*_: Any, **__: Any) -> Any:
+        raise SystemExit(0)
+
+    monkeypatch.setattr("harness.scenario.catalogue.resolve", leaves)
+
+    assert main(["run", CALM]) == Exit.INTERNAL
+    assert "SystemExit" in capsys.readouterr().err

@@ -23,6 +23,7 @@ from harness.engine.canaries_in_world import refuse_blind_world
 from harness.engine.in_world import record_in_world
 from harness.engine.level import ATTEMPTS_MAX, ExecutionState, Opening, Play, ProcessEnd
 from harness.history.follower import Follower
+from harness.levels.live.worker import REFUSED
 from harness.process_identity import ProcessIdentity, identify
 from harness.runs.order import Order
 from harness.runs.plan import RunPlan, encode_plan
@@ -135,7 +136,7 @@ class Supervisor:
         worker.finished = code == 0
         if code != 0:
             worker.failures += 1
-            if worker.failures >= ATTEMPTS_MAX:
+            if worker.failures >= ATTEMPTS_MAX or code == REFUSED:
                 worker.process = None
                 return self._last_words(worker)
             self._start(worker)
@@ -150,8 +151,11 @@ class Supervisor:
         return code
 
     def _last_words(self, worker: _Worker) -> str:
-        lines = self._log(worker).read_text(errors="replace").strip().splitlines()
-        said = lines[-1] if lines else "it said nothing"
+        log = self._log(worker).read_text(errors="replace").strip()
+        _, mark, failure = log.rpartition(
+            f"subtask {worker.subtask}: "
+        )  # a failure has all lines of its message
+        said = failure if mark else (log.splitlines() or ["it said nothing"])[-1]
         return f"subtask {worker.subtask} failed {worker.failures} times; the last time: {said}"
 
     def process(self, subtask: int) -> ProcessIdentity | None:

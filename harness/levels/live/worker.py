@@ -12,12 +12,15 @@ import threading
 
 import msgspec
 
+from harness.errors import SutError
 from harness.runs.plan import decode_plan
 
-__all__ = ["FAILED"]
+__all__ = ["FAILED", "REFUSED"]
 
 FAILED = 1
 """Exit code of an attempt that reported its failure; the supervisor may start it again."""
+REFUSED = 4
+"""Exit code of an attempt whose function under test breaks a rule; another attempt would end in the same way."""
 
 
 def main() -> int:
@@ -33,6 +36,9 @@ def main() -> int:
 
     try:
         run_attempt(real_parts(plan, subtask, variant=variant_of(plan.mutant)))
+    except SutError as refusal:
+        sys.stderr.write(f"subtask {subtask}: {refusal.what}\n")
+        return REFUSED
     except AttemptFailed as failure:
         sys.stderr.write(f"subtask {subtask}: {failure}\n")
         return FAILED

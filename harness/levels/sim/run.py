@@ -5,7 +5,9 @@ Invariant: the events depend on the order alone: equal orders give equal bytes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -74,8 +76,9 @@ def simulate_scenario(
     ended_by: Callable[[], str | None] | None = None,
     before_reading: Callable[[TableHand], None] | None = None,
 ) -> Simulated:
-    """Run `order` at level sim, whatever its level. Raises CannotHere for a fault that sim cannot inject.
+    """Run `order` at level sim, whatever its level.
 
+    Raises CannotHere for a fault that sim cannot inject, and SutError if the function under test breaks a rule.
     `ended_by` says why the run must end early (None: it goes on); `before_reading` is called after the run, before its
     tables are read.
     """
@@ -104,7 +107,12 @@ def simulate_scenario(
     run.before_reading = before_reading
     run.around_calls = schedule.workload.around_calls
     run.tape.hears = schedule.workload.hears
-    run.run()
+    with redirect_stdout(
+        sys.stderr
+    ):  # what user code prints must not mix with the results on standard output
+        run.run()
+    if run.refusal is not None:
+        raise run.refusal
     return Simulated(
         header=_header(order),
         events=run.tape.events,

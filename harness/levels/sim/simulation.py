@@ -21,6 +21,7 @@ from harness.database.coordinator import Coordinator
 from harness.database.store_files import MemoryFiles
 from harness.engine.attempt import AttemptParts, run_attempt
 from harness.engine.level import ATTEMPTS_MAX
+from harness.errors import SutError
 from harness.faults.kill_worker import InjectedFailure
 from harness.faults.simulated.act import RunningAttempt
 from harness.history.causes import OUTSIDE
@@ -77,6 +78,8 @@ class Simulation:
 
     restarts_used_up = False
     """Whether it was given up because a subtask may not be restarted again."""
+    refusal: SutError | None = None
+    """The rule that the function under test breaks; such a run is not judged."""
 
     def __init__(self, scenario: Scenario, *, plan: RunPlan, variant: Variant, limit_ms: int) -> None:
         self.scenario = scenario
@@ -254,6 +257,9 @@ class Simulation:
             self.finished[subtask] = None
             if len(self.finished) == self.scenario.workload.subtasks:
                 self._close()
+        elif isinstance(actor.error, SutError):
+            self.refusal = actor.error
+            self.fail(actor.error.what)
         elif self._tries[subtask] >= ATTEMPTS_MAX:
             self.restarts_used_up = True
             self.fail(f"subtask {subtask} has failed {ATTEMPTS_MAX} times: {actor.error or 'killed'}")

@@ -52,6 +52,19 @@ def test_a_lookup_may_be_an_attribute_of_something(module: str) -> None:
     assert answer(f"{module}:Store.get") == ["record", "pool"]
 
 
+def test_what_a_module_prints_as_it_is_imported_goes_to_standard_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"their_prints_{next(_numbers)}"
+    (tmp_path / f"{name}.py").write_text("print('a word')\nasync def one(record): return record\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    load_lookup(f"{name}:one")
+
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "a word\n")
+
+
 def test_the_reference_needs_no_module() -> None:
     assert load_lookup(REFERENCE).__module__ == "harness.sut.lookup"
 

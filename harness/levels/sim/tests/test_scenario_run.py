@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 
 from harness.database.pool import ConnectionLost
 from harness.defects import find_defect, variant_of
+from harness.errors import SutError
 from harness.history.event import FaultEvent
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
@@ -172,8 +174,55 @@ def test_a_function_that_never_crosses_the_link_leaves_the_fault_without_evidenc
     assert judgement.outcome is Outcome.VACUOUS
 
 
+async def ends_the_process(record: Any, pool: Any) -> Any:
+    """Calls what ends a program with exit code 0."""
+    raise SystemExit(0)
+
+
+async def ends_it_from_a_task_of_its_own(record: Any, pool: Any) -> Any:
+    """Waits for a task that calls what ends a program."""
+    return await asyncio.ensure_future(ends_the_process(record, pool))
+
+
+@pytest.mark.parametrize("name", ["ends_the_process", "ends_it_from_a_task_of_its_own"])
+def test_a_function_that_ends_the_process_fails_its_attempts_and_the_run_is_judged(name: str) -> None:
+    ran = simulated("calm", sut=f"{__name__}:{name}")
+
+    assert "failed 4 times" in str(ran.error)
+    assert "SystemExit" in str(ran.error)
+    assert judgement_of(ran).outcome is Outcome.FAIL
+
+
+async def prints(record: Any, pool: Any) -> Any:
+    """Says something on standard output."""
+    print("a word of the user's", record.id)  # noqa: T201 - as a user's code may
+    return await users_own(record, pool)
+
+
+def test_what_a_function_prints_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    simulated("calm", sut=f"{__name__}:prints")
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "a word of the user's" in said.err
+
+
+async def returns_bytes(record: Any, pool: Any) -> Any:
+    """Returns what JSON has not."""
+    return b"x"
+
+
+@pytest.mark.parametrize("name", ["calm", "letters-alone", "five-tries"])
+def test_a_result_that_is_not_json_ends_the_run_with_its_reason_whatever_the_policy_for_errors(
+    name: str,
+) -> None:
+    with pytest.raises(SutError, match="lookup returned bytes for record"):
+        simulated(name, sut=f"{__name__}:returns_bytes")
+
+
 def test_a_function_that_fails_every_time_fails_the_run_and_says_why_trust2() -> None:
     ran = simulated("calm", sut=f"{__name__}:misspelt")
 
-    assert "failed 4 times" in str(ran.error)
+    assert "failed 4 times: the lookup raised SimulatedError: " in str(ran.error)
+    assert f"test_scenario_run.py:{misspelt.__code__.co_firstlineno + 2})" in str(ran.error)
     assert judgement_of(ran).outcome is Outcome.FAIL

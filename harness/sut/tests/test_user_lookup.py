@@ -1,0 +1,248 @@
+"""A user's own lookup: what it raises or returns fails its call, and never the harness around it."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.errors import SutError
+from harness.sut.user_lookup import (
+    RESULT_BYTES_MAX,
+    UserCodeStopped,
+    UserLookup,
+    failure_of_lookup,
+    user_lookup,
+)
+from reference_impl.mailbox.loops import real_loop
+
+
+def lookup(function: Any) -> UserLookup:
+    return UserLookup(function, code=function.__code__)
+
+
+def outcome(function: Any) -> Any:
+    """The result of one call, on a loop of its own."""
+    with real_loop() as loop:
+        return loop.run_until_complete(_called(lookup(function)))
+
+
+async def _called(function: UserLookup) -> Any:
+    return await function(SimpleNamespace(id=4), "pool")
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt(), asyncio.CancelledError()])
+def test_what_would_end_the_process_is_an_error_of_the_function(error: BaseException) -> None:
+    async def ends(record: Any, pool: Any) -> Any:
+        raise error
+
+    with pytest.raises(UserCodeStopped, match=type(error).__name__) as stopped:
+        outcome(ends)
+
+    assert stopped.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [RecursionError("deep"), MemoryError("full"), ValueError("wrong")])
+def test_an_exception_passes_unchanged(error: Exception) -> None:
+    async def fails(record: Any, pool: Any) -> Any:
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        outcome(fails)
+
+    assert raised.value is error
+
+
+def test_a_cancellation_from_outside_passes_unchanged() -> None:
+    async def waits(record: Any, pool: Any) -> Any:
+        await asyncio.Event().wait()
+
+    async def cancelled() -> bool:
+        call = asyncio.ensure_future(_called(lookup(waits)))
+        await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.wait([call])
+        return call.cancelled()
+
+    with real_loop() as loop:
+        assert loop.run_until_complete(cancelled())
+
+
+def test_a_limit_of_the_function_itself_is_its_timeout() -> None:
+    async def gives_up(record: Any, pool: Any) -> Any:
+        async with asyncio.timeout(0):
+            await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError):
+        outcome(gives_up)
+
+
+def _endless() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        (b"x", "bytes"),
+        ({1}, "set"),
+        ((part for part in "ab"), "generator"),
+        ([{"at": datetime(2026, 1, 1, tzinfo=UTC)}], "datetime"),
+        (object(), "object"),
+        (Decimal(1), "Decimal"),
+        ([{"a": float("nan")}], "float nan"),
+        (float("inf"), "float inf"),
+        ({1: "a"}, "dict with a key of type int"),
+        (1 << 64, "int of more than 64 bits"),
+        ("\ud800", "str that cannot be written"),
+        (_endless(), "nested more than 50 deep"),
+        ("x" * RESULT_BYTES_MAX, "RESULT_BYTES_MAX"),
+    ],
+)
+def test_a_result_that_is_not_json_is_refused_with_its_record_and_the_function(
+    result: Any, says: str
+) -> None:
+    async def returns(record: Any, pool: Any) -> Any:
+        return result
+
+    with pytest.raises(SutError) as refused:
+        outcome(returns)
+
+    assert says in refused.value.what
+    assert "for record 4; a result must be JSON" in refused.value.what
+    assert f"{Path(__file__).name}:{returns.__code__.co_firstlineno}" in refused.value.what
+
+
+@pytest.mark.parametrize("result", [None, [], 1, "x", 2.5, [{"a": None, "b": [True]}], [1 << 63, -(1 << 63)]])
+def test_a_result_that_is_json_passes_as_it_is(result: Any) -> None:
+    async def returns(record: Any, pool: Any) -> Any:
+        return result
+
+    assert outcome(returns) == result
+
+
+def test_a_tuple_is_a_list_as_in_json() -> None:
+    async def returns(record: Any, pool: Any) -> Any:
+        return (("a", 1), ("b", 2))
+
+    assert outcome(returns) == [["a", 1], ["b", 2]]
+
+
+def test_what_the_function_raised_is_told_with_all_its_lines_its_record_and_its_line() -> None:
+    async def fails(record: Any, pool: Any) -> Any:
+        del record
+        raise ValueError("one\ntwo")
+
+    with pytest.raises(ValueError, match="one") as raised:
+        outcome(fails)
+
+    place = f"{Path(__file__).name}:{fails.__code__.co_firstlineno + 2}"
+    told = failure_of_lookup(raised.value, 4)
+    assert told is not None
+    assert told.startswith("the lookup raised ValueError: one\ntwo for record 4 (")
+    assert told.endswith(f"{place})")
+
+
+def test_an_error_that_no_lookup_raised_has_no_such_words() -> None:
+    assert failure_of_lookup(ValueError("ours"), 4) is None
+
+
+async def both(record: Any, pool: Any) -> Any:
+    return ["both", pool]
+
+
+async def alone(record: Any) -> Any:
+    return ["alone"]
+
+
+async def with_defaults(record: Any, pool: Any = None, *, tries: int = 3) -> Any:
+    return ["defaults", pool, tries]
+
+
+async def with_a_limit(record: Any, limit: int = 5) -> Any:
+    return ["limit", limit]
+
+
+async def with_more(more: str, record: Any, pool: Any) -> Any:
+    return [more, pool]
+
+
+async def with_any(*arguments: Any) -> Any:
+    return ["any", arguments[1]]
+
+
+@functools.wraps(both)
+def decorated(*arguments: Any, **named: Any) -> Any:
+    return both(*arguments, **named)
+
+
+class Client:
+    """As a user writes it."""
+
+    async def __call__(self, record: Any, pool: Any) -> Any:
+        return ["object", pool]
+
+    async def find(self, record: Any) -> Any:
+        return ["method"]
+
+
+@pytest.mark.parametrize(
+    ("found", "answers"),
+    [
+        (both, ["both", "pool"]),
+        (alone, ["alone"]),
+        (with_defaults, ["defaults", "pool", 3]),
+        (with_a_limit, ["limit", 5]),
+        (functools.partial(with_more, "partial"), ["partial", "pool"]),
+        (functools.partial(both, pool="mine"), ["both", "mine"]),
+        (with_any, ["any", "pool"]),
+        (decorated, ["both", "pool"]),
+        (Client(), ["object", "pool"]),
+        (Client().find, ["method"]),
+    ],
+)
+def test_what_is_called_like_an_async_function_is_a_lookup(found: Any, answers: list[Any]) -> None:
+    function = user_lookup(found, "mine:it")
+
+    with real_loop() as loop:
+        assert loop.run_until_complete(_called(function)) == answers
+
+
+def blocking(record: Any, pool: Any) -> Any:
+    return []
+
+
+async def yields(record: Any, pool: Any) -> Any:
+    yield record
+
+
+async def with_needs(record: Any, pool: Any, *, needs: int) -> Any:
+    return needs
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (Client, "write `lookup = Client()`"),
+        (blocking, "write `async def lookup(record, pool)"),
+        (yields, "is a generator"),
+        (with_needs, "takes 3 arguments"),
+        (4, "is int"),
+        (json, "is module"),
+    ],
+)
+def test_what_is_not_is_refused_with_the_line_to_write(found: Any, says: str) -> None:
+    with pytest.raises(SutError) as refused:
+        user_lookup(found, "mine:it")
+
+    assert says in str(refused.value)
+    assert "write `" in refused.value.fix

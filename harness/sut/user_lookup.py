@@ -1,0 +1,200 @@
+"""A user's own lookup behind `--sut MODULE:FUNCTION`, and the rules that its calls are held to.
+
+Invariants: a call raises an `Exception` or returns JSON; only a cancellation from outside of the call passes unchanged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import os
+from collections.abc import Awaitable, Callable
+from functools import partial
+from traceback import walk_tb
+from types import CodeType
+from typing import Any
+
+import msgspec
+
+from harness.errors import SutError
+
+__all__ = ["RESULT_BYTES_MAX", "UserCodeStopped", "UserLookup", "failure_of_lookup", "user_lookup"]
+
+RESULT_BYTES_MAX = 1 << 20
+"""The largest size of what one call may return, as JSON: results are kept in memory, checkpoints and the history."""
+_RAISED_AT = "raised by the lookup at "
+_WRAPPERS_MAX = 20
+"""How many partials and decorators may be around an `async def`."""
+_DEPTH_MAX = 50
+"""How deeply a result may be nested."""
+_INTEGERS = range(-(1 << 63), 1 << 64)
+"""The integers that JSON readers of the history and the database can hold."""
+
+
+class UserCodeStopped(Exception):
+    """The function raised what would end the process or the task around it (`SystemExit` and the like)."""
+
+    def __init__(self, raised: BaseException) -> None:
+        super().__init__(f"the lookup raised {raised!r}; raise a subclass of Exception instead")
+
+
+def user_lookup(found: Any, name: str) -> UserLookup:
+    """The lookup that `--sut name` names: an `async def`, or an object that is called like one.
+
+    It gets the pool if its second parameter is called `pool` or has no default. Raises SutError, with the line to
+    write, for anything else.
+    """
+    if inspect.isclass(found):
+        message = f"--sut {name} is a class; a lookup is called for each record"
+        fix = (
+            f"write `lookup = {found.__name__}()` in its module, and --sut MODULE:lookup; "
+            "the class needs `async def __call__(self, record, pool)`"
+        )
+        raise SutError(message, fix=fix)
+    code = _coroutine_code(found)
+    if code is None:
+        kind = "a generator" if inspect.isasyncgenfunction(found) else type(found).__name__
+        message = f"--sut {name} is {kind}, not an `async def`"
+        raise SutError(message, fix="write `async def lookup(record, pool): ...`, with `return`")
+    takes = _takes_pool(found)
+    if takes is None:
+        arguments = len(inspect.signature(found).parameters)
+        message = f"--sut {name} takes {arguments} argument{'' if arguments == 1 else 's'}"
+        raise SutError(message, fix="write `async def lookup(record, pool)` or `async def lookup(record)`")
+    return UserLookup(found if takes else lambda record, _pool: found(record), code=code)
+
+
+def _takes_pool(found: Any) -> bool | None:
+    """Whether it is called with `(record, pool)`, or with `(record)`; None: with neither."""
+    parameters = inspect.signature(found).parameters.values()
+    by_place = [p for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}]
+    takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    by_name = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    if any(p.default is p.empty for p in (*by_place[2:], *by_name)) or not (by_place or takes_any):
+        return None
+    if len(by_place) < 2:  # noqa: PLR2004 - (record, pool)
+        return takes_any
+    return by_place[1].name == "pool" or by_place[1].default is inspect.Parameter.empty
+
+
+def _coroutine_code(found: Any) -> CodeType | None:
+    """The code of the `async def` behind functions, methods, partials, wrappers and objects; None: there is none."""
+    inner = found
+    for _ in range(_WRAPPERS_MAX):
+        wrapped = inner.func if isinstance(inner, partial) else getattr(inner, "__wrapped__", None)
+        if wrapped is None:
+            break
+        inner = wrapped
+    if not (inspect.isfunction(inner) or inspect.ismethod(inner)):
+        inner = inspect.getattr_static(type(inner), "__call__", None)
+    code = getattr(inner, "__code__", None)
+    return code if inspect.iscoroutinefunction(inner) and isinstance(code, CodeType) else None
+
+
+class UserLookup:
+    """Calls the user's function with `(record, pool)`."""
+
+    def __init__(self, function: Callable[[Any, Any], Awaitable[Any]], *, code: CodeType) -> None:
+        """`code`: the code object of what the user wrote, by which the loop watch knows it on a stack."""
+        self._function = function
+        self.__code__ = code
+
+    async def __call__(self, record: Any, pool: Any) -> Any:
+        """The function's result as JSON has it. Raises its `Exception`, UserCodeStopped, or SutError: no JSON."""
+        result = await self._result(record, pool)
+        try:
+            return _as_json(result)
+        except _NotJson as why:
+            message = f"lookup returned {why} for record {record.id}; a result must be JSON ({self._line()})"
+            fix = "return dicts, lists, strings, finite numbers, booleans or None"
+            raise SutError(message, fix=fix) from None
+
+    def _line(self) -> str:
+        """The file and line of the function."""
+        return f"{os.path.relpath(self.__code__.co_filename)}:{self.__code__.co_firstlineno}"
+
+    async def _result(self, record: Any, pool: Any) -> Any:
+        try:
+            return await self._ended(record, pool)
+        except Exception as error:
+            error.add_note(f"{_RAISED_AT}{self._line_of(error)}")  # for the words of the attempt's failure
+            raise
+
+    def _line_of(self, error: Exception) -> str:
+        """The innermost line in the function's own file from which `error` came; else the function's first line."""
+        file = self.__code__.co_filename
+        met = error.__cause__ if isinstance(error, UserCodeStopped) else error
+        lines = [
+            number
+            for frame, number in walk_tb(None if met is None else met.__traceback__)
+            if frame.f_code.co_filename == file
+        ]
+        return f"{os.path.relpath(file)}:{lines[-1]}" if lines else self._line()
+
+    async def _ended(self, record: Any, pool: Any) -> Any:
+        try:
+            return await self._function(record, pool)
+        except (SystemExit, KeyboardInterrupt) as raised:
+            # A signal cannot be the cause: a campaign handles SIGINT, and a worker has a session of its own.
+            raise UserCodeStopped(raised) from raised
+        except asyncio.CancelledError as raised:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():  # by the record's timeout, or as the attempt ends
+                raise
+            raise UserCodeStopped(raised) from raised
+
+
+def failure_of_lookup(error: BaseException, record: int) -> str | None:
+    """In words, that a user's lookup raised `error` for that record, and where; None: no user's lookup raised it."""
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(_RAISED_AT)]
+    if not notes:
+        return None
+    where = notes[-1].removeprefix(_RAISED_AT)
+    return f"the lookup raised {type(error).__name__}: {error} for record {record} ({where})"
+
+
+class _NotJson(Exception):
+    """What a result has that JSON has not."""
+
+
+def _as_json(result: Any) -> Any:
+    """A copy of `result` as it comes out of JSON, so tuples are lists. Raises `_NotJson`."""
+    _refuse_other(result, depth=0)
+    try:
+        written = msgspec.json.encode(result)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _NotJson(f"{type(result).__name__} that cannot be written ({error})") from error
+    if len(written) > RESULT_BYTES_MAX:
+        message = (
+            f"{type(result).__name__} of {len(written)} bytes, where RESULT_BYTES_MAX is {RESULT_BYTES_MAX},"
+        )
+        raise _NotJson(message)
+    return msgspec.json.decode(written)
+
+
+def _refuse_other(value: Any, *, depth: int) -> None:
+    """Raises `_NotJson` unless `value` is JSON all the way down."""
+    if depth > _DEPTH_MAX:
+        raise _NotJson(f"{type(value).__name__} that is nested more than {_DEPTH_MAX} deep")
+    match value:
+        case None | bool() | str():
+            return
+        case int() if value in _INTEGERS:
+            return
+        case int():
+            raise _NotJson("int of more than 64 bits")
+        case float() if math.isfinite(value):
+            return
+        case float():
+            raise _NotJson(f"float {value}")
+        case dict():
+            for key, part in value.items():
+                if not isinstance(key, str):
+                    raise _NotJson(f"dict with a key of type {type(key).__name__}")
+                _refuse_other(part, depth=depth + 1)
+        case list() | tuple():
+            for part in value:
+                _refuse_other(part, depth=depth + 1)
+        case _:
+            raise _NotJson(type(value).__name__)

@@ -152,9 +152,8 @@ class Supervisor:
 
     def _last_words(self, worker: _Worker) -> str:
         log = self._log(worker).read_text(errors="replace").strip()
-        _, mark, failure = log.rpartition(
-            f"subtask {worker.subtask}: "
-        )  # a failure has all lines of its message
+        # A failure has all lines of its message.
+        _, mark, failure = log.rpartition(f"subtask {worker.subtask}: ")
         said = failure if mark else (log.splitlines() or ["it said nothing"])[-1]
         return f"subtask {worker.subtask} failed {worker.failures} times; the last time: {said}"
 

@@ -107,9 +107,7 @@ def simulate_scenario(
     run.before_reading = before_reading
     run.around_calls = schedule.workload.around_calls
     run.tape.hears = schedule.workload.hears
-    with redirect_stdout(
-        sys.stderr
-    ):  # what user code prints must not mix with the results on standard output
+    with redirect_stdout(sys.stderr):  # standard output is for results, not for what user code prints
         run.run()
     if run.refusal is not None:
         raise run.refusal

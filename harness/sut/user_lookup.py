@@ -101,14 +101,18 @@ class UserLookup:
         self.__code__ = code
 
     async def __call__(self, record: Any, pool: Any) -> Any:
-        """The function's result as JSON has it. Raises its `Exception`, UserCodeStopped, or SutError: no JSON."""
+        """The function's result itself: a copy would hide that several calls share one object.
+
+        Raises its `Exception`, UserCodeStopped, or SutError: it is not JSON.
+        """
         result = await self._result(record, pool)
         try:
-            return _as_json(result)
+            _refuse_no_json(result)
         except _NotJson as why:
             message = f"lookup returned {why} for record {record.id}; a result must be JSON ({self._line()})"
             fix = "return dicts, lists, strings, finite numbers, booleans or None"
             raise SutError(message, fix=fix) from None
+        return result
 
     def _line(self) -> str:
         """The file and line of the function."""
@@ -158,8 +162,8 @@ class _NotJson(Exception):
     """What a result has that JSON has not."""
 
 
-def _as_json(result: Any) -> Any:
-    """A copy of `result` as it comes out of JSON, so tuples are lists. Raises `_NotJson`."""
+def _refuse_no_json(result: Any) -> None:
+    """Raises `_NotJson` unless `result` can be written as JSON, and not too large. Tuples are written as lists."""
     _refuse_other(result, depth=0)
     try:
         written = msgspec.json.encode(result)
@@ -170,7 +174,6 @@ def _as_json(result: Any) -> Any:
             f"{type(result).__name__} of {len(written)} bytes, where RESULT_BYTES_MAX is {RESULT_BYTES_MAX},"
         )
         raise _NotJson(message)
-    return msgspec.json.decode(written)
 
 
 def _refuse_other(value: Any, *, depth: int) -> None:

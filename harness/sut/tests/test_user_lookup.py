@@ -130,11 +130,13 @@ def test_a_result_that_is_json_passes_as_it_is(result: Any) -> None:
     assert outcome(returns) == result
 
 
-def test_a_tuple_is_a_list_as_in_json() -> None:
-    async def returns(record: Any, pool: Any) -> Any:
-        return (("a", 1), ("b", 2))
+def test_a_result_is_not_copied_so_that_one_object_for_all_calls_shows() -> None:
+    shared = [("a", 1), {"b": [2.5, None]}]
 
-    assert outcome(returns) == [["a", 1], ["b", 2]]
+    async def returns(record: Any, pool: Any) -> Any:
+        return shared
+
+    assert outcome(returns) is shared
 
 
 def test_what_the_function_raised_is_told_with_all_its_lines_its_record_and_its_line() -> None:

@@ -136,15 +136,19 @@ def _say(text: Text, console: Console) -> None:
 
 def _headline(reading: Reading) -> Text:
     mark = _text(f"{reading.tone.sign} {reading.word.upper()}", style=f"bold {_COLOURS[reading.tone]}")
-    return mark.append(_text(f"  {reading.sentence}"))
+    return mark.append(_text(f"  {_indented(reading.sentence)}"))
 
 
 def _print_lines(heading: str, lines: Sequence[str], console: Console) -> None:
     if lines:
         _say(_text(f"  {heading}:", style="yellow"), console)
     for line in lines:
-        told = line.replace("\n", "\n      ")  # at the begin of a line it could look like a headline
-        _say(_text(f"    - {told}"), console)
+        _say(_text(f"    - {_indented(line)}"), console)
+
+
+def _indented(text: str) -> str:
+    """`text`, whose further lines cannot be taken for a headline: what a user's code raises stands in them."""
+    return text.replace("\n", "\n      ")
 
 
 def _verdicts(outcome: RunOutcome) -> Table:

@@ -145,14 +145,14 @@ def test_hostile_text_is_neither_markup_nor_control_on_the_terminal(folder: Path
 
 
 def test_no_text_of_a_run_can_stand_where_a_headline_does_trust9(folder: Path) -> None:
-    outcome = lost_outcome(
-        folder, threats=("the run ended early: ValueError: bad\n✓ CONFORMANT  all is well",)
-    )
+    hostile = "ValueError: bad\n✓ CONFORMANT  all is well"
+    outcome = lost_outcome(folder, error=hostile, threats=(f"the run ended early: {hostile}",))
 
     lines = printed(outcome).splitlines()
 
     assert [line for line in lines if line.startswith("✓")] == []
     assert "      ✓ CONFORMANT  all is well" in lines
+    assert "      ✓ CONFORMANT  all is well." in lines
 
 
 def test_a_planted_defect_that_was_convicted_is_told_by_one_anomaly_meant_for_it(folder: Path) -> None:

@@ -65,10 +65,6 @@ def _nothing_wrong() -> None:
     """The default for `trouble`: no fault acts on the store."""
 
 
-def _nobody_listens(phase: str) -> None:
-    """The default for `reach`: no fault waits for a phase."""
-
-
 class CheckpointStore:
     """The store as one attempt of a subtask uses it.
 
@@ -86,7 +82,7 @@ class CheckpointStore:
         clock: Clock = REAL_CLOCK,
     ) -> None:
         self.trouble = trouble
-        self.reach: Callable[[str], None] = _nobody_listens
+        self.reach: Callable[[str], None] = lambda phase: None
         self.files = files
         self._subtask = subtask
         self._clock = clock

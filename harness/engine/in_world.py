@@ -113,9 +113,7 @@ def _refuse_broken_rules(lines: Sequence[Mapping[str, Any]]) -> None:
 
 def _rows(workload: Workload, *, seed: int) -> list[list[Any]]:
     """The rows of the looked-up table."""
-    return customer_rows(
-        keys=keys_of(workload), seed=seed, fanout=workload.fanout, are_odd=workload.rows_like == "odd"
-    )
+    return customer_rows(keys=keys_of(workload), seed=seed, fanout=workload.fanout, like=workload.rows_like)
 
 
 def _let_touch(site: RunSite, root: Endpoint) -> None:

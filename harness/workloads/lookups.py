@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
-from typing import Any
+from typing import Any, Literal
 
 from harness.choices import Choices, Draw
 from harness.history.values import END_OF_TIME
@@ -25,7 +25,7 @@ from harness.workloads.shape import (
     marks,
     with_hot_keys,
 )
-from harness.workloads.values import with_odd_values
+from harness.workloads.values import with_values_like
 
 __all__ = [
     "Inputs",
@@ -140,7 +140,7 @@ def nth_ids(workload: Workload, *, subtask: int, first: int, count: int) -> rang
 
 
 def customer_rows(
-    *, keys: Sequence[Key], seed: int, fanout: int = 1, are_odd: bool = False
+    *, keys: Sequence[Key], seed: int, fanout: int = 1, like: Literal["plain", "odd"] = "plain"
 ) -> list[list[Any]]:
     """The rows (key, name, city, tier) of the lookup table: one for each key, or from 0 to `fanout`."""
     from faker import Faker  # noqa: PLC0415 - slow to import, and attempts do not need it
@@ -153,7 +153,7 @@ def customer_rows(
         for key in keys
         for _ in range(1 if fanout == 1 else counts.between(0, fanout))
     ]
-    return with_odd_values(rows) if are_odd else rows
+    return with_values_like(rows, like)
 
 
 def offered_records(scenario: Scenario, *, seed: int, rows: Iterable[list[Any]]) -> int:

@@ -9,9 +9,9 @@ for no row.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-__all__ = ["with_odd_values"]
+__all__ = ["with_values_like"]
 
 _TEXTS: Final = (
     "",
@@ -48,8 +48,10 @@ _NUMBERS: Final = (
 """Numbers of 64 bits, on both sides of what narrower types and doubles hold."""
 
 
-def with_odd_values(rows: Iterable[list[Any]]) -> list[list[Any]]:
-    """`rows` (key, name, city, tier) with other values; one city in thirteen is NULL."""
+def with_values_like(rows: Iterable[list[Any]], like: Literal["plain", "odd"]) -> list[list[Any]]:
+    """`rows` (key, name, city, tier); `odd`: with other values, of which one city in thirteen is NULL."""
+    if like == "plain":
+        return list(rows)
     return [[row[0], *_values(place)] for place, row in enumerate(rows)]
 
 

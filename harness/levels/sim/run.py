@@ -29,7 +29,7 @@ from harness.simulation.tables import Tables
 from harness.simulation.tape import untold
 from harness.sut.variant import HONEST, Variant
 from harness.workloads.keys import keys_of
-from harness.workloads.values import with_odd_values
+from harness.workloads.values import with_values_like
 
 __all__ = ["Simulated", "customers", "simulate_scenario"]
 
@@ -136,7 +136,7 @@ def customers(scenario: Scenario, seed: int) -> list[list[Any]]:
         for index, key in enumerate(keys_of(workload))
         for row in range(1 if workload.fanout == 1 else counts.between(0, workload.fanout))
     ]
-    return with_odd_values(rows) if workload.rows_like == "odd" else rows
+    return with_values_like(rows, workload.rows_like)
 
 
 def _header(order: Order) -> Header:

@@ -9,9 +9,9 @@ import pytest
 from harness.levels.sim.run import customers
 from harness.tests.scenario_drafts import sound
 from harness.workloads.lookups import customer_rows
-from harness.workloads.values import with_odd_values
+from harness.workloads.values import with_values_like
 
-ROWS = with_odd_values([[key, "", "", 0] for key in range(200)])
+ROWS = with_values_like([[key, "", "", 0] for key in range(200)], "odd")
 
 
 @pytest.mark.parametrize(
@@ -46,4 +46,4 @@ def test_the_odd_rows_of_a_seed_are_the_same_in_a_database_and_at_sim_trust6() -
 
     simulated = customers(scenario.model_copy(update={"workload": workload}), 7)
 
-    assert simulated == customer_rows(keys=range(30), seed=7, are_odd=True)
+    assert simulated == customer_rows(keys=range(30), seed=7, like="odd")

@@ -7,6 +7,7 @@ by its text.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
 
 import msgspec
 
@@ -29,13 +30,19 @@ QUERY_OF_PARTS = QUERY.replace("c.k = %s", "c.k = %s AND c.part = %s")
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a client connects, as whom."""
+    """Where a client connects, as whom; a lookup object gets it as the argument of its `open`."""
 
     host: str
     port: int
     user: str
     password: str
     database: str
+
+    def url(self, driver: str = "") -> str:
+        """The address in one text: `mysql://...`, or with a driver as SQLAlchemy names it, `mysql+asyncmy://...`."""
+        scheme = f"mysql+{driver}" if driver else "mysql"
+        user, password = quote(self.user, safe=""), quote(self.password, safe="")
+        return f"{scheme}://{user}:{password}@{self.host}:{self.port}/{quote(self.database, safe='')}"
 
     def __repr__(self) -> str:
         return f"Endpoint({self.user}@{self.host}:{self.port}/{self.database})"

@@ -20,7 +20,7 @@ from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
 from harness.engine.accounting import accounting_of, claims_order
 from harness.engine.cross_checks import refuse_other_expectations
-from harness.engine.findings import findings, outside_events, refuse_blind_faults
+from harness.engine.findings import findings, outside_events, refuse_blind_faults, unseen_by_the_client
 from harness.engine.level import LevelRunner, RunRecord, RunSite
 from harness.engine.reading import history_of, read_stored
 from harness.engine.refusals import refuse_in_world
@@ -99,7 +99,12 @@ def record_in_world(
         world=world.description,
         faults=_on_history_clock(faults, leftovers),
         accounting=accounting_of(stored.counts, events, scenario=_acts(order), seed=order.seed, rows=rows),
-        threats=(*leftovers.warnings, *threats_of(leftovers.lines), *stored.unread),
+        threats=(
+            *leftovers.warnings,
+            *threats_of(leftovers.lines),
+            *stored.unread,
+            *unseen_by_the_client(scenario, faults, leftovers.lines),
+        ),
         pitfalls=find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran_us, server=counts)),
     )
 

@@ -121,6 +121,8 @@ class Progress:
     """(when, link, error code) of each connection lost or refused."""
     errors: list[tuple[int, str, int | str]] = field(default_factory=list)
     """(when, link, error code) of each error that a client received, including losses."""
+    has_own_client: bool = False
+    """Whether the lookup has a client of its own, which records neither losses nor errors."""
     stopped: dict[str, int] = field(default_factory=dict)
     """By fault id, when an attempt stopped itself (SIGSTOP) for that fault."""
     timed: CallPairing = field(default_factory=CallPairing)
@@ -192,6 +194,8 @@ class Follower:
                 progress.errors.append((line["t"], line["link"], line["code"]))
             case "~error":
                 progress.errors.append((line["t"], line["link"], line["code"]))
+            case "~own-client":
+                progress.has_own_client = True
             case "~stops":
                 progress.stopped.setdefault(line["f"], line["t"])
             case "failed" | "close":

@@ -274,6 +274,10 @@ class Journal:
         """The counters of the lookups' connection pool: for pitfalls."""
         self._note("~pool", size=size, opened=opened, waited=waited, longest_wait_ms=longest_wait_ms)
 
+    def connects_itself(self) -> None:
+        """The lookup has a client of its own, whose losses and errors nobody records: for the evidence of faults."""
+        self._note("~own-client")
+
     def reached(self, phase: str) -> None:
         """Written when a fault is triggered by a phase that no event shows."""
         self._note("~reached", phase=phase)

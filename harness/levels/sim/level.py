@@ -24,7 +24,7 @@ from harness.levels.sim.run import Simulated, customers, simulate_scenario
 from harness.levels.sim.stored import count_tables
 from harness.runs.order import Order
 from harness.runs.outcome import FaultRecord, FaultTime, WorldDescription
-from harness.sut.registry import REFERENCE_EMITTER
+from harness.sut.registry import REFERENCE_EMITTER, needs_a_server
 from harness.sut.variant import HONEST, Variant
 
 if TYPE_CHECKING:
@@ -58,6 +58,12 @@ class SimulatedLevel:
                 f"--sut {REFERENCE_EMITTER} emits from a thread of its own, and virtual time has only one"
             )
             raise UsageError(message, fix="run it with --level live")
+        if needs_a_server(order.sut):
+            message = (
+                f"--sut {order.sut} blocks or has a client of its own, and level sim has neither threads nor a server"
+            )
+            fix = "run it with --level live, or use the pool: `async def __call__(self, record, pool)`"
+            raise UsageError(message, fix=fix)
 
     def refuse_blindness(self, world: World | None) -> None:
         """See `Level`; `world` is None."""

@@ -20,7 +20,14 @@ from harness.history.follower import timed_calls
 from harness.runs.outcome import FaultRecord, FaultTime
 from harness.scenario.model import Scenario
 
-__all__ = ["armed_lines", "findings", "outside_events", "refuse_blind_faults", "refuse_invented", "unseen_by_the_client"]
+__all__ = [
+    "armed_lines",
+    "findings",
+    "outside_events",
+    "refuse_blind_faults",
+    "refuse_invented",
+    "unseen_by_the_client",
+]
 
 _OF_A_TIME = frozenset({"~due", "~arming", "~armed", "~bit", "~found", "~deed", "~healing", "~healed"})
 
@@ -139,7 +146,9 @@ def _has_own_client(lines: Sequence[Line]) -> bool:
     return any(line["k"] == "~own-client" for line in lines)
 
 
-def unseen_by_the_client(scenario: Scenario, found: Sequence[FaultRecord], lines: Sequence[Line]) -> list[str]:
+def unseen_by_the_client(
+    scenario: Scenario, found: Sequence[FaultRecord], lines: Sequence[Line]
+) -> list[str]:
     """A sentence for each fault without evidence of a run whose lookup has a client of its own."""
     if not _has_own_client(lines):
         return []
@@ -162,9 +171,7 @@ def _time(action: OutsideFault, notes: Sequence[Line], run: _Run) -> FaultTime:
     seen = run.seen
 
     def shown(under: Seen) -> Evidence:
-        return action.evidence(
-            as_the_proxy_saw(under, link=action.on_link) if run.has_own_client else under
-        )
+        return action.evidence(as_the_proxy_saw(under, link=action.on_link) if run.has_own_client else under)
 
     first: dict[str, Line] = {}
     for note in notes:
@@ -202,13 +209,18 @@ def outside_events(records: Iterable[FaultRecord], lines: Sequence[Line]) -> lis
 
     These are begin and end of each fault's activation, and of each change of the looked-up table.
     """
-    return sorted([*_fault_events(records), *change_events(lines)], key=lambda event: event["t"])
+    faults = _fault_events(records, fails_open=_has_own_client(lines))
+    return sorted([*faults, *change_events(lines)], key=lambda event: event["t"])
 
 
-def _fault_events(records: Iterable[FaultRecord]) -> list[dict[str, Any]]:
+def _fault_events(records: Iterable[FaultRecord], *, fails_open: bool) -> list[dict[str, Any]]:
+    """`fails_open`: the lookup connects in its `open`, which fails the attempt if the fault is on."""
     events: list[dict[str, Any]] = []
     for record in records:
-        claims = fault_of(record.plan).claims
+        fault = fault_of(record.plan)
+        claims = dict(fault.claims)
+        if fails_open and (fault.by == "server" or fault.on_link == "lookups"):
+            claims["can"] = list(dict.fromkeys(["failed", *fault.effects]))
         for time in record.times:
             if time.armed_us is None:
                 continue

@@ -128,6 +128,13 @@ class Progress:
     timed: CallPairing = field(default_factory=CallPairing)
     attempts: dict[tuple[int, int], AttemptView] = field(default_factory=dict)
 
+    def met(self, line: Mapping[str, Any]) -> None:
+        """A client received an error; `~lost`: its connection was lost or refused."""
+        error = (line["t"], line["link"], line["code"])
+        self.errors.append(error)
+        if line["k"] == "~lost":
+            self.losses.append(error)
+
     @property
     def in_flight(self) -> int:
         """Open calls of the newest attempt of each subtask."""
@@ -189,11 +196,8 @@ class Follower:
                 progress.emitted += 1
             case "commit" | "~completed":
                 progress.commits[subtask, line["c"]] += 1
-            case "~lost":
-                progress.losses.append((line["t"], line["link"], line["code"]))
-                progress.errors.append((line["t"], line["link"], line["code"]))
-            case "~error":
-                progress.errors.append((line["t"], line["link"], line["code"]))
+            case "~lost" | "~error":
+                progress.met(line)
             case "~own-client":
                 progress.has_own_client = True
             case "~stops":

@@ -71,7 +71,9 @@ def form_of(found: Any, name: str, *, takes_pool: Callable[[Any], bool | None]) 
         return None
     if is_class and _needs_arguments(found):
         message = f"--sut {name} is a class whose objects need arguments"
-        raise SutError(message, fix=f"write `lookup = {kind.__name__}(...)` in its module, and --sut MODULE:lookup")
+        raise SutError(
+            message, fix=f"write `lookup = {kind.__name__}(...)` in its module, and --sut MODULE:lookup"
+        )
     takes = takes_pool(partial(call, None))
     if takes is None:
         message = f"--sut {name}: `__call__` has other parameters than a lookup"
@@ -79,7 +81,9 @@ def form_of(found: Any, name: str, *, takes_pool: Callable[[Any], bool | None]) 
     blocks = not inspect.iscoroutinefunction(call)
     if blocks and takes:
         message = f"--sut {name}: `def __call__` blocks, and the pool's calls must be awaited"
-        raise SutError(message, fix="write `async def __call__(self, record, pool)`, or `def __call__(self, record)`")
+        raise SutError(
+            message, fix="write `async def __call__(self, record, pool)`, or `def __call__(self, record)`"
+        )
     return ObjectForm(
         is_class=is_class,
         code=call.__code__,
@@ -186,7 +190,9 @@ class LookupObject:
 
     async def _run(self, method: Any, *arguments: Any) -> Any:
         """Calls `method`: on a thread if it is plain and `__call__` is, too."""
-        is_coroutine = inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(type(method).__call__)
+        is_coroutine = inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(
+            type(method).__call__
+        )
         if is_coroutine or not self._form.blocks:
             result = method(*arguments)
             return await result if inspect.isawaitable(result) else result
@@ -214,7 +220,7 @@ class LookupObject:
                 message = f"the lookup's {name}() did not end within {limit_s:g} s ({self._line(name)})"
                 raise LookupFailed(message) from raised
             self._fail(name, raised)
-        except (Exception, SystemExit, KeyboardInterrupt) as raised:
+        except (Exception, SystemExit, KeyboardInterrupt) as raised:  # noqa: BLE001 - told as the lookup's error
             self._fail(name, raised)
 
     def _fail(self, name: str, raised: BaseException) -> NoReturn:

@@ -60,7 +60,8 @@ class SimulatedLevel:
             raise UsageError(message, fix="run it with --level live")
         if needs_a_server(order.sut):
             message = (
-                f"--sut {order.sut} blocks or has a client of its own, and level sim has neither threads nor a server"
+                f"--sut {order.sut} blocks or has a client of its own, and level sim has neither threads nor a "
+                "server to connect to"
             )
             fix = "run it with --level live, or use the pool: `async def __call__(self, record, pool)`"
             raise UsageError(message, fix=fix)

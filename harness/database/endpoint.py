@@ -14,8 +14,10 @@ import msgspec
 if TYPE_CHECKING:
     from pymysql.connections import Connection
 
-__all__ = ["QUERY", "QUERY_OF_PARTS", "Endpoint", "KeptConnection", "connect"]
+__all__ = ["OWN", "QUERY", "QUERY_OF_PARTS", "Endpoint", "KeptConnection", "connect"]
 
+OWN = "_own"
+"""What the database of a user's own tables is called after the run's."""
 _CONNECT_S = 3
 _STATEMENT_S = 10
 

@@ -6,15 +6,16 @@ error; an unfinished run is marked as such.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from harness.clock import monotonic_us
 from harness.database.audit import ServerCounter
 from harness.database.coordinator import Coordinator, coordinated
-from harness.database.endpoint import Endpoint, KeptConnection
+from harness.database.endpoint import OWN, Endpoint, KeptConnection
+from harness.database.own_tables import fill_own_tables, read_own_tables
 from harness.database.schema import prepare_database, run_database
 from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
@@ -36,7 +37,7 @@ from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario, Workload
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.workloads.keys import keys_of
-from harness.workloads.lookups import customer_rows
+from harness.workloads.lookups import customer_rows, own_records
 from harness.world.world import DATABASE, World
 
 __all__ = ["record_in_world"]
@@ -61,7 +62,10 @@ def record_in_world(
     raw.mkdir()
     rows = _rows(scenario.workload, seed=order.seed)
     name = f"{DATABASE}_{site.run_id.replace('-', '_')}"
-    with run_database(_root(world, ""), name=name, stays=site.keeps_database):
+    with (
+        run_database(_root(world, ""), name=name, stays=site.keeps_database),
+        _own_database(order, world, name=f"{name}{OWN}", stays=site.keeps_database) as lookups,
+    ):
         root = _root(world, name)
         prepare_database(
             root,
@@ -69,7 +73,9 @@ def record_in_world(
             rows=rows,
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
         )
-        plan = _plan(order, run_id=site.run_id, world=world, database=name, raw=raw, rows=rows)
+        plan = _plan(
+            order, run_id=site.run_id, world=world, database=name, lookups=lookups or name, raw=raw, rows=rows
+        )
         server = ServerCounter(root)
         with Recorder(raw / HARNESS_FILE) as recorder:
             site.observer.phase("run", f"{scenario.scenario} at level {order.level}, seed {order.seed}")
@@ -82,7 +88,12 @@ def record_in_world(
         ran_us, counts = monotonic_us(), server.read()
         site.observer.phase("judge", "merging and judging what was recorded")
         _let_touch(site, root)
-        stored = read_stored(root, ordered=claims_order(scenario), may_fail=ending.error is not None)
+        stored = read_stored(
+            root,
+            ordered=claims_order(scenario),
+            may_fail=ending.error is not None,
+            own=None if scenario.effects is None or lookups is None else (lookups, scenario.effects),
+        )
         inspect(root)
     leftovers = read_leftovers(raw)
     _refuse_broken_rules(leftovers.lines)
@@ -98,7 +109,13 @@ def record_in_world(
         ran_us=ran_us,
         world=world.description,
         faults=_on_history_clock(faults, leftovers),
-        accounting=accounting_of(stored.counts, events, scenario=_acts(order), seed=order.seed, rows=rows),
+        accounting=accounting_of(
+            stored.counts,
+            events,
+            scenario=_acts(order),
+            seed=order.seed,
+            rows=None if scenario.own_schema is not None else rows,
+        ),
         threats=(
             *leftovers.warnings,
             *threats_of(leftovers.lines),
@@ -107,6 +124,19 @@ def record_in_world(
         ),
         pitfalls=find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran_us, server=counts)),
     )
+
+
+@contextmanager
+def _own_database(order: Order, world: World, *, name: str, stays: bool) -> Iterator[str | None]:
+    """The database of the user's own tables, filled; None: the scenario names none. Raises UsageError."""
+    scenario = order.scenario
+    if scenario.own_schema is None:
+        yield None
+        return
+    tables = read_own_tables(scenario.own_schema, scenario.data or ())
+    with run_database(_root(world, ""), name=name, stays=stays):
+        fill_own_tables(_root(world, name), tables)
+        yield name
 
 
 def _refuse_broken_rules(lines: Sequence[Mapping[str, Any]]) -> None:
@@ -140,21 +170,31 @@ def _root(world: World, database: str) -> Endpoint:
 
 
 def _plan(
-    order: Order, *, run_id: str, world: World, database: str, raw: Path, rows: list[list[Any]]
+    order: Order,
+    *,
+    run_id: str,
+    world: World,
+    database: str,
+    lookups: str,
+    raw: Path,
+    rows: list[list[Any]],
 ) -> RunPlan:
-    lookups = world.direct if variant_of(order.mutant).bypasses_proxy else world.links["lookups"]
+    """`lookups`: the database of the tables that the lookup reads."""
+    own = own_records(order.scenario)
+    link = world.direct if variant_of(order.mutant).bypasses_proxy else world.links["lookups"]
     return RunPlan(
         run_id=run_id,
         scenario=order.scenario.model_dump(mode="json", by_alias=True),
         seed=order.seed,
         sut=order.sut,
         mutant=order.mutant,
-        lookups=world.app.at(lookups, database),
+        lookups=world.app.at(link, lookups),
         sink=world.app.at(world.links["sink"], database),
         folder=str(raw),
         path=list(order.import_path),
         table=rows,
         crashes=planned_crashes(_acts(order)),
+        own=None if own is None else list(own),
         inside=planned_inside(_acts(order)),
     )
 

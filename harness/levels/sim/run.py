@@ -29,6 +29,7 @@ from harness.simulation.tables import Tables
 from harness.simulation.tape import untold
 from harness.sut.variant import HONEST, Variant
 from harness.workloads.keys import keys_of
+from harness.workloads.lookups import own_records
 from harness.workloads.values import with_values_like
 
 __all__ = ["Simulated", "customers", "simulate_scenario"]
@@ -86,6 +87,7 @@ def simulate_scenario(
     scenario, seed = order.scenario, order.seed
     if not variant.arms_faults:
         scenario = scenario.model_copy(update={"faults": ()})
+    own = own_records(scenario)
     plan = RunPlan(
         run_id="",
         scenario={},
@@ -98,6 +100,7 @@ def simulate_scenario(
         path=list(order.import_path),
         table=customers(scenario, seed),
         crashes=planned_crashes(scenario),
+        own=None if own is None else list(own),
     )
     run = Simulation(scenario, plan=plan, variant=variant, limit_ms=scenario.budget)
     run.hub.ended_by = ended_by

@@ -19,7 +19,7 @@ import pymysql
 from harness.database.endpoint import Endpoint, connect
 from harness.errors import UsageError
 
-__all__ = ["OwnRows", "OwnTables", "Statement", "fill_own_tables", "read_own_tables"]
+__all__ = ["fill_own_tables", "read_own_tables"]
 
 _BATCH: Final = 500
 """Rows inserted at once."""

@@ -23,10 +23,11 @@ from harness.engine.accounting import accounting_of, claims_order
 from harness.engine.cross_checks import refuse_other_expectations
 from harness.engine.findings import findings, outside_events, refuse_blind_faults, unseen_by_the_client
 from harness.engine.level import LevelRunner, RunRecord, RunSite
-from harness.engine.reading import history_of, read_stored
+from harness.engine.reading import Stored, history_of, read_stored
 from harness.engine.refusals import refuse_in_world
-from harness.engine.watch import Watch, threats_of
+from harness.engine.watch import Ending, Watch, threats_of
 from harness.errors import SutError
+from harness.history.event import Event
 from harness.history.merge import Leftovers, read_leftovers
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.pitfalls.finding import RunSeen, find_pitfalls
@@ -64,7 +65,7 @@ def record_in_world(
     name = f"{DATABASE}_{site.run_id.replace('-', '_')}"
     with (
         run_database(_root(world, ""), name=name, stays=site.keeps_database),
-        _own_database(order, world, name=f"{name}{OWN}", stays=site.keeps_database) as lookups,
+        _database_of_lookups(order, world, run=name, stays=site.keeps_database) as lookups,
     ):
         root = _root(world, name)
         prepare_database(
@@ -73,27 +74,13 @@ def record_in_world(
             rows=rows,
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
         )
-        plan = _plan(
-            order, run_id=site.run_id, world=world, database=name, lookups=lookups or name, raw=raw, rows=rows
-        )
+        plan = _plan(order, run_id=site.run_id, world=world, databases=(lookups, name), raw=raw, rows=rows)
         server = ServerCounter(root)
-        with Recorder(raw / HARNESS_FILE) as recorder:
-            site.observer.phase("run", f"{scenario.scenario} at level {order.level}, seed {order.seed}")
-            world.proxy.reseed(order.seed)
-            watch = Watch(acts=_acts(order), plan=plan, recorder=recorder, observer=site.observer)
-            with _coordinated(order, root, recorder):
-                ending = watch.over(
-                    world=world, runner=runner, logs=site.folder, stop=site.stop, limit_s=site.limit_s
-                )
+        ending = _watched(order, site, runner=runner, plan=plan, root=root)
         ran_us, counts = monotonic_us(), server.read()
         site.observer.phase("judge", "merging and judging what was recorded")
         _let_touch(site, root)
-        stored = read_stored(
-            root,
-            ordered=claims_order(scenario),
-            may_fail=ending.error is not None,
-            own=None if scenario.effects is None or lookups is None else (lookups, scenario.effects),
-        )
+        stored = _stored(scenario, root, plan=plan, may_fail=ending.error is not None)
         inspect(root)
     leftovers = read_leftovers(raw)
     _refuse_broken_rules(leftovers.lines)
@@ -109,34 +96,64 @@ def record_in_world(
         ran_us=ran_us,
         world=world.description,
         faults=_on_history_clock(faults, leftovers),
-        accounting=accounting_of(
-            stored.counts,
-            events,
-            scenario=_acts(order),
-            seed=order.seed,
-            rows=None if scenario.own_schema is not None else rows,
-        ),
-        threats=(
-            *leftovers.warnings,
-            *threats_of(leftovers.lines),
-            *stored.unread,
-            *unseen_by_the_client(scenario, faults, leftovers.lines),
-        ),
+        accounting=_accounting(order, stored, events, rows=rows),
+        threats=_threats(scenario, leftovers, stored, faults),
         pitfalls=find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran_us, server=counts)),
     )
 
 
 @contextmanager
-def _own_database(order: Order, world: World, *, name: str, stays: bool) -> Iterator[str | None]:
-    """The database of the user's own tables, filled; None: the scenario names none. Raises UsageError."""
-    scenario = order.scenario
+def _database_of_lookups(order: Order, world: World, *, run: str, stays: bool) -> Iterator[str]:
+    """The database that the lookup reads: the `run`'s, or one beside it with the user's own tables.
+
+    Raises UsageError if the server refuses something of their files.
+    """
+    scenario, name = order.scenario, f"{run}{OWN}"
     if scenario.own_schema is None:
-        yield None
+        yield run
         return
     tables = read_own_tables(scenario.own_schema, scenario.data or ())
     with run_database(_root(world, ""), name=name, stays=stays):
         fill_own_tables(_root(world, name), tables)
         yield name
+
+
+def _stored(scenario: Scenario, root: Endpoint, *, plan: RunPlan, may_fail: bool) -> Stored:
+    effects = scenario.effects
+    own = None if effects is None else (plan.lookups.database, effects)
+    return read_stored(root, ordered=claims_order(scenario), may_fail=may_fail, own=own)
+
+
+def _accounting(
+    order: Order, stored: Stored, events: Sequence[Event], *, rows: list[list[Any]]
+) -> dict[str, int]:
+    known = None if order.scenario.own_schema is not None else rows
+    return accounting_of(stored.counts, events, scenario=_acts(order), seed=order.seed, rows=known)
+
+
+def _threats(
+    scenario: Scenario, leftovers: Leftovers, stored: Stored, faults: Sequence[FaultRecord]
+) -> tuple[str, ...]:
+    return (
+        *leftovers.warnings,
+        *threats_of(leftovers.lines),
+        *stored.unread,
+        *unseen_by_the_client(scenario, faults, leftovers.lines),
+    )
+
+
+def _watched(order: Order, site: RunSite, *, runner: LevelRunner, plan: RunPlan, root: Endpoint) -> Ending:
+    """Starts the attempts and watches over them to their end."""
+    world = site.world
+    assert world is not None, f"level {order.level} needs a world"
+    with Recorder(Path(plan.folder) / HARNESS_FILE) as recorder:
+        site.observer.phase("run", f"{order.scenario.scenario} at level {order.level}, seed {order.seed}")
+        world.proxy.reseed(order.seed)
+        watch = Watch(acts=_acts(order), plan=plan, recorder=recorder, observer=site.observer)
+        with _coordinated(order, root, recorder):
+            return watch.over(
+                world=world, runner=runner, logs=site.folder, stop=site.stop, limit_s=site.limit_s
+            )
 
 
 def _refuse_broken_rules(lines: Sequence[Mapping[str, Any]]) -> None:
@@ -174,12 +191,12 @@ def _plan(
     *,
     run_id: str,
     world: World,
-    database: str,
-    lookups: str,
+    databases: tuple[str, str],
     raw: Path,
     rows: list[list[Any]],
 ) -> RunPlan:
-    """`lookups`: the database of the tables that the lookup reads."""
+    """`databases`: those of the lookups and of the sink."""
+    lookups, database = databases
     own = own_records(order.scenario)
     link = world.direct if variant_of(order.mutant).bypasses_proxy else world.links["lookups"]
     return RunPlan(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NoReturn
-from zlib import crc32
 
 import msgspec
 
@@ -52,7 +52,8 @@ def dealt(records: Sequence[OwnRecord], *, subtasks: int) -> list[list[OwnRecord
     """The records of each subtask."""
     hands: list[list[OwnRecord]] = [[] for _ in range(subtasks)]
     for record in records:
-        hands[crc32(msgspec.json.encode(record.key)) % subtasks].append(record)
+        drawn = blake2b(msgspec.json.encode(record.key), digest_size=8).digest()
+        hands[int.from_bytes(drawn) % subtasks].append(record)
     return hands
 
 

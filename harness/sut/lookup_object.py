@@ -130,6 +130,8 @@ class LookupObject:
         self._form = form
         self._made: Any = None if form.is_class else found
         self._threads: ThreadPoolExecutor | None = None
+        self._thread_of_life: ThreadPoolExecutor | None = None
+        """For `open` and `close`, which do not wait for calls."""
         self._calls: dict[Any, None] = {}
         """The calls that threads were asked for and have not ended."""
 
@@ -139,6 +141,7 @@ class LookupObject:
         `threads`: how many calls of a blocking lookup run at a time.
         """
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="lookup")
+        self._thread_of_life = ThreadPoolExecutor(1, thread_name_prefix="lookup's life")
         await self._step("open", partial(self._begin, database), limit_s=_OPEN_S)
 
     async def _begin(self, database: Endpoint) -> None:
@@ -146,13 +149,13 @@ class LookupObject:
             self._made = self._found()
         if self._form.open_takes >= 0:
             given = [database if database.host else _NoServer()] if self._form.open_takes else []
-            await self._run(self._made.open, *given)
+            await self._run(self._thread_of_life, self._made.open, *given)
 
     async def call(self, record: Any, pool: Any) -> Any:
         """One call of the object; raises what it raises."""
         if self._form.takes_pool:
             return await self._made(record, pool)
-        return await self._run(self._made, record)
+        return await self._run(self._threads, self._made, record)
 
     async def close(self, *, has_failed: bool = False) -> None:
         """Calls the object's `close` and ends its threads. Raises LookupFailed.
@@ -164,12 +167,16 @@ class LookupObject:
             return
         try:
             if self._form.has_close and self._made is not None:
-                await self._step("close", partial(self._run, self._made.close), limit_s=_CLOSE_S)
+                await self._step(
+                    "close", partial(self._run, self._thread_of_life, self._made.close), limit_s=_CLOSE_S
+                )
             if not has_failed:
                 await self._all_ended()
         finally:
             self._threads = None
-            threads.shutdown(wait=False, cancel_futures=True)
+            for pool in (threads, self._thread_of_life):
+                if pool is not None:
+                    pool.shutdown(wait=False, cancel_futures=True)
 
     async def _all_ended(self) -> None:
         """A thread cannot be cancelled, so the calls that timed out are waited for."""
@@ -188,16 +195,16 @@ class LookupObject:
             )
             raise LookupFailed(message)
 
-    async def _run(self, method: Any, *arguments: Any) -> Any:
-        """Calls `method`: on a thread if it is plain and `__call__` is, too."""
+    async def _run(self, threads: ThreadPoolExecutor | None, method: Any, *arguments: Any) -> Any:
+        """Calls `method`: on one of `threads` if it is plain and `__call__` is, too."""
         is_coroutine = inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(
             type(method).__call__
         )
         if is_coroutine or not self._form.blocks:
             result = method(*arguments)
             return await result if inspect.isawaitable(result) else result
-        assert self._threads is not None, "a lookup is opened before it is called"
-        call = self._threads.submit(method, *arguments)
+        assert threads is not None, "a lookup is opened before it is called"
+        call = threads.submit(method, *arguments)
         self._calls[call] = None
         call.add_done_callback(lambda ended: self._calls.pop(ended, None))
         return await asyncio.wrap_future(call)

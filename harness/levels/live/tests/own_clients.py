@@ -1,6 +1,6 @@
 """Lookups with a client of their own, a right one and a wrong one of each driver; `own_clients:NAME` in the tests.
 
-The right ones ask again on a new connection. The wrong ones share one connection among all calls.
+The right ones ask again on a new connection. The wrong ones share one connection or session among all calls.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pymysql
 from asyncmy.errors import MySQLError as AsyncmyError
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from harness.clock import pause
 
@@ -176,9 +176,11 @@ class SharedAioMySql(AioMySql):
 
 
 class SharedSqlAlchemy(SqlAlchemy):
+    """Shares a session; SQLAlchemy lets calls wait for one another on a connection, but not on a session."""
+
     async def open(self, database: Any) -> None:
         await super().open(database)
-        self._one = await self._engine.connect()
+        self._one = AsyncSession(self._engine)
 
     async def __call__(self, record: Any) -> Any:
         row = await self.one(self._one, record)

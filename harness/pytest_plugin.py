@@ -38,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
                     help="the proxy before the database (default: auto)")  # fmt: skip
     group.addoption("--floodmark-seed", type=int, default=None, help="seed of every run (default: a new one)")
     group.addoption("--floodmark-repeat", type=int, default=0, metavar="N",
-                    help="repeat a vacuous run at live or spark up to N times with other seeds (default: 0)")  # fmt: skip
+                    help="repeat a vacuous run at live or spark up to N times, with new seeds")  # fmt: skip
     group.addoption("--floodmark-report", type=Path, default=None,
                     help="folder of the report (default: reports/out/<run id>)")  # fmt: skip
 

@@ -19,7 +19,7 @@ from harness.workloads.shape import Lookup, StampedLookup
 from reference_impl.elements import Record
 from reference_impl.operator.probe import Ending
 
-__all__ = ["Enriched", "JournalProbe", "answer_timeouts", "enrich", "stamped"]
+__all__ = ["Enriched", "JournalProbe", "answer_timeouts", "as_list", "enrich", "stamped"]
 
 
 class Enriched(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ def enrich(function: LookupFunction, pool: object) -> Callable[[Lookup], Corouti
     """Wraps `function` to return a list of results; None becomes no result, a single value one result."""
 
     async def call(lookup: Lookup) -> list[Enriched]:
-        return _enriched(lookup, stamped(lookup, _as_list(await function(lookup, pool))))
+        return _enriched(lookup, stamped(lookup, as_list(await function(lookup, pool))))
 
     return call
 
@@ -46,7 +46,7 @@ def stamped(lookup: Lookup, values: list[Any]) -> list[Any]:
     return [{**lookup.stamp, **(value if isinstance(value, dict) else {"value": value})} for value in values]
 
 
-def _as_list(answer: Any) -> list[Any]:
+def as_list(answer: Any) -> list[Any]:
     if answer is None:
         return []
     return list(answer) if isinstance(answer, list | tuple) else [answer]

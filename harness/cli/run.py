@@ -43,8 +43,8 @@ _CAMPAIGN = (
 @click.option("--sut", envvar="FLOODMARK_SUT", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
               help="The system under test; your own function: `async def lookup(record, pool)`.")  # fmt: skip
 @click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
-              help="Results to expect of your function: `def expected(record, rows) -> list`; none: values are not "
-                   "judged.  [default: `expected` of its module, else what it returns alone and without faults]")  # fmt: skip
+              help="What your function must return: `def expected(record, rows) -> list`; none: values are not judged. "
+                   " [default: `expected` of its module, else what it returns alone, without faults]")  # fmt: skip
 @click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME",
               help="A planted defect; see `floodmark list mutants`.")  # fmt: skip
 @click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=1, show_default=True,

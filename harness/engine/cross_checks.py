@@ -137,9 +137,7 @@ def refuse_other_expectations(
         if type(event) is not In:
             continue
         key = key_of(event.key)
-        wanted: Sequence[Any] | None = (
-            results.get(key, []) if knows_results and key not in changing else None
-        )
+        wanted: Sequence[Any] | None = results.get(key, []) if knows_results and key not in changing else None
         if known is not None:
             wanted = known(event.id, key)
         if event.expect is UNSET:

@@ -21,7 +21,7 @@ from harness.pitfalls.not_its_row import find_not_its_row
 from harness.runs.expected import Expected, JudgedValues
 from harness.runs.order import Order
 from harness.sut.calm_twin import ASKED_MAX, CALL_S, Question, Questions
-from harness.sut.observed_record import OF_KEY, observing
+from harness.sut.lookup_values import OF_KEY, observing
 from harness.sut.registry import load_attribute
 from harness.workloads.keys import Key, key_of, told_key
 from harness.workloads.lookups import CustomerRows, Inputs, LookupSource, changing_keys
@@ -63,7 +63,7 @@ def find_expected(order: Order, rows: Sequence[list[Any]], *, ask: Ask) -> tuple
 
 
 def given_by(order: Order) -> str | None:
-    """`module:function` that states the results: of the order, else `expected` of the lookup's module, if it has one."""
+    """The order's `module:function` that states the results, else `expected` of the lookup's module; None: neither."""
     if order.expected is not None:
         return order.expected
     module, _, _ = order.sut.partition(":")
@@ -118,17 +118,18 @@ def _given(name: str, records: Sequence[Lookup], rows: Sequence[list[Any]]) -> E
 
 
 def _stated(name: str, function: Any, record: Lookup, rows: list[Any]) -> list[Any]:
+    """What the function states for a record. Raises SutError, with the line to write, if it is no list of JSON."""
     try:
         with redirect_stdout(sys.stderr):  # standard output is for the results of a command
             stated = function(record, rows)
-        if not isinstance(stated, list | tuple):
-            raise TypeError(f"it returned {type(stated).__name__}")
-        told: list[Any] = json.loads(json.dumps(stated, allow_nan=False))
-    except (Exception, SystemExit) as error:
-        message = f"--expected {name} fails for record {record.id}: {type(error).__name__}: {error}"
+        told: Any = json.loads(json.dumps(stated, allow_nan=False))
+        why = "" if isinstance(told, list) else f"it returned {type(stated).__name__}"
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - any error is the function's
+        why = f"{type(error).__name__}: {error}"
+    if why:
         fix = "write `def expected(record, rows): ...`, synchronous, which returns a list of JSON values"
-        raise SutError(message, fix=fix) from error
-    return told
+        raise SutError(f"--expected {name} fails for record {record.id}: {why}", fix=fix)
+    return list(told)
 
 
 # -------------------------------------------------------------------------------------------- the calm twin
@@ -270,4 +271,6 @@ class _Report:
             yield f"Before the run the function was not asked for all {name}s: {self.gone}."
 
 
-_ALONE: Final = "call it alone, once, against the same table; `expected(record, rows)` can state its results instead"
+_ALONE: Final = (
+    "call it alone, once, against the same table; `expected(record, rows)` can state its results instead"
+)

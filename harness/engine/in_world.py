@@ -101,7 +101,9 @@ def _record(
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
         )
         plan = _plan(order, run_id=site.run_id, world=world, database=name, raw=raw, rows=rows)
-        expected, values = _expected(order, rows, twin=twin, lookups=plan.lookups, site=site)
+        expected, values = _expected(
+            order, rows, twin=twin, lookups=world.app.at(world.direct, name), site=site
+        )
         plan = msgspec.structs.replace(plan, expected=expected)
         server = ServerCounter(root)
         with Recorder(raw / HARNESS_FILE) as recorder:
@@ -120,7 +122,9 @@ def _record(
     leftovers = read_leftovers(raw)
     _refuse_broken_rules(leftovers.lines)
     faults = findings(scenario, leftovers.lines)
-    header, events = history_of(header_of(order, expected=expected), leftovers, outside_events(faults, leftovers.lines), stored)
+    header, events = history_of(
+        header_of(order, expected=expected), leftovers, outside_events(faults, leftovers.lines), stored
+    )
     refuse_other_expectations(order, rows, events, expected=expected)
     return RunRecord(
         header=header,
@@ -131,7 +135,9 @@ def _record(
         ran_us=ran_us,
         world=world.description,
         faults=_on_history_clock(faults, leftovers),
-        accounting=accounting_of(stored.counts, events, scenario=_acts(order), seed=order.seed, rows=rows, expected=expected),
+        accounting=accounting_of(
+            stored.counts, events, scenario=_acts(order), seed=order.seed, rows=rows, expected=expected
+        ),
         threats=(*leftovers.warnings, *threats_of(leftovers.lines), *stored.unread),
         pitfalls=find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran_us, server=counts)),
         values=values,

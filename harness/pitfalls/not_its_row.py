@@ -29,7 +29,7 @@ _TOLD_MAX: Final = 100
 _MATCHED_MAX: Final = 5
 """Up to so many results are compared with the rows in every order; more only in the rows' own."""
 _ADVICE: Final = (
-    "Look at these keys alone; if the answers are meant, state them with `expected(record, rows)`, which then judges them."
+    "Look at these keys alone; if the answers are meant, state them with `expected(record, rows)`."
 )
 
 
@@ -73,7 +73,9 @@ def _all_alike(answers: Answers, rows: Mapping[Any, Sequence[Row]]) -> Pitfall |
     if len(answers) < _ALIKE_MIN or len(same) > 1 or len(different) < _ALIKE_MIN:
         return None
     what = brief(list(answers[0][1])) if answers[0][1] else "nothing"
-    says = f"Without any fault the function returns {what} for each of {len(answers)} keys, whose rows differ."
+    says = (
+        f"Without any fault the function returns {what} for each of {len(answers)} keys, whose rows differ."
+    )
     evidence = {"answers": len(answers), "not_their_rows": len(answers)}
     return Pitfall(name="not-its-row", says=says, advice=_ADVICE, evidence=evidence)
 

@@ -29,12 +29,12 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     of_records: list[tuple[int, list[Any]]] = []
     """Pairs of a record's id and what it yields, where the key does not decide it."""
 
-    def known(self) -> Callable[[int, Any], list[Any] | None]:
+    def known(self) -> Callable[[Any, Any], list[Any] | None]:
         """A function (id, key) -> the results of that record, or None."""
         of_keys = {_hashable(key): results for key, results in self.of_keys}
         of_records = dict(self.of_records)
 
-        def results(record: int, key: Any) -> list[Any] | None:
+        def results(record: Any, key: Any) -> list[Any] | None:
             found = of_records.get(record)
             return of_keys.get(_hashable(key)) if found is None else found
 

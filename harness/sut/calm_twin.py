@@ -8,7 +8,7 @@ own, so that nothing that the function keeps in its module reaches the run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -20,8 +20,7 @@ from harness.database.endpoint import Endpoint
 from harness.database.pool import ConnectionPool
 from harness.errors import SutError
 from harness.history.values import same
-from harness.sut.enrichment import as_list
-from harness.sut.observed_record import OF_KEY, observing
+from harness.sut.lookup_values import OF_KEY, as_list, observing
 from harness.sut.registry import LookupFunction
 from harness.workloads.shape import Lookup, StampedLookup
 
@@ -83,7 +82,9 @@ Tell = Callable[[dict[str, Any]], None]
 """Gets a line of the twin's report: `pass`, `answer`, `failed`, `late`, `differs`, `refused` and `end`."""
 
 
-async def call_alone(lookup: LookupFunction, record: Lookup, driver: AsyncDriver, questions: Questions) -> Any:
+async def call_alone(
+    lookup: LookupFunction, record: Lookup, driver: AsyncDriver, questions: Questions
+) -> Any:
     """One call of the user's function on a fresh client, which is closed afterwards."""
     pool = ConnectionPool(driver, size=questions.connections, seed=questions.seed)
     try:

@@ -13,13 +13,14 @@ import msgspec
 
 from harness.history.causes import cause_of
 from harness.sut.dead_letter import DeadLetter
+from harness.sut.lookup_values import as_list
 from harness.sut.phases import Phases
 from harness.sut.registry import LookupFunction
 from harness.workloads.shape import Lookup, StampedLookup
 from reference_impl.elements import Record
 from reference_impl.operator.probe import Ending
 
-__all__ = ["Enriched", "JournalProbe", "answer_timeouts", "as_list", "enrich", "stamped"]
+__all__ = ["Enriched", "JournalProbe", "answer_timeouts", "enrich", "stamped"]
 
 
 class Enriched(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,12 +45,6 @@ def stamped(lookup: Lookup, values: list[Any]) -> list[Any]:
     if not isinstance(lookup, StampedLookup):
         return values
     return [{**lookup.stamp, **(value if isinstance(value, dict) else {"value": value})} for value in values]
-
-
-def as_list(answer: Any) -> list[Any]:
-    if answer is None:
-        return []
-    return list(answer) if isinstance(answer, list | tuple) else [answer]
 
 
 def _enriched(lookup: Lookup, values: Sequence[Any]) -> list[Enriched]:

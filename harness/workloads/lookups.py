@@ -162,7 +162,7 @@ def offered_records(
     *,
     seed: int,
     rows: Iterable[list[Any]],
-    known: Callable[[int, Any], Sequence[Any] | None] | None = None,
+    known: Callable[[Any, Any], Sequence[Any] | None] | None = None,
 ) -> int:
     """How many records have results to offer: what is `known` of (id, key), else whether the key has rows."""
     workload = scenario.workload

@@ -25,7 +25,9 @@ _T = TypeVar("_T")
 _POLL_S: Final = 0.2
 
 
-def in_child(work: Callable[[], _T], *, what: str, limit_s: float | None = None, stop: threading.Event | None = None) -> _T:
+def in_child(
+    work: Callable[[], _T], *, what: str, limit_s: float | None = None, stop: threading.Event | None = None
+) -> _T:
     """The result of `work`, which must be picklable, from a child of this process.
 
     Raises what `work` raises, and SutError if the child ended without a result, or after `limit_s`. `what` names the
@@ -95,9 +97,7 @@ def _picklable(error: Exception) -> Exception:
     return error
 
 
-def _read_all(
-    pipe: int, child: int, *, limit_s: float | None, stop: threading.Event | None
-) -> bytes | None:
+def _read_all(pipe: int, child: int, *, limit_s: float | None, stop: threading.Event | None) -> bytes | None:
     """All that the child writes; None: it wrote nothing for `limit_s`."""
     told: list[bytes] = []
     deadline = None if limit_s is None else Deadline(limit_s)

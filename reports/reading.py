@@ -149,6 +149,8 @@ def _why_undecided(outcome: RunOutcome) -> str:
     ]
     because = f" because of {_names(blamed)}" if blamed else ""
     meaning = "too little happened" if word is Outcome.VACUOUS else "the history does not say"
+    if blamed == ["V8"] and outcome.values and word is Outcome.VACUOUS:
+        meaning = "no result was compared with an expected one"
     return f"The verdict is {word}{because}: {meaning}. That is not a pass."
 
 

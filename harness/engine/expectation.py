@@ -20,7 +20,8 @@ from harness.history.values import brief
 from harness.pitfalls.not_its_row import find_not_its_row
 from harness.runs.expected import Expected, JudgedValues
 from harness.runs.order import Order
-from harness.sut.calm_twin import ASKED_MAX, CALL_S, Question, Questions
+from harness.runs.outcome import Pitfall
+from harness.sut.calm_twin import ALL_S, ASKED_MAX, CALL_S, Question, Questions
 from harness.sut.lookup_values import OF_KEY, observing
 from harness.sut.registry import load_attribute
 from harness.workloads.keys import Key, key_of, told_key
@@ -56,7 +57,7 @@ def find_expected(order: Order, rows: Sequence[list[Any]], *, ask: Ask) -> tuple
     report = _Report.of(ask(questions))
     return report.concluded(
         questions,
-        keys=len(dict.fromkeys(record.key for record in records)),
+        of={"key": len(dict.fromkeys(record.key for record in records)), "record": len(records)},
         table=CustomerRows(rows),
         took_s=(monotonic_us() - began_us) / 1e6,
     )
@@ -205,25 +206,21 @@ class _Report:
         self,
         questions: Questions,
         *,
-        keys: int,
+        of: Mapping[str, int],
         table: CustomerRows,
         took_s: float,
     ) -> tuple[Expected, JudgedValues]:
-        """Raises SutError if there is no answer at all, though the twin was asked."""
+        """Raises SutError if there is no answer at all, though the twin was asked. `of`: how many keys and records."""
         asked = questions.keys if self.what == "key" else questions.records
         if asked and not self.answers:
             raise SutError(f"your function fails without any fault: {self._no_answer()}", fix=_ALONE)
         by_key = self.what == "key"
         seen = JudgedValues(
-            says=self._says(len(asked), keys),
+            says=self._says(of["key" if by_key else "record"]),
             took_s=took_s,
             calls=self.calls,
             threats=tuple(self._threats(len(asked))),
-            pitfalls=find_not_its_row(
-                [(line["key"], line["v"]) for line in self.answers],
-                rows=table.by_key(key_of(line["key"]) for line in self.answers),
-                whole=table,
-            ),
+            pitfalls=() if self.differs else self._pitfalls(table),
         )
         if self.differs is not None:
             return Expected(source="calm"), seen
@@ -233,6 +230,10 @@ class _Report:
             return Expected(source="calm", by_key=True, of_keys=[(x["key"], x["v"]) for x in told]), seen
         return Expected(source="calm", of_records=[(x["id"], x["v"]) for x in told]), seen
 
+    def _pitfalls(self, table: CustomerRows) -> tuple[Pitfall, ...]:
+        firsts = {key_of(line["key"]): (line["key"], line["v"]) for line in reversed(self.answers)}
+        return find_not_its_row(list(firsts.values()), rows=table.by_key(firsts), whole=table)
+
     def _no_answer(self) -> str:
         if self.failed:
             first = self.failed[0]
@@ -241,17 +242,18 @@ class _Report:
             return f"no call ended within {CALL_S:g} s, the first one for record {self.late[0]['id']}"
         return self.gone or "it gave no answer"
 
-    def _says(self, asked: int, keys: int) -> str:
+    def _says(self, of: int) -> str:
         if self.differs is not None:
             key, one, other = (brief(self.differs[name]) for name in ("key", "one", "other"))
             return (
                 f"The function is not deterministic, so its values are not judged: for key {key} it returned {one}, "
                 f"and asked again, without any fault, {other}."
             )
-        whole = f"{keys} keys" if self.what == "key" else "records"
-        of = f"{len(self.answers)} of {whole}" if self.what == "key" else f"{len(self.answers)} {whole}"
-        sample = f", a sample by seed of at most {ASKED_MAX}" if asked == ASKED_MAX else ""
-        return f"The expected results are what the function returned before the run, without faults: {of}{sample}"
+        names = "keys" if self.what == "key" else "records"
+        judged = f"{len(self.answers)} of {of} {names}"
+        if len(self.answers) + len(self.failed) + len(self.late) < of:
+            judged += f", drawn by the seed: at most {ASKED_MAX}, in {ALL_S:g} s"
+        return f"The expected results are what the function returned before the run, without faults: {judged}"
 
     def _threats(self, asked: int) -> Iterator[str]:
         what = "key" if self.what == "key" else "id"

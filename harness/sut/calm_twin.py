@@ -24,13 +24,13 @@ from harness.sut.lookup_values import OF_KEY, as_list, observing
 from harness.sut.registry import LookupFunction
 from harness.workloads.shape import Lookup, StampedLookup
 
-__all__ = ["ASKED_MAX", "CALL_S", "CalmTwin", "Pass", "Question", "Questions", "Tell", "call_alone"]
+__all__ = ["ALL_S", "ASKED_MAX", "CALL_S", "CalmTwin", "Pass", "Question", "Questions", "Tell", "call_alone"]
 
-ASKED_MAX: Final = 1000
+ASKED_MAX: Final = 500
 """The most keys, or records, that are asked for; of more, a sample drawn by the seed."""
 CALL_S: Final = 10.0
 """How long one call may take; the time of a query is limited to as much by the pool."""
-_ALL_S: Final = 20.0
+ALL_S: Final = 20.0
 """How long all calls may take; what is not asked by then has no expected results."""
 _BYTES_MAX: Final = 32 << 20
 """The size of all results together, which go into the plan of every attempt."""
@@ -117,7 +117,7 @@ class CalmTwin:
 
     async def ask(self) -> None:
         """Asks by key; if the function uses more of a record, by record; if by service time too, as it is."""
-        self._until_s = asyncio.get_running_loop().time() + _ALL_S
+        self._until_s = asyncio.get_running_loop().time() + ALL_S
         try:
             for what in Pass:
                 self._tell({"k": "pass", "what": what})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from harness.runs.outcome import CountedRun, RunOutcome
@@ -111,6 +111,18 @@ def read_run(outcome: RunOutcome) -> Reading:
 
 
 def _of_reference(outcome: RunOutcome) -> Reading:
+    """Of a user's lookup with where its expected results are from: in front if they are not judged."""
+    reading = _without_values(outcome)
+    if not outcome.values:
+        return reading
+    words = [reading.sentence, outcome.values]
+    judged = next((v.outcome for v in outcome.judgement.invariants if v.invariant == "V8"), None)
+    if judged is Outcome.VACUOUS:
+        words.reverse()
+    return replace(reading, sentence=" ".join(words))
+
+
+def _without_values(outcome: RunOutcome) -> Reading:
     convicted = [verdict.invariant for verdict in outcome.judgement.convicted()]
     if outcome.judgement.outcome is Outcome.FAIL:
         early = f" It stopped early: {outcome.error}." if outcome.error else ""
@@ -137,6 +149,8 @@ def _why_undecided(outcome: RunOutcome) -> str:
     ]
     because = f" because of {_names(blamed)}" if blamed else ""
     meaning = "too little happened" if word is Outcome.VACUOUS else "the history does not say"
+    if blamed == ["V8"] and outcome.values and word is Outcome.VACUOUS:
+        meaning = "no result was compared with an expected one"
     return f"The verdict is {word}{because}: {meaning}. That is not a pass."
 
 
@@ -180,7 +194,7 @@ def counts_towards(outcome: RunOutcome, verdict: InvariantVerdict) -> bool:
         case Outcome.UNKNOWN:
             return named or decisive is None
         case Outcome.VACUOUS:
-            return named or verdict.invariant == "V23"
+            return named or verdict.invariant == "V23" or (verdict.invariant == "V8" and bool(outcome.values))
         case Outcome.NOT_CLAIMED:
             return named
 

@@ -42,6 +42,9 @@ _CAMPAIGN = (
               show_default=True, help="sim: virtual time; live: processes; spark: PySpark tasks.")  # fmt: skip
 @click.option("--sut", envvar="FLOODMARK_SUT", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
               help="The system under test; your own function: `async def lookup(record, pool)`.")  # fmt: skip
+@click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
+              help="What your function must return: `def expected(record, rows) -> list`; none: values are not judged. "
+                   " [default: `expected` of its module, else what it returns alone, without faults]")  # fmt: skip
 @click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME",
               help="A planted defect; see `floodmark list mutants`.")  # fmt: skip
 @click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=1, show_default=True,
@@ -71,6 +74,7 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     loaded = [apply_settings(scenario, settings) for _, scenario in selected]
     refuse_no_world(asked["level"], asked["world"])
     _check_sut(asked["sut"], asked["mutant"], asked["level"])
+    _check_expected(asked["expected"], asked["sut"])
     seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
     orders = [
         order
@@ -137,6 +141,25 @@ def _check_sut(sut: str, mutant: str | None, level: str) -> None:
             raise UsageError(message, fix="leave one of the two out")
 
 
+def _check_expected(expected: str | None, sut: str) -> None:
+    """Checks `--expected` before a world is opened."""
+    from harness.engine.expectation import NO_VALUES
+    from harness.errors import UsageError
+    from harness.sut.registry import load_attribute
+
+    if expected is None:
+        return
+    if ":" not in sut:
+        message = f"--expected is for a function of your own; what {sut} must return is known"
+        raise UsageError(message, fix="leave it out, or add --sut MODULE:FUNCTION")
+    if expected == NO_VALUES:
+        return
+    if ":" not in expected:
+        message = f"--expected {expected} names no function"
+        raise UsageError(message, fix="write --expected MODULE:FUNCTION, or --expected none")
+    load_attribute(expected, option="--expected", kind="FUNCTION")
+
+
 def _orders(
     scenario: Scenario, file: Path, seed: int, settings: Sequence[str], asked: dict[str, Any]
 ) -> Iterator[Order]:
@@ -150,6 +173,7 @@ def _orders(
             level=asked["level"],
             seed=number,
             sut=asked["sut"],
+            expected=asked["expected"],
             mutant=asked["mutant"],
             import_path=(str(Path.cwd()),),
             again=f"{before} --seed {number}{after}",
@@ -168,6 +192,8 @@ def _again(file: Path, settings: Sequence[str], asked: dict[str, Any]) -> tuple[
     more = []
     if asked["sut"] != "reference":
         more += ["--sut", asked["sut"]]
+    if asked["expected"]:
+        more += ["--expected", asked["expected"]]
     if asked["mutant"]:
         more += ["--mutant", asked["mutant"]]
     for setting in settings:

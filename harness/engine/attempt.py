@@ -418,21 +418,29 @@ class _Retry(TypedDict):
 def _expectation(
     parts: AttemptParts, elements: LookupSource, keyed: KeyedTask | None
 ) -> Callable[[Lookup], Sequence[Any] | None] | None:
-    """The expected results of our own lookup, stamped if there is a keyed task; None for a user's lookup.
+    """The expected results of each record, stamped if there is a keyed task; None if none are told.
 
     A key whose rows change during the run has none: V8 judges it by versions, and by the other records of the key.
     """
-    if parts.plan.sut not in SUTS or parts.scenario.workload.expected == "untold":
-        return None
-    table = expected_results(parts.plan.table)
-    changing = changing_keys(parts.scenario, parts.plan.table)
-
-    def answers(lookup: Lookup) -> Sequence[Any] | None:
-        return None if lookup.key in changing else table.get(lookup.key, [])
-
-    if keyed is None:
+    answers = _answers(parts)
+    if answers is None or keyed is None:
         return answers
     return expect_stamped(answers, session_stamps(elements, keyed.inputs, task=keyed.task))
+
+
+def _answers(parts: AttemptParts) -> Callable[[Lookup], Sequence[Any] | None] | None:
+    """The results of a user's lookup as they are known before the run, and of our own those of the table's rows."""
+    plan = parts.plan
+    if plan.sut not in SUTS:
+        if plan.expected is None or plan.expected.source == "none":
+            return None
+        known = plan.expected.known()
+        return lambda lookup: known(lookup.id, lookup.key)
+    if parts.scenario.workload.expected == "untold":
+        return None
+    table = expected_results(plan.table)
+    changing = changing_keys(parts.scenario, plan.table)
+    return lambda lookup: None if lookup.key in changing else table.get(lookup.key, [])
 
 
 def _in_words(error: BaseException) -> str:

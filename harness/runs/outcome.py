@@ -162,6 +162,8 @@ class RunOutcome:
     interrupted: bool = False
     extras: Mapping[str, Any] = field(default_factory=dict)
     pitfalls: tuple[Pitfall, ...] = ()
+    values: str = ""
+    """Of a user's lookup: where its expected results are from, and what it cost to find them."""
 
     @property
     def as_expected(self) -> bool:

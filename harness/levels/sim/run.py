@@ -22,6 +22,7 @@ from harness.levels.sim.drivers import DATABASE
 from harness.levels.sim.fault_schedule import FaultSchedule, Noted
 from harness.levels.sim.simulation import Simulation
 from harness.runs.claims import header_of
+from harness.runs.expected import Expected
 from harness.runs.order import Order, planned_crashes
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
@@ -75,8 +76,9 @@ def simulate_scenario(
     variant: Variant = HONEST,
     ended_by: Callable[[], str | None] | None = None,
     before_reading: Callable[[TableHand], None] | None = None,
+    expected: Expected | None = None,
 ) -> Simulated:
-    """Run `order` at level sim, whatever its level.
+    """Run `order` at level sim, whatever its level. `expected`: the results of a user's lookup.
 
     Raises CannotHere for a fault that sim cannot inject, and SutError if the function under test breaks a rule.
     `ended_by` says why the run must end early (None: it goes on); `before_reading` is called after the run, before its
@@ -98,6 +100,7 @@ def simulate_scenario(
         path=list(order.import_path),
         table=customers(scenario, seed),
         crashes=planned_crashes(scenario),
+        expected=expected,
     )
     run = Simulation(scenario, plan=plan, variant=variant, limit_ms=scenario.budget)
     run.hub.ended_by = ended_by
@@ -112,7 +115,7 @@ def simulate_scenario(
     if run.refusal is not None:
         raise run.refusal
     return Simulated(
-        header=_header(order),
+        header=_header(order, expected),
         events=run.tape.events,
         error=run.error,
         restarts_used_up=run.restarts_used_up,
@@ -139,8 +142,8 @@ def customers(scenario: Scenario, seed: int) -> list[list[Any]]:
     return with_values_like(rows, workload.rows_like)
 
 
-def _header(order: Order) -> Header:
-    header = parse_header(header_of(order))
+def _header(order: Order, expected: Expected | None) -> Header:
+    header = parse_header(header_of(order, expected=expected))
     if not isinstance(header, Header):
         message = f"our own header breaks its format: {'; '.join(header)}"
         raise HarnessError(message, fix="please report it, with the command")

@@ -93,6 +93,7 @@ def perform(order: Order, *, play: Play, site: RunSite) -> RunOutcome:
         error=record.error,
         interrupted=record.interrupted,
         pitfalls=record.pitfalls or (),
+        fails_on_pitfall=order.fails_on_pitfall,
     )
 
 

@@ -9,14 +9,16 @@ import asyncio
 import inspect
 import math
 import os
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from traceback import walk_tb
 from types import CodeType
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
+from harness.database.watched_call import CALL, WatchedCall
 from harness.errors import SutError
 
 __all__ = ["RESULT_BYTES_MAX", "UserCodeStopped", "UserLookup", "failure_of_lookup", "user_lookup"]
@@ -92,6 +94,19 @@ def _coroutine_code(found: Any) -> CodeType | None:
     return code if inspect.iscoroutinefunction(inner) and isinstance(code, CodeType) else None
 
 
+class MisuseJournal(Protocol):
+    """The attempt's journal."""
+
+    def hid_error(self, *, id: int, error: str, met_at: str, caught_at: str | None) -> None:
+        """A call returned a result although it met an error."""
+
+    def hurried(self, *, id: int, times: int, asked_at: str) -> None:
+        """A call asked so many times in a row without a pause."""
+
+    def kept_connections(self, *, times: int, asked_at: str) -> None:
+        """So many connections of the pool were never given back."""
+
+
 class UserLookup:
     """Calls the user's function with `(record, pool)`."""
 
@@ -99,6 +114,21 @@ class UserLookup:
         """`code`: the code object of what the user wrote, by which the loop watch knows it on a stack."""
         self._function = function
         self.__code__ = code
+        self._journal: MisuseJournal | None = None
+        self._holding: list[WatchedCall] = []
+        """The ended calls that held a connection at their end."""
+
+    def tell(self, journal: MisuseJournal) -> None:
+        """From now on `journal` is told how calls use the pool."""
+        self._journal = journal
+
+    def close(self) -> None:
+        """Tells the journal of the connections that were not given back; call it when the pool is not used any more."""
+        kept = Counter(line for call in self._holding for line in call.kept())
+        if self._journal is not None:
+            for line, times in kept.items():
+                self._journal.kept_connections(times=times, asked_at=line)
+        self._holding.clear()
 
     async def __call__(self, record: Any, pool: Any) -> Any:
         """The function's result itself: a copy would hide that several calls share one object.
@@ -136,9 +166,31 @@ class UserLookup:
         ]
         return f"{os.path.relpath(file)}:{lines[-1]}" if lines else self._line()
 
+    async def _watched(self, record: Any, pool: Any) -> Any:
+        """The function's result; the journal is told how the call used the pool."""
+        call = WatchedCall(
+            home=self.__code__.co_filename, line=self._line(), now_s=asyncio.get_running_loop().time
+        )
+        CALL.set(call)  # for this task, which makes this one call, and for those that the call starts
+        try:
+            call.coroutine = self._function(record, pool)
+            result = await call.coroutine
+            if self._journal is not None:
+                for told in call.hidden():
+                    self._journal.hid_error(
+                        id=record.id, error=told.error, met_at=told.met_at, caught_at=told.caught_at
+                    )
+            return result
+        finally:
+            if call.is_holding:
+                self._holding.append(call)
+            if call.hurried is not None and self._journal is not None:
+                row = call.hurried
+                self._journal.hurried(id=record.id, times=row.times, asked_at=row.asked_at)
+
     async def _ended(self, record: Any, pool: Any) -> Any:
         try:
-            return await self._function(record, pool)
+            return await self._watched(record, pool)
         except (SystemExit, KeyboardInterrupt) as raised:
             # A signal cannot be the cause: a campaign handles SIGINT, and a worker has a session of its own.
             raise UserCodeStopped(raised) from raised

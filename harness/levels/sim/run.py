@@ -55,6 +55,8 @@ class Simulated:
     noted: Mapping[str, Sequence[Noted]] = field(default_factory=dict)
     """The acts of each fault, by its id."""
     tables: Tables
+    misuses: Sequence[Mapping[str, Any]] = ()
+    """Notes of the attempts about how the lookup uses the pool and the loop."""
     unread: Sequence[str] = ()
     """Why tables could not be read, a sentence each."""
 
@@ -121,6 +123,7 @@ def simulate_scenario(
         untold=untold(run.tape),
         noted=schedule.noted,
         tables=run.tables,
+        misuses=run.tape.misuses,
         unread=run.unread,
     )
 

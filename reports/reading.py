@@ -107,6 +107,8 @@ class Reading:
 
 _RAISED = re.compile(r"the lookup raised (?P<kind>\w+): .* for record \d+ \((?P<line>[^()]+)\)\Z", re.DOTALL)
 """As `harness.sut.user_lookup.failure_of_lookup` writes it."""
+_RAISED_IN_TASK = re.compile(r"a task that the lookup started raised .* \([^()]+\)\Z", re.DOTALL)
+"""As `harness.sut.user_lookup.failure_of_task` writes it."""
 _EXITED = re.compile(r"the worker's process ended with exit code \d+")
 """As `harness.levels.live.supervisor` writes it."""
 
@@ -143,8 +145,8 @@ def _cause(outcome: RunOutcome) -> str | None:
     error = outcome.error or ""
     if (raised := _RAISED.search(error)) is not None:
         return f"the lookup raised {raised['kind']} at {raised['line']}"
-    exited = _EXITED.search(error)
-    return None if exited is None else exited[0]
+    ended = _RAISED_IN_TASK.search(error) or _EXITED.search(error)
+    return None if ended is None else ended[0]
 
 
 def read_run(outcome: RunOutcome) -> Reading:

@@ -28,7 +28,7 @@ Statement = tuple[str, Sequence[Any]]
 
 _PAUSE_S = 0.001
 """A call that asks again sooner than this after an error has made no pause."""
-_HURRIED_MIN = 2
+_HURRIED_MIN = 3
 """So many retries in a row without a pause are no limited handful."""
 _AWAITS_MAX = 100
 """How deep a coroutine may await others to be followed."""

@@ -20,8 +20,16 @@ import msgspec
 
 from harness.database.watched_call import CALL, WatchedCall
 from harness.errors import SutError
+from harness.sut.user_code import ProcessEnded, is_raised_by_code
 
-__all__ = ["RESULT_BYTES_MAX", "UserCodeStopped", "UserLookup", "failure_of_lookup", "user_lookup"]
+__all__ = [
+    "RESULT_BYTES_MAX",
+    "UserCodeStopped",
+    "UserLookup",
+    "failure_of_lookup",
+    "failure_of_task",
+    "user_lookup",
+]
 
 RESULT_BYTES_MAX = 1 << 20
 """The largest size of what one call may return, as JSON: results are kept in memory, checkpoints and the history."""
@@ -38,7 +46,8 @@ class UserCodeStopped(Exception):
     """The function raised what would end the process or the task around it (`SystemExit` and the like)."""
 
     def __init__(self, raised: BaseException) -> None:
-        super().__init__(f"the lookup raised {raised!r}; raise a subclass of Exception instead")
+        did = "called" if isinstance(raised, ProcessEnded) else "raised"
+        super().__init__(f"the lookup {did} {raised!r}; raise a subclass of Exception instead")
 
 
 def user_lookup(found: Any, name: str) -> UserLookup:
@@ -192,7 +201,8 @@ class UserLookup:
         try:
             return await self._watched(record, pool)
         except (SystemExit, KeyboardInterrupt) as raised:
-            # A signal cannot be the cause: a campaign handles SIGINT, and a worker has a session of its own.
+            if isinstance(raised, KeyboardInterrupt) and not is_raised_by_code(raised):
+                raise  # Ctrl-C
             raise UserCodeStopped(raised) from raised
         except asyncio.CancelledError as raised:
             task = asyncio.current_task()
@@ -208,6 +218,14 @@ def failure_of_lookup(error: BaseException, record: int) -> str | None:
         return None
     where = notes[-1].removeprefix(_RAISED_AT)
     return f"the lookup raised {type(error).__name__}: {error} for record {record} ({where})"
+
+
+def failure_of_task(error: BaseException) -> str | None:
+    """In words, that a task which a user's lookup started raised what would end the process; None: it did not."""
+    if not isinstance(error, SystemExit | KeyboardInterrupt):
+        return None
+    frame, number = list(walk_tb(error.__traceback__))[-1]
+    return f"a task that the lookup started raised {error!r} ({os.path.relpath(frame.f_code.co_filename)}:{number})"
 
 
 class _NotJson(Exception):

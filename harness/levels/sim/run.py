@@ -5,9 +5,7 @@ Invariant: the events depend on the order alone: equal orders give equal bytes.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -27,6 +25,7 @@ from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.simulation.tables import Tables
 from harness.simulation.tape import untold
+from harness.sut.user_code import set_aside
 from harness.sut.variant import HONEST, Variant
 from harness.workloads.keys import keys_of
 from harness.workloads.values import with_values_like
@@ -109,7 +108,7 @@ def simulate_scenario(
     run.before_reading = before_reading
     run.around_calls = schedule.workload.around_calls
     run.tape.hears = schedule.workload.hears
-    with redirect_stdout(sys.stderr):  # standard output is for results, not for what user code prints
+    with set_aside():
         run.run()
     if run.refusal is not None:
         raise run.refusal

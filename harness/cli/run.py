@@ -51,6 +51,8 @@ _CAMPAIGN = (
               help="Runs of each scenario, with consecutive seeds.")  # fmt: skip
 @click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=None,
               help="Parallel runs, each in its own world (sim: process).  [default: 1; sim: cores]")  # fmt: skip
+@click.option("--fail-on", envvar="FLOODMARK_FAIL_ON", type=click.Choice(["pitfall"]), default=None,
+              help="pitfall: a run that shows a pitfall fails, with exit code 1.")  # fmt: skip
 @click.option("--set", "settings", envvar="FLOODMARK_SET", multiple=True, metavar="KEY=VALUE",
               help="Set a field of the scenario: workload.records=100, faults.spike.delay=50ms.")  # fmt: skip
 @click.option("--tag", "tags", envvar="FLOODMARK_TAG", multiple=True, metavar="TAG",
@@ -59,8 +61,8 @@ _CAMPAIGN = (
 def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[str, ...], **asked: Any) -> int:
     """Run SCENARIOs: files, folders, or names from the catalogue (`floodmark list scenarios`); `all` is the catalogue.
 
-    Exit code: 0 all hold, 1 a violation, 2 interrupted, 4 bad usage or scenario, 5 nothing ran,
-    10 unknown or vacuous, 11 the environment failed.
+    Exit code: 0 all hold, 1 a violation (with --fail-on pitfall: or a pitfall), 2 interrupted, 4 bad usage or scenario,
+    5 nothing ran, 10 unknown or vacuous, 11 the environment failed.
     """
     from harness.choices import fresh_seed
     from harness.cli.campaigning import go
@@ -177,6 +179,7 @@ def _orders(
             mutant=asked["mutant"],
             import_path=(str(Path.cwd()),),
             again=f"{before} --seed {number}{after}",
+            fails_on_pitfall=asked["fail_on"] == "pitfall",
         )
 
 
@@ -198,4 +201,6 @@ def _again(file: Path, settings: Sequence[str], asked: dict[str, Any]) -> tuple[
         more += ["--mutant", asked["mutant"]]
     for setting in settings:
         more += ["--set", setting]
+    if asked["fail_on"]:
+        more += ["--fail-on", asked["fail_on"]]
     return shlex.join(words), "".join(f" {shlex.quote(word)}" for word in more)

@@ -41,6 +41,7 @@ from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario, Workload
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.sut.calm_twin import Questions
+from harness.sut.registry import SUTS
 from harness.workloads.keys import keys_of
 from harness.workloads.lookups import customer_rows
 from harness.world.world import DATABASE, World
@@ -139,7 +140,15 @@ def _record(
             stored.counts, events, scenario=_acts(order), seed=order.seed, rows=rows, expected=expected
         ),
         threats=(*leftovers.warnings, *threats_of(leftovers.lines), *stored.unread),
-        pitfalls=find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran_us, server=counts)),
+        pitfalls=find_pitfalls(
+            RunSeen.of(
+                scenario,
+                leftovers.lines,
+                ended_us=ran_us,
+                server=counts,
+                is_users=order.sut not in SUTS,
+            )
+        ),
         values=values,
     )
 

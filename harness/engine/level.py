@@ -172,6 +172,11 @@ class RunRecord:
     judge: Callable[[Header, Sequence[Event]], Judgement] = judge
     """The function that judges the run; a planted defect may replace it."""
 
+    @property
+    def all_pitfalls(self) -> tuple[Pitfall, ...]:
+        """Those that the calls of the run show, and those that the calm answers show."""
+        return (*(self.pitfalls or ()), *(self.values.pitfalls if self.values else ()))
+
 
 Play = Callable[[Order, RunSite], RunRecord]
 """Makes one run. Raises CannotHere before it starts if the world lacks an ability that a fault needs, and WorldError if

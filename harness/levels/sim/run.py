@@ -5,9 +5,7 @@ Invariant: the events depend on the order alone: equal orders give equal bytes.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -28,6 +26,7 @@ from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.simulation.tables import Tables
 from harness.simulation.tape import untold
+from harness.sut.user_code import set_aside
 from harness.sut.variant import HONEST, Variant
 from harness.workloads.keys import keys_of
 from harness.workloads.values import with_values_like
@@ -56,6 +55,8 @@ class Simulated:
     noted: Mapping[str, Sequence[Noted]] = field(default_factory=dict)
     """The acts of each fault, by its id."""
     tables: Tables
+    misuses: Sequence[Mapping[str, Any]] = ()
+    """Notes of the attempts about how the lookup uses the pool and the loop."""
     unread: Sequence[str] = ()
     """Why tables could not be read, a sentence each."""
 
@@ -110,7 +111,7 @@ def simulate_scenario(
     run.before_reading = before_reading
     run.around_calls = schedule.workload.around_calls
     run.tape.hears = schedule.workload.hears
-    with redirect_stdout(sys.stderr):  # standard output is for results, not for what user code prints
+    with set_aside():
         run.run()
     if run.refusal is not None:
         raise run.refusal
@@ -124,6 +125,7 @@ def simulate_scenario(
         untold=untold(run.tape),
         noted=schedule.noted,
         tables=run.tables,
+        misuses=run.tape.misuses,
         unread=run.unread,
     )
 

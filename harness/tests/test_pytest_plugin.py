@@ -129,7 +129,7 @@ def test_a_level_that_was_not_asked_for_is_not_collected(project: Project) -> No
 
 NOTHING_BITES = """\
 faults:
-  - {id: too-short, do: latency, link: lookups, delay: 30ms, when: {at: 20ms}, for: 1ms}
+  - {id: too-wide, do: bandwidth, link: lookups, direction: down, rate: 900000kB/s, when: {at: 20ms}, for: 50ms}
 """
 
 

@@ -151,6 +151,10 @@ def _calls_of(lines: Sequence[Line], *, over_us: int) -> AttemptCalls:
     )
 
 
+_UNBLOCK = (
+    "Await an asynchronous client, or put the blocking one on threads "
+    "(reference_impl.operator.functions.from_blocking)."
+)
 _TIMES_MIN = 3
 _ENOUGH_MS = 1_000
 """Fewer and shorter stalls than these may be the machine's."""
@@ -173,14 +177,36 @@ def find_blocking_call(seen: RunSeen) -> Pitfall | None:
         name="blocking-call",
         says=f"The task's thread stood still {len(times)} times, {sum(times) / 1000:.1f} s in all and up to "
         f"{max(times):.0f} ms at a time, in {where}: no other lookup, timer or checkpoint went on meanwhile.",
-        advice="Await an asynchronous client, or put the blocking one on threads "
-        "(reference_impl.operator.functions.from_blocking).",
+        advice=_UNBLOCK,
         evidence={
             "where": where,
             "times": len(times),
             "total_ms": round(sum(times), 1),
             "longest_ms": max(times),
         },
+    )
+
+
+_HELD_MS_MIN = 1_000
+_HELD_OF_RUN = 0.1
+"""A smaller share of the run's time is the function's own work."""
+
+
+def find_held_thread(seen: RunSeen) -> Pitfall | None:
+    """`blocking-call` at level sim, whose time stands still while code runs: adds up the real time instead.
+
+    Evidence: samples in which the function under test was on the thread, with none of the harness's code under it.
+    """
+    held = max(seen.of_kind("~held"), key=lambda note: float(note["ms"]), default=None)
+    if held is None or held["ms"] < max(_HELD_MS_MIN, _HELD_OF_RUN * seen.ended_us / 1000):
+        return None
+    return Pitfall(
+        name="blocking-call",
+        says=f"The function held the task's thread for about {held['ms'] / 1000:.1f} s of real time, in "
+        f"{held['where']}, in a run of {seen.ended_us / 1e6:.1f} s: no other lookup, timer or checkpoint could go on "
+        "meanwhile.",
+        advice=_UNBLOCK,
+        evidence={"where": held["where"], "total_ms": held["ms"]},
     )
 
 
@@ -452,6 +478,7 @@ def find_silent(seen: RunSeen) -> Pitfall | None:
 _FINDERS: tuple[Callable[[RunSeen], Pitfall | None], ...] = (
     find_swallowed_error,
     find_blocking_call,
+    find_held_thread,
     find_no_pool,
     find_small_pool,
     find_never_given_back,

@@ -5,7 +5,8 @@ Invariant: the events depend on the order alone: equal orders give equal bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,7 +26,9 @@ from harness.runs.order import Order, planned_crashes
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.simulation.tables import Tables
-from harness.simulation.tape import untold
+from harness.simulation.tape import Tape, untold
+from harness.sut.loop_watch import HoldWatch
+from harness.sut.registry import SUTS
 from harness.sut.user_code import set_aside
 from harness.sut.variant import HONEST, Variant
 from harness.workloads.keys import keys_of
@@ -111,7 +114,8 @@ def simulate_scenario(
     run.before_reading = before_reading
     run.around_calls = schedule.workload.around_calls
     run.tape.hears = schedule.workload.hears
-    with set_aside():
+    watch = HoldWatch(function=lambda: run.watched_function)
+    with set_aside(), nullcontext() if order.sut in SUTS else watch.watching():
         run.run()
     if run.refusal is not None:
         raise run.refusal
@@ -125,9 +129,15 @@ def simulate_scenario(
         untold=untold(run.tape),
         noted=schedule.noted,
         tables=run.tables,
-        misuses=run.tape.misuses,
+        misuses=[*run.tape.misuses, *_holds(watch, run.tape)],
         unread=run.unread,
     )
+
+
+def _holds(watch: HoldWatch, tape: Tape) -> Iterator[dict[str, Any]]:
+    """A note for each function of the user's that held the thread."""
+    for where, ms in watch.holds():
+        yield {"k": "~held", "t": tape.t, "where": where, "ms": ms}
 
 
 def customers(scenario: Scenario, seed: int) -> list[list[Any]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import refuse_no_world, run_options
+from harness.cli.options import own_files_options, refuse_no_world, run_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -57,6 +57,7 @@ _CAMPAIGN = (
               help="Set a field of the scenario: workload.records=100, faults.spike.delay=50ms.")  # fmt: skip
 @click.option("--tag", "tags", envvar="FLOODMARK_TAG", multiple=True, metavar="TAG",
               help="Run only scenarios with this tag; repeatable: with all these tags.")  # fmt: skip
+@own_files_options
 @run_options
 def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[str, ...], **asked: Any) -> int:
     """Run SCENARIOs: files, folders, or names from the catalogue (`floodmark list scenarios`); `all` is the catalogue.
@@ -68,12 +69,14 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     from harness.cli.campaigning import go
     from harness.scenario.catalogue import resolve
     from harness.scenario.file import apply_settings, load_many
+    from harness.scenario.own_files import with_asked_files
 
     selected = _selected(
         zip(resolve(scenarios), load_many(scenarios), strict=True), scenarios, tags, asked["level"]
     )
     files = [file for file, _ in selected]
-    loaded = [apply_settings(scenario, settings) for _, scenario in selected]
+    own = {"schema": asked["own_schema"], "data": asked["own_data"], "records": asked["own_records"]}
+    loaded = [apply_settings(with_asked_files(scenario, **own), settings) for _, scenario in selected]
     refuse_no_world(asked["level"], asked["world"])
     _check_sut(asked["sut"], asked["mutant"], asked["level"])
     _check_expected(asked["expected"], asked["sut"])
@@ -199,6 +202,12 @@ def _again(file: Path, settings: Sequence[str], asked: dict[str, Any]) -> tuple[
         more += ["--expected", asked["expected"]]
     if asked["mutant"]:
         more += ["--mutant", asked["mutant"]]
+    for option, files in (
+        ("--schema", [asked["own_schema"]]),
+        ("--data", asked["own_data"]),
+        ("--records", [asked["own_records"]]),
+    ):
+        more += [word for file in files if file is not None for word in (option, str(file))]
     for setting in settings:
         more += ["--set", setting]
     if asked["fail_on"]:

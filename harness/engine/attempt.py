@@ -32,6 +32,7 @@ from harness.sut.faulty_calls import with_planned_failures
 from harness.sut.function_under_test import FunctionUnderTest
 from harness.sut.joined_task import JoinedTask
 from harness.sut.keyed_head import KeyedTask
+from harness.sut.lookup_object import LookupFailed
 from harness.sut.phases import Phases
 from harness.sut.positions import Replay, SubtaskSource, named, restored
 from harness.sut.registry import SUTS
@@ -237,8 +238,9 @@ class _Attempt:
                 raise  # Ctrl-C
             record = error.record.value.id if isinstance(error, StreamElementFailed) else None
             with suppress(OSError):  # on a full disk nothing can be recorded; the error is raised anyway
-                if isinstance(error.__cause__, SutError):
-                    journal.refused(error.__cause__)
+                refusal = error if isinstance(error, SutError) else error.__cause__
+                if isinstance(refusal, SutError):
+                    journal.refused(refusal)
                 journal.failed(_in_words(error), id=record, by=place.cause_of(error))
             raise
 
@@ -320,15 +322,25 @@ class _Task:
         """Runs to the end of the input; releases all resources also after a failure."""
         try:
             try:
-                with self._place.watching(self._loop, self._journal, self._under_test.lookup):
-                    self._task.run(checkpoint)
-            finally:
-                self._task.close()
+                self._run(checkpoint)
+            except (Exception, SystemExit):
+                with suppress(LookupFailed):  # the first failure is the one that is told
+                    self._under_test.end(has_failed=True)
+                raise
+            self._under_test.end()
             self._journal.closed()
             if self._linger_ms:
                 self._place.linger(self._loop, self._linger_ms)
         finally:
             self._under_test.close()
+
+    def _run(self, checkpoint: Checkpoint | None) -> None:
+        try:
+            self._under_test.open()
+            with self._place.watching(self._loop, self._journal, self._under_test.lookup):
+                self._task.run(checkpoint)
+        finally:
+            self._task.close()
 
 
 def _source(workload: Workload, elements: LookupSource, *, origin_ms: int) -> SubtaskSource:
@@ -451,6 +463,8 @@ def _answers(parts: AttemptParts) -> Callable[[Lookup], Sequence[Any] | None] | 
 def _in_words(error: BaseException) -> str:
     """The error and its cause; of a user's lookup what it raised, for which record, and where."""
     cause = error.__cause__
+    if isinstance(error, LookupFailed):
+        return str(error)
     if isinstance(error, StreamElementFailed) and cause is not None:
         told = failure_of_lookup(cause, error.record.value.id)
         if told is not None:

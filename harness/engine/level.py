@@ -232,4 +232,21 @@ def refuse(order: Order, level: Level) -> None:
     if level.name not in scenario.levels:
         message = f"scenario {scenario.scenario} does not run at level {level.name}"
         raise UsageError(message, fix=f"choose --level {' or '.join(scenario.levels)}")
+    if scenario.own_schema is not None:
+        _refuse_own_tables(order, level)
     level.refuse(order)
+
+
+def _refuse_own_tables(order: Order, level: Level) -> None:
+    """Also reads the files, so that what is wrong with them is told before anything starts."""
+    schema = order.scenario.own_schema
+    assert schema is not None, "the scenario names a schema"
+    if not level.needs_world:
+        message = f"{schema} makes tables in a real server, and level {level.name} has none"
+        raise UsageError(message, fix="run it with --level live; --records alone can be had here too")
+    if ":" not in order.sut:
+        message = f"--sut {order.sut} reads the table `customer`, not those of {schema}"
+        raise UsageError(message, fix="name your own lookup: --sut MODULE:ATTR")
+    from harness.database.own_tables import read_own_tables  # noqa: PLC0415 - pulls in a database's client
+
+    read_own_tables(schema, order.scenario.data or ())

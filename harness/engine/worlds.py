@@ -13,8 +13,9 @@ from pathlib import Path
 
 from harness.errors import CannotHere
 from harness.runs.order import Order
+from harness.sut.registry import connects_itself
 from harness.world.ledger import Ledger, open_ledger
-from harness.world.proxy_program import PACKETS
+from harness.world.proxy_program import LOG, PACKETS
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
 from harness.world.world import World
@@ -28,12 +29,13 @@ _DECIDED_WHEN_OPENED = frozenset({PACKETS, "small-disk", "server-clock"})
 def abilities_needed(order: Order) -> frozenset[str]:
     """The abilities for this run that must be requested before its world is opened."""
     of_faults = {ability: None for fault in order.scenario.faults for ability in fault.abilities}
-    return _DECIDED_WHEN_OPENED.intersection(of_faults)
+    of_lookup = {LOG} if connects_itself(order.sut) else frozenset[str]()
+    return _DECIDED_WHEN_OPENED.intersection(of_faults) | of_lookup
 
 
 def shared_needs(orders: Sequence[Order]) -> frozenset[str]:
     """The abilities for a world of all runs: the proxy's, if any run needs it, but none that change the server."""
-    return frozenset().union(*[abilities_needed(order) for order in orders]) & {PACKETS}
+    return frozenset().union(*[abilities_needed(order) for order in orders]) & {PACKETS, LOG}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,7 @@ class _Free:
 
     def suits(self, needs: frozenset[str]) -> bool:
         """Whether the world fits: any proxy ability is fine, but a changed server (small disk) only if needed."""
-        return needs <= self.needs and self.needs - needs <= {PACKETS}
+        return needs <= self.needs and self.needs - needs <= {PACKETS, LOG}
 
 
 @contextmanager

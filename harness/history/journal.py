@@ -286,6 +286,10 @@ class Journal:
         """So many connections of the pool were never given back: for pitfalls."""
         self._note("~kept", times=times, where=asked_at)
 
+    def connects_itself(self) -> None:
+        """The lookup has a client of its own, whose losses and errors nobody records: for the evidence of faults."""
+        self._note("~own-client")
+
     def reached(self, phase: str) -> None:
         """Written when a fault is triggered by a phase that no event shows."""
         self._note("~reached", phase=phase)

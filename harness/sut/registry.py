@@ -12,10 +12,20 @@ from typing import Any
 
 from harness.errors import SutError, UsageError
 from harness.runs.order import REFERENCE
+from harness.sut.lookup_object import ObjectForm
 from harness.sut.user_code import is_raised_by_code, set_aside
 from harness.sut.user_lookup import user_lookup
 
-__all__ = ["REFERENCE", "REFERENCE_EMITTER", "SUTS", "LookupFunction", "load_attribute", "load_lookup"]
+__all__ = [
+    "REFERENCE",
+    "REFERENCE_EMITTER",
+    "SUTS",
+    "LookupFunction",
+    "connects_itself",
+    "load_attribute",
+    "load_lookup",
+    "needs_a_server",
+]
 
 REFERENCE_EMITTER = "reference-emitter"
 SUTS = {
@@ -46,6 +56,23 @@ def load_lookup(name: str, *, nonces: Any = None, tells_versions: bool = False) 
         message = f"there is no system under test called {name!r}"
         raise UsageError(message, fix=hint)
     return user_lookup(load_attribute(name, option="--sut", kind="FUNCTION"), name)
+
+
+def connects_itself(name: str) -> bool:
+    """Whether the system under test `name` is a user's lookup with a client of its own. Raises as `load_lookup`."""
+    form = None if name in SUTS else _form(name)
+    return form is not None and form.connects_itself
+
+
+def needs_a_server(name: str) -> bool:
+    """Whether it is a user's lookup that cannot run in virtual time. Raises as `load_lookup`."""
+    form = None if name in SUTS else _form(name)
+    return form is not None and form.needs_a_server
+
+
+def _form(name: str) -> ObjectForm | None:
+    form: ObjectForm | None = getattr(load_lookup(name), "form", None)
+    return form
 
 
 def load_attribute(name: str, *, option: str, kind: str) -> Any:

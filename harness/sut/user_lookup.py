@@ -20,6 +20,7 @@ import msgspec
 
 from harness.database.watched_call import CALL, WatchedCall
 from harness.errors import SutError
+from harness.sut.lookup_object import LookupObject, ObjectForm, form_of, line_of, place_of
 from harness.sut.user_code import ProcessEnded, is_raised_by_code
 
 __all__ = [
@@ -51,29 +52,40 @@ class UserCodeStopped(Exception):
 
 
 def user_lookup(found: Any, name: str) -> UserLookup:
-    """The lookup that `--sut name` names: an `async def`, or an object that is called like one.
+    """The lookup that `--sut name` names: an `async def`, an object that is called for each record, or its class.
 
     It gets the pool if its second parameter is called `pool` or has no default. Raises SutError, with the line to
     write, for anything else.
     """
+    code = None if inspect.isclass(found) else _coroutine_code(found)
+    if code is None or _is_object(found):
+        form = form_of(found, name, takes_pool=_takes_pool)
+        if form is not None:
+            alive = LookupObject(found, form)
+            return UserLookup(alive.call, code=form.code, alive=alive, form=form)
     if inspect.isclass(found):
-        message = f"--sut {name} is a class; a lookup is called for each record"
-        fix = (
-            f"write `lookup = {found.__name__}()` in its module, and --sut MODULE:lookup; "
-            "the class needs `async def __call__(self, record, pool)`"
-        )
-        raise SutError(message, fix=fix)
-    code = _coroutine_code(found)
+        message = f"--sut {name} is a class without `__call__`; a lookup is called for each record"
+        raise SutError(message, fix="write `async def __call__(self, record, pool): ...` in it")
     if code is None:
         kind = "a generator" if inspect.isasyncgenfunction(found) else type(found).__name__
         message = f"--sut {name} is {kind}, not an `async def`"
-        raise SutError(message, fix="write `async def lookup(record, pool): ...`, with `return`")
+        fix = (
+            "write `async def lookup(record, pool): ...`, with `return`; "
+            "a blocking client needs a class with `def open(self, database)` and `def __call__(self, record)`"
+        )
+        raise SutError(message, fix=fix)
     takes = _takes_pool(found)
     if takes is None:
         arguments = len(inspect.signature(found).parameters)
         message = f"--sut {name} takes {arguments} argument{'' if arguments == 1 else 's'}"
         raise SutError(message, fix="write `async def lookup(record, pool)` or `async def lookup(record)`")
     return UserLookup(found if takes else lambda record, _pool: found(record), code=code)
+
+
+def _is_object(found: Any) -> bool:
+    """Whether it is an object of a class of the user's, and no function in one of its forms."""
+    is_function = inspect.isroutine(found) or isinstance(found, partial) or hasattr(found, "__wrapped__")
+    return not is_function
 
 
 def _takes_pool(found: Any) -> bool | None:
@@ -119,10 +131,23 @@ class MisuseJournal(Protocol):
 class UserLookup:
     """Calls the user's function with `(record, pool)`."""
 
-    def __init__(self, function: Callable[[Any, Any], Awaitable[Any]], *, code: CodeType) -> None:
-        """`code`: the code object of what the user wrote, by which the loop watch knows it on a stack."""
+    def __init__(
+        self,
+        function: Callable[[Any, Any], Awaitable[Any]],
+        *,
+        code: CodeType,
+        alive: LookupObject | None = None,
+        form: ObjectForm | None = None,
+    ) -> None:
+        """`code`: the code object of what the user wrote, by which the loop watch knows it on a stack.
+
+        `alive`, `form`: of a lookup that is an object, or of the class of one.
+        """
         self._function = function
         self.__code__ = code
+        self.alive = alive
+        """The object, to be opened before the first call and closed after the last; None: it is a function."""
+        self.form = form
         self._journal: MisuseJournal | None = None
         self._holding: list[WatchedCall] = []
         """The ended calls that held a connection at their end."""
@@ -148,14 +173,10 @@ class UserLookup:
         try:
             _refuse_no_json(result)
         except _NotJson as why:
-            message = f"lookup returned {why} for record {record.id}; a result must be JSON ({self._line()})"
+            message = f"lookup returned {why} for record {record.id}; a result must be JSON ({line_of(self.__code__)})"
             fix = "return dicts, lists, strings, finite numbers, booleans or None"
             raise SutError(message, fix=fix) from None
         return result
-
-    def _line(self) -> str:
-        """The file and line of the function."""
-        return f"{os.path.relpath(self.__code__.co_filename)}:{self.__code__.co_firstlineno}"
 
     async def _result(self, record: Any, pool: Any) -> Any:
         try:
@@ -166,19 +187,13 @@ class UserLookup:
 
     def _line_of(self, error: Exception) -> str:
         """The innermost line in the function's own file from which `error` came; else the function's first line."""
-        file = self.__code__.co_filename
         met = error.__cause__ if isinstance(error, UserCodeStopped) else error
-        lines = [
-            number
-            for frame, number in walk_tb(None if met is None else met.__traceback__)
-            if frame.f_code.co_filename == file
-        ]
-        return f"{os.path.relpath(file)}:{lines[-1]}" if lines else self._line()
+        return place_of(met, self.__code__) or line_of(self.__code__)
 
     async def _watched(self, record: Any, pool: Any) -> Any:
         """The function's result; the journal is told how the call used the pool."""
         call = WatchedCall(
-            home=self.__code__.co_filename, line=self._line(), now_s=asyncio.get_running_loop().time
+            home=self.__code__.co_filename, line=line_of(self.__code__), now_s=asyncio.get_running_loop().time
         )
         CALL.set(call)  # for this task, which makes this one call, and for those that the call starts
         try:

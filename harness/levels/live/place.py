@@ -107,7 +107,11 @@ class RealPlace:
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
         return LookupSource(
-            workload=self._scenario.workload, seed=self._plan.seed, subtask=subtask, faults=shaping
+            workload=self._scenario.workload,
+            seed=self._plan.seed,
+            subtask=subtask,
+            faults=shaping,
+            own=self._plan.own,
         )
 
     def linger(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:

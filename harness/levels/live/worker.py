@@ -13,6 +13,7 @@ from textwrap import indent
 
 import msgspec
 
+from harness.clock import Deadline
 from harness.errors import SutError
 from harness.runs.plan import decode_plan
 
@@ -62,5 +63,21 @@ def _end_with_harness(pipe: int) -> None:
     os._exit(FAILED)
 
 
+_THREADS_S = 2.0
+"""How long threads that user code has started may go on after the attempt."""
+
+
+def _end(code: int) -> None:
+    """End this process with `code`, also if threads of user code are left: Python would wait for them for ever."""
+    deadline = Deadline(_THREADS_S)
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(max(0.0, deadline.left_s))
+            if thread.is_alive():
+                sys.stderr.flush()
+                os._exit(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    _end(main())

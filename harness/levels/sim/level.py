@@ -33,8 +33,9 @@ from harness.pitfalls.finding import RunSeen, find_pitfalls
 from harness.runs.expected import Expected
 from harness.runs.order import Order
 from harness.runs.outcome import FaultRecord, FaultTime, Pitfall, WorldDescription
-from harness.sut.registry import REFERENCE_EMITTER, SUTS
+from harness.sut.registry import REFERENCE_EMITTER, SUTS, needs_a_server
 from harness.sut.variant import HONEST, Variant
+from harness.workloads.lookups import CustomerRows
 
 if TYPE_CHECKING:
     from harness.world.world import World
@@ -67,6 +68,13 @@ class SimulatedLevel:
                 f"--sut {REFERENCE_EMITTER} emits from a thread of its own, and virtual time has only one"
             )
             raise UsageError(message, fix="run it with --level live")
+        if needs_a_server(order.sut):
+            message = (
+                f"--sut {order.sut} blocks or has a client of its own, and level sim has neither threads nor a "
+                "server to connect to"
+            )
+            fix = "run it with --level live, or use the pool: `async def __call__(self, record, pool)`"
+            raise UsageError(message, fix=fix)
 
     def refuse_blindness(self, world: World | None) -> None:
         """See `Level`; `world` is None."""
@@ -85,7 +93,7 @@ class SimulatedLevel:
         refuse_at_level(order.scenario, self.name)
         rows, row_bytes = customers(order.scenario, order.seed), order.scenario.workload.row_bytes
         expected, values = find_expected(
-            order, rows, ask=partial(ask_in_child, rows=rows, row_bytes=row_bytes)
+            order, rows, table=CustomerRows(rows), ask=partial(ask_in_child, rows=rows, row_bytes=row_bytes)
         )
         record = in_child(
             lambda: self._played(order, site, expected), what=f"--sut {order.sut}", stop=site.stop

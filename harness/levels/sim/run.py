@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from harness.choices import Choices
-from harness.database.endpoint import Endpoint
+from harness.database.endpoint import NOWHERE
 from harness.database.table_hand import TableHand
 from harness.engine.refusals import refuse_at_level
 from harness.errors import HarnessError
 from harness.history.event import Event
 from harness.history.header import Header, parse_header
-from harness.levels.sim.drivers import DATABASE
 from harness.levels.sim.fault_schedule import FaultSchedule, Noted
 from harness.levels.sim.simulation import Simulation
 from harness.runs.claims import header_of
@@ -32,12 +31,12 @@ from harness.sut.registry import SUTS
 from harness.sut.user_code import set_aside
 from harness.sut.variant import HONEST, Variant
 from harness.workloads.keys import keys_of
+from harness.workloads.lookups import own_records
 from harness.workloads.values import with_values_like
 
 __all__ = ["Simulated", "customers", "simulate_scenario"]
 
 _TIERS: Final = 5
-_NOWHERE: Final = Endpoint(host="", port=0, user="", password="", database=DATABASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,19 +91,21 @@ def simulate_scenario(
     scenario, seed = order.scenario, order.seed
     if not variant.arms_faults:
         scenario = scenario.model_copy(update={"faults": ()})
+    own = own_records(scenario)
     plan = RunPlan(
         run_id="",
         scenario={},
         seed=seed,
         sut=order.sut,
         mutant=order.mutant,
-        lookups=_NOWHERE,
-        sink=_NOWHERE,
+        lookups=NOWHERE,
+        sink=NOWHERE,
         folder="",
         path=list(order.import_path),
         table=customers(scenario, seed),
         crashes=planned_crashes(scenario),
         expected=expected,
+        own=None if own is None else list(own),
     )
     run = Simulation(scenario, plan=plan, variant=variant, limit_ms=scenario.budget)
     run.hub.ended_by = ended_by

@@ -240,6 +240,7 @@ class Simulation:
                 seed=self.plan.seed,
                 subtask=subtask,
                 faults=self.scenario.faults,
+                own=self.plan.own,
             )
         return found
 

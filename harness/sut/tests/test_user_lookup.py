@@ -219,6 +219,25 @@ def test_what_is_called_like_an_async_function_is_a_lookup(found: Any, answers: 
         assert loop.run_until_complete(_called(function)) == answers
 
 
+class Needing(Client):
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class Callless:
+    """As a user forgets it."""
+
+
+class Blocking(Needing):
+    def __call__(self, record: Any, pool: Any) -> Any:
+        return []
+
+
+class Opening(Client):
+    async def open(self, database: Any, size: int) -> None:
+        """One parameter too many."""
+
+
 def blocking(record: Any, pool: Any) -> Any:
     return []
 
@@ -234,7 +253,10 @@ async def with_needs(record: Any, pool: Any, *, needs: int) -> Any:
 @pytest.mark.parametrize(
     ("found", "says"),
     [
-        (Client, "write `lookup = Client()`"),
+        (Needing, "write `lookup = Needing(...)`"),
+        (Callless, "is a class without `__call__`"),
+        (Blocking(1), "`def __call__` blocks"),
+        (Opening, "write `async def open(self, database)`"),
         (blocking, "write `async def lookup(record, pool)"),
         (yields, "is a generator"),
         (with_needs, "takes 3 arguments"),

@@ -1,14 +1,16 @@
 """The pytest plugin: `pytest scenarios/` collects each scenario file as one test per level.
 
 Uses pytest's collection of non-Python tests. Invariant: an item passes only if its run's verdict is `pass`;
-`vacuous` and `unknown` fail it, with the reason. A world or a JVM starts once per session, when the first item
-needs it, and is stopped at the end of the session.
+`vacuous` and `unknown` fail it, with the reason. With `--floodmark-repeat` a vacuous run is repeated, and the summary
+and the report say so. A world or a JVM starts once per session, when the first item needs it, and is stopped at the
+end of the session.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--floodmark-proxy", choices=["auto", "own", "toxiproxy"], default="auto",
                     help="the proxy before the database (default: auto)")  # fmt: skip
     group.addoption("--floodmark-seed", type=int, default=None, help="seed of every run (default: a new one)")
+    group.addoption("--floodmark-repeat", type=int, default=0, metavar="N",
+                    help="repeat a vacuous run at live or spark up to N times, with new seeds")  # fmt: skip
     group.addoption("--floodmark-report", type=Path, default=None,
                     help="folder of the report (default: reports/out/<run id>)")  # fmt: skip
 
@@ -71,6 +75,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"world    {shared.world}")
         terminalreporter.write_line(f"seed     {shared.seed}")
         terminalreporter.write_line(f"report   {shared.page}")
+        for repeated in shared.repeated:
+            terminalreporter.write_line(f"repeated {repeated}")
 
 
 class ScenarioFile(pytest.File):
@@ -140,6 +146,19 @@ class NotProven(Exception):
         super().__init__(text.getvalue())
 
 
+def _why_vacuous(outcome: RunOutcome) -> str:
+    """The seed, and what the deciding invariants lacked."""
+    from harness.verdict import Outcome
+    from reports.reading import counts_towards
+
+    reasons = [
+        f"{verdict.invariant}, {verdict.why}"
+        for verdict in outcome.judgement.invariants
+        if verdict.outcome is Outcome.VACUOUS and counts_towards(outcome, verdict)
+    ]
+    return f"seed {outcome.seed} was vacuous: {'; '.join(reasons)}"
+
+
 def _shared(config: pytest.Config) -> Shared:
     if _SHARED not in config.stash:
         config.stash[_SHARED] = Shared(config)
@@ -161,6 +180,7 @@ class Shared:
         self._folder = Path("reports", "out", run_id) if report is None else report
         self._world = config.getoption("--floodmark-world")
         self._proxy = config.getoption("--floodmark-proxy")
+        self._repeats = config.getoption("--floodmark-repeat")
         self._plan = StagePlan(
             run_id=run_id, report=self._folder, levels=level_named, world=self._world, proxy=self._proxy
         )
@@ -171,15 +191,52 @@ class Shared:
         self.harness_failed = False
         self.not_proven = 0
         """How many items failed because of their verdict or because no world was available."""
+        self.repeated: list[str] = []
+        """The vacuous runs that were repeated, a sentence each."""
         self.page: Path | None = None
 
     def run(self, scenario: Scenario, level: str, file: Path) -> RunOutcome:
-        """Run the scenario of `file` once. Raises WorldError, and HarnessError if the harness itself is defective."""
+        """Run the scenario of `file`; repeat a vacuous run of a real level, as often as the options allow.
+
+        Raises WorldError, and HarnessError if the harness itself is defective.
+        """
+        from harness.errors import HarnessError, WorldError
+        from harness.verdict import Outcome
+
+        vacuous: list[str] = []
+        try:
+            outcome = self._once(scenario, level, file, seed=self.seed)
+            while self._may_repeat(outcome, done=len(vacuous)):
+                vacuous.append(_why_vacuous(outcome))
+                outcome = self._once(scenario, level, file, seed=outcome.seed + 1)
+        except WorldError:
+            self.environment_failed = True
+            self.not_proven += 1
+            raise
+        except HarnessError:
+            self.harness_failed = True
+            self.not_proven += 1
+            raise
+        self.repeated += [f"{scenario.scenario}[{level}]: {said}" for said in vacuous]
+        told = tuple(
+            f"A run before this one was repeated because it showed nothing: {said}" for said in vacuous
+        )
+        outcome = replace(outcome, threats=(*told, *outcome.threats))
+        self._outcomes.append(outcome)
+        self.not_proven += outcome.judgement.outcome is not Outcome.PASS
+        return outcome
+
+    def _may_repeat(self, outcome: RunOutcome, *, done: int) -> bool:
+        """Only a run without evidence is repeated: a violation or an open question must stay visible."""
+        from harness.verdict import Outcome
+
+        is_vacuous = outcome.judgement.outcome is Outcome.VACUOUS
+        return is_vacuous and outcome.level != "sim" and done < self._repeats
+
+    def _once(self, scenario: Scenario, level: str, file: Path, *, seed: int) -> RunOutcome:
         import shlex
 
-        from harness.errors import HarnessError, WorldError
         from harness.runs.order import Order
-        from harness.verdict import Outcome
 
         words = [
             "floodmark",
@@ -189,22 +246,10 @@ class Shared:
             level,
             *(() if level == "sim" else ("--world", self._world, "--proxy", self._proxy)),
             "--seed",
-            str(self.seed),
+            str(seed),
         ]
-        order = Order(scenario=scenario, level=level, seed=self.seed, again=shlex.join(words))
-        try:
-            outcome = self._opened().run(order)
-        except WorldError:
-            self.environment_failed = True
-            self.not_proven += 1
-            raise
-        except HarnessError:
-            self.harness_failed = True
-            self.not_proven += 1
-            raise
-        self._outcomes.append(outcome)
-        self.not_proven += outcome.judgement.outcome is not Outcome.PASS
-        return outcome
+        order = Order(scenario=scenario, level=level, seed=seed, again=shlex.join(words))
+        return self._opened().run(order)
 
     @property
     def world(self) -> str:

@@ -14,7 +14,7 @@ import msgspec
 if TYPE_CHECKING:
     from pymysql.connections import Connection
 
-__all__ = ["OWN", "QUERY", "QUERY_OF_PARTS", "Endpoint", "KeptConnection", "connect"]
+__all__ = ["NOWHERE", "OWN", "QUERY", "QUERY_OF_PARTS", "Endpoint", "KeptConnection", "connect"]
 
 OWN = "_own"
 """What the database of a user's own tables is called after the run's."""
@@ -48,6 +48,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"Endpoint({self.user}@{self.host}:{self.port}/{self.database})"
+
+
+NOWHERE = Endpoint(host="", port=0, user="", password="", database="")
+"""The database at level sim, which has no server to connect to."""
 
 
 class KeptConnection:

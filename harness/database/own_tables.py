@@ -7,7 +7,7 @@ in the file alone is told before anything is started. The tables stand in a data
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,11 +15,12 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 import pymysql
+from pymysql.cursors import DictCursor
 
 from harness.database.endpoint import Endpoint, connect
 from harness.errors import UsageError
 
-__all__ = ["fill_own_tables", "read_own_tables"]
+__all__ = ["OwnTableRows", "fill_own_tables", "read_own_tables"]
 
 _BATCH: Final = 500
 """Rows inserted at once."""
@@ -191,6 +192,68 @@ def fill_own_tables(root: Endpoint, tables: OwnTables) -> None:
                 else:
                     _insert(cursor, part)
         connection.commit()
+
+
+class OwnTableRows:
+    """The rows of the tables by the keys of records, as the database holds them.
+
+    A record's key stands in the first columns of a table's primary key, or of the table if it has none.
+    """
+
+    def __init__(self, connection: pymysql.connections.Connection[Any]) -> None:
+        self._connection = connection
+
+    def by_key(self, keys: Iterable[Any]) -> dict[Any, list[dict[str, Any]]]:
+        """The rows of `keys` in all tables, with all their columns; keys without rows are left out."""
+        wanted = list(dict.fromkeys(keys))
+        found: dict[Any, list[dict[str, Any]]] = {}
+        with self._connection.cursor(DictCursor) as cursor:
+            for table, columns in self._key_columns(cursor).items():
+                for begin in range(0, len(wanted), _BATCH):
+                    for key, row in _rows_of(cursor, table, columns, wanted[begin : begin + _BATCH]):
+                        found.setdefault(key, []).append(row)
+        return found
+
+    def _key_columns(self, cursor: DictCursor) -> Mapping[str, Sequence[str]]:
+        """The columns of each table, those of its primary key first."""
+        cursor.execute(_COLUMNS)
+        columns: dict[str, list[str]] = {}
+        for row in cursor.fetchall():
+            columns.setdefault(row["of_table"], []).append(row["name"])
+        return columns
+
+
+_COLUMNS: Final = """
+    SELECT c.table_name AS of_table, c.column_name AS name
+    FROM information_schema.columns AS c
+    JOIN information_schema.tables AS t USING (table_schema, table_name)
+    LEFT JOIN information_schema.key_column_usage AS k
+      ON k.table_schema = c.table_schema AND k.table_name = c.table_name AND k.column_name = c.column_name
+      AND k.constraint_name = 'PRIMARY'
+    WHERE c.table_schema = DATABASE() AND t.table_type = 'BASE TABLE'
+    ORDER BY c.table_name, k.ordinal_position IS NULL, k.ordinal_position, c.ordinal_position
+"""
+
+
+def _rows_of(
+    cursor: DictCursor, table: str, columns: Sequence[str], keys: Sequence[Any]
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Each row of the keys, with its key; compared as text, for the server compares `7` with `'7'`."""
+    by_parts: dict[int, dict[tuple[str, ...], Any]] = {}
+    for key in keys:
+        parts = key if isinstance(key, tuple) else (key,)
+        by_parts.setdefault(len(parts), {})[tuple(map(str, parts))] = key
+    for count, told in by_parts.items():
+        if count > len(columns):
+            continue
+        names = ", ".join(_quoted(name) for name in columns[:count])
+        tuples = ", ".join([f"({', '.join(['%s'] * count)})"] * len(told))
+        given = [part for key in told.values() for part in (key if isinstance(key, tuple) else (key,))]
+        cursor.execute(f"SELECT * FROM {_quoted(table)} WHERE ({names}) IN ({tuples})", given)  # noqa: S608 - quoted names
+        for row in cursor.fetchall():
+            key = told.get(tuple(str(row[name]) for name in columns[:count]))
+            if key is not None:
+                yield key, row
 
 
 def _execute(cursor: Any, statement: Statement) -> None:

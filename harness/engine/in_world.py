@@ -11,18 +11,22 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from harness.clock import monotonic_us
 from harness.database.audit import ServerCounter
 from harness.database.coordinator import Coordinator, coordinated
 from harness.database.endpoint import OWN, Endpoint, KeptConnection
-from harness.database.own_tables import fill_own_tables, read_own_tables
+from harness.database.own_tables import OwnTableRows, fill_own_tables, read_own_tables
 from harness.database.schema import prepare_database, run_database
 from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
 from harness.engine.accounting import accounting_of, claims_order
+from harness.engine.calm_process import CalmProcess, calm_process
 from harness.engine.cross_checks import refuse_other_expectations
+from harness.engine.expectation import NO_VALUES, find_expected, given_by
 from harness.engine.findings import findings, outside_events, refuse_blind_faults, unseen_by_the_client
-from harness.engine.level import LevelRunner, RunRecord, RunSite
+from harness.engine.level import LevelRunner, Observer, RunRecord, RunSite
 from harness.engine.reading import Stored, history_of, read_stored
 from harness.engine.refusals import refuse_in_world
 from harness.engine.watch import Ending, Watch, threats_of
@@ -32,13 +36,16 @@ from harness.history.merge import Leftovers, read_leftovers
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.pitfalls.finding import RunSeen, find_pitfalls
 from harness.runs.claims import header_of
+from harness.runs.expected import Expected, JudgedValues
 from harness.runs.order import Order, planned_crashes, planned_inside
 from harness.runs.outcome import FaultRecord
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario, Workload
 from harness.scenario_parts.parts import SINK_FORMS
+from harness.sut.calm_twin import Questions
+from harness.sut.registry import SUTS
 from harness.workloads.keys import keys_of
-from harness.workloads.lookups import customer_rows, own_records
+from harness.workloads.lookups import CustomerRows, customer_rows, own_records
 from harness.world.world import DATABASE, World
 
 __all__ = ["record_in_world"]
@@ -61,6 +68,31 @@ def record_in_world(
     refuse_blind_faults(scenario)
     raw = site.folder / "raw"
     raw.mkdir()
+    with _asking(order, site.folder) as twin:
+        return _record(order, site, world, raw=raw, twin=twin, runner=runner, inspect=inspect)
+
+
+@contextmanager
+def _asking(order: Order, folder: Path) -> Iterator[CalmProcess | None]:
+    """The process of the calm twin, if the order needs one."""
+    if ":" not in order.sut or order.expected == NO_VALUES or given_by(order) is not None:
+        yield None
+        return
+    with calm_process(folder / "calm-twin.log") as twin:
+        yield twin
+
+
+def _record(
+    order: Order,
+    site: RunSite,
+    world: World,
+    *,
+    raw: Path,
+    twin: CalmProcess | None,
+    runner: LevelRunner,
+    inspect: Callable[[Endpoint], None],
+) -> RunRecord:
+    scenario = order.scenario
     rows = _rows(scenario.workload, seed=order.seed)
     name = f"{DATABASE}_{site.run_id.replace('-', '_')}"
     with (
@@ -75,6 +107,10 @@ def record_in_world(
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
         )
         plan = _plan(order, run_id=site.run_id, world=world, databases=(lookups, name), raw=raw, rows=rows)
+        expected, values = _expected(
+            order, rows, twin=twin, world=world, database=lookups, observer=site.observer
+        )
+        plan = msgspec.structs.replace(plan, expected=expected)
         server = ServerCounter(root)
         ending = _watched(order, site, runner=runner, plan=plan, root=root)
         ran_us, counts = monotonic_us(), server.read()
@@ -85,8 +121,10 @@ def record_in_world(
     leftovers = read_leftovers(raw)
     _refuse_broken_rules(leftovers.lines)
     faults = findings(scenario, leftovers.lines)
-    header, events = history_of(header_of(order), leftovers, outside_events(faults, leftovers.lines), stored)
-    refuse_other_expectations(order, rows, events)
+    header, events = history_of(
+        header_of(order, expected=expected), leftovers, outside_events(faults, leftovers.lines), stored
+    )
+    refuse_other_expectations(order, rows, events, expected=expected)
     return RunRecord(
         header=header,
         events=events,
@@ -96,10 +134,39 @@ def record_in_world(
         ran_us=ran_us,
         world=world.description,
         faults=_on_history_clock(faults, leftovers),
-        accounting=_accounting(order, stored, events, rows=rows),
+        accounting=_accounting(order, stored, events, rows=rows, expected=expected),
         threats=_threats(scenario, leftovers, stored, faults),
-        pitfalls=find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran_us, server=counts)),
+        pitfalls=find_pitfalls(
+            RunSeen.of(
+                scenario, leftovers.lines, ended_us=ran_us, server=counts, is_users=order.sut not in SUTS
+            )
+        ),
+        values=values,
     )
+
+
+def _expected(
+    order: Order,
+    rows: list[list[Any]],
+    *,
+    twin: CalmProcess | None,
+    world: World,
+    database: str,
+    observer: Observer,
+) -> tuple[Expected | None, JudgedValues | None]:
+    """What the records of a user's lookup must yield; None for our own. `database`: that of the lookups."""
+    if ":" not in order.sut:
+        return None, None
+
+    def ask(questions: Questions) -> Iterator[Mapping[str, Any]]:
+        assert twin is not None, "a twin that is asked was started"
+        observer.phase("twin", f"{order.sut} is called without faults, one call at a time")
+        return twin.ask(msgspec.structs.replace(questions, lookups=world.app.at(world.direct, database)))
+
+    if order.scenario.own_schema is None:
+        return find_expected(order, rows, table=CustomerRows(rows), ask=ask)
+    with KeptConnection(_root(world, database)) as kept:
+        return find_expected(order, rows, table=OwnTableRows(kept.opened()), ask=ask)
 
 
 @contextmanager
@@ -125,10 +192,17 @@ def _stored(scenario: Scenario, root: Endpoint, *, plan: RunPlan, may_fail: bool
 
 
 def _accounting(
-    order: Order, stored: Stored, events: Sequence[Event], *, rows: list[list[Any]]
+    order: Order,
+    stored: Stored,
+    events: Sequence[Event],
+    *,
+    rows: list[list[Any]],
+    expected: Expected | None,
 ) -> dict[str, int]:
     known = None if order.scenario.own_schema is not None else rows
-    return accounting_of(stored.counts, events, scenario=_acts(order), seed=order.seed, rows=known)
+    return accounting_of(
+        stored.counts, events, scenario=_acts(order), seed=order.seed, rows=known, expected=expected
+    )
 
 
 def _threats(

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from harness.database.endpoint import Endpoint
+from harness.runs.expected import Expected
 from harness.scenario_parts.own_records import OwnRecord
 
 __all__ = ["Crash", "RunPlan", "decode_plan", "encode_plan"]
@@ -45,6 +46,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     table: list[list[Any]]
     """The rows of the lookup table, to compute the expected results."""
     crashes: list[Crash]
+    expected: Expected | None = None
+    """What the records of a user's lookup must yield; None for our own lookup, whose results `table` gives."""
     own: list[OwnRecord] | None = None
     """The records of the user's file; None: they are drawn."""
     inside: list[dict[str, Any]] = []

@@ -62,6 +62,8 @@ class FunctionUnderTest:
             plan.sut, nonces=journal if plan.sut in SUTS else None, tells_versions=tells_versions
         )
         """The unwrapped lookup, for the loop watch."""
+        if isinstance(self.lookup, UserLookup):
+            self.lookup.tell(journal)
         function = _around(variant.lookup(self.lookup), self._client, settings, loop=loop)
         function = around_calls(function)
         self.function = DeadLetterFunction(function) if settings.on_error == "dead-letter" else function
@@ -81,7 +83,9 @@ class FunctionUnderTest:
             self._loop.run_until_complete(self.lookup.alive.close(has_failed=has_failed))
 
     def close(self) -> None:
-        """Closes the client and journals the counters of its pool."""
+        """Closes the client and journals how it was used."""
+        if isinstance(self.lookup, UserLookup):
+            self.lookup.close()
         self._client.close()
         if isinstance(self._client, ConnectionPool):
             pool = self._client

@@ -6,15 +6,14 @@ Invariant: a name that cannot be loaded is an error before anything starts; the 
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Awaitable, Callable
-from contextlib import redirect_stdout
 from difflib import get_close_matches
 from typing import Any
 
 from harness.errors import SutError, UsageError
 from harness.runs.order import REFERENCE
 from harness.sut.lookup_object import ObjectForm
+from harness.sut.user_code import is_raised_by_code, set_aside
 from harness.sut.user_lookup import user_lookup
 
 __all__ = [
@@ -80,11 +79,13 @@ def load_attribute(name: str, *, option: str, kind: str) -> Any:
     """The object `MODULE:ATTR`. Raises SutError that names `option` if it cannot be loaded."""
     module, _, attribute = name.partition(":")
     try:
-        with redirect_stdout(sys.stderr):  # standard output is for the results of a command
+        with set_aside():
             found: Any = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt) and not is_raised_by_code(error):
+            raise
         what = (
             str(error)
             if isinstance(error, ImportError | AttributeError)

@@ -107,9 +107,10 @@ def _record(
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
         )
         plan = _plan(order, run_id=site.run_id, world=world, databases=(lookups, name), raw=raw, rows=rows)
-        expected, values = _expected(
-            order, rows, twin=twin, world=world, database=lookups, observer=site.observer
-        )
+        with _database_of_twin(order, world, lookups=lookups) as calm:
+            expected, values = _expected(
+                order, rows, twin=twin, world=world, database=calm, observer=site.observer
+            )
         plan = msgspec.structs.replace(plan, expected=expected)
         server = ServerCounter(root)
         ending = _watched(order, site, runner=runner, plan=plan, root=root)
@@ -183,6 +184,16 @@ def _database_of_lookups(order: Order, world: World, *, run: str, stays: bool) -
     with run_database(_root(world, ""), name=name, stays=stays):
         fill_own_tables(_root(world, name), tables)
         yield name
+
+
+@contextmanager
+def _database_of_twin(order: Order, world: World, *, lookups: str) -> Iterator[str]:
+    """The database that the calm twin's calls read; of a user's own tables another copy, for they may write there."""
+    if order.scenario.own_schema is None:
+        yield lookups
+    else:
+        with _database_of_lookups(order, world, run=f"{lookups}_calm", stays=False) as calm:
+            yield calm
 
 
 def _stored(scenario: Scenario, root: Endpoint, *, plan: RunPlan, may_fail: bool) -> Stored:

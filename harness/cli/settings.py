@@ -16,8 +16,8 @@ from harness.errors import UsageError
 __all__ = ["OPTIONS", "project_settings"]
 
 OPTIONS = (
-    "level", "world", "proxy", "sut", "seed", "runs", "jobs", "mutant", "report", "format", "keep", "budget",
-    "set", "tag", "offline", "quiet", "verbose", "no-color",
+    "level", "world", "proxy", "sut", "expected", "seed", "runs", "jobs", "mutant", "report", "format", "keep",
+    "budget", "set", "tag", "offline", "quiet", "verbose", "no-color",
 )  # fmt: skip
 """The options of `docs/reference/command-line.md` that a project may set."""
 

@@ -21,6 +21,7 @@ from harness.database.schema import prepare_database, run_database
 from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
 from harness.engine.accounting import accounting_of, claims_order
+from harness.engine.answered_versions import with_versions
 from harness.engine.calm_process import CalmProcess, calm_process
 from harness.engine.cross_checks import refuse_other_expectations
 from harness.engine.expectation import NO_VALUES, find_expected, given_by
@@ -126,9 +127,10 @@ def _record(
         header_of(order, expected=expected), leftovers, outside_events(faults, leftovers.lines), stored
     )
     refuse_other_expectations(order, rows, events, expected=expected)
+    rows_of = () if values is None else values.rows_of
     return RunRecord(
         header=header,
-        events=events,
+        events=with_versions(events, scenario=scenario, rows=rows, keys=rows_of),
         whole=ending.error is None and not leftovers.missing,
         error=ending.error,
         interrupted=ending.interrupted,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness.checkers.judge import judge
 from harness.clock import Deadline, monotonic_us
 from harness.engine.accounting import accounting_of, claims_order
+from harness.engine.answered_versions import with_versions
 from harness.engine.cross_checks import refuse_other_expectations
 from harness.engine.expectation import find_expected
 from harness.engine.level import Opening, Play, RunRecord, RunSite
@@ -87,7 +88,8 @@ class SimulatedLevel:
         record = in_child(
             lambda: self._played(order, site, expected), what=f"--sut {order.sut}", stop=site.stop
         )
-        return replace(record, values=values)
+        events = with_versions(record.events, scenario=order.scenario, rows=rows, keys=values.rows_of)
+        return replace(record, events=events, values=values)
 
     def _played(self, order: Order, site: RunSite, expected: Expected | None = None) -> RunRecord:
         variant = self.variant or _variant_of(order)

@@ -48,6 +48,11 @@ async def one_dict(record: Any, pool: Any) -> dict[str, Any]:
     return row
 
 
+async def one_or_none(record: Any, pool: Any) -> dict[str, Any] | None:
+    rows = await _ask(record.key, pool)
+    return rows[0] if rows else None
+
+
 async def with_the_record(record: Any, pool: Any) -> list[Any]:
     return [{**row, "id": record.id} for row in await _ask(record.key, pool)]
 
@@ -71,6 +76,21 @@ class _Cache:
 
 
 caches = _Cache()
+
+
+class _StaleCache:
+    """Keeps answers for ever, whatever becomes of the table."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Any, list[Any]] = {}
+
+    async def __call__(self, record: Any, pool: Any) -> list[Any]:
+        if record.key not in self._kept:
+            self._kept[record.key] = await _ask(record.key, pool)
+        return self._kept[record.key]
+
+
+caches_for_ever = _StaleCache()
 
 
 # ------------------------------------------------------------------- wrong under faults, or several at a time

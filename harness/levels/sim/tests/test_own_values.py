@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
+from harness.engine.answered_versions import with_versions
 from harness.engine.expectation import find_expected, questions_of
 from harness.engine.level import Opening, RunSite
 from harness.engine.perform import perform
 from harness.errors import SutError
-from harness.history.event import In
+from harness.history.event import Call, Change, Event, In, Res
 from harness.history.read import open_history
 from harness.levels.sim.calm import ask_in_child, ask_simulated
 from harness.levels.sim.child import in_child
@@ -303,6 +304,72 @@ def test_equal_orders_give_equal_bytes_whatever_the_function_keeps_u1(tmp_path: 
 def test_a_function_that_ends_its_process_is_refused_u1(tmp_path: Path) -> None:
     with pytest.raises(SutError, match="ended its process, with exit code 0"):
         performed(order("ends_the_process"), tmp_path)
+
+
+# ------------------------------------------------------------------------------- rows that a fault changes
+
+
+CHANGING = (
+    *SMALL,
+    "workload.keys=8",
+    "faults.migration.count=4",
+    "faults.migration.when.at=60ms",
+    "faults.migration.for=20ms",
+    "faults.migration.repeat=2",
+    "faults.migration.every=40ms",
+)
+
+
+@pytest.mark.parametrize("how", ["update", "delete"])
+def test_a_cache_that_outlives_a_change_is_stale_u1(tmp_path: Path, how: str) -> None:
+    changing = (*CHANGING, f"faults.migration.how={how}")
+
+    outcome = performed(order("caches_for_ever", *changing, scenario="rows-change"), tmp_path)
+
+    [verdict] = [v for v in outcome.judgement.invariants if v.invariant == "V8"]
+    assert {anomaly.kind for anomaly in verdict.anomalies} == {"stale"}
+    assert "judged by the versions of their rows" in outcome.values
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("how", ["update", "delete"])
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("function", ["retries", "none_for_every_third_key", "one_or_none"])
+def test_answers_of_rows_that_change_are_not_convicted_u1(
+    tmp_path: Path, function: str, how: str, seed: int
+) -> None:
+    changing = (*CHANGING, f"faults.migration.how={how}")
+
+    outcome = performed(order(function, *changing, scenario="rows-change", seed=seed), tmp_path)
+
+    assert of(outcome, "V8") is Outcome.PASS
+
+
+def test_an_answer_has_the_version_that_it_shows_and_of_several_the_one_in_force_u1() -> None:
+    """With `delete` versions 1 and 3 are alike: there are no rows."""
+    asked = order("retries", *CHANGING, "faults.migration.how=delete", scenario="rows-change")
+    rows = [[0, "ann", "Oslo", 1]]
+    ann = {"name": "ann", "tier": 1}
+    events: list[Event] = [
+        In(n=1, t=1, s=0, a=1, pos=0, id=5, key=0),
+        Call(n=2, t=2, s=0, a=1, id=5, try_=1),
+        Change(n=3, t=3, phase="begin", ver=1, key=0),
+        Res(n=4, t=4, s=0, a=1, id=5, try_=1, r="ok", final=True, v=[]),
+        Change(n=5, t=5, phase="end", ver=1, key=0),
+        Change(n=6, t=6, phase="begin", ver=2, key=0),
+        Change(n=7, t=7, phase="end", ver=2, key=0),
+        Change(n=8, t=8, phase="begin", ver=3, key=0),
+        Call(n=9, t=9, s=0, a=1, id=5, try_=2),
+        Res(n=10, t=10, s=0, a=1, id=5, try_=2, r="ok", final=True, v=[]),
+        Call(n=11, t=11, s=0, a=1, id=5, try_=3),
+        Res(n=12, t=12, s=0, a=1, id=5, try_=3, r="ok", final=True, v=[ann]),
+        Call(n=13, t=13, s=0, a=1, id=5, try_=4),
+        Res(n=14, t=14, s=0, a=1, id=5, try_=4, r="ok", final=True, v=[{"name": "bob"}]),
+    ]
+
+    told = with_versions(events, scenario=asked.scenario, rows=rows, keys=[0])
+
+    assert [event.ver for event in told if isinstance(event, Res)] == [1, 3, 0, UNSET]
 
 
 # -------------------------------------------------------------------------------------------- the child

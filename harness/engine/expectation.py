@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -17,7 +17,7 @@ from harness.choices import Choices
 from harness.clock import monotonic_us
 from harness.errors import SutError
 from harness.history.values import brief
-from harness.pitfalls.not_its_row import find_not_its_row
+from harness.pitfalls.not_its_row import are_rows, find_not_its_row
 from harness.runs.expected import Expected, JudgedValues
 from harness.runs.order import Order
 from harness.runs.outcome import Pitfall
@@ -48,20 +48,25 @@ _CONNECTIONS_MAX: Final = 50
 
 
 def find_expected(
-    order: Order, rows: Sequence[list[Any]], *, table: RowsOfKeys, ask: Ask
+    order: Order, rows: Sequence[list[Any]], *, ask: Ask, own: RowsOfKeys | None = None
 ) -> tuple[Expected, JudgedValues]:
-    """What the records of the order must yield. `rows`: those of table `customer`; `table`: those of the looked-up one.
+    """What the records of the order must yield.
+
+    `rows`: those of table `customer`; `own`: those of the user's own tables, if the lookup reads these.
 
     Raises SutError if `expected` cannot be used, or if the function fails for every key without any fault.
     """
     if order.expected == NO_VALUES:
         says = "Values are not judged, because of `--expected none`."
         return Expected(source="none"), JudgedValues(says=says)
-    records = list(_asked(order, rows))
+    changing = changing_keys(order.scenario, rows)
+    records = list(_asked(order))
     began_us = monotonic_us()
     name = given_by(order)
     if name is not None:
-        expected = _given(name, records, table)
+        expected = _given(
+            name, [record for record in records if record.key not in changing], own or CustomerRows(rows)
+        )
         says = f"The expected results are those of `{name}`."
         return expected, JudgedValues(says=says, took_s=(monotonic_us() - began_us) / 1e6)
     questions = questions_of(order, records)
@@ -69,7 +74,8 @@ def find_expected(
     return report.concluded(
         questions,
         of={"key": len(dict.fromkeys(record.key for record in records)), "record": len(records)},
-        table=table if isinstance(table, CustomerRows) else None,
+        table=CustomerRows(rows) if own is None else None,
+        changing=changing,
         took_s=(monotonic_us() - began_us) / 1e6,
     )
 
@@ -83,10 +89,10 @@ def given_by(order: Order) -> str | None:
     return f"{module}:expected" if callable(getattr(sys.modules[module], "expected", None)) else None
 
 
-def _asked(order: Order, rows: Sequence[list[Any]]) -> Iterator[Lookup]:
-    """The records of all subtasks, but for those of keys that a fault changes."""
+def _asked(order: Order) -> Iterator[Lookup]:
+    """The records of all subtasks."""
     scenario = order.scenario
-    changing, own = changing_keys(scenario, rows), own_records(scenario)
+    own = own_records(scenario)
     for subtask in range(scenario.workload.subtasks):
         source = LookupSource(
             workload=scenario.workload, seed=order.seed, subtask=subtask, faults=scenario.faults, own=own
@@ -96,8 +102,7 @@ def _asked(order: Order, rows: Sequence[list[Any]]) -> Iterator[Lookup]:
             inputs = Inputs(scenario.task, source, seed=order.seed, subtask=subtask)
             stamps = session_stamps(source, inputs, task=scenario.task)
         for record, _ in source.records:
-            if record.key not in changing:
-                yield _stamped(record, stamps.get(record.id))
+            yield _stamped(record, stamps.get(record.id))
 
 
 def _stamped(record: Lookup, stamp: Any) -> Lookup:
@@ -219,6 +224,7 @@ class _Report:
         *,
         of: Mapping[str, int],
         table: CustomerRows | None,
+        changing: Collection[Key],
         took_s: float,
     ) -> tuple[Expected, JudgedValues]:
         """Raises SutError if there is no answer at all, though the twin was asked. `of`: how many keys and records."""
@@ -227,19 +233,29 @@ class _Report:
             raise SutError(f"your function fails without any fault: {self._no_answer()}", fix=_ALONE)
         by_key = self.what == "key"
         seen = JudgedValues(
-            says=self._says(of["key" if by_key else "record"]),
+            says=self._says(of["key" if by_key else "record"], has_changing=bool(changing)),
             took_s=took_s,
             calls=self.calls,
             threats=tuple(self._threats(len(asked))),
             pitfalls=() if self.differs or table is None else self._pitfalls(table),
+            rows_of=() if self.differs or table is None else tuple(self._rows_of(table, changing)),
         )
         if self.differs is not None:
             return Expected(source="calm"), seen
         nothing = [line for line in self.failed if line["sure"]]
-        told = [*self.answers, *({**line, "v": []} for line in nothing)]
+        sure = [*self.answers, *({**line, "v": []} for line in nothing)]
+        told = [line for line in sure if key_of(line["key"]) not in changing]
         if by_key:
             return Expected(source="calm", by_key=True, of_keys=[(x["key"], x["v"]) for x in told]), seen
         return Expected(source="calm", of_records=[(x["id"], x["v"]) for x in told]), seen
+
+    def _rows_of(self, table: CustomerRows, changing: Container[Key]) -> Iterator[Key]:
+        """The changing keys whose answers are the rows of before."""
+        rows = table.by_key(key_of(line["key"]) for line in self.answers)
+        for line in self.answers:
+            key = key_of(line["key"])
+            if key in changing and are_rows(line["v"], rows.get(key, ())):
+                yield key
 
     def _pitfalls(self, table: CustomerRows) -> tuple[Pitfall, ...]:
         firsts = {key_of(line["key"]): (line["key"], line["v"]) for line in reversed(self.answers)}
@@ -253,7 +269,7 @@ class _Report:
             return f"no call ended within {CALL_S:g} s, the first one for record {self.late[0]['id']}"
         return self.gone or "it gave no answer"
 
-    def _says(self, of: int) -> str:
+    def _says(self, of: int, *, has_changing: bool) -> str:
         if self.differs is not None:
             key, one, other = (brief(self.differs[name]) for name in ("key", "one", "other"))
             return (
@@ -264,6 +280,8 @@ class _Report:
         judged = f"{len(self.answers)} of {of} {names}"
         if len(self.answers) + len(self.failed) + len(self.late) < of:
             judged += f", drawn by the seed: at most {ASKED_MAX}, in {ALL_S:g} s"
+        if has_changing:
+            judged += "; those that a fault changes are judged by the versions of their rows"
         return f"The expected results are what the function returned before the run, without faults: {judged}"
 
     def _threats(self, asked: int) -> Iterator[str]:

@@ -22,6 +22,7 @@ from harness.database.schema import prepare_database, run_database
 from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
 from harness.engine.accounting import accounting_of, claims_order
+from harness.engine.answered_versions import with_versions
 from harness.engine.calm_process import CalmProcess, calm_process
 from harness.engine.cross_checks import refuse_other_expectations
 from harness.engine.expectation import NO_VALUES, find_expected, given_by
@@ -45,7 +46,7 @@ from harness.scenario_parts.parts import SINK_FORMS
 from harness.sut.calm_twin import Questions
 from harness.sut.registry import SUTS
 from harness.workloads.keys import keys_of
-from harness.workloads.lookups import CustomerRows, customer_rows, own_records
+from harness.workloads.lookups import customer_rows, own_records
 from harness.world.world import DATABASE, World
 
 __all__ = ["record_in_world"]
@@ -126,9 +127,10 @@ def _record(
         header_of(order, expected=expected), leftovers, outside_events(faults, leftovers.lines), stored
     )
     refuse_other_expectations(order, rows, events, expected=expected)
+    rows_of = () if values is None else values.rows_of
     return RunRecord(
         header=header,
-        events=events,
+        events=with_versions(events, scenario=scenario, rows=rows, keys=rows_of),
         whole=ending.error is None and not leftovers.missing,
         error=ending.error,
         interrupted=ending.interrupted,
@@ -165,9 +167,9 @@ def _expected(
         return twin.ask(msgspec.structs.replace(questions, lookups=world.app.at(world.direct, database)))
 
     if order.scenario.own_schema is None:
-        return find_expected(order, rows, table=CustomerRows(rows), ask=ask)
+        return find_expected(order, rows, ask=ask)
     with KeptConnection(_root(world, database)) as kept:
-        return find_expected(order, rows, table=OwnTableRows(kept.opened()), ask=ask)
+        return find_expected(order, rows, ask=ask, own=OwnTableRows(kept.opened()))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any, Final
 from harness.history.values import brief, identity
 from harness.runs.outcome import Pitfall
 
-__all__ = ["find_not_its_row"]
+__all__ = ["are_rows", "find_not_its_row"]
 
 Row = Mapping[str, Any]
 Answers = Sequence[tuple[Any, Sequence[Any]]]
@@ -43,7 +43,7 @@ def find_not_its_row(
     alike = _all_alike(answers, rows)
     if alike is not None:
         return (alike,)
-    wrong = [(key, results) for key, results in answers if not _are_rows(results, rows.get(_key(key), ()))]
+    wrong = [(key, results) for key, results in answers if not are_rows(results, rows.get(_key(key), ()))]
     if not wrong or len(answers) - len(wrong) < len(answers) * _OF_TEN / 10:
         return ()
     told = [
@@ -80,7 +80,7 @@ def _all_alike(answers: Answers, rows: Mapping[Any, Sequence[Row]]) -> Pitfall |
     return Pitfall(name="not-its-row", says=says, advice=_ADVICE, evidence=evidence)
 
 
-def _are_rows(results: Sequence[Any], rows: Sequence[Row]) -> bool:
+def are_rows(results: Sequence[Any], rows: Sequence[Row]) -> bool:
     """Whether each result is one of the rows, and each row one result, in any order."""
     if len(results) != len(rows):
         return False

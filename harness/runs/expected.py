@@ -58,3 +58,5 @@ class JudgedValues:
     threats: tuple[str, ...] = ()
     """Why some records have no expected results, a sentence each."""
     pitfalls: tuple[Pitfall, ...] = ()
+    rows_of: tuple[Any, ...] = ()
+    """The keys that a fault changes, and whose calm answers are the rows of before."""

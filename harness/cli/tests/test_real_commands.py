@@ -141,6 +141,41 @@ def test_a_users_own_lookup_of_the_current_folder_passes(
     assert command("run", "calm", *SMALL, "--sut", "their_own_lookup:lookup") is Exit.HOLD
 
 
+def test_a_lookup_that_swallows_errors_is_convicted_by_its_calm_twin_u1(
+    command: Callable[..., Exit], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "their_swallowing_lookup.py").write_text(
+        "async def lookup(record, pool):\n"
+        "    try:\n"
+        "        return await pool.fetch_one('SELECT name, SLEEP(0.01) FROM customer WHERE k = %s', (record.key,))\n"
+        "    except Exception:\n"
+        "        return []\n"
+    )
+    asked = ("run", "connections-cut", "--sut", "their_swallowing_lookup:lookup", "--seed", "1")
+
+    code = command(*asked)
+    without = command(*asked, "--expected", "none")
+
+    assert (code, without) == (Exit.VIOLATION, Exit.UNDECIDED)
+    said = capsys.readouterr().out
+    assert "The expected results are what the function returned before the run" in said
+    assert "Values are not judged, because of `--expected none`." in said
+
+
+def test_a_lookup_that_ends_its_process_is_refused_before_the_run_u1(
+    command: Callable[..., Exit], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "their_last_lookup.py").write_text(
+        "import os\n\n\nasync def lookup(record, pool):\n    os._exit(0)\n"
+    )
+
+    assert command("run", "calm", *SMALL, "--sut", "their_last_lookup:lookup") is Exit.USAGE
+
+    assert (
+        "your function fails without any fault: its process ended with exit code 0" in capsys.readouterr().err
+    )
+
+
 @pytest.mark.parametrize(
     ("keep", "kept"), [("never", False), ("on-failure", False), ("always", True), ("database", True)]
 )

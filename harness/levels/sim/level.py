@@ -17,6 +17,7 @@ import msgspec
 from harness.checkers.judge import judge
 from harness.clock import Deadline, monotonic_us
 from harness.engine.accounting import accounting_of, claims_order
+from harness.engine.answered_versions import with_versions
 from harness.engine.cross_checks import refuse_other_expectations
 from harness.engine.expectation import find_expected
 from harness.engine.level import Opening, Play, RunRecord, RunSite
@@ -35,7 +36,6 @@ from harness.runs.order import Order
 from harness.runs.outcome import FaultRecord, FaultTime, Pitfall, WorldDescription
 from harness.sut.registry import REFERENCE_EMITTER, SUTS, needs_a_server
 from harness.sut.variant import HONEST, Variant
-from harness.workloads.lookups import CustomerRows
 
 if TYPE_CHECKING:
     from harness.world.world import World
@@ -93,12 +93,13 @@ class SimulatedLevel:
         refuse_at_level(order.scenario, self.name)
         rows, row_bytes = customers(order.scenario, order.seed), order.scenario.workload.row_bytes
         expected, values = find_expected(
-            order, rows, table=CustomerRows(rows), ask=partial(ask_in_child, rows=rows, row_bytes=row_bytes)
+            order, rows, ask=partial(ask_in_child, rows=rows, row_bytes=row_bytes)
         )
         record = in_child(
             lambda: self._played(order, site, expected), what=f"--sut {order.sut}", stop=site.stop
         )
-        return replace(record, values=values)
+        events = with_versions(record.events, scenario=order.scenario, rows=rows, keys=values.rows_of)
+        return replace(record, events=events, values=values)
 
     def _played(self, order: Order, site: RunSite, expected: Expected | None = None) -> RunRecord:
         variant = self.variant or _variant_of(order)

@@ -286,6 +286,10 @@ class Journal:
         """So many connections of the pool were never given back: for pitfalls."""
         self._note("~kept", times=times, where=asked_at)
 
+    def connected(self, *, times: int, connected_at: str) -> None:
+        """Calls made so many connections of their own: for pitfalls."""
+        self._note("~connected", times=times, where=connected_at)
+
     def reached(self, phase: str) -> None:
         """Written when a fault is triggered by a phase that no event shows."""
         self._note("~reached", phase=phase)

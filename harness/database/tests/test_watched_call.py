@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.database.watched_call import WatchedCall
+from harness.database.watched_call import CALL, WatchedCall, watch_connects
 from reference_impl.mailbox.loops import real_loop
 
 HERE = Path(__file__).name
@@ -170,3 +171,20 @@ def test_a_connection_that_a_task_keeps_beyond_its_end_is_told_u6() -> None:
 
     [kept] = watched(keeps).kept()
     assert kept.endswith(line_of(keeps, 1))
+
+
+def test_a_connection_that_a_call_makes_itself_is_told_with_its_line_u6() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_server(("127.0.0.1", 0)) as other:
+        watch_connects(server.getsockname()[1])
+
+        async def dials(call: WatchedCall) -> Any:
+            CALL.set(call)
+            for port in (server.getsockname()[1], other.getsockname()[1]):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+
+        connected = watched(dials).connected
+
+    [(line, times)] = connected.items()
+    assert times == 1
+    assert line.endswith(line_of(dials, 3))

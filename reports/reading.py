@@ -109,8 +109,8 @@ _RAISED = re.compile(r"the lookup raised (?P<kind>\w+): .* for record \d+ \((?P<
 """As `harness.sut.user_lookup.failure_of_lookup` writes it."""
 _RAISED_IN_TASK = re.compile(r"a task that the lookup started raised .* \([^()]+\)\Z", re.DOTALL)
 """As `harness.sut.user_lookup.failure_of_task` writes it."""
-_EXITED = re.compile(r"the worker's process ended with exit code \d+")
-"""As `harness.levels.live.supervisor` writes it."""
+_EXITED = re.compile(r"the worker's process (ended with exit code \d+|was ended by SIG\w+)\Z")
+"""As `harness.engine.level.ending_of` writes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -321,12 +321,15 @@ class ConnectionPool:
         connection = self._driver.connection()
         self._open[connection] = None
         self.opened += 1
+        call = CALL.set(None)  # the pool connects, not the call that asked
         try:
             async with asyncio.timeout(self._connect_s):
                 await self._driver.open(connection, session=self._session_limits())
         except BaseException:
             self._hang_up(connection)
             raise
+        finally:
+            CALL.reset(call)
         return connection
 
     def _session_limits(self) -> str:

@@ -20,9 +20,9 @@ from functools import cache
 from pathlib import Path
 from traceback import walk_tb
 from types import FrameType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-__all__ = ["CALL", "Statement", "WatchedCall", "WatchedConnection"]
+__all__ = ["CALL", "Statement", "WatchedCall", "WatchedConnection", "watch_connects"]
 
 Statement = tuple[str, Sequence[Any]]
 
@@ -90,6 +90,8 @@ class WatchedCall:
         self._hurried: Counter[object] = Counter()
         self.hurried: HurriedRetries | None = None
         """The longest row of retries without a pause, if it is a long one."""
+        self.connected: Counter[str] = Counter()
+        """Where the call connected by itself, and how often."""
 
     def asks(self) -> None:
         """A statement or a connection is asked for."""
@@ -127,6 +129,10 @@ class WatchedCall:
     def returns(self, lease: object) -> None:
         """The call has given the connection back."""
         self._lent.pop(lease, None)
+
+    def connects(self) -> None:
+        """The call connects to the database by itself, without the pool."""
+        self.connected[self._present_line()] += 1
 
     @property
     def is_holding(self) -> bool:
@@ -173,6 +179,27 @@ class WatchedCall:
 
 CALL: ContextVar[WatchedCall | None] = ContextVar("CALL", default=None)
 """The call of a user's lookup that runs now; None: it is the harness's own code."""
+
+
+class _Ports:
+    """The ports of which `watch_connects` was told. Mutable: an audit hook belongs to its process, and stays."""
+
+    watched: ClassVar[set[int]] = set()
+
+
+def watch_connects(port: int) -> None:
+    """From now on each call is told of the connections that it makes to that port, with whatever client."""
+    if not _Ports.watched:
+        sys.addaudithook(_audited)
+    _Ports.watched.add(port)
+
+
+def _audited(event: str, args: tuple[Any, ...]) -> None:
+    if event != "socket.connect":
+        return
+    call, address = CALL.get(), args[1]
+    if call is not None and isinstance(address, tuple) and address[1] in _Ports.watched:
+        call.connects()
 
 
 class WatchedConnection:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from signal import Signals
 from typing import TYPE_CHECKING, Protocol
 
 from harness.checkers.judge import judge
@@ -41,6 +42,7 @@ __all__ = [
     "RunRecord",
     "RunSite",
     "Stop",
+    "ending_of",
     "refuse",
 ]
 
@@ -95,6 +97,13 @@ class ProcessEnd:
     pid: int
     code: int
     """Its exit code, or the negative number of the signal that ended it."""
+
+
+def ending_of(code: int) -> str:
+    """In words, how a worker's process ended that said nothing."""
+    if code < 0:
+        return f"the worker's process was ended by {Signals(-code).name}"
+    return f"the worker's process ended with exit code {code}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -290,6 +290,10 @@ class Journal:
         """The lookup has a client of its own, whose losses and errors nobody records: for the evidence of faults."""
         self._note("~own-client")
 
+    def connected(self, *, times: int, connected_at: str) -> None:
+        """Calls made so many connections of their own: for pitfalls."""
+        self._note("~connected", times=times, where=connected_at)
+
     def reached(self, phase: str) -> None:
         """Written when a fault is triggered by a phase that no event shows."""
         self._note("~reached", phase=phase)

@@ -223,9 +223,20 @@ def find_no_pool(seen: RunSeen) -> Pitfall | None:
     """`no-pool`: each lookup opens a connection, or all lookups of a subtask share one.
 
     Evidence: the server's connection counts: as many connections as calls, or no more than subtasks while several
-    calls were open at once.
+    calls were open at once. Of a user's lookup, the connections that its calls made to the database's port.
     """
-    if seen.server is None or seen.call_count < _CALLS_MIN:
+    if seen.call_count < _CALLS_MIN:
+        return None
+    where, connected = _own_connects(seen)
+    if connected >= seen.call_count / 2:
+        return Pitfall(
+            name="no-pool",
+            says=f"{connected} connections were opened by {seen.call_count} calls, at {where}: each call makes "
+            "its own.",
+            advice=_ADVICE,
+            evidence={"opened": connected, "calls": seen.call_count, "where": where},
+        )
+    if seen.server is None:
         return None
     ours = _OF_A_SUBTASK * len(seen.of_kind("start")) + _OF_THE_RUN
     lost = len(seen.of_kind("~lost"))
@@ -238,6 +249,14 @@ def find_no_pool(seen: RunSeen) -> Pitfall | None:
             evidence={"opened": seen.server.opened, "calls": seen.call_count},
         )
     return _one_for_all(seen)
+
+
+def _own_connects(seen: RunSeen) -> tuple[str, int]:
+    """Where calls of a user's lookup connected by themselves most often, and how often they did in all."""
+    places: Counter[str] = Counter()
+    for note in seen.of_kind("~connected"):
+        places[note["where"]] += note["times"]
+    return (places.most_common(1)[0][0], places.total()) if places else ("", 0)
 
 
 def _one_for_all(seen: RunSeen) -> Pitfall | None:
@@ -301,15 +320,18 @@ def find_open_connections(seen: RunSeen) -> Pitfall | None:
     )
     if not at_once or seen.server.at_once <= _MORE * at_once + _AND:
         return None
+    where, _ = _own_connects(seen)
+    place = f" at {where}" if where else ""
     return Pitfall(
         name="open-connections",
         says=f"The server had {seen.server.at_once} connections at once, while never more than {at_once} calls were "
-        f"open: connections are opened ({seen.server.opened} in all) and not closed.",
+        f"open: connections are opened{place} ({seen.server.opened} in all) and not closed.",
         advice="Give a connection back, or close it, however its call ends (async with, finally).",
         evidence={
             "connections_at_once": seen.server.at_once,
             "calls_at_once": at_once,
             "opened": seen.server.opened,
+            "where": where,
         },
     )
 

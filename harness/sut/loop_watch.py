@@ -145,8 +145,9 @@ class LoopWatch:
         return None
 
 
-_SAMPLE_MS = 5
-"""What a sample stands for; one that comes late, as on a busy machine, stands for no more."""
+_SAMPLE_US = 5_000
+_SWITCH_US = 5_000
+"""Python's switch interval (`sys.getswitchinterval`)."""
 
 
 class HoldWatch:
@@ -156,14 +157,14 @@ class HoldWatch:
         """`function`: the function under test; None as long as it is not known."""
         self._function = function
         self._held: dict[str, Counter[str]] = {}
-        """By the function's name: the samples at each place of it."""
+        """By the function's name: the microseconds at each place of it."""
         self._thread = threading.get_ident()
         self._over = threading.Event()
 
     def holds(self) -> Iterator[tuple[str, int]]:
         """Where each function held the thread most often, and for about how many ms in all."""
         for places in self._held.values():
-            yield places.most_common(1)[0][0], places.total() * _SAMPLE_MS
+            yield places.most_common(1)[0][0], places.total() // 1000
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -177,10 +178,15 @@ class HoldWatch:
             looker.join()
 
     def _look(self) -> None:
-        while not self._over.wait(_SAMPLE_MS / 1000):
+        before_us = monotonic_us()
+        while not self._over.wait(_SAMPLE_US / 1_000_000):
+            now_us = monotonic_us()
+            # A sample may be late because other code held the interpreter, for as long as a switch interval.
+            passed_us = min(max(_SAMPLE_US, now_us - before_us - _SWITCH_US), _LATE_US)
+            before_us = now_us
             where = self._where()
             if where is not None:
-                self._held.setdefault(_function_of(where), Counter())[where] += 1
+                self._held.setdefault(_function_of(where), Counter())[where] += passed_us
 
     def _where(self) -> str | None:
         """The innermost line in the function's file; None: it does not run, or waits for the harness's own code."""

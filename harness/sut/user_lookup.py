@@ -127,6 +127,9 @@ class MisuseJournal(Protocol):
     def kept_connections(self, *, times: int, asked_at: str) -> None:
         """So many connections of the pool were never given back."""
 
+    def connected(self, *, times: int, connected_at: str) -> None:
+        """Calls made so many connections of their own at that line."""
+
 
 class UserLookup:
     """Calls the user's function with `(record, pool)`."""
@@ -151,6 +154,8 @@ class UserLookup:
         self._journal: MisuseJournal | None = None
         self._holding: list[WatchedCall] = []
         """The ended calls that held a connection at their end."""
+        self._connected: Counter[str] = Counter()
+        """Where calls connected by themselves, and how often."""
 
     def tell(self, journal: MisuseJournal) -> None:
         """From now on `journal` is told how calls use the pool."""
@@ -162,6 +167,8 @@ class UserLookup:
         if self._journal is not None:
             for line, times in kept.items():
                 self._journal.kept_connections(times=times, asked_at=line)
+            for line, times in self._connected.items():
+                self._journal.connected(times=times, connected_at=line)
         self._holding.clear()
 
     async def __call__(self, record: Any, pool: Any) -> Any:
@@ -206,6 +213,7 @@ class UserLookup:
                     )
             return result
         finally:
+            self._connected += call.connected
             if call.is_holding:
                 self._holding.append(call)
             if call.hurried is not None and self._journal is not None:

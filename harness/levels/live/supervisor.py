@@ -16,14 +16,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from signal import Signals
 from typing import ClassVar
 
 import msgspec
 
 from harness.engine.canaries_in_world import refuse_blind_world
 from harness.engine.in_world import record_in_world
-from harness.engine.level import ATTEMPTS_MAX, ExecutionState, Opening, Play, ProcessEnd
+from harness.engine.level import ATTEMPTS_MAX, ExecutionState, Opening, Play, ProcessEnd, ending_of
 from harness.history.follower import Follower
 from harness.levels.live.worker import DONE, REFUSED
 from harness.process_identity import ProcessIdentity, identify
@@ -159,12 +158,7 @@ class Supervisor:
         """What the newest attempt said; of one that ended without a word, how its process ended."""
         log = self._log(worker).read_bytes()[worker.log_begins :].decode(errors="replace")
         spoken = re.findall(rf"^subtask {worker.subtask}: (.*(?:\n  .*)*)", log, re.MULTILINE)
-        if spoken:
-            said = spoken[-1].replace("\n  ", "\n")
-        elif code < 0:
-            said = f"the worker's process was ended by {Signals(-code).name}"
-        else:
-            said = f"the worker's process ended with exit code {code}"
+        said = spoken[-1].replace("\n  ", "\n") if spoken else ending_of(code)
         return f"subtask {worker.subtask} failed {worker.failures} times; the last time: {said}"
 
     def process(self, subtask: int) -> ProcessIdentity | None:

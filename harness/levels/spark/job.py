@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
 
-from harness.engine.level import ExecutionState
+from harness.engine.level import ATTEMPTS_MAX, ExecutionState, ending_of
 from harness.errors import HarnessError
 from harness.history.follower import AttemptView, Follower
 from harness.levels.spark.ended_workers import EndedWorkers
@@ -72,6 +72,8 @@ class SparkExecution:
         self._plan = plan
         self._subtasks = subtasks
         self._error: str | None = None
+        self._died: dict[tuple[int, int], int] = {}
+        """The exit codes of workers, by subtask and pid."""
         self._thread = threading.Thread(target=self._work, name=f"spark-job-{plan.run_id}", daemon=True)
         self._thread.start()
 
@@ -86,9 +88,23 @@ class SparkExecution:
             self._error = _cause(error)
 
     def poll(self) -> ExecutionState:
-        """The job's state; Spark itself restarts tasks, and its daemon reports workers that a signal has ended."""
+        """The job's state; Spark itself restarts tasks, and its daemon reports how workers have ended."""
+        running = self._thread.is_alive()
         ends = self._ended.new(self._attempts)
-        return ExecutionState(running=self._thread.is_alive(), error=self._error, ends=tuple(ends))
+        for end in ends:
+            self._died[end.subtask, end.pid] = end.code
+        error = None if self._error is None else self._death() or self._error
+        return ExecutionState(running=running, error=error, ends=tuple(ends))
+
+    def _death(self) -> str | None:
+        """How the process of the last attempt of a subtask ended without a word; None: all had one, or go on."""
+        newest = {view.subtask: view for view in sorted(self._attempts(), key=lambda view: view.attempt)}
+        for view in newest.values():
+            pid = None if view.process is None or view.over else view.process.pid
+            code = None if pid is None else self._died.get((view.subtask, pid))
+            if code is not None and view.attempt >= ATTEMPTS_MAX:
+                return f"subtask {view.subtask} failed {view.attempt} times; the last time: {ending_of(code)}"
+        return None
 
     def _attempts(self) -> Iterable[AttemptView]:
         return Follower(Path(self._plan.folder)).poll().attempts.values()

@@ -19,6 +19,7 @@ from harness.sut.user_lookup import (
     UserCodeStopped,
     UserLookup,
     failure_of_lookup,
+    failure_of_task,
     user_lookup,
 )
 from reference_impl.mailbox.loops import real_loop
@@ -58,6 +59,22 @@ def test_an_exception_passes_unchanged(error: Exception) -> None:
         outcome(fails)
 
     assert raised.value is error
+
+
+def test_a_task_of_the_functions_that_ends_the_process_is_told_with_its_line_u3() -> None:
+    async def ends(record: Any, pool: Any) -> Any:
+        async def inner() -> None:
+            raise KeyboardInterrupt
+
+        return await asyncio.create_task(inner())
+
+    with pytest.raises(KeyboardInterrupt) as raised:
+        outcome(ends)
+
+    told = failure_of_task(raised.value)
+    assert told is not None
+    assert told.startswith("a task that the lookup started raised KeyboardInterrupt() (")
+    assert told.endswith(f"{Path(__file__).name}:{ends.__code__.co_firstlineno + 2})")
 
 
 def test_a_cancellation_from_outside_passes_unchanged() -> None:

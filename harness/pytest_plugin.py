@@ -1,13 +1,14 @@
-"""The pytest plugin: `pytest scenarios/` collects each scenario file as one test per level.
+"""The pytest plugin: each scenario file is one test per level, and the fixture `floodmark` asserts that scenarios hold.
 
-Uses pytest's collection of non-Python tests. Invariant: an item passes only if its run's verdict is `pass`;
-`vacuous` and `unknown` fail it, with the reason. A world or a JVM starts once per session, when the first item
-needs it, and is stopped at the end of the session.
+`pytest_floodmark` loads it when Floodmark is used. Invariant: an item or an assertion passes only if its run's verdict
+is `pass`; `vacuous` and `unknown` fail it, with the reason. A world or a JVM starts once per session, when the first
+run needs it, and is stopped at the end of the session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,34 +19,18 @@ if TYPE_CHECKING:
     from harness.engine.stage import RunStage
     from harness.runs.outcome import RunOutcome
     from harness.scenario.model import Scenario
+    from harness.scenario_parts.parts import Level
+    from harness.testing import Floodmark
 
 
 _SHARED = pytest.StashKey["Shared"]()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options `--floodmark-...`."""
-    group = parser.getgroup("floodmark", "scenarios as tests")
-    group.addoption("--floodmark-level", choices=["sim", "live", "spark", "all"], default="live",
-                    help="levels at which scenario files are collected (default: live)")  # fmt: skip
-    group.addoption("--floodmark-tag", action="append", default=[], metavar="TAG",
-                    help="only scenarios with this tag; repeatable: with all of them")  # fmt: skip
-    group.addoption("--floodmark-world", choices=["auto", "containers", "local"], default="auto",
-                    help="where the database and its proxy come from (default: auto)")  # fmt: skip
-    group.addoption("--floodmark-proxy", choices=["auto", "own", "toxiproxy"], default="auto",
-                    help="the proxy before the database (default: auto)")  # fmt: skip
-    group.addoption("--floodmark-seed", type=int, default=None, help="seed of every run (default: a new one)")
-    group.addoption("--floodmark-report", type=Path, default=None,
-                    help="folder of the report (default: reports/out/<run id>)")  # fmt: skip
-
-
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect every YAML file in a folder named `scenarios`, or named on the command line, as a scenario."""
-    if file_path.suffix not in {".yaml", ".yml"}:
-        return None
-    if "scenarios" not in file_path.parts and not parent.session.isinitpath(file_path):
-        return None
-    return ScenarioFile.from_parent(parent, path=file_path)
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the markers of scenario files, for sessions with strict markers; a project may describe its own."""
+    for marker in ("real: talks to a real server or proxy", "spark: starts a Java machine"):
+        if not any(line.partition(":")[0] == marker.partition(":")[0] for line in config.getini("markers")):
+            config.addinivalue_line("markers", marker)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -64,11 +49,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print the world, the seed and the path of the report."""
+    """Print the world, the system under test, the seed and the path of the report."""
     shared = config.stash.get(_SHARED, None)
     if shared is not None and shared.page is not None:
         terminalreporter.section("floodmark")
         terminalreporter.write_line(f"world    {shared.world}")
+        terminalreporter.write_line(f"sut      {shared.suts}")
         terminalreporter.write_line(f"seed     {shared.seed}")
         terminalreporter.write_line(f"report   {shared.page}")
 
@@ -85,8 +71,8 @@ class ScenarioFile(pytest.File):
             scenario = load(self.path)
         except FloodmarkError as error:
             raise self.CollectError(str(error)) from error
-        asked = self.config.getoption("--floodmark-level")
-        if not set(self.config.getoption("--floodmark-tag")) <= set(scenario.tags):
+        asked = self.config.getoption("--floodmark-level") or "live"
+        if not set(self.config.getoption("--floodmark-tag") or ()) <= set(scenario.tags):
             return
         for level in scenario.levels:
             if asked in {"all", level}:
@@ -104,7 +90,8 @@ class ScenarioItem(pytest.Item):
         self._level = level
         if level != "sim":  # level sim needs nothing but Python
             self.add_marker(pytest.mark.spark if level == "spark" else pytest.mark.real)
-        self.add_marker(pytest.mark.timeout(scenario.budget / 1000 + 120))
+        if self.config.pluginmanager.has_plugin("timeout"):
+            self.add_marker(pytest.mark.timeout(scenario.budget / 1000 + 120))
 
     def runtest(self) -> None:
         """Run the scenario; any verdict other than `pass` fails the test."""
@@ -119,8 +106,12 @@ class ScenarioItem(pytest.Item):
             raise NotProven(outcome)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        from harness.errors import FloodmarkError, HarnessError
+
         if isinstance(excinfo.value, NotProven):
             return str(excinfo.value)
+        if isinstance(excinfo.value, FloodmarkError) and not isinstance(excinfo.value, HarnessError):
+            return f"floodmark: {excinfo.value}"
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
@@ -131,19 +122,165 @@ class NotProven(Exception):
     """A run that did not pass; its text is the terminal report of the run."""
 
     def __init__(self, outcome: RunOutcome) -> None:
-        import io
+        from harness.testing.running import told
 
-        from reports.pretty import print_outcomes, terminal
+        super().__init__(told(outcome))
 
-        text = io.StringIO()
-        print_outcomes([outcome], console=terminal(text))
-        super().__init__(text.getvalue())
+
+def fixture_for(item: pytest.Item) -> Floodmark:
+    """What the fixture `floodmark` is for a test; its marker gives the defaults."""
+    return _Holding(item, shared=_shared(item.config))
+
+
+class _Holding:
+    """Runs scenarios for one test and asserts their verdicts; implements `harness.testing.Floodmark`."""
+
+    def __init__(self, item: pytest.Item, *, shared: Shared) -> None:
+        self._item = item
+        self._shared = shared
+
+    def holds(
+        self,
+        *scenarios: str | Path | Scenario,
+        sut: object = None,
+        level: Level | None = None,
+        runs: int | None = None,
+        seed: int | None = None,
+        expected: object = None,
+    ) -> None:
+        from harness.errors import CannotHere, FloodmarkError, HarnessError
+
+        __tracebackhide__ = True
+        given = {"sut": sut, "level": level, "runs": runs, "seed": seed, "expected": expected}
+        cannot: list[str] = []
+        refusal: FloodmarkError | None = None
+        try:
+            asked = self._asked({name: value for name, value in given.items() if value is not None})
+            for scenario, source in self._named(scenarios):
+                try:
+                    self._runs(scenario, source, asked)
+                except CannotHere as sentence:
+                    cannot.append(str(sentence))
+        except HarnessError:
+            raise
+        except FloodmarkError as error:
+            refusal = error
+        if (
+            refusal is not None
+        ):  # outside of the except block, so that its traceback is not shown: it is the user's line
+            pytest.fail(f"floodmark: {refusal}")
+        if cannot:
+            pytest.skip("; ".join(cannot))
+
+    def _asked(self, given: dict[str, Any]) -> dict[str, Any]:
+        """What to do, from the call, then the marker, then the settings."""
+        from harness.errors import UsageError
+        from harness.sut.user_modules import name_of
+
+        marked = [marker.kwargs for marker in self._item.iter_markers("floodmark")]
+        asked: dict[str, Any] = {}
+        for values in (*reversed(marked), given):
+            asked |= values
+        if unknown := asked.keys() - {"sut", "level", "runs", "seed", "expected"}:
+            message = f"the marker floodmark takes no {', '.join(sorted(unknown))}"
+            raise UsageError(message, fix="it takes sut, level, runs, seed and expected")
+        sut = asked.get("sut", self._shared.sut)
+        if sut is None:
+            message = (
+                "no system under test is named, and the reference must not be tested in its place by mistake"
+            )
+            raise UsageError(message, fix='write sut=lookup, or sut="reference" if that is meant')
+        option = self._item.config.getoption("--floodmark-level")
+        expected = asked.get("expected")
+        return {
+            "sut": name_of(sut),
+            "level": asked.get("level", "sim" if option in {None, "all"} else option),
+            "runs": asked.get("runs", 1),
+            "seed": asked.get("seed", self._shared.seed),
+            "expected": None if expected is None else name_of(expected),
+        }
+
+    def _named(self, scenarios: Sequence[str | Path | Scenario]) -> Iterator[tuple[Scenario, Any]]:
+        """Each scenario and where it is from; a file is looked for beside the test first."""
+        from harness.errors import NothingRan
+        from harness.scenario.catalogue import resolve
+        from harness.scenario.model import Scenario
+        from harness.testing.running import load
+
+        marker = self._item.get_closest_marker("floodmark")
+        sources = scenarios or (() if marker is None else marker.args)
+        if not sources:
+            raise NothingRan("no scenario is named", fix='write floodmark.holds("connections-cut", ...)')
+        for source in sources:
+            if isinstance(source, Scenario):
+                yield source, source
+                continue
+            beside = self._item.path.parent / source
+            for file in resolve([beside if beside.is_file() else source]):
+                yield load(file), file if beside.is_file() else source
+
+    def _runs(self, scenario: Scenario, source: Any, asked: dict[str, Any]) -> None:
+        """Run the scenario as often as asked; the report shows the first run, or the one that does not pass."""
+        import shutil
+
+        from harness.errors import UsageError
+        from harness.testing.running import told
+        from harness.verdict import Outcome
+
+        __tracebackhide__ = True
+        runs, level = asked["runs"], asked["level"]
+        if runs < 1:
+            raise UsageError(f"runs={runs}: nothing would run", fix="write runs=1 or more")
+        for number in range(runs):
+            seed = asked["seed"] + number
+            outcome = self._shared.performed(
+                scenario, source, level=level, seed=seed, sut=asked["sut"], expected=asked["expected"]
+            )
+            passed = outcome.judgement.outcome is Outcome.PASS
+            if number == 0 or not passed:
+                self._shared.show(outcome)
+            else:
+                shutil.rmtree(outcome.history.parent)  # else hundreds of histories would stay
+            if not passed:
+                what = f"{scenario.scenario} at level {level}: {outcome.judgement.outcome}"
+                raise AssertionError(f"{what} in run {number + 1} of {runs}, seed {seed}\n{told(outcome)}")
 
 
 def _shared(config: pytest.Config) -> Shared:
+    from harness.errors import UsageError
+
     if _SHARED not in config.stash:
-        config.stash[_SHARED] = Shared(config)
+        try:
+            config.stash[_SHARED] = Shared(config)
+        except UsageError as error:
+            pytest.exit(f"floodmark: {error}", returncode=error.exit_code)
     return config.stash[_SHARED]
+
+
+class _Settings:
+    """The settings of a session: options, then the environment, then `[tool.floodmark]` of pyproject.toml."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        from harness.cli.settings import project_settings
+
+        self._config = config
+        self._project = project_settings(["run"]).get("run", {})
+
+    def of(self, name: str) -> str | None:
+        """The value of `--floodmark-<name>`, FLOODMARK_<NAME> or `name`; None: none of them is given."""
+        option = self._config.getoption(f"--floodmark-{name}")
+        given = option if option is not None else os.environ.get(f"FLOODMARK_{name.upper()}")
+        found = given if given is not None else self._project.get(name)
+        return None if found is None else str(found)
+
+    def seed(self) -> int | None:
+        """The seed that is given. Raises UsageError if it is no number."""
+        from harness.errors import UsageError
+
+        given = self.of("seed")
+        if given is None or given.isdecimal():
+            return None if given is None else int(given)
+        raise UsageError(f"the seed {given!r} is not a number", fix="set FLOODMARK_SEED to 7, say")
 
 
 class Shared:
@@ -155,12 +292,13 @@ class Shared:
         from harness.levels import level_named
         from harness.runs.order import new_run_id
 
-        seed, report = config.getoption("--floodmark-seed"), config.getoption("--floodmark-report")
+        self._settings = _Settings(config)
+        seed, report = self._settings.seed(), config.getoption("--floodmark-report")
         run_id = new_run_id()
         self.seed = fresh_seed() if seed is None else seed
         self._folder = Path("reports", "out", run_id) if report is None else report
-        self._world = config.getoption("--floodmark-world")
-        self._proxy = config.getoption("--floodmark-proxy")
+        self._world = self._settings.of("world") or "auto"
+        self._proxy = self._settings.of("proxy") or "auto"
         self._plan = StagePlan(
             run_id=run_id, report=self._folder, levels=level_named, world=self._world, proxy=self._proxy
         )
@@ -174,26 +312,34 @@ class Shared:
         self.page: Path | None = None
 
     def run(self, scenario: Scenario, level: str, file: Path) -> RunOutcome:
-        """Run the scenario of `file` once. Raises WorldError, and HarnessError if the harness itself is defective."""
-        import shlex
-
-        from harness.errors import HarnessError, WorldError
-        from harness.runs.order import Order
+        """Run the scenario of `file` once. Raises as `performed`."""
         from harness.verdict import Outcome
 
-        words = [
-            "floodmark",
-            "run",
-            str(file),
-            "--level",
-            level,
-            *(() if level == "sim" else ("--world", self._world, "--proxy", self._proxy)),
-            "--seed",
-            str(self.seed),
-        ]
-        order = Order(scenario=scenario, level=level, seed=self.seed, again=shlex.join(words))
+        outcome = self.performed(scenario, file, level=level, seed=self.seed, sut=self.sut or "reference")
+        self.show(outcome)
+        self.not_proven += outcome.judgement.outcome is not Outcome.PASS
+        return outcome
+
+    def performed(
+        self, scenario: Scenario, source: Any, *, level: str, seed: int, sut: str, expected: str | None = None
+    ) -> RunOutcome:
+        """Perform one run; the report does not show it yet.
+
+        Raises WorldError, HarnessError if the harness itself is defective, SutError for a `sut` that cannot be used.
+        """
+        from harness.errors import HarnessError, WorldError
+        from harness.sut.registry import load_lookup
+        from harness.sut.user_modules import add_current_folder
+        from harness.testing.running import order_of
+
+        add_current_folder()
+        load_lookup(sut)
+        world = (self._world, self._proxy)
+        order = order_of(
+            scenario, source=source, sut=sut, level=level, seed=seed, expected=expected, world=world
+        )
         try:
-            outcome = self._opened().run(order)
+            return self._opened().run(order)
         except WorldError:
             self.environment_failed = True
             self.not_proven += 1
@@ -202,9 +348,20 @@ class Shared:
             self.harness_failed = True
             self.not_proven += 1
             raise
+
+    def show(self, outcome: RunOutcome) -> None:
+        """Have the report show a run."""
         self._outcomes.append(outcome)
-        self.not_proven += outcome.judgement.outcome is not Outcome.PASS
-        return outcome
+
+    @property
+    def sut(self) -> str | None:
+        """The system under test of the options, the environment or pyproject.toml."""
+        return self._settings.of("sut")
+
+    @property
+    def suts(self) -> str:
+        """The systems under test of all runs."""
+        return ", ".join(dict.fromkeys(outcome.sut for outcome in self._outcomes))
 
     @property
     def world(self) -> str:

@@ -18,6 +18,7 @@ import click
 
 from harness.cli.settings import project_settings
 from harness.errors import Exit, FloodmarkError, ReaderGone, UsageError
+from harness.own_packages import import_ours
 
 __all__ = ["floodmark", "main"]
 
@@ -97,6 +98,7 @@ def floodmark() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the process's exit code."""
     try:
+        import_ours()
         settings = project_settings(_COMMANDS)
         answer = floodmark.main(
             args=list(arguments) if arguments is not None else None,

@@ -116,13 +116,12 @@ def _runs_at(scenario: Scenario, level: str) -> bool:
 
 def _check_sut(sut: str, mutant: str | None, level: str) -> None:
     """Checks `--sut` and `--mutant` before a world is opened."""
-    import sys
-
     from harness.defects import find_defect
     from harness.errors import UsageError
     from harness.sut.registry import REFERENCE, load_lookup
+    from harness.sut.user_modules import add_current_folder
 
-    sys.path.insert(0, str(Path.cwd()))
+    add_current_folder()
     load_lookup(sut)
     if mutant is not None:
         planted = find_defect(mutant)
@@ -142,6 +141,7 @@ def _orders(
 ) -> Iterator[Order]:
     """One order for each run, with consecutive seeds."""
     from harness.runs.order import Order
+    from harness.sut.user_modules import import_path
 
     before, after = _again(file, settings, asked)
     for number in range(seed, seed + asked["runs"]):
@@ -151,7 +151,7 @@ def _orders(
             seed=number,
             sut=asked["sut"],
             mutant=asked["mutant"],
-            import_path=(str(Path.cwd()),),
+            import_path=import_path(),
             again=f"{before} --seed {number}{after}",
         )
 

@@ -28,6 +28,9 @@ class Order:
     level: str
     seed: int
     sut: str = REFERENCE
+    expected: str | None = None
+    """Of a user's lookup: `module:function` that states the results, `none`, or None: `expected` of the lookup's module
+    if it has one, else the calm twin."""
     mutant: str | None = None
     import_path: tuple[str, ...] = ()
     again: str = ""

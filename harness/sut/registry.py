@@ -15,6 +15,7 @@ from typing import Any
 from harness.errors import SutError, UsageError
 from harness.runs.order import REFERENCE
 from harness.sut.user_lookup import user_lookup
+from harness.sut.user_modules import why_hidden
 
 __all__ = ["REFERENCE", "REFERENCE_EMITTER", "SUTS", "LookupFunction", "load_attribute", "load_lookup"]
 
@@ -52,6 +53,7 @@ def load_lookup(name: str, *, nonces: Any = None, tells_versions: bool = False) 
 def load_attribute(name: str, *, option: str, kind: str) -> Any:
     """The object `MODULE:ATTR`. Raises SutError that names `option` if it cannot be loaded."""
     module, _, attribute = name.partition(":")
+    fix = f"write MODULE:{kind}, with MODULE importable from the current folder or the environment"
     try:
         with redirect_stdout(sys.stderr):  # standard output is for the results of a command
             found: Any = importlib.import_module(module)
@@ -63,7 +65,9 @@ def load_attribute(name: str, *, option: str, kind: str) -> Any:
             if isinstance(error, ImportError | AttributeError)
             else f"{type(error).__name__}: {error}"
         )
-        message = f"{option} {name}: {what}"
-        fix = f"write MODULE:{kind}, with MODULE importable from the current folder or the environment"
+        hidden = why_hidden(module)
+        message = f"{option} {name}: {what}" + (f"; {hidden}" if hidden else "")
         raise SutError(message, fix=fix) from error
+    if hidden := why_hidden(module):  # a stale copy of the function must not be tested in its place
+        raise SutError(f"{option} {name}: {hidden}", fix="rename the module, or uninstall the other one")
     return found

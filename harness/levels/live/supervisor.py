@@ -105,7 +105,8 @@ class Supervisor:
     def _start(self, worker: _Worker) -> None:
         with self._log(worker).open("ab") as log:
             worker.process = subprocess.Popen(
-                [sys.executable, "-m", "harness.levels.live.worker"],
+                # -P: the current folder, where a `harness` of the user's may be, does not come first.
+                [sys.executable, "-P", "-m", "harness.levels.live.worker"],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

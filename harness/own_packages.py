@@ -13,7 +13,7 @@ from types import ModuleType
 import harness
 from harness.errors import UsageError
 
-__all__ = ["OURS", "import_ours"]
+__all__ = ["OURS", "hidden_packages", "import_ours"]
 
 OURS = ("harness", "reference_impl", "reports")
 _HOME = Path(harness.__file__).resolve().parents[1]
@@ -28,6 +28,13 @@ def import_ours() -> None:
             message = f"`{name}` is imported from {place}, and Floodmark has a package of that name"
             fix = "rename yours, or import harness.testing before it"
             raise UsageError(message, fix=fix)
+
+
+def hidden_packages() -> list[Path]:
+    """The packages of the import path that cannot be imported, because they have the names of ours."""
+    found = [Path(folder, name, "__init__.py").resolve() for folder in sys.path for name in OURS]
+    theirs = dict.fromkeys(file.parent for file in found if file.is_file() and file.parents[1] != _HOME)
+    return list(theirs)
 
 
 def _imported(name: str) -> ModuleType:

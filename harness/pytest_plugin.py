@@ -50,6 +50,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print the world, the system under test, the seed and the path of the report."""
+    from harness.own_packages import hidden_packages
+
     shared = config.stash.get(_SHARED, None)
     if shared is not None and shared.page is not None:
         terminalreporter.section("floodmark")
@@ -57,6 +59,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"sut      {shared.suts}")
         terminalreporter.write_line(f"seed     {shared.seed}")
         terminalreporter.write_line(f"report   {shared.page}")
+    if terminalreporter.stats.keys() & {"failed", "error"}:
+        for folder in hidden_packages():
+            what = f"note     Floodmark has a package `{folder.name}` too, so this session cannot import {folder}"
+            terminalreporter.write_line(what)
 
 
 class ScenarioFile(pytest.File):
@@ -165,9 +171,7 @@ class _Holding:
             raise
         except FloodmarkError as error:
             refusal = error
-        if (
-            refusal is not None
-        ):  # outside of the except block, so that its traceback is not shown: it is the user's line
+        if refusal is not None:  # after the except block, so that the traceback has the user's line only
             pytest.fail(f"floodmark: {refusal}")
         if cannot:
             pytest.skip("; ".join(cannot))
@@ -176,6 +180,7 @@ class _Holding:
         """What to do, from the call, then the marker, then the settings."""
         from harness.errors import UsageError
         from harness.sut.user_modules import name_of
+        from harness.testing.running import checked_sut
 
         marked = [marker.kwargs for marker in self._item.iter_markers("floodmark")]
         asked: dict[str, Any] = {}
@@ -193,7 +198,7 @@ class _Holding:
         option = self._item.config.getoption("--floodmark-level")
         expected = asked.get("expected")
         return {
-            "sut": name_of(sut),
+            "sut": checked_sut(sut),
             "level": asked.get("level", "sim" if option in {None, "all"} else option),
             "runs": asked.get("runs", 1),
             "seed": asked.get("seed", self._shared.seed),
@@ -312,10 +317,13 @@ class Shared:
         self.page: Path | None = None
 
     def run(self, scenario: Scenario, level: str, file: Path) -> RunOutcome:
-        """Run the scenario of `file` once. Raises as `performed`."""
+        """Run the scenario of `file` once. Raises as `performed`, and SutError for a `sut` that cannot be used."""
+        from harness.runs.order import REFERENCE
+        from harness.testing.running import checked_sut
         from harness.verdict import Outcome
 
-        outcome = self.performed(scenario, file, level=level, seed=self.seed, sut=self.sut or "reference")
+        sut = checked_sut(self.sut or REFERENCE)
+        outcome = self.performed(scenario, file, level=level, seed=self.seed, sut=sut)
         self.show(outcome)
         self.not_proven += outcome.judgement.outcome is not Outcome.PASS
         return outcome
@@ -325,15 +333,11 @@ class Shared:
     ) -> RunOutcome:
         """Perform one run; the report does not show it yet.
 
-        Raises WorldError, HarnessError if the harness itself is defective, SutError for a `sut` that cannot be used.
+        Raises WorldError, HarnessError if the harness itself is defective, and SutError if no worker can import `sut`.
         """
         from harness.errors import HarnessError, WorldError
-        from harness.sut.registry import load_lookup
-        from harness.sut.user_modules import add_current_folder
         from harness.testing.running import order_of
 
-        add_current_folder()
-        load_lookup(sut)
         world = (self._world, self._proxy)
         order = order_of(
             scenario, source=source, sut=sut, level=level, seed=seed, expected=expected, world=world

@@ -118,11 +118,12 @@ def _check_sut(sut: str, mutant: str | None, level: str) -> None:
     """Checks `--sut` and `--mutant` before a world is opened."""
     from harness.defects import find_defect
     from harness.errors import UsageError
-    from harness.sut.registry import REFERENCE, load_lookup
+    from harness.sut.registry import REFERENCE, load_lookup, refuse_hidden
     from harness.sut.user_modules import add_current_folder
 
     add_current_folder()
     load_lookup(sut)
+    refuse_hidden(sut)
     if mutant is not None:
         planted = find_defect(mutant)
         if not planted.shows_in_a_run:

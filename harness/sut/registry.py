@@ -17,7 +17,15 @@ from harness.runs.order import REFERENCE
 from harness.sut.user_lookup import user_lookup
 from harness.sut.user_modules import why_hidden
 
-__all__ = ["REFERENCE", "REFERENCE_EMITTER", "SUTS", "LookupFunction", "load_attribute", "load_lookup"]
+__all__ = [
+    "REFERENCE",
+    "REFERENCE_EMITTER",
+    "SUTS",
+    "LookupFunction",
+    "load_attribute",
+    "load_lookup",
+    "refuse_hidden",
+]
 
 REFERENCE_EMITTER = "reference-emitter"
 SUTS = {
@@ -50,6 +58,15 @@ def load_lookup(name: str, *, nonces: Any = None, tells_versions: bool = False) 
     return user_lookup(load_attribute(name, option="--sut", kind="FUNCTION"), name)
 
 
+def refuse_hidden(name: str) -> None:
+    """Raises SutError if the current folder has the module of `--sut name`, but another one of its name was loaded.
+
+    A stale copy of the function must not be tested in its place.
+    """
+    if ":" in name and (hidden := why_hidden(name.partition(":")[0])):
+        raise SutError(f"--sut {name}: {hidden}", fix="rename the module, or uninstall the other one")
+
+
 def load_attribute(name: str, *, option: str, kind: str) -> Any:
     """The object `MODULE:ATTR`. Raises SutError that names `option` if it cannot be loaded."""
     module, _, attribute = name.partition(":")
@@ -68,6 +85,4 @@ def load_attribute(name: str, *, option: str, kind: str) -> Any:
         hidden = why_hidden(module)
         message = f"{option} {name}: {what}" + (f"; {hidden}" if hidden else "")
         raise SutError(message, fix=fix) from error
-    if hidden := why_hidden(module):  # a stale copy of the function must not be tested in its place
-        raise SutError(f"{option} {name}: {hidden}", fix="rename the module, or uninstall the other one")
     return found

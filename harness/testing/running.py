@@ -30,8 +30,8 @@ from harness.scenario.file import load_many
 from harness.scenario.mistakes import validated
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import Level
-from harness.sut.registry import load_lookup
-from harness.sut.user_modules import import_path, name_of
+from harness.sut.registry import load_lookup, refuse_hidden
+from harness.sut.user_modules import add_current_folder, import_path, name_of
 from harness.testing.judging import Verdict, verdict_of
 from harness.verdict import Outcome
 from reports.pretty import print_outcomes, terminal
@@ -40,7 +40,7 @@ from reports.write import write_report
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Run", "load", "order_of", "run", "told"]
+__all__ = ["Run", "checked_sut", "load", "order_of", "run", "told"]
 
 Source = str | Path | Scenario | Mapping[str, object]
 """A scenario: a name of the catalogue, a file, a value, or the fields of a scenario file."""
@@ -98,8 +98,7 @@ def run(
     Raises a FloodmarkError: the scenario has mistakes, the function cannot be used, an extra is not installed.
     """
     loaded = load(scenario)
-    name = name_of(sut)
-    load_lookup(name)
+    name = checked_sut(sut)
     order = order_of(
         loaded,
         source=scenario,
@@ -150,6 +149,16 @@ def load(source: Source) -> Scenario:
             if len(found) != 1:
                 raise UsageError(f"{source} has {len(found)} scenarios", fix="name one file or one scenario")
             return found[0]
+
+
+def checked_sut(sut: object) -> str:
+    """The name `module:name` of a system under test, which can be called. Raises SutError or UsageError otherwise."""
+    add_current_folder()
+    name = name_of(sut)
+    load_lookup(name)
+    if isinstance(sut, str):  # an object is itself, whatever else has the name of its module
+        refuse_hidden(sut)
+    return name
 
 
 def order_of(

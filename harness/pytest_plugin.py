@@ -8,7 +8,7 @@ run needs it, and is stopped at the end of the session.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _SHARED = pytest.StashKey["Shared"]()
+_SETTINGS = pytest.StashKey["_Settings"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -77,7 +78,7 @@ class ScenarioFile(pytest.File):
             scenario = load(self.path)
         except FloodmarkError as error:
             raise self.CollectError(str(error)) from error
-        asked = self.config.getoption("--floodmark-level") or "live"
+        asked = _settings(self.config).level() or "live"
         if not set(self.config.getoption("--floodmark-tag") or ()) <= set(scenario.tags):
             return
         for level in scenario.levels:
@@ -195,11 +196,11 @@ class _Holding:
                 "no system under test is named, and the reference must not be tested in its place by mistake"
             )
             raise UsageError(message, fix='write sut=lookup, or sut="reference" if that is meant')
-        option = self._item.config.getoption("--floodmark-level")
+        level = _settings(self._item.config).level()
         expected = asked.get("expected")
         return {
             "sut": checked_sut(sut),
-            "level": asked.get("level", "sim" if option in {None, "all"} else option),
+            "level": asked.get("level", "sim" if level in {None, "all"} else level),
             "runs": asked.get("runs", 1),
             "seed": asked.get("seed", self._shared.seed),
             "expected": None if expected is None else name_of(expected),
@@ -252,24 +253,39 @@ class _Holding:
 
 
 def _shared(config: pytest.Config) -> Shared:
+    if _SHARED not in config.stash:
+        config.stash[_SHARED] = Shared(config)
+    return config.stash[_SHARED]
+
+
+def _settings(config: pytest.Config) -> _Settings:
+    """The settings of the session; the session ends if one of them is wrong."""
+    from harness.cli.settings import project_settings
     from harness.errors import UsageError
 
-    if _SHARED not in config.stash:
+    if _SETTINGS not in config.stash:
         try:
-            config.stash[_SHARED] = Shared(config)
+            project = project_settings(["run"]).get("run", {})
+            config.stash[_SETTINGS] = _Settings(config, project=project)
         except UsageError as error:
             pytest.exit(f"floodmark: {error}", returncode=error.exit_code)
-    return config.stash[_SHARED]
+    return config.stash[_SETTINGS]
 
 
 class _Settings:
     """The settings of a session: options, then the environment, then `[tool.floodmark]` of pyproject.toml."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        from harness.cli.settings import project_settings
+    def __init__(self, config: pytest.Config, *, project: Mapping[str, Any]) -> None:
+        """Raises UsageError for a level or a seed that is none."""
+        from harness.errors import UsageError
 
         self._config = config
-        self._project = project_settings(["run"]).get("run", {})
+        self._project = project
+        level, seed = self.of("level"), self.of("seed")
+        if level not in {None, "sim", "live", "spark", "all"}:
+            raise UsageError(f"there is no level {level!r}", fix="choose sim, live or spark")
+        if seed is not None and not seed.isdecimal():
+            raise UsageError(f"the seed {seed!r} is not a number", fix="set FLOODMARK_SEED to 7, say")
 
     def of(self, name: str) -> str | None:
         """The value of `--floodmark-<name>`, FLOODMARK_<NAME> or `name`; None: none of them is given."""
@@ -278,14 +294,14 @@ class _Settings:
         found = given if given is not None else self._project.get(name)
         return None if found is None else str(found)
 
-    def seed(self) -> int | None:
-        """The seed that is given. Raises UsageError if it is no number."""
-        from harness.errors import UsageError
+    def level(self) -> str | None:
+        """The level that is given; `all`: each that a scenario has."""
+        return self.of("level")
 
-        given = self.of("seed")
-        if given is None or given.isdecimal():
-            return None if given is None else int(given)
-        raise UsageError(f"the seed {given!r} is not a number", fix="set FLOODMARK_SEED to 7, say")
+    def seed(self) -> int | None:
+        """The seed that is given."""
+        seed = self.of("seed")
+        return None if seed is None else int(seed)
 
 
 class Shared:
@@ -297,7 +313,7 @@ class Shared:
         from harness.levels import level_named
         from harness.runs.order import new_run_id
 
-        self._settings = _Settings(config)
+        self._settings = _settings(config)
         seed, report = self._settings.seed(), config.getoption("--floodmark-report")
         run_id = new_run_id()
         self.seed = fresh_seed() if seed is None else seed

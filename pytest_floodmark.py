@@ -31,7 +31,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--floodmark-sut": {"metavar": "MODULE:NAME",
         "help": "the function under test (default: FLOODMARK_SUT, then `sut` of [tool.floodmark])"},
     "--floodmark-level": {"choices": ["sim", "live", "spark", "all"],
-        "help": "level of the runs; all: each that a scenario has (default: live for scenario files, sim for the fixture)"},
+        "help": "level of the runs; all: each of the scenario (default: live for scenario files, else sim)"},
     "--floodmark-tag": {"action": "append", "metavar": "TAG",
         "help": "only scenarios with this tag; repeatable: with all of them"},
     "--floodmark-world": {"choices": ["auto", "containers", "local"],

@@ -28,7 +28,16 @@ _SETTINGS = pytest.StashKey["_Settings"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the markers of scenario files, for sessions with strict markers; a project may describe its own."""
+    """Name the markers of scenario files, for sessions with strict markers; a project may describe its own.
+
+    A wrong setting ends the session here, with pytest's exit code 4.
+    """
+    from harness.errors import UsageError
+
+    try:
+        _settings(config)
+    except UsageError as error:
+        raise pytest.UsageError(f"floodmark: {error}") from error
     for marker in ("real: talks to a real server or proxy", "spark: starts a Java machine"):
         if not any(line.partition(":")[0] == marker.partition(":")[0] for line in config.getini("markers")):
             config.addinivalue_line("markers", marker)
@@ -259,16 +268,11 @@ def _shared(config: pytest.Config) -> Shared:
 
 
 def _settings(config: pytest.Config) -> _Settings:
-    """The settings of the session; the session ends if one of them is wrong."""
+    """The settings of the session. Raises UsageError if one of them is wrong."""
     from harness.cli.settings import project_settings
-    from harness.errors import UsageError
 
     if _SETTINGS not in config.stash:
-        try:
-            project = project_settings(["run"]).get("run", {})
-            config.stash[_SETTINGS] = _Settings(config, project=project)
-        except UsageError as error:
-            pytest.exit(f"floodmark: {error}", returncode=error.exit_code)
+        config.stash[_SETTINGS] = _Settings(config, project=project_settings(["run"]).get("run", {}))
     return config.stash[_SETTINGS]
 
 

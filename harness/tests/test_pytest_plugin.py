@@ -47,7 +47,7 @@ class Project:
             "-m",
             "pytest",
             "-p",
-            "harness.pytest_plugin",
+            "pytest_floodmark",
             "-p",
             "no:cacheprovider",
             "scenarios",

@@ -27,7 +27,8 @@ class Floodmark(Protocol):
 
         `scenarios`: names of the catalogue, files (beside the test, or from the current folder) or values. What is left
         out is taken from the marker `floodmark` of the test, then from the options, the environment and pyproject.toml;
-        the level is `sim` otherwise, `runs` 1 and the seed new. Without a `sut` anywhere the test fails, and runs nothing.
+        the level is `sim` otherwise, `runs` 1 and the seed new. Without a `sut` anywhere, nothing is run and the test
+        fails.
 
         Raises AssertionError, with the explanation as its text, if a run's verdict is not `pass`.
         """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -44,10 +43,6 @@ class Session:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("FLOODMARK_")},
-            "PYTHONPATH": str(ROOT),
-        }
         self.write("enrich.py", LOOKUPS)
         self.write("scenarios/few.yaml", SCENARIO)
 
@@ -65,7 +60,6 @@ class Session:
         return subprocess.run(
             [*command, "-W", "error", "--strict-markers", *words],
             cwd=self.folder,
-            env=self.environment,
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
@@ -74,7 +68,10 @@ class Session:
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Session:
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    for name in ("SUT", "LEVEL", "SEED", "WORLD", "PROXY"):
+        monkeypatch.delenv(f"FLOODMARK_{name}", raising=False)
     return Session(tmp_path)
 
 
@@ -145,14 +142,16 @@ def test_without_a_function_the_reference_is_not_tested_in_its_place_u5(session:
 
 
 @pytest.mark.parametrize("place", ["option", "environment", "pyproject"])
-def test_the_named_function_is_tested_by_scenario_files_u3(session: Session, place: str) -> None:
+def test_the_named_function_is_tested_by_scenario_files_u3(
+    session: Session, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
     words = ["--floodmark-level", "sim", "scenarios"]
     match place:
         case "option":
-            session.environment["FLOODMARK_SUT"] = "enrich:right"  # the option comes before it
+            monkeypatch.setenv("FLOODMARK_SUT", "enrich:right")  # the option comes before it
             words += ["--floodmark-sut", "enrich:wrong"]
         case "environment":
-            session.environment["FLOODMARK_SUT"] = "enrich:wrong"
+            monkeypatch.setenv("FLOODMARK_SUT", "enrich:wrong")
             session.write("pyproject.toml", "[tool.floodmark]\nsut = 'enrich:right'\n")
         case _:
             session.write("pyproject.toml", "[tool.floodmark]\nsut = 'enrich:wrong'\n")

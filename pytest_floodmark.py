@@ -18,7 +18,7 @@ import pytest
 if TYPE_CHECKING:
     from harness.testing import Floodmark
 
-__all__ = ["floodmark", "pytest_addoption", "pytest_collect_file", "pytest_configure"]
+__all__ = ["OPTIONS", "floodmark", "pytest_addoption", "pytest_collect_file", "pytest_configure"]
 
 _HOME = Path(__file__).resolve().parent
 _PLUGIN = "harness.pytest_plugin"
@@ -27,7 +27,7 @@ _MARKER = (
     "floodmark(*scenarios, sut, level, runs, seed, expected): these scenarios must hold before the test's body runs; "
     "what it names is the default of the fixture `floodmark`"
 )
-_OPTIONS: dict[str, dict[str, Any]] = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "--floodmark-sut": {"metavar": "MODULE:NAME",
         "help": "the function under test (default: FLOODMARK_SUT, then `sut` of [tool.floodmark])"},
     "--floodmark-level": {"choices": ["sim", "live", "spark", "all"],
@@ -46,7 +46,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options `--floodmark-...`; each is None unless it is given, which turns Floodmark on."""
     group = parser.getgroup("floodmark", "scenarios as tests")
-    for name, rest in _OPTIONS.items():
+    for name, rest in OPTIONS.items():
         group.addoption(name, default=None, **rest)
 
 
@@ -93,7 +93,7 @@ def floodmark(request: pytest.FixtureRequest) -> Floodmark:
 
 
 def _has_option(config: pytest.Config) -> bool:
-    return any(config.getoption(name) is not None for name in _OPTIONS)
+    return any(config.getoption(name) is not None for name in OPTIONS)
 
 
 def _plugin(config: pytest.Config) -> Any:

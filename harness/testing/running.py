@@ -46,7 +46,7 @@ Source = str | Path | Scenario | Mapping[str, object]
 """A scenario: a name of the catalogue, a file, a value, or the fields of a scenario file."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Run:
     """One finished run. Its history is kept in a temporary folder as long as this value."""
 

@@ -79,7 +79,8 @@ def test_what_is_in_no_variable_of_a_module_is_refused_with_the_line_to_write_u5
     async def inside(record: object, pool: object) -> list[object]:
         return []
 
-    for nameless in (inside, lambda record, pool: [], partial(theirs.lookup), theirs.Service().find):
+    found: list[Any] = [inside, lambda record, pool: [], partial(theirs.lookup), theirs.Service().find]
+    for nameless in found:
         with pytest.raises(SutError, match="no name of its own in a module") as refusal:
             name_of(nameless)
         assert "define it at the top of a module" in str(refusal.value)

@@ -1,5 +1,6 @@
-"""Loads Floodmark's own pytest plugin, which collects scenario files as tests; nothing else belongs here."""
+"""Loads this tree's own pytest plugin, which collects scenario files as tests; nothing else belongs here."""
 
 from __future__ import annotations
 
-pytest_plugins = ["harness.pytest_plugin"]
+# The entry point has the name of its module, so that pytest loads it once (docs/decisions/0004).
+pytest_plugins = ["pytest_floodmark"]

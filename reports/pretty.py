@@ -40,10 +40,17 @@ _RUNS_IN_FULL = 4
 _WIDTH_WITHOUT_TERMINAL = 110
 
 
+class _Terminal(Console):
+    """Where the reader of the stream has gone, it raises BrokenPipeError; rich would end the process with code 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def terminal(stream: TextIO, *, color: bool | None = None) -> Console:
     """A console on `stream`; with `color` None it is coloured on a terminal, unless `NO_COLOR` or `TERM=dumb`."""
     is_terminal = stream.isatty()
-    return Console(
+    return _Terminal(
         file=stream,
         highlight=False,
         markup=False,

@@ -125,14 +125,14 @@ def _runs_at(scenario: Scenario, level: str) -> bool:
 
 def _check_sut(sut: str, mutant: str | None, level: str) -> None:
     """Checks `--sut` and `--mutant` before a world is opened."""
-    import sys
-
     from harness.defects import find_defect
     from harness.errors import UsageError
-    from harness.sut.registry import REFERENCE, load_lookup
+    from harness.sut.registry import REFERENCE, load_lookup, refuse_hidden
+    from harness.sut.user_modules import add_current_folder
 
-    sys.path.insert(0, str(Path.cwd()))
+    add_current_folder()
     load_lookup(sut)
+    refuse_hidden(sut)
     if mutant is not None:
         planted = find_defect(mutant)
         if not planted.shows_in_a_run:
@@ -170,6 +170,7 @@ def _orders(
 ) -> Iterator[Order]:
     """One order for each run, with consecutive seeds."""
     from harness.runs.order import Order
+    from harness.sut.user_modules import import_path
 
     before, after = _again(file, settings, asked)
     for number in range(seed, seed + asked["runs"]):
@@ -180,7 +181,7 @@ def _orders(
             sut=asked["sut"],
             expected=asked["expected"],
             mutant=asked["mutant"],
-            import_path=(str(Path.cwd()),),
+            import_path=import_path(),
             again=f"{before} --seed {number}{after}",
             fails_on_pitfall=asked["fail_on"] == "pitfall",
         )

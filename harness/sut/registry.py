@@ -15,6 +15,7 @@ from harness.runs.order import REFERENCE
 from harness.sut.lookup_object import ObjectForm
 from harness.sut.user_code import is_raised_by_code, set_aside
 from harness.sut.user_lookup import user_lookup
+from harness.sut.user_modules import why_hidden
 
 __all__ = [
     "REFERENCE",
@@ -25,6 +26,7 @@ __all__ = [
     "load_attribute",
     "load_lookup",
     "needs_a_server",
+    "refuse_hidden",
 ]
 
 REFERENCE_EMITTER = "reference-emitter"
@@ -75,9 +77,19 @@ def _form(name: str) -> ObjectForm | None:
     return form
 
 
+def refuse_hidden(name: str) -> None:
+    """Raises SutError if the current folder has the module of `--sut name`, but another one of its name was loaded.
+
+    A stale copy of the function must not be tested in its place.
+    """
+    if ":" in name and (hidden := why_hidden(name.partition(":")[0])):
+        raise SutError(f"--sut {name}: {hidden}", fix="rename the module, or uninstall the other one")
+
+
 def load_attribute(name: str, *, option: str, kind: str) -> Any:
     """The object `MODULE:ATTR`. Raises SutError that names `option` if it cannot be loaded."""
     module, _, attribute = name.partition(":")
+    fix = f"write MODULE:{kind}, with MODULE importable from the current folder or the environment"
     try:
         with set_aside():
             found: Any = importlib.import_module(module)
@@ -91,7 +103,7 @@ def load_attribute(name: str, *, option: str, kind: str) -> Any:
             if isinstance(error, ImportError | AttributeError)
             else f"{type(error).__name__}: {error}"
         )
-        message = f"{option} {name}: {what}"
-        fix = f"write MODULE:{kind}, with MODULE importable from the current folder or the environment"
+        hidden = why_hidden(module)
+        message = f"{option} {name}: {what}" + (f"; {hidden}" if hidden else "")
         raise SutError(message, fix=fix) from error
     return found

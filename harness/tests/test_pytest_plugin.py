@@ -47,7 +47,7 @@ class Project:
             "-m",
             "pytest",
             "-p",
-            "harness.pytest_plugin",
+            "pytest_floodmark",
             "-p",
             "no:cacheprovider",
             "scenarios",
@@ -138,25 +138,27 @@ def test_a_vacuous_run_is_repeated_as_often_as_asked_and_stays_vacuous(project: 
 
     assert done.returncode == Exit.UNDECIDED, done.stdout
     assert "repeated mine[live]: seed 7 was vacuous: V23, " in done.stdout
-    assert "repeated mine[live]: seed 8 was vacuous: V23, " in done.stdout
-    assert "--seed 9" in done.stdout
+    assert "repeated mine[live]: seed 1000000007 was vacuous: V23, " in done.stdout
+    assert "--seed 2000000007" in done.stdout
 
 
 SHOWS_NOTHING_AT_FIRST = """\
 from dataclasses import replace
 
-from harness.pytest_plugin import Shared
+from harness.engine.stage import RunStage
 from harness.verdict import Outcome
 
-once = Shared._once
+once = RunStage.run
 
 
-def first_vacuous(self, *given, seed):
-    outcome = once(self, *given, seed=seed)
-    return outcome if seed > 7 else replace(outcome, judgement=replace(outcome.judgement, outcome=Outcome.VACUOUS))
+def first_vacuous(self, order, **given):
+    outcome = once(self, order, **given)
+    if order.seed > 7:
+        return outcome
+    return replace(outcome, judgement=replace(outcome.judgement, outcome=Outcome.VACUOUS))
 
 
-Shared._once = first_vacuous
+RunStage.run = first_vacuous
 """
 
 

@@ -109,7 +109,8 @@ class Supervisor:
         with self._log(worker).open("ab") as log:
             worker.log_begins = log.tell()
             worker.process = subprocess.Popen(
-                [sys.executable, "-m", "harness.levels.live.worker"],
+                # -P: the current folder, where a `harness` of the user's may be, does not come first.
+                [sys.executable, "-P", "-m", "harness.levels.live.worker"],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

@@ -1,4 +1,4 @@
-"""The process of one attempt at level `live`: `python -m harness.levels.live.worker`; its orders come through stdin.
+"""The process of one attempt at level `live`: `python -P -m harness.levels.live.worker`; its orders come through stdin.
 
 Answers to Spark's Python worker. Invariant: it ends when its work does, or when the pipe closes because the harness
 has died.
@@ -15,7 +15,9 @@ import msgspec
 
 from harness.clock import Deadline
 from harness.errors import SutError
+from harness.own_packages import import_ours
 from harness.runs.plan import decode_plan
+from harness.sut.user_modules import take_path
 
 __all__ = ["DONE", "FAILED", "REFUSED"]
 
@@ -33,7 +35,8 @@ def main() -> int:
     subtask = msgspec.json.decode(pipe.readline(), type=int)
     plan = decode_plan(pipe.readline())
     threading.Thread(target=_end_with_harness, args=(pipe.fileno(),), daemon=True).start()
-    sys.path[:0] = plan.path
+    import_ours()
+    take_path(plan.path)
     from harness.defects import variant_of  # noqa: PLC0415 - after the path is set
     from harness.engine.attempt import AttemptFailed, run_attempt  # noqa: PLC0415
     from harness.levels.live.place import real_parts  # noqa: PLC0415

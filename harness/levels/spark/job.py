@@ -8,7 +8,6 @@ retried task does the same as a restarted process at level `live`.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -24,6 +23,7 @@ from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.session import gateway_pid
 from harness.process_identity import ProcessIdentity, end_process, identify, is_alive
 from harness.runs.plan import RunPlan, decode_plan, encode_plan
+from harness.sut.user_modules import take_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ _RESULT = "subtask bigint, attempt int"
 def _be_subtasks(plan: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The body of a task: run the subtask whose number is in the partition's only row."""
     orders = decode_plan(plan)
-    sys.path[:0] = [folder for folder in orders.path if folder not in sys.path]  # a worker runs many tasks
+    take_path(orders.path)
     from harness.defects import variant_of  # noqa: PLC0415 - after the path is set
     from harness.engine.attempt import run_attempt  # noqa: PLC0415
     from harness.levels.live.place import real_parts  # noqa: PLC0415

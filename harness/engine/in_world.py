@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.clock import monotonic_us
-from harness.database.audit import ServerCounter
+from harness.database.audit import ServerCounter, ServerCounts
 from harness.database.coordinator import Coordinator, coordinated
 from harness.database.endpoint import Endpoint, KeptConnection
 from harness.database.schema import prepare_database, run_database
@@ -31,7 +31,7 @@ from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.pitfalls.finding import RunSeen, find_pitfalls
 from harness.runs.claims import header_of
 from harness.runs.order import Order, planned_crashes, planned_inside
-from harness.runs.outcome import FaultRecord
+from harness.runs.outcome import FaultRecord, Pitfall
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario, Workload
 from harness.scenario_parts.parts import SINK_FORMS
@@ -101,15 +101,16 @@ def record_in_world(
         faults=_on_history_clock(faults, leftovers),
         accounting=accounting_of(stored.counts, events, scenario=_acts(order), seed=order.seed, rows=rows),
         threats=(*leftovers.warnings, *threats_of(leftovers.lines), *stored.unread),
-        pitfalls=find_pitfalls(
-            RunSeen.of(
-                scenario,
-                leftovers.lines,
-                ended_us=ran_us,
-                server=counts,
-                is_users=order.sut not in SUTS,
-            )
-        ),
+        pitfalls=_pitfalls(order, leftovers, ended_us=ran_us, server=counts),
+    )
+
+
+def _pitfalls(
+    order: Order, leftovers: Leftovers, *, ended_us: int, server: ServerCounts | None
+) -> tuple[Pitfall, ...]:
+    is_users = order.sut not in SUTS
+    return find_pitfalls(
+        RunSeen.of(order.scenario, leftovers.lines, ended_us=ended_us, server=server, is_users=is_users)
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from harness.clock import monotonic_us
-from harness.database.audit import ServerCounter
+from harness.database.audit import ServerCounter, ServerCounts
 from harness.database.coordinator import Coordinator, coordinated
 from harness.database.endpoint import OWN, Endpoint, KeptConnection
 from harness.database.own_tables import OwnTableRows, fill_own_tables, read_own_tables
@@ -39,7 +39,7 @@ from harness.pitfalls.finding import RunSeen, find_pitfalls
 from harness.runs.claims import header_of
 from harness.runs.expected import Expected, JudgedValues
 from harness.runs.order import Order, planned_crashes, planned_inside
-from harness.runs.outcome import FaultRecord
+from harness.runs.outcome import FaultRecord, Pitfall
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario, Workload
 from harness.scenario_parts.parts import SINK_FORMS
@@ -139,12 +139,17 @@ def _record(
         faults=_on_history_clock(faults, leftovers),
         accounting=_accounting(order, stored, events, rows=rows, expected=expected),
         threats=_threats(scenario, leftovers, stored, faults),
-        pitfalls=find_pitfalls(
-            RunSeen.of(
-                scenario, leftovers.lines, ended_us=ran_us, server=counts, is_users=order.sut not in SUTS
-            )
-        ),
+        pitfalls=_pitfalls(order, leftovers, ended_us=ran_us, server=counts),
         values=values,
+    )
+
+
+def _pitfalls(
+    order: Order, leftovers: Leftovers, *, ended_us: int, server: ServerCounts | None
+) -> tuple[Pitfall, ...]:
+    is_users = order.sut not in SUTS
+    return find_pitfalls(
+        RunSeen.of(order.scenario, leftovers.lines, ended_us=ended_us, server=server, is_users=is_users)
     )
 
 

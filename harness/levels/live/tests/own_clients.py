@@ -27,6 +27,7 @@ __all__ = [
     "ChargesNotAll",
     "FailsToClose",
     "FailsToOpen",
+    "LeavesAThread",
     "SharedAioMySql",
     "SharedAsyncMySql",
     "SharedPyMySql",
@@ -226,6 +227,14 @@ class ChargesAgain(Charges):
 
     async def charge(self, cursor: Any, record: Any) -> None:
         await cursor.execute("INSERT INTO audit (order_id) VALUES (%s)", (record.id,))
+
+
+class LeavesAThread(AsyncMySql):
+    """Begins a thread that never ends."""
+
+    async def open(self, database: Any) -> None:
+        threading.Thread(target=threading.Event().wait).start()
+        await super().open(database)
 
 
 class ChargesNotAll(Charges):

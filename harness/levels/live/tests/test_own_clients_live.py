@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
+from harness.errors import SutError, UsageError
 from harness.levels.live.tests.conftest import Performed
 from harness.scenario.file import apply_settings, load, loads
 from harness.scenario.model import Scenario
@@ -102,6 +102,29 @@ def test_a_lookup_that_writes_each_effect_under_a_key_passes_u4(performed: Perfo
     assert effects.observed == 200
 
 
+def test_what_the_calm_twin_writes_is_no_effect_of_the_run_u4(performed: Performed, tmp_path: Path) -> None:
+    calm = apply_settings(shop(tmp_path), ["faults=[]"])
+
+    outcome, _ = performed(calm, sut=f"{HERE}:ChargesAgain")
+
+    assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
+
+
+def test_a_thread_that_a_lookup_leaves_behind_holds_up_no_attempt_u4(performed: Performed) -> None:
+    calm = apply_settings(cut(), ["faults=[]", "budget=30s"])
+
+    outcome, _ = performed(calm, sut=f"{HERE}:LeavesAThread", expected="none")
+
+    assert outcome.error is None
+
+
+def test_a_lookup_that_cannot_be_opened_is_told_before_any_attempt_u4(performed: Performed) -> None:
+    with pytest.raises(
+        SutError, match=r"fails without any fault: .* open\(\) raised ValueError: no \(.*own_clients.py:"
+    ):
+        performed(cut(), sut=f"{HERE}:FailsToOpen")
+
+
 @pytest.mark.parametrize(
     ("lookup", "kind"), [("ChargesAgain", "row-doubled"), ("ChargesNotAll", "row-missing")]
 )
@@ -136,7 +159,7 @@ def test_an_error_of_open_or_close_fails_the_attempt_with_its_line_u4(
     performed: Performed, lookup: str, says: str
 ) -> None:
     calm = apply_settings(cut(), ["faults=[]"])
-    outcome, lines = performed(calm, sut=f"{HERE}:{lookup}")
+    outcome, lines = performed(calm, sut=f"{HERE}:{lookup}", expected="none")
 
     assert outcome.judgement.outcome is not Outcome.PASS
     errors = [line["error"] for line in lines if line["k"] == "failed"]

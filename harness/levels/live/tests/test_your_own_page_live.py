@@ -24,7 +24,10 @@ def block(language: str, what: str) -> str:
     return str(found)
 
 
-def test_the_shop_of_the_page_charges_each_order_once_u4(performed: Performed, tmp_path: Path) -> None:
+def test_the_shop_of_the_page_charges_each_order_once_u4(
+    performed: Performed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "shop_of_the_page.py").write_text(block("python", "class Shop:"))
     (tmp_path / "shop.yaml").write_text(block("yaml", "scenario: shop"))
     (tmp_path / "schema.sql").write_text(block("sql", "CREATE TABLE charge"))

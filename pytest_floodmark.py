@@ -30,6 +30,10 @@ _MARKER = (
 OPTIONS: dict[str, dict[str, Any]] = {
     "--floodmark-sut": {"metavar": "MODULE:NAME",
         "help": "the function under test (default: FLOODMARK_SUT, then `sut` of [tool.floodmark])"},
+    "--floodmark-expected": {
+        "metavar": "MODULE:NAME|none",
+        "help": "what gives the results to expect of it (default: FLOODMARK_EXPECTED, then as for floodmark run)",
+    },
     "--floodmark-level": {"choices": ["sim", "live", "spark", "all"],
         "help": "level of the runs; all: each of the scenario (default: live for scenario files, else sim)"},
     "--floodmark-tag": {"action": "append", "metavar": "TAG",

@@ -212,7 +212,7 @@ class _Holding:
             )
             raise UsageError(message, fix='write sut=lookup, or sut="reference" if that is meant')
         level = _settings(self._item.config).level()
-        expected = asked.get("expected")
+        expected = asked.get("expected", self._shared.expected)
         return {
             "sut": checked_sut(sut),
             "level": asked.get("level", "sim" if level in {None, "all"} else level),
@@ -365,7 +365,8 @@ class Shared:
         from harness.verdict import Outcome
 
         sut = checked_sut(self.sut or REFERENCE)
-        outcome = self.performed(scenario, file, level=level, seed=self.seed, sut=sut)
+        expected = self.expected if ":" in sut else None  # what the reference must return is known
+        outcome = self.performed(scenario, file, level=level, seed=self.seed, sut=sut, expected=expected)
         self.show(outcome)
         self.not_proven += outcome.judgement.outcome is not Outcome.PASS
         return outcome
@@ -425,6 +426,11 @@ class Shared:
     def sut(self) -> str | None:
         """The system under test of the options, the environment or pyproject.toml."""
         return self._settings.of("sut")
+
+    @property
+    def expected(self) -> str | None:
+        """What gives the results to expect of it, likewise."""
+        return self._settings.of("expected")
 
     @property
     def suts(self) -> str:

@@ -35,6 +35,10 @@ async def wrong(record, pool):
     for answer in await right(record, pool):
         SHARED.update(answer)
     return [SHARED]
+
+
+def stated(record, rows):
+    return []
 """
 
 
@@ -161,6 +165,15 @@ def test_the_named_function_is_tested_by_scenario_files_u3(
     assert done.returncode == Exit.VIOLATION, done.stdout
     assert "This run violates V8" in done.stdout
     assert "sut      enrich:wrong" in done.stdout
+
+
+def test_what_is_expected_is_handed_over_to_the_run_u5(session: Session) -> None:
+    words = ["--floodmark-sut", "enrich:wrong", "--floodmark-expected", "enrich:stated"]
+
+    done = session.tested("--floodmark-level", "sim", *words, "scenarios")
+
+    assert done.returncode == Exit.VIOLATION, done.stdout
+    assert "--sut enrich:wrong --expected enrich:stated" in done.stdout
 
 
 def test_a_scenario_file_that_is_named_is_a_test_without_any_option_u5(session: Session) -> None:

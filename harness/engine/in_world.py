@@ -107,10 +107,9 @@ def _record(
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
         )
         plan = _plan(order, run_id=site.run_id, world=world, databases=(lookups, name), raw=raw, rows=rows)
-        with _database_of_twin(order, world, lookups=lookups) as calm:
-            expected, values = _expected(
-                order, rows, twin=twin, world=world, database=calm, observer=site.observer
-            )
+        expected, values = _expected(
+            order, rows, twin=twin, world=world, lookups=lookups, observer=site.observer
+        )
         plan = msgspec.structs.replace(plan, expected=expected)
         server = ServerCounter(root)
         ending = _watched(order, site, runner=runner, plan=plan, root=root)
@@ -152,22 +151,24 @@ def _expected(
     *,
     twin: CalmProcess | None,
     world: World,
-    database: str,
+    lookups: str,
     observer: Observer,
 ) -> tuple[Expected | None, JudgedValues | None]:
-    """What the records of a user's lookup must yield; None for our own. `database`: that of the lookups."""
+    """What the records of a user's lookup must yield; None for our own. `lookups`: their database."""
     if ":" not in order.sut:
         return None, None
 
-    def ask(questions: Questions) -> Iterator[Mapping[str, Any]]:
-        assert twin is not None, "a twin that is asked was started"
-        observer.phase("twin", f"{order.sut} is called without faults, one call at a time")
-        return twin.ask(msgspec.structs.replace(questions, lookups=world.app.at(world.direct, database)))
+    with _database_of_twin(order, world, lookups=lookups) as calm:
 
-    if order.scenario.own_schema is None:
-        return find_expected(order, rows, table=CustomerRows(rows), ask=ask)
-    with KeptConnection(_root(world, database)) as kept:
-        return find_expected(order, rows, table=OwnTableRows(kept.opened()), ask=ask)
+        def ask(questions: Questions) -> Iterator[Mapping[str, Any]]:
+            assert twin is not None, "a twin that is asked was started"
+            observer.phase("twin", f"{order.sut} is called without faults, one call at a time")
+            return twin.ask(msgspec.structs.replace(questions, lookups=world.app.at(world.direct, calm)))
+
+        if order.scenario.own_schema is None:
+            return find_expected(order, rows, table=CustomerRows(rows), ask=ask)
+        with KeptConnection(_root(world, calm)) as kept:
+            return find_expected(order, rows, table=OwnTableRows(kept.opened()), ask=ask)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from harness.engine.calm_process import CalmProcess, calm_process
 from harness.engine.cross_checks import refuse_other_expectations
 from harness.engine.expectation import NO_VALUES, find_expected, given_by
 from harness.engine.findings import findings, outside_events, refuse_blind_faults, unseen_by_the_client
-from harness.engine.level import LevelRunner, Observer, RunRecord, RunSite
+from harness.engine.level import LevelRunner, RunRecord, RunSite
 from harness.engine.reading import Stored, history_of, read_stored
 from harness.engine.refusals import refuse_in_world
 from harness.engine.watch import Ending, Watch, threats_of
@@ -107,9 +107,7 @@ def _record(
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
         )
         plan = _plan(order, run_id=site.run_id, world=world, databases=(lookups, name), raw=raw, rows=rows)
-        expected, values = _expected(
-            order, rows, twin=twin, world=world, lookups=lookups, observer=site.observer
-        )
+        expected, values = _expected(order, rows, site, world=world, twin=twin, lookups=lookups)
         plan = msgspec.structs.replace(plan, expected=expected)
         server = ServerCounter(root)
         ending = _watched(order, site, runner=runner, plan=plan, root=root)
@@ -148,11 +146,11 @@ def _record(
 def _expected(
     order: Order,
     rows: list[list[Any]],
+    site: RunSite,
     *,
-    twin: CalmProcess | None,
     world: World,
+    twin: CalmProcess | None,
     lookups: str,
-    observer: Observer,
 ) -> tuple[Expected | None, JudgedValues | None]:
     """What the records of a user's lookup must yield; None for our own. `lookups`: their database."""
     if ":" not in order.sut:
@@ -162,7 +160,7 @@ def _expected(
 
         def ask(questions: Questions) -> Iterator[Mapping[str, Any]]:
             assert twin is not None, "a twin that is asked was started"
-            observer.phase("twin", f"{order.sut} is called without faults, one call at a time")
+            site.observer.phase("twin", f"{order.sut} is called without faults, one call at a time")
             return twin.ask(msgspec.structs.replace(questions, lookups=world.app.at(world.direct, calm)))
 
         if order.scenario.own_schema is None:

@@ -27,7 +27,7 @@ from harness.engine.calm_process import CalmProcess, calm_process
 from harness.engine.cross_checks import refuse_other_expectations
 from harness.engine.expectation import NO_VALUES, find_expected, given_by
 from harness.engine.findings import findings, outside_events, refuse_blind_faults, unseen_by_the_client
-from harness.engine.level import LevelRunner, Observer, RunRecord, RunSite
+from harness.engine.level import LevelRunner, RunRecord, RunSite
 from harness.engine.reading import Stored, history_of, read_stored
 from harness.engine.refusals import refuse_in_world
 from harness.engine.watch import Ending, Watch, threats_of
@@ -108,10 +108,7 @@ def _record(
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
         )
         plan = _plan(order, run_id=site.run_id, world=world, databases=(lookups, name), raw=raw, rows=rows)
-        with _database_of_twin(order, world, lookups=lookups) as calm:
-            expected, values = _expected(
-                order, rows, twin=twin, world=world, database=calm, observer=site.observer
-            )
+        expected, values = _expected(order, rows, site, world=world, twin=twin, lookups=lookups)
         plan = msgspec.structs.replace(plan, expected=expected)
         server = ServerCounter(root)
         ending = _watched(order, site, runner=runner, plan=plan, root=root)
@@ -156,25 +153,27 @@ def _pitfalls(
 def _expected(
     order: Order,
     rows: list[list[Any]],
+    site: RunSite,
     *,
-    twin: CalmProcess | None,
     world: World,
-    database: str,
-    observer: Observer,
+    twin: CalmProcess | None,
+    lookups: str,
 ) -> tuple[Expected | None, JudgedValues | None]:
-    """What the records of a user's lookup must yield; None for our own. `database`: that of the lookups."""
+    """What the records of a user's lookup must yield; None for our own. `lookups`: their database."""
     if ":" not in order.sut:
         return None, None
 
-    def ask(questions: Questions) -> Iterator[Mapping[str, Any]]:
-        assert twin is not None, "a twin that is asked was started"
-        observer.phase("twin", f"{order.sut} is called without faults, one call at a time")
-        return twin.ask(msgspec.structs.replace(questions, lookups=world.app.at(world.direct, database)))
+    with _database_of_twin(order, world, lookups=lookups) as calm:
 
-    if order.scenario.own_schema is None:
-        return find_expected(order, rows, ask=ask)
-    with KeptConnection(_root(world, database)) as kept:
-        return find_expected(order, rows, ask=ask, own=OwnTableRows(kept.opened()))
+        def ask(questions: Questions) -> Iterator[Mapping[str, Any]]:
+            assert twin is not None, "a twin that is asked was started"
+            site.observer.phase("twin", f"{order.sut} is called without faults, one call at a time")
+            return twin.ask(msgspec.structs.replace(questions, lookups=world.app.at(world.direct, calm)))
+
+        if order.scenario.own_schema is None:
+            return find_expected(order, rows, ask=ask)
+        with KeptConnection(_root(world, calm)) as kept:
+            return find_expected(order, rows, ask=ask, own=OwnTableRows(kept.opened()))
 
 
 @contextmanager

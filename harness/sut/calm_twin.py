@@ -25,7 +25,7 @@ from harness.sut.registry import LookupFunction
 from harness.sut.user_lookup import UserLookup
 from harness.workloads.shape import Lookup, OwnLookup, StampedLookup
 
-__all__ = ["ALL_S", "ASKED_MAX", "CALL_S", "CalmTwin", "Pass", "Question", "Questions", "Tell", "call_alone"]
+__all__ = ["ALL_S", "ASKED_MAX", "CALL_S", "CalmTwin", "Question", "Questions"]
 
 ASKED_MAX: Final = 500
 """The most keys, or records, that are asked for; of more, a sample drawn by the seed."""

@@ -368,8 +368,8 @@ def claims_less(patch: pytest.MonkeyPatch) -> None:
     """The header claims ten times the capacity."""
     honest = claims.header_of
 
-    def lenient(order: Any) -> Mapping[str, Any]:
-        header = honest(order)
+    def lenient(order: Any, **rest: Any) -> Mapping[str, Any]:
+        header = honest(order, **rest)
         operator = {**header["operator"], "capacity": 10 * header["operator"]["capacity"]}
         return {**header, "operator": operator}
 
@@ -379,7 +379,7 @@ def claims_less(patch: pytest.MonkeyPatch) -> None:
 
 def claims_no_values(patch: pytest.MonkeyPatch) -> None:
     """The header does not claim that each record is told with its results."""
-    patch.setattr(claims, "_knows_results", lambda order: False)
+    patch.setattr(claims, "_expect_from", lambda order, expected: {})
 
 
 def expects_what_came(patch: pytest.MonkeyPatch) -> None:

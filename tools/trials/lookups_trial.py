@@ -25,7 +25,7 @@ from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 from harness.verdict import Outcome
 
-__all__ = ["STRANGERS", "Stranger", "is_told", "main"]
+__all__ = ["STRANGERS", "Stranger", "is_told"]
 
 _LOOKUPS: Final = "tools.trials.lookups"
 _PITFALL: Final = "pitfall "

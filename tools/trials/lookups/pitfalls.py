@@ -8,8 +8,6 @@ from typing import Any
 
 from harness.database.pool import MayAskAgain
 
-__all__ = ["blocks", "never_gives_back", "retries_for_ever"]
-
 QUERY = "SELECT name, city, tier, SLEEP(%s) FROM customer WHERE k = %s ORDER BY n"
 
 

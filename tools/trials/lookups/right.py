@@ -7,8 +7,6 @@ from typing import Any
 
 from harness.database.pool import MayAskAgain
 
-__all__ = ["cached_for_a_second", "every_third_key_none", "plain", "several_results", "with_backoff"]
-
 QUERY = "SELECT name, city, tier, SLEEP(%s) FROM customer WHERE k = %s ORDER BY n"
 TIME_TO_LIVE_S = 1.0
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-__all__ = ["constant", "doubles", "drops", "expected_rows", "wrong_key"]
-
 QUERY = "SELECT name, city, tier, SLEEP(%s) FROM customer WHERE k = %s ORDER BY n"
 ONE_IN = 20
 """Which keys the mistakes hit."""

@@ -7,17 +7,6 @@ from typing import Any
 
 from harness.database.pool import MayAskAgain
 
-__all__ = [
-    "answer_of_the_call_before",
-    "attribute_shared",
-    "cache_for_ever",
-    "cancels_itself",
-    "cursor_shared",
-    "exits",
-    "swallows_into_none",
-    "swallows_into_nothing",
-]
-
 QUERY = "SELECT name, city, tier, SLEEP(%s) FROM customer WHERE k = %s ORDER BY n"
 MARKED = 77
 """The record at which some of these lookups end what they must not end."""

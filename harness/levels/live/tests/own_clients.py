@@ -17,8 +17,6 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-from harness.clock import pause
-
 __all__ = [
     "AioMySql",
     "AsyncMySql",
@@ -127,7 +125,7 @@ class ThreadedPyMySql:
                     row = cursor.fetchone()
             except (pymysql.MySQLError, OSError):
                 self._of_thread.connection = None
-                pause(pause_s)
+                threading.Event().wait(pause_s)
             else:
                 return None if row is None else {"name": row[0]}
         raise TimeoutError(f"no answer for key {record.key}")

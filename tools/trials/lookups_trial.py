@@ -28,6 +28,9 @@ from harness.verdict import Outcome
 __all__ = ["STRANGERS", "Stranger", "is_told"]
 
 _LOOKUPS: Final = "tools.trials.lookups"
+_DRIVERS: Final = "own_clients:"
+_TESTS: Final = Path(__file__).resolve().parents[2] / "harness" / "levels" / "live" / "tests"
+"""The folder of the module with the lookups that have a client of their own."""
 _PITFALL: Final = "pitfall "
 _OPENING: Final = """\
 # Lookups of strangers
@@ -53,12 +56,14 @@ class Stranger:
 
     def order(self, level: str, seed: int) -> Order:
         """One run of it."""
+        is_driver = self.lookup.startswith(_DRIVERS)
         return Order(
             scenario=load(catalogue()[self.scenario]),
             level=level,
             seed=seed,
-            sut=f"{_LOOKUPS}.{self.lookup}",
+            sut=self.lookup if is_driver else f"{_LOOKUPS}.{self.lookup}",
             expected=self.expected,
+            import_path=(str(_TESTS),) if is_driver else (),
         )
 
 
@@ -80,11 +85,25 @@ STRANGERS: Final = (
     Stranger(lookup="wrong_by_themselves:wrong_key", scenario="calm", told=("pitfall not-its-row",)),
     Stranger(lookup="wrong_by_themselves:doubles", scenario="calm", told=("pitfall not-its-row",)),
     Stranger(lookup="wrong_by_themselves:drops", scenario="calm", told=("pitfall not-its-row",)),
+    Stranger(lookup="wrong_under_faults:cache_for_ever", scenario="rows-change", told=("V8",)),
+    Stranger(lookup="own_clients:SharedAsyncMySql", scenario="calm", told=("V8", "V24"), levels=("live",)),
+    Stranger(lookup="own_clients:SharedAioMySql", scenario="calm", told=("V8", "V24"), levels=("live",)),
+    Stranger(lookup="own_clients:SharedSqlAlchemy", scenario="calm", told=("V8", "V24"), levels=("live",)),
+    Stranger(lookup="own_clients:SharedPyMySql", scenario="calm", told=("V8", "V24"), levels=("live",)),
+    Stranger(lookup="pitfalls:blocks", scenario="calm", told=("pitfall blocking-call",)),
+    Stranger(lookup="pitfalls:never_gives_back", scenario="calm", told=("pitfall never-given-back",)),
+    Stranger(lookup="pitfalls:retries_for_ever", scenario="connections-cut", told=("pitfall no-pause",)),
+    Stranger(lookup="pitfalls:ConnectsEachTime", scenario="calm", told=("pitfall no-pool",), levels=("live",)),
+    Stranger(lookup="right:with_backoff", scenario="small-pool", told=("pitfall small-pool",)),
     Stranger(lookup="right:plain", scenario="connections-cut", told=()),
     Stranger(lookup="right:with_backoff", scenario="connections-cut", told=()),
     Stranger(lookup="right:several_results", scenario="connections-cut", told=()),
     Stranger(lookup="right:every_third_key_none", scenario="connections-cut", told=()),
     Stranger(lookup="right:cached_for_a_second", scenario="connections-cut", told=()),
+    Stranger(lookup="own_clients:AsyncMySql", scenario="connections-cut", told=(), levels=("live",)),
+    Stranger(lookup="own_clients:AioMySql", scenario="connections-cut", told=(), levels=("live",)),
+    Stranger(lookup="own_clients:SqlAlchemy", scenario="connections-cut", told=(), levels=("live",)),
+    Stranger(lookup="own_clients:ThreadedPyMySql", scenario="connections-cut", told=(), levels=("live",)),
 )  # fmt: skip
 """The lookups on trial, in the order of the page."""
 
@@ -160,6 +179,7 @@ def main(
 ) -> None:
     """Try the lookups whose names contain one of NAMED (default: all)."""
     tried = []
+    sys.path.insert(0, str(_TESTS))
     with tempfile.TemporaryDirectory() as folder:
         plan = StagePlan(
             run_id=new_run_id(), report=Path(folder), levels=level_named, world=world, keep="never"

@@ -6,6 +6,8 @@ import asyncio
 import time  # noqa: TID251 - the mistake that is shown blocks with it
 from typing import Any
 
+import asyncmy
+
 from harness.database.pool import MayAskAgain
 
 QUERY = "SELECT name, city, tier, SLEEP(%s) FROM customer WHERE k = %s ORDER BY n"
@@ -41,3 +43,27 @@ async def retries_for_ever(record: Any, pool: Any) -> list[dict[str, Any]]:
             return _values(await _asked(record, pool))
         except MayAskAgain:
             await asyncio.sleep(0)
+
+
+class ConnectsEachTime:
+    """Has a client of its own, and opens and closes a connection in each call."""
+
+    async def open(self, database: Any) -> None:
+        """Keeps the address."""
+        self._database = database
+
+    async def __call__(self, record: Any) -> list[dict[str, Any]]:
+        database = self._database
+        connection = await asyncmy.connect(
+            host=database.host,
+            port=database.port,
+            user=database.user,
+            password=database.password,
+            db=database.database,
+        )
+        try:
+            async with connection.cursor() as cursor:
+                await cursor.execute(QUERY, (record.service_ms / 1000, record.key))
+                return _values(list(await cursor.fetchall()))
+        finally:
+            connection.close()

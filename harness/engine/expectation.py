@@ -29,7 +29,7 @@ from harness.workloads.lookups import CustomerRows, Inputs, LookupSource, changi
 from harness.workloads.sessions import session_stamps
 from harness.workloads.shape import Lookup, StampedLookup
 
-__all__ = ["NO_VALUES", "Ask", "find_expected", "given_by", "questions_of"]
+__all__ = ["NO_VALUES", "find_expected", "given_by", "questions_of"]
 
 Ask = Callable[[Questions], Iterable[Mapping[str, Any]]]
 """Asks the twin in a process of its own, and gives its lines; the last one is `end`, or `gone` with `why`."""

@@ -29,8 +29,9 @@ from harness.engine.findings import findings, outside_events, refuse_blind_fault
 from harness.engine.level import LevelRunner, RunRecord, RunSite
 from harness.engine.reading import history_of, read_stored
 from harness.engine.refusals import refuse_in_world
-from harness.engine.watch import Watch, threats_of
+from harness.engine.watch import Ending, Watch, threats_of
 from harness.errors import SutError
+from harness.history.event import Event
 from harness.history.merge import Leftovers, read_leftovers
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.pitfalls.finding import RunSeen, find_pitfalls
@@ -95,26 +96,14 @@ def _record(
     name = f"{DATABASE}_{site.run_id.replace('-', '_')}"
     with run_database(_root(world, ""), name=name, stays=site.keeps_database):
         root = _root(world, name)
-        prepare_database(
-            root,
-            subtasks=scenario.workload.subtasks,
-            rows=rows,
-            keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
-        )
+        _prepare(order, root, rows)
         plan = _plan(order, run_id=site.run_id, world=world, database=name, raw=raw, rows=rows)
         expected, values = _expected(
             order, rows, twin=twin, lookups=world.app.at(world.direct, name), site=site
         )
         plan = msgspec.structs.replace(plan, expected=expected)
         server = ServerCounter(root)
-        with Recorder(raw / HARNESS_FILE) as recorder:
-            site.observer.phase("run", f"{scenario.scenario} at level {order.level}, seed {order.seed}")
-            world.proxy.reseed(order.seed)
-            watch = Watch(acts=_acts(order), plan=plan, recorder=recorder, observer=site.observer)
-            with _coordinated(order, root, recorder):
-                ending = watch.over(
-                    world=world, runner=runner, logs=site.folder, stop=site.stop, limit_s=site.limit_s
-                )
+        ending = _watched(order, site, world, plan=plan, root=root, runner=runner)
         ran_us, counts = monotonic_us(), server.read()
         site.observer.phase("judge", "merging and judging what was recorded")
         _let_touch(site, root)
@@ -127,10 +116,9 @@ def _record(
         header_of(order, expected=expected), leftovers, outside_events(faults, leftovers.lines), stored
     )
     refuse_other_expectations(order, rows, events, expected=expected)
-    rows_of = () if values is None else values.rows_of
     return RunRecord(
         header=header,
-        events=with_versions(events, scenario=scenario, rows=rows, keys=rows_of),
+        events=_with_versions(order, rows, events, values),
         whole=ending.error is None and not leftovers.missing,
         error=ending.error,
         interrupted=ending.interrupted,
@@ -144,6 +132,40 @@ def _record(
         pitfalls=find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran_us, server=counts)),
         values=values,
     )
+
+
+def _prepare(order: Order, root: Endpoint, rows: list[list[Any]]) -> None:
+    """Makes the tables of the run, and fills the looked-up one."""
+    scenario = order.scenario
+    prepare_database(
+        root,
+        subtasks=scenario.workload.subtasks,
+        rows=rows,
+        keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
+    )
+
+
+def _watched(
+    order: Order, site: RunSite, world: World, *, plan: RunPlan, root: Endpoint, runner: LevelRunner
+) -> Ending:
+    """Lets all attempts run, under the faults, until they have ended or the budget is over."""
+    with Recorder(Path(plan.folder) / HARNESS_FILE) as recorder:
+        site.observer.phase("run", f"{order.scenario.scenario} at level {order.level}, seed {order.seed}")
+        world.proxy.reseed(order.seed)
+        watch = Watch(acts=_acts(order), plan=plan, recorder=recorder, observer=site.observer)
+        with _coordinated(order, root, recorder):
+            return watch.over(
+                world=world, runner=runner, logs=site.folder, stop=site.stop, limit_s=site.limit_s
+            )
+
+
+def _with_versions(
+    order: Order, rows: list[list[Any]], events: Sequence[Event], values: JudgedValues | None
+) -> Sequence[Event]:
+    """The events; the answers of a user's lookup with the versions that they show."""
+    if values is None:
+        return events
+    return with_versions(events, scenario=order.scenario, rows=rows, keys=values.rows_of)
 
 
 def _expected(

@@ -24,7 +24,7 @@ from harness.sut.lookup_values import OF_KEY, as_list, observing
 from harness.sut.registry import LookupFunction
 from harness.workloads.shape import Lookup, StampedLookup
 
-__all__ = ["ALL_S", "ASKED_MAX", "CALL_S", "CalmTwin", "Pass", "Question", "Questions", "Tell", "call_alone"]
+__all__ = ["ALL_S", "ASKED_MAX", "CALL_S", "CalmTwin", "Question", "Questions"]
 
 ASKED_MAX: Final = 500
 """The most keys, or records, that are asked for; of more, a sample drawn by the seed."""

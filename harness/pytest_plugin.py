@@ -1,14 +1,17 @@
-"""The pytest plugin: `pytest scenarios/` collects each scenario file as one test per level.
+"""The pytest plugin: each scenario file is one test per level, and the fixture `floodmark` asserts that scenarios hold.
 
-Uses pytest's collection of non-Python tests. Invariant: an item passes only if its run's verdict is `pass`;
-`vacuous` and `unknown` fail it, with the reason. A world or a JVM starts once per session, when the first item
-needs it, and is stopped at the end of the session.
+`pytest_floodmark` loads it when Floodmark is used. Invariant: an item or an assertion passes only if its run's verdict
+is `pass`; `vacuous` and `unknown` fail it, with the reason. With `--floodmark-repeat` a vacuous run is repeated, and
+the summary and the report say so. A world or a JVM starts once per session, when the first run needs it, and is stopped
+at the end of the session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,34 +21,30 @@ if TYPE_CHECKING:
     from harness.engine.stage import RunStage
     from harness.runs.outcome import RunOutcome
     from harness.scenario.model import Scenario
+    from harness.scenario_parts.parts import Level
+    from harness.testing import Floodmark
 
 
 _SHARED = pytest.StashKey["Shared"]()
+_SETTINGS = pytest.StashKey["_Settings"]()
+_REPEAT_STEP = 1_000_000_000
+"""How far apart the seeds of a vacuous run and its repetition are: those between belong to other runs."""
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options `--floodmark-...`."""
-    group = parser.getgroup("floodmark", "scenarios as tests")
-    group.addoption("--floodmark-level", choices=["sim", "live", "spark", "all"], default="live",
-                    help="levels at which scenario files are collected (default: live)")  # fmt: skip
-    group.addoption("--floodmark-tag", action="append", default=[], metavar="TAG",
-                    help="only scenarios with this tag; repeatable: with all of them")  # fmt: skip
-    group.addoption("--floodmark-world", choices=["auto", "containers", "local"], default="auto",
-                    help="where the database and its proxy come from (default: auto)")  # fmt: skip
-    group.addoption("--floodmark-proxy", choices=["auto", "own", "toxiproxy"], default="auto",
-                    help="the proxy before the database (default: auto)")  # fmt: skip
-    group.addoption("--floodmark-seed", type=int, default=None, help="seed of every run (default: a new one)")
-    group.addoption("--floodmark-report", type=Path, default=None,
-                    help="folder of the report (default: reports/out/<run id>)")  # fmt: skip
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the markers of scenario files, for sessions with strict markers; a project may describe its own.
 
+    A wrong setting ends the session here, with pytest's exit code 4.
+    """
+    from harness.errors import UsageError
 
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect every YAML file in a folder named `scenarios`, or named on the command line, as a scenario."""
-    if file_path.suffix not in {".yaml", ".yml"}:
-        return None
-    if "scenarios" not in file_path.parts and not parent.session.isinitpath(file_path):
-        return None
-    return ScenarioFile.from_parent(parent, path=file_path)
+    try:
+        _settings(config)
+    except UsageError as error:
+        raise pytest.UsageError(f"floodmark: {error}") from error
+    for marker in ("real: talks to a real server or proxy", "spark: starts a Java machine"):
+        if not any(line.partition(":")[0] == marker.partition(":")[0] for line in config.getini("markers")):
+            config.addinivalue_line("markers", marker)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -64,13 +63,22 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print the world, the seed and the path of the report."""
+    """Print the world, the system under test, the seed and the path of the report."""
+    from harness.own_packages import hidden_packages
+
     shared = config.stash.get(_SHARED, None)
     if shared is not None and shared.page is not None:
         terminalreporter.section("floodmark")
         terminalreporter.write_line(f"world    {shared.world}")
+        terminalreporter.write_line(f"sut      {shared.suts}")
         terminalreporter.write_line(f"seed     {shared.seed}")
         terminalreporter.write_line(f"report   {shared.page}")
+        for repeated in shared.repeated:
+            terminalreporter.write_line(f"repeated {repeated}")
+    if terminalreporter.stats.keys() & {"failed", "error"}:
+        for folder in hidden_packages():
+            what = f"note     Floodmark has a package `{folder.name}` too, so this session cannot import {folder}"
+            terminalreporter.write_line(what)
 
 
 class ScenarioFile(pytest.File):
@@ -85,8 +93,8 @@ class ScenarioFile(pytest.File):
             scenario = load(self.path)
         except FloodmarkError as error:
             raise self.CollectError(str(error)) from error
-        asked = self.config.getoption("--floodmark-level")
-        if not set(self.config.getoption("--floodmark-tag")) <= set(scenario.tags):
+        asked = _settings(self.config).level() or "live"
+        if not set(self.config.getoption("--floodmark-tag") or ()) <= set(scenario.tags):
             return
         for level in scenario.levels:
             if asked in {"all", level}:
@@ -104,7 +112,8 @@ class ScenarioItem(pytest.Item):
         self._level = level
         if level != "sim":  # level sim needs nothing but Python
             self.add_marker(pytest.mark.spark if level == "spark" else pytest.mark.real)
-        self.add_marker(pytest.mark.timeout(scenario.budget / 1000 + 120))
+        if self.config.pluginmanager.has_plugin("timeout"):
+            self.add_marker(pytest.mark.timeout(scenario.budget / 1000 + 120))
 
     def runtest(self) -> None:
         """Run the scenario; any verdict other than `pass` fails the test."""
@@ -119,8 +128,12 @@ class ScenarioItem(pytest.Item):
             raise NotProven(outcome)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        from harness.errors import FloodmarkError, HarnessError
+
         if isinstance(excinfo.value, NotProven):
             return str(excinfo.value)
+        if isinstance(excinfo.value, FloodmarkError) and not isinstance(excinfo.value, HarnessError):
+            return f"floodmark: {excinfo.value}"
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
@@ -131,19 +144,187 @@ class NotProven(Exception):
     """A run that did not pass; its text is the terminal report of the run."""
 
     def __init__(self, outcome: RunOutcome) -> None:
-        import io
+        from harness.testing.running import told
 
-        from reports.pretty import print_outcomes, terminal
+        super().__init__(told(outcome))
 
-        text = io.StringIO()
-        print_outcomes([outcome], console=terminal(text))
-        super().__init__(text.getvalue())
+
+def fixture_for(item: pytest.Item) -> Floodmark:
+    """What the fixture `floodmark` is for a test; its marker gives the defaults."""
+    return _Holding(item, shared=_shared(item.config))
+
+
+class _Holding:
+    """Runs scenarios for one test and asserts their verdicts; implements `harness.testing.Floodmark`."""
+
+    def __init__(self, item: pytest.Item, *, shared: Shared) -> None:
+        self._item = item
+        self._shared = shared
+
+    def holds(
+        self,
+        *scenarios: str | Path | Scenario,
+        sut: object = None,
+        level: Level | None = None,
+        runs: int | None = None,
+        seed: int | None = None,
+        expected: object = None,
+    ) -> None:
+        from harness.errors import CannotHere, FloodmarkError, HarnessError
+
+        __tracebackhide__ = True
+        given = {"sut": sut, "level": level, "runs": runs, "seed": seed, "expected": expected}
+        cannot: list[str] = []
+        refusal: FloodmarkError | None = None
+        try:
+            asked = self._asked({name: value for name, value in given.items() if value is not None})
+            for scenario, source in self._named(scenarios):
+                try:
+                    self._runs(scenario, source, asked)
+                except CannotHere as sentence:
+                    cannot.append(str(sentence))
+        except HarnessError:
+            raise
+        except FloodmarkError as error:
+            refusal = error
+        if refusal is not None:  # after the except block, so that the traceback has the user's line only
+            pytest.fail(f"floodmark: {refusal}")
+        if cannot:
+            pytest.skip("; ".join(cannot))
+
+    def _asked(self, given: dict[str, Any]) -> dict[str, Any]:
+        """What to do, from the call, then the marker, then the settings."""
+        from harness.errors import UsageError
+        from harness.sut.user_modules import name_of
+        from harness.testing.running import checked_sut
+
+        marked = [marker.kwargs for marker in self._item.iter_markers("floodmark")]
+        asked: dict[str, Any] = {}
+        for values in (*reversed(marked), given):
+            asked |= values
+        if unknown := asked.keys() - {"sut", "level", "runs", "seed", "expected"}:
+            message = f"the marker floodmark takes no {', '.join(sorted(unknown))}"
+            raise UsageError(message, fix="it takes sut, level, runs, seed and expected")
+        sut = asked.get("sut", self._shared.sut)
+        if sut is None:
+            message = (
+                "no system under test is named, and the reference must not be tested in its place by mistake"
+            )
+            raise UsageError(message, fix='write sut=lookup, or sut="reference" if that is meant')
+        level = _settings(self._item.config).level()
+        expected = asked.get("expected", self._shared.expected)
+        return {
+            "sut": checked_sut(sut),
+            "level": asked.get("level", "sim" if level in {None, "all"} else level),
+            "runs": asked.get("runs", 1),
+            "seed": asked.get("seed", self._shared.seed),
+            "expected": None if expected is None else name_of(expected),
+        }
+
+    def _named(self, scenarios: Sequence[str | Path | Scenario]) -> Iterator[tuple[Scenario, Any]]:
+        """Each scenario and where it is from; a file is looked for beside the test first."""
+        from harness.errors import NothingRan
+        from harness.scenario.catalogue import resolve
+        from harness.scenario.model import Scenario
+        from harness.testing.running import load
+
+        marker = self._item.get_closest_marker("floodmark")
+        sources = scenarios or (() if marker is None else marker.args)
+        if not sources:
+            raise NothingRan("no scenario is named", fix='write floodmark.holds("connections-cut", ...)')
+        for source in sources:
+            if isinstance(source, Scenario):
+                yield source, source
+                continue
+            beside = self._item.path.parent / source
+            for file in resolve([beside if beside.is_file() else source]):
+                yield load(file), file if beside.is_file() else source
+
+    def _runs(self, scenario: Scenario, source: Any, asked: dict[str, Any]) -> None:
+        """Run the scenario as often as asked; the report shows the first run, or the one that does not pass."""
+        import shutil
+
+        from harness.errors import UsageError
+        from harness.testing.running import told
+        from harness.verdict import Outcome
+
+        __tracebackhide__ = True
+        runs, level = asked["runs"], asked["level"]
+        if runs < 1:
+            raise UsageError(f"runs={runs}: nothing would run", fix="write runs=1 or more")
+        for number in range(runs):
+            seed = asked["seed"] + number
+            outcome = self._shared.performed(
+                scenario, source, level=level, seed=seed, sut=asked["sut"], expected=asked["expected"]
+            )
+            passed = outcome.judgement.outcome is Outcome.PASS
+            if number == 0 or not passed:
+                self._shared.show(outcome)
+            else:
+                shutil.rmtree(outcome.history.parent)  # else hundreds of histories would stay
+            if not passed:
+                what = f"{scenario.scenario} at level {level}: {outcome.judgement.outcome}"
+                raise AssertionError(f"{what} in run {number + 1} of {runs}, seed {seed}\n{told(outcome)}")
+
+
+def _why_vacuous(outcome: RunOutcome) -> str:
+    """The seed, and what the deciding invariants lacked."""
+    from harness.verdict import Outcome
+    from reports.reading import counts_towards
+
+    reasons = [
+        f"{verdict.invariant}, {verdict.why}"
+        for verdict in outcome.judgement.invariants
+        if verdict.outcome is Outcome.VACUOUS and counts_towards(outcome, verdict)
+    ]
+    return f"seed {outcome.seed} was vacuous: {'; '.join(reasons)}"
 
 
 def _shared(config: pytest.Config) -> Shared:
     if _SHARED not in config.stash:
         config.stash[_SHARED] = Shared(config)
     return config.stash[_SHARED]
+
+
+def _settings(config: pytest.Config) -> _Settings:
+    """The settings of the session. Raises UsageError if one of them is wrong."""
+    from harness.cli.settings import project_settings
+
+    if _SETTINGS not in config.stash:
+        config.stash[_SETTINGS] = _Settings(config, project=project_settings(["run"]).get("run", {}))
+    return config.stash[_SETTINGS]
+
+
+class _Settings:
+    """The settings of a session: options, then the environment, then `[tool.floodmark]` of pyproject.toml."""
+
+    def __init__(self, config: pytest.Config, *, project: Mapping[str, Any]) -> None:
+        """Raises UsageError for a level or a seed that is none."""
+        from harness.errors import UsageError
+
+        self._config = config
+        self._project = project
+        level, seed = self.of("level"), self.of("seed")
+        if level not in {None, "sim", "live", "spark", "all"}:
+            raise UsageError(f"there is no level {level!r}", fix="choose sim, live or spark")
+        if seed is not None and not seed.isdecimal():
+            raise UsageError(f"the seed {seed!r} is not a number", fix="set FLOODMARK_SEED to 7, say")
+
+    def of(self, name: str) -> str | None:
+        """The value of `--floodmark-<name>`, FLOODMARK_<NAME> or `name`; None: none of them is given."""
+        option = self._config.getoption(f"--floodmark-{name}")
+        given = option if option is not None else os.environ.get(f"FLOODMARK_{name.upper()}")
+        found = given if given is not None else self._project.get(name)
+        return None if found is None else str(found)
+
+    def level(self) -> str | None:
+        """The level that is given; `all`: each that a scenario has."""
+        return self.of("level")
+
+    def seed(self) -> int | None:
+        """The seed that is given."""
+        seed = self.of("seed")
+        return None if seed is None else int(seed)
 
 
 class Shared:
@@ -155,12 +336,14 @@ class Shared:
         from harness.levels import level_named
         from harness.runs.order import new_run_id
 
-        seed, report = config.getoption("--floodmark-seed"), config.getoption("--floodmark-report")
+        self._settings = _settings(config)
+        seed, report = self._settings.seed(), config.getoption("--floodmark-report")
         run_id = new_run_id()
         self.seed = fresh_seed() if seed is None else seed
         self._folder = Path("reports", "out", run_id) if report is None else report
-        self._world = config.getoption("--floodmark-world")
-        self._proxy = config.getoption("--floodmark-proxy")
+        self._world = self._settings.of("world") or "auto"
+        self._proxy = self._settings.of("proxy") or "auto"
+        self._repeats = config.getoption("--floodmark-repeat") or 0
         self._plan = StagePlan(
             run_id=run_id, report=self._folder, levels=level_named, world=self._world, proxy=self._proxy
         )
@@ -171,29 +354,42 @@ class Shared:
         self.harness_failed = False
         self.not_proven = 0
         """How many items failed because of their verdict or because no world was available."""
+        self.repeated: list[str] = []
+        """The vacuous runs that were repeated, a sentence each."""
         self.page: Path | None = None
 
     def run(self, scenario: Scenario, level: str, file: Path) -> RunOutcome:
-        """Run the scenario of `file` once. Raises WorldError, and HarnessError if the harness itself is defective."""
-        import shlex
-
-        from harness.errors import HarnessError, WorldError
-        from harness.runs.order import Order
+        """Run the scenario of `file` once. Raises as `performed`, and SutError for a `sut` that cannot be used."""
+        from harness.runs.order import REFERENCE
+        from harness.testing.running import checked_sut
         from harness.verdict import Outcome
 
-        words = [
-            "floodmark",
-            "run",
-            str(file),
-            "--level",
-            level,
-            *(() if level == "sim" else ("--world", self._world, "--proxy", self._proxy)),
-            "--seed",
-            str(self.seed),
-        ]
-        order = Order(scenario=scenario, level=level, seed=self.seed, again=shlex.join(words))
+        sut = checked_sut(self.sut or REFERENCE)
+        expected = self.expected if ":" in sut else None  # what the reference must return is known
+        outcome = self.performed(scenario, file, level=level, seed=self.seed, sut=sut, expected=expected)
+        self.show(outcome)
+        self.not_proven += outcome.judgement.outcome is not Outcome.PASS
+        return outcome
+
+    def performed(
+        self, scenario: Scenario, source: Any, *, level: str, seed: int, sut: str, expected: str | None = None
+    ) -> RunOutcome:
+        """Perform one run; the report does not show it yet. A vacuous one of a real level is repeated, if asked for.
+
+        Raises WorldError, HarnessError if the harness itself is defective, and SutError if no worker can import `sut`.
+        """
+        from harness.errors import HarnessError, WorldError
+        from harness.testing.running import order_of
+
+        def once(seed: int) -> RunOutcome:
+            order = order_of(
+                scenario, source=source, sut=sut, level=level, seed=seed, expected=expected, world=world
+            )
+            return self._opened().run(order)
+
+        world = (self._world, self._proxy)
         try:
-            outcome = self._opened().run(order)
+            return self._repeated(once, seed=seed)
         except WorldError:
             self.environment_failed = True
             self.not_proven += 1
@@ -202,9 +398,44 @@ class Shared:
             self.harness_failed = True
             self.not_proven += 1
             raise
+
+    def _repeated(self, once: Callable[[int], RunOutcome], *, seed: int) -> RunOutcome:
+        """Only a run without evidence is repeated: a violation or an open question must stay visible."""
+        from harness.verdict import Outcome
+
+        vacuous: list[str] = []
+        outcome = once(seed)
+        while (
+            outcome.judgement.outcome is Outcome.VACUOUS
+            and outcome.level != "sim"
+            and len(vacuous) < self._repeats
+        ):
+            vacuous.append(_why_vacuous(outcome))
+            outcome = once(outcome.seed + _REPEAT_STEP)
+        self.repeated += [f"{outcome.scenario}[{outcome.level}]: {said}" for said in vacuous]
+        said = tuple(
+            f"A run before this one was repeated because it showed nothing: {one}" for one in vacuous
+        )
+        return replace(outcome, threats=(*said, *outcome.threats))
+
+    def show(self, outcome: RunOutcome) -> None:
+        """Have the report show a run."""
         self._outcomes.append(outcome)
-        self.not_proven += outcome.judgement.outcome is not Outcome.PASS
-        return outcome
+
+    @property
+    def sut(self) -> str | None:
+        """The system under test of the options, the environment or pyproject.toml."""
+        return self._settings.of("sut")
+
+    @property
+    def expected(self) -> str | None:
+        """What gives the results to expect of it, likewise."""
+        return self._settings.of("expected")
+
+    @property
+    def suts(self) -> str:
+        """The systems under test of all runs."""
+        return ", ".join(dict.fromkeys(outcome.sut for outcome in self._outcomes))
 
     @property
     def world(self) -> str:

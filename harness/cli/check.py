@@ -1,7 +1,7 @@
 """`floodmark check FILE...`: check history files from any source (`docs/reference/history.md`).
 
 Invariant: standard output holds only the judgements. The exit code is the worst of all files, in the order violation,
-malformed file, unknown or vacuous, pass.
+malformed file, environment, unknown or vacuous, pass.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from harness.errors import Exit, WorldError
 
 __all__ = ["check"]
 
-_WORST_FIRST = (Exit.VIOLATION, Exit.USAGE, Exit.UNDECIDED, Exit.HOLD)
+_WORST_FIRST = (Exit.VIOLATION, Exit.USAGE, Exit.ENVIRONMENT, Exit.UNDECIDED, Exit.HOLD)
 
 
 @click.command()
@@ -41,7 +41,7 @@ def check(
     FILE may be a pattern in quotes ('runs/**/*.jsonl'), or - for standard input. The worst file decides the exit code.
 
     Exit code: 0 all hold, 1 a violation, 2 interrupted, 4 malformed or not readable, 10 unknown or vacuous,
-    11 no disk space to buffer standard input or to write the output.
+    11 no disk space to buffer standard input or to write the output, or a format that needs an extra.
     """
     from harness.cli.history_files import opened
     from harness.cli.judging import Wish, answers

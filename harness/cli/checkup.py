@@ -20,6 +20,7 @@ from pathlib import Path
 import psutil
 
 from harness.errors import WorldError
+from harness.levels import extras_missing
 from harness.world.containers import find_engine
 from harness.world.data_folder import prepared_name
 from harness.world.ledger import dead_runs
@@ -72,15 +73,17 @@ class Diagnosis:
 def examine(settings: WorldSettings) -> Diagnosis:
     """Makes all checks."""
     engine, images, server, proxy = [*_containers(settings), _server(settings), _proxy(settings)]
+    client = _client()
     worlds = []
-    if engine.state is State.OK and images.state is State.OK:
+    if client.state is State.OK and engine.state is State.OK and images.state is State.OK:
         worlds.append("containers")
-    if server.state is State.OK:
+    if client.state is State.OK and server.state is State.OK:
         worlds.append("local")
     checks = [
         _python(),
         _java(settings),
         _pyspark(),
+        client,
         engine,
         images,
         server,
@@ -88,7 +91,7 @@ def examine(settings: WorldSettings) -> Diagnosis:
         _cache(settings),
         _memory(),
         _remains(settings),
-        _worlds(worlds),
+        _worlds(worlds, fix=client.fix or "floodmark setup"),
     ]
     return Diagnosis(checks=checks, worlds=worlds)
 
@@ -125,6 +128,18 @@ def _pyspark() -> Check:
             fix="pip install 'floodmark[spark]'",
         )
     return Check(name="pyspark", state=State.OK, says=importlib.metadata.version("pyspark"))
+
+
+def _client() -> Check:
+    """The database's client, which each real world needs."""
+    if extras_missing("live"):
+        return Check(
+            name="client",
+            state=State.WARN,
+            says="no client of a database is installed, so levels live and spark cannot run; level sim can",
+            fix="pip install 'floodmark[mysql]'",
+        )
+    return Check(name="client", state=State.OK, says=f"asyncmy {importlib.metadata.version('asyncmy')}")
 
 
 def _containers(settings: WorldSettings) -> Iterator[Check]:
@@ -201,10 +216,10 @@ def _remains(settings: WorldSettings) -> Check:
     )
 
 
-def _worlds(worlds: Sequence[str]) -> Check:
+def _worlds(worlds: Sequence[str], *, fix: str) -> Check:
     if worlds:
         return Check(name="worlds", state=State.OK, says=f"can be opened: {', '.join(worlds)}")
-    return Check(name="worlds", state=State.FAIL, says="none can be opened", fix="floodmark setup")
+    return Check(name="worlds", state=State.FAIL, says="none can be opened", fix=fix)
 
 
 def _silent(_sentence: str) -> None:

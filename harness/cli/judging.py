@@ -19,21 +19,19 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from harness.canaries.all import CANARIES, OF_FILES
-from harness.canaries.canary import overlooked
-from harness.checkers.judge import Malformed, judge, judge_file
+from harness.checkers.judge import Malformed, judge_file
 from harness.checkers.registry import CHECKERS
 from harness.cli.history_files import HistoryFile
 from harness.clock import monotonic_us
-from harness.errors import Exit, HarnessError, UsageError, WorldError
+from harness.errors import Exit, UsageError, WorldError
 from harness.explanation.explain import ANOMALIES_IN_FULL, explained_file
 from harness.explanation.text import anomaly_lines, closing_lines, events_of, rest_of
 from harness.history.strict_json import integers_of_any_length
+from harness.testing.judging import refuse_blind_judge
 from harness.verdict import INVARIANTS, Anomaly, InvariantVerdict, Judgement, Outcome
 
 __all__ = [
@@ -308,16 +306,8 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown()
 
 
-@cache
-def _refuse_blind_judge() -> None:
-    """Once in each process that judges. Raises HarnessError if its judge overlooks a canary."""
-    if missed := overlooked(judge, (*CANARIES, *OF_FILES)):
-        message = f"the judge is blind: it overlooks the canaries {', '.join(missed)}, so none of its verdicts counts"
-        raise HarnessError(message, fix="please report it; no history was judged")
-
-
 def _answer(history: HistoryFile, wish: Wish) -> Answer:
-    _refuse_blind_judge()
+    refuse_blind_judge()
     chosen = [checker for checker in CHECKERS if checker.name in wish.invariants]
     with integers_of_any_length():
         try:
@@ -325,8 +315,8 @@ def _answer(history: HistoryFile, wish: Wish) -> Answer:
                 judged = judge_file(history.path, checkers=chosen, progress=progress)
                 if isinstance(judged, Judgement):
                     judged = explained_file(judged, history.path)
-        except UsageError as error:
-            return Answer(code=Exit.USAGE, complaint=f"{history.name}: {error}")
+        except (UsageError, WorldError) as error:
+            return Answer(code=error.exit_code, complaint=f"{history.name}: {error}")
         code = _code(judged)
         return Answer(code=code, text=_worded(history.name, judged, code, wish.form))
 

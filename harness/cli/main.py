@@ -18,6 +18,7 @@ import click
 
 from harness.cli.settings import project_settings
 from harness.errors import Exit, FloodmarkError, ReaderGone, UsageError
+from harness.own_packages import import_ours
 
 __all__ = ["floodmark", "main"]
 
@@ -25,8 +26,10 @@ _COMMANDS: Mapping[str, str] = {
     "demo": "A first run: the reference passes, a planted defect is detected.",
     "run": "Run scenarios, check the histories and write a report.",
     "check": "Check history files, from any source.",
+    "init": "Begin a project: a lookup, its test, a scenario, a CI file.",
     "mutants": "The kill matrix: run every planted defect against every invariant.",
     "list": "List the scenarios, faults, invariants, suts or mutants.",
+    "schema": "Print the JSON Schema of scenario files, for editors.",
     "doctor": "Show what works on this machine, with a fix for what does not.",
     "setup": "Get the missing parts of a world, into a cache.",
     "clean": "Remove what killed runs left behind.",
@@ -97,6 +100,7 @@ def floodmark() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the process's exit code."""
     try:
+        import_ours()
         settings = project_settings(_COMMANDS)
         answer = floodmark.main(
             args=list(arguments) if arguments is not None else None,

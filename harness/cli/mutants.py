@@ -48,9 +48,9 @@ def mutants(level: Level, *, names: tuple[str, ...], runs: int, page: Path | Non
     Exit code: 0 every mutant is detected and the reference passes, 1 a mutant survived or the reference failed,
     10 a mutant could not be run.
     """
-    import sys
+    from harness.sut.user_modules import add_current_folder
 
-    sys.path.insert(0, str(Path.cwd()))
+    add_current_folder()
     if level == "sim":
         return _at_sim(names, runs=runs, page=page, asked=asked)
     return _at_level(level, names, asked=asked)

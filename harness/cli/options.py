@@ -19,6 +19,7 @@ from harness.verdict import INVARIANTS, NOT_ON_A_HISTORY
 __all__ = [
     "invariant_option",
     "jobs_option",
+    "own_files_options",
     "proxy_option",
     "refuse_no_world",
     "run_options",
@@ -72,6 +73,21 @@ def _not_an_invariant(name: str) -> str:
         return f"--invariant {name} is not checked on histories: {NOT_ON_A_HISTORY[name]}"
     close = get_close_matches(name.upper(), INVARIANTS, n=1)
     return f"--invariant: there is no {name!r}" + (f", did you mean {close[0]!r}?" if close else "")
+
+
+def own_files_options(command: _Command) -> _Command:
+    """`--schema`, `--data`, `--records`: the files of the user's own tables and input."""
+    file = click.Path(path_type=Path)
+    for option in (
+        _option("--schema", "own_schema", env="SCHEMA", type=file, default=None, metavar="FILE.sql",
+                help="SQL that makes the tables of your lookup (levels live, spark)."),
+        _option("--data", "own_data", env="DATA", type=file, multiple=True, metavar="FILE",
+                help="Fills these tables: SQL, or CSV or JSON lines named after their table; repeatable."),
+        _option("--records", "own_records", env="RECORDS", type=file, default=None, metavar="FILE.jsonl",
+                help="The input, a JSON object a record: key, and if you like id, ts, and what your lookup reads."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
 
 
 def jobs_option(about: str) -> Callable[[_Command], _Command]:

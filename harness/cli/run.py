@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import refuse_no_world, run_options
+from harness.cli.options import own_files_options, refuse_no_world, run_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -51,27 +51,32 @@ _CAMPAIGN = (
               help="Runs of each scenario, with consecutive seeds.")  # fmt: skip
 @click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=None,
               help="Parallel runs, each in its own world (sim: process).  [default: 1; sim: cores]")  # fmt: skip
+@click.option("--fail-on", envvar="FLOODMARK_FAIL_ON", type=click.Choice(["pitfall"]), default=None,
+              help="pitfall: a run that shows a pitfall fails, with exit code 1.")  # fmt: skip
 @click.option("--set", "settings", envvar="FLOODMARK_SET", multiple=True, metavar="KEY=VALUE",
               help="Set a field of the scenario: workload.records=100, faults.spike.delay=50ms.")  # fmt: skip
 @click.option("--tag", "tags", envvar="FLOODMARK_TAG", multiple=True, metavar="TAG",
               help="Run only scenarios with this tag; repeatable: with all these tags.")  # fmt: skip
+@own_files_options
 @run_options
 def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[str, ...], **asked: Any) -> int:
     """Run SCENARIOs: files, folders, or names from the catalogue (`floodmark list scenarios`); `all` is the catalogue.
 
-    Exit code: 0 all hold, 1 a violation, 2 interrupted, 4 bad usage or scenario, 5 nothing ran,
-    10 unknown or vacuous, 11 the environment failed.
+    Exit code: 0 all hold, 1 a violation (with --fail-on pitfall: or a pitfall), 2 interrupted, 4 bad usage or scenario,
+    5 nothing ran, 10 unknown or vacuous, 11 the environment failed.
     """
     from harness.choices import fresh_seed
     from harness.cli.campaigning import go
     from harness.scenario.catalogue import resolve
     from harness.scenario.file import apply_settings, load_many
+    from harness.scenario.own_files import with_asked_files
 
     selected = _selected(
         zip(resolve(scenarios), load_many(scenarios), strict=True), scenarios, tags, asked["level"]
     )
     files = [file for file, _ in selected]
-    loaded = [apply_settings(scenario, settings) for _, scenario in selected]
+    own = {"schema": asked["own_schema"], "data": asked["own_data"], "records": asked["own_records"]}
+    loaded = [apply_settings(with_asked_files(scenario, **own), settings) for _, scenario in selected]
     refuse_no_world(asked["level"], asked["world"])
     _check_sut(asked["sut"], asked["mutant"], asked["level"])
     _check_expected(asked["expected"], asked["sut"])
@@ -120,14 +125,14 @@ def _runs_at(scenario: Scenario, level: str) -> bool:
 
 def _check_sut(sut: str, mutant: str | None, level: str) -> None:
     """Checks `--sut` and `--mutant` before a world is opened."""
-    import sys
-
     from harness.defects import find_defect
     from harness.errors import UsageError
-    from harness.sut.registry import REFERENCE, load_lookup
+    from harness.sut.registry import REFERENCE, load_lookup, refuse_hidden
+    from harness.sut.user_modules import add_current_folder
 
-    sys.path.insert(0, str(Path.cwd()))
+    add_current_folder()
     load_lookup(sut)
+    refuse_hidden(sut)
     if mutant is not None:
         planted = find_defect(mutant)
         if not planted.shows_in_a_run:
@@ -165,6 +170,7 @@ def _orders(
 ) -> Iterator[Order]:
     """One order for each run, with consecutive seeds."""
     from harness.runs.order import Order
+    from harness.sut.user_modules import import_path
 
     before, after = _again(file, settings, asked)
     for number in range(seed, seed + asked["runs"]):
@@ -175,8 +181,9 @@ def _orders(
             sut=asked["sut"],
             expected=asked["expected"],
             mutant=asked["mutant"],
-            import_path=(str(Path.cwd()),),
+            import_path=import_path(),
             again=f"{before} --seed {number}{after}",
+            fails_on_pitfall=asked["fail_on"] == "pitfall",
         )
 
 
@@ -196,6 +203,14 @@ def _again(file: Path, settings: Sequence[str], asked: dict[str, Any]) -> tuple[
         more += ["--expected", asked["expected"]]
     if asked["mutant"]:
         more += ["--mutant", asked["mutant"]]
+    for option, files in (
+        ("--schema", [asked["own_schema"]]),
+        ("--data", asked["own_data"]),
+        ("--records", [asked["own_records"]]),
+    ):
+        more += [word for file in files if file is not None for word in (option, str(file))]
     for setting in settings:
         more += ["--set", setting]
+    if asked["fail_on"]:
+        more += ["--fail-on", asked["fail_on"]]
     return shlex.join(words), "".join(f" {shlex.quote(word)}" for word in more)

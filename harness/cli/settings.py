@@ -17,11 +17,19 @@ __all__ = ["OPTIONS", "project_settings"]
 
 OPTIONS = (
     "level", "world", "proxy", "sut", "expected", "seed", "runs", "jobs", "mutant", "report", "format", "keep",
-    "budget", "set", "tag", "offline", "quiet", "verbose", "no-color",
+    "budget", "schema", "data", "records", "set", "tag", "offline", "quiet", "verbose", "no-color", "fail-on",
 )  # fmt: skip
 """The options of `docs/reference/command-line.md` that a project may set."""
 
-_PARAMETERS = {"set": "settings", "tag": "tags", "format": "form", "no-color": "no_color"}
+_PARAMETERS = {
+    "schema": "own_schema",
+    "data": "own_data",
+    "records": "own_records",
+    "set": "settings",
+    "tag": "tags",
+    "format": "form",
+    "no-color": "no_color",
+}
 """Options whose parameter has another name in the code."""
 
 
@@ -39,7 +47,7 @@ def project_settings(commands: Iterable[str]) -> dict[str, Any]:
     if not isinstance(found, dict):
         message = f"{file}: `tool.floodmark` is not a table of settings"
         raise UsageError(message, fix="write [tool.floodmark], and below it one line for each setting")
-    settings = {_known(name, file): value for name, value in found.items()}
+    settings = {_known(name, file): _placed(name, value, file) for name, value in found.items()}
     return {command: dict(settings) for command in commands}
 
 
@@ -50,6 +58,19 @@ def _known(name: str, file: Path) -> str:
         message = f"{file}: [tool.floodmark] has no setting {name!r}"
         raise UsageError(message, fix=hint)
     return _PARAMETERS.get(name, name.replace("-", "_"))
+
+
+def _placed(name: str, value: Any, file: Path) -> Any:
+    """A path of a user's own file, relative to the pyproject.toml that names it; any other value as it is."""
+    match name, value:
+        case (("schema" | "records"), str()):
+            return str(file.parent / value)
+        case "data", str():
+            return [str(file.parent / value)]
+        case "data", list():
+            return [str(file.parent / one) if isinstance(one, str) else one for one in value]
+        case _:
+            return value
 
 
 def _upward(folder: Path) -> list[Path]:

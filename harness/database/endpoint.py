@@ -7,14 +7,17 @@ by its text.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
 
 import msgspec
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
 
-__all__ = ["QUERY", "QUERY_OF_PARTS", "Endpoint", "KeptConnection", "connect"]
+__all__ = ["NOWHERE", "OWN", "QUERY", "QUERY_OF_PARTS", "Endpoint", "KeptConnection", "connect"]
 
+OWN = "_own"
+"""What the database of a user's own tables is called after the run's."""
 _CONNECT_S = 3
 _STATEMENT_S = 10
 
@@ -29,7 +32,7 @@ QUERY_OF_PARTS = QUERY.replace("c.k = %s", "c.k = %s AND c.part = %s")
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a client connects, as whom."""
+    """Where a client connects, as whom; a lookup object gets it as the argument of its `open`."""
 
     host: str
     port: int
@@ -37,8 +40,18 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     password: str
     database: str
 
+    def url(self, driver: str = "") -> str:
+        """The address in one text: `mysql://...`, or with a driver as SQLAlchemy names it, `mysql+asyncmy://...`."""
+        scheme = f"mysql+{driver}" if driver else "mysql"
+        user, password = quote(self.user, safe=""), quote(self.password, safe="")
+        return f"{scheme}://{user}:{password}@{self.host}:{self.port}/{quote(self.database, safe='')}"
+
     def __repr__(self) -> str:
         return f"Endpoint({self.user}@{self.host}:{self.port}/{self.database})"
+
+
+NOWHERE = Endpoint(host="", port=0, user="", password="", database="")
+"""The database at level sim, which has no server to connect to."""
 
 
 class KeptConnection:

@@ -46,32 +46,32 @@ def accounting_of(
     *,
     scenario: Scenario,
     seed: int,
-    rows: Sequence[list[Any]],
+    rows: Sequence[list[Any]] | None,
     expected: Expected | None = None,
 ) -> dict[str, int]:
     """What is printed beside a verdict: the counts by SQL, and how many records were offered, and are missing.
 
     `rows`: those of the looked-up table; a record of a key without rows, or that is expected to yield nothing, is not
-    offered. Empty if nothing could be
+    offered. None: they are not known, and each record that may yield something is. Empty if nothing could be
     counted; without `missing` if a table could not.
     """
     if not counts:
         return {}
     known = None if expected is None else expected.known()
-    offered = offered_records(scenario, seed=seed, rows=rows, known=known)
+    offered = offered_records(scenario, seed=seed, rows=rows or (), known=known)
     accounting = {"offered": offered, **counts}
     if "records" in counts and "dead_letters" in counts:
-        without = _without_result(events, answered={key_of(row[0]) for row in rows})
+        without = _without_result(events, answered=None if rows is None else {key_of(row[0]) for row in rows})
         accounting["missing"] = max(0, offered - counts["records"] - counts["dead_letters"] - without)
         accounting |= {"without_result": without} if without else {}
     return accounting
 
 
-def _without_result(events: Iterable[Event], *, answered: Collection[Key]) -> int:
+def _without_result(events: Iterable[Event], *, answered: Collection[Key] | None) -> int:
     """How many records have no row because their call or timeout ended without a result, though one was expected.
 
     So it is with a substitute of no rows, and with a user's lookup, whose results nobody knows: of those, records of
-    keys that have rows (`answered`).
+    keys that have rows (`answered`; None: all).
     """
     stored: set[Any] = set()
     expects: dict[Any, bool] = {}
@@ -81,7 +81,9 @@ def _without_result(events: Iterable[Event], *, answered: Collection[Key]) -> in
             stored.add(event.id)
         elif type(event) is In:
             known = event.expect is not UNSET
-            expects[event.id] = bool(event.expect) if known else key_of(event.key) in answered
+            expects[event.id] = (
+                bool(event.expect) if known else answered is None or key_of(event.key) in answered
+            )
         elif type(event) is Res and event.final and event.r in {"ok", "timeout"} and not _has_value(event):
             empty.add(event.id)
     return sum(expects.get(record, False) for record in empty - stored)

@@ -32,12 +32,14 @@ from harness.sut.faulty_calls import with_planned_failures
 from harness.sut.function_under_test import FunctionUnderTest
 from harness.sut.joined_task import JoinedTask
 from harness.sut.keyed_head import KeyedTask
+from harness.sut.lookup_object import LookupFailed
 from harness.sut.phases import Phases
 from harness.sut.positions import Replay, SubtaskSource, named, restored
 from harness.sut.registry import SUTS
 from harness.sut.sink_choice import ChosenSink
 from harness.sut.upstream import UpstreamOperator, telling_end
-from harness.sut.user_lookup import failure_of_lookup
+from harness.sut.user_code import is_raised_by_code
+from harness.sut.user_lookup import failure_of_lookup, failure_of_task
 from harness.sut.variant import HONEST, Variant, operator_builder
 from harness.workloads.lookups import (
     Inputs,
@@ -174,7 +176,9 @@ def run_attempt(parts: AttemptParts) -> int:
                 on_error=partial(journal.server_error, "sink"),
             )
             _Attempt(parts, attempt, chosen=chosen, journal=journal).live()
-    except (OperatorError, Fenced, SinkLost, InjectedFailure, SystemExit) as error:
+    except (OperatorError, Fenced, SinkLost, InjectedFailure, SystemExit, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt) and not is_raised_by_code(error):
+            raise  # Ctrl-C
         if isinstance(error.__cause__, SutError):
             raise error.__cause__ from error
         raise AttemptFailed(_in_words(error)) from error
@@ -229,11 +233,14 @@ class _Attempt:
                     self._parts, self._attempt, chosen=self._chosen, journal=journal, inside=inside, loop=loop
                 )
                 task.run(checkpoint)
-        except (Exception, SystemExit) as error:  # SystemExit: out of a task that the user's function started
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # out of a task that the function started
+            if isinstance(error, KeyboardInterrupt) and not is_raised_by_code(error):
+                raise  # Ctrl-C
             record = error.record.value.id if isinstance(error, StreamElementFailed) else None
             with suppress(OSError):  # on a full disk nothing can be recorded; the error is raised anyway
-                if isinstance(error.__cause__, SutError):
-                    journal.refused(error.__cause__)
+                refusal = error if isinstance(error, SutError) else error.__cause__
+                if isinstance(refusal, SutError):
+                    journal.refused(refusal)
                 journal.failed(_in_words(error), id=record, by=place.cause_of(error))
             raise
 
@@ -315,15 +322,25 @@ class _Task:
         """Runs to the end of the input; releases all resources also after a failure."""
         try:
             try:
-                with self._place.watching(self._loop, self._journal, self._under_test.lookup):
-                    self._task.run(checkpoint)
-            finally:
-                self._task.close()
+                self._run(checkpoint)
+            except (Exception, SystemExit):
+                with suppress(LookupFailed):  # the first failure is the one that is told
+                    self._under_test.end(has_failed=True)
+                raise
+            self._under_test.end()
             self._journal.closed()
             if self._linger_ms:
                 self._place.linger(self._loop, self._linger_ms)
         finally:
             self._under_test.close()
+
+    def _run(self, checkpoint: Checkpoint | None) -> None:
+        try:
+            self._under_test.open()
+            with self._place.watching(self._loop, self._journal, self._under_test.lookup):
+                self._task.run(checkpoint)
+        finally:
+            self._task.close()
 
 
 def _source(workload: Workload, elements: LookupSource, *, origin_ms: int) -> SubtaskSource:
@@ -446,8 +463,12 @@ def _answers(parts: AttemptParts) -> Callable[[Lookup], Sequence[Any] | None] | 
 def _in_words(error: BaseException) -> str:
     """The error and its cause; of a user's lookup what it raised, for which record, and where."""
     cause = error.__cause__
+    if isinstance(error, LookupFailed):
+        return str(error)
     if isinstance(error, StreamElementFailed) and cause is not None:
         told = failure_of_lookup(cause, error.record.value.id)
         if told is not None:
             return told
+    if (told := failure_of_task(error)) is not None:
+        return told
     return f"{type(error).__name__}: {error}" + (f" ({type(cause).__name__}: {cause})" if cause else "")

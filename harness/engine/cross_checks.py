@@ -16,12 +16,13 @@ from harness.errors import HarnessError
 from harness.history.event import Event, In, TableRead, Wm
 from harness.history.header import Expects, Header
 from harness.history.values import told_watermark
-from harness.runs.claims import OUTPUTS
+from harness.runs.claims import AUDIT, OUTPUTS, own_table
 from harness.runs.expected import Expected
 from harness.runs.order import Order
+from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.workloads.keys import key_of, told_key
-from harness.workloads.lookups import LookupSource, MarkOfTime, changing_keys, expected_results
+from harness.workloads.lookups import LookupSource, MarkOfTime, changing_keys, expected_results, own_records
 
 __all__ = [
     "refuse_other_claims",
@@ -40,13 +41,14 @@ def refuse_other_source(order: Order, events: Sequence[Event]) -> None:
     if order.mutant is not None or scenario.task is not None:
         return
     sources: dict[int, LookupSource] = {}
+    own = own_records(scenario)
     for event in events:
         if type(event) is not In and type(event) is not Wm:
             continue
         source = sources.get(event.s)
         if source is None:
             source = sources[event.s] = LookupSource(
-                workload=scenario.workload, seed=order.seed, subtask=event.s, faults=scenario.faults
+                workload=scenario.workload, seed=order.seed, subtask=event.s, faults=scenario.faults, own=own
             )
         if not _is_of(source, event):
             _refuse(
@@ -101,14 +103,14 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
         "tries": (told.max_tries, operator.tries),
         "retries": (told.retry is not None, operator.tries > 1),
         "sink": (header.sink, SINK_FORMS[scenario.sink].claimed_as),
-        "effects": (header.effects, "outputs"),
+        "effects": (header.effects, "outputs" if scenario.effects is None else "records"),
         "a time to recover": (header.bounds.recover > 0, True),
         "a checkpoint gap": (
             header.bounds.checkpoint_gap is not None,
             by_time or workload.checkpoint_gap is not None,
         ),
         "fencing": (header.fenced, True),
-        "tables": (sorted(header.tables or ()), sorted(ROWS_OF)),
+        "tables": (sorted(header.tables or ()), sorted(_tables(scenario))),
         "explained failures": (header.explained is not None, True),
         "known results": (header.expect_from == "given", _knows_results(order))
         if not is_users
@@ -120,6 +122,13 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
         "least checkpoints": (expects.checkpoints, scenario.expects.checkpoints),
         "least restores": (expects.restores, scenario.expects.restores),
     }
+
+
+def _tables(scenario: Scenario) -> list[str]:
+    """The names of the tables that are read after the run."""
+    if scenario.effects is None:
+        return list(ROWS_OF)
+    return [*(name for name in ROWS_OF if name != AUDIT), own_table(scenario.effects)]
 
 
 def refuse_other_expectations(

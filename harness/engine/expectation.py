@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from harness.choices import Choices
 from harness.clock import monotonic_us
@@ -25,21 +25,34 @@ from harness.sut.calm_twin import ALL_S, ASKED_MAX, CALL_S, Question, Questions
 from harness.sut.lookup_values import OF_KEY, observing
 from harness.sut.registry import load_attribute
 from harness.workloads.keys import Key, key_of, told_key
-from harness.workloads.lookups import CustomerRows, Inputs, LookupSource, changing_keys
+from harness.workloads.lookups import CustomerRows, Inputs, LookupSource, changing_keys, own_records
 from harness.workloads.sessions import session_stamps
-from harness.workloads.shape import Lookup, StampedLookup
+from harness.workloads.shape import Lookup, OwnLookup, StampedLookup
 
 __all__ = ["NO_VALUES", "find_expected", "given_by", "questions_of"]
 
 Ask = Callable[[Questions], Iterable[Mapping[str, Any]]]
 """Asks the twin in a process of its own, and gives its lines; the last one is `end`, or `gone` with `why`."""
+
+
+class RowsOfKeys(Protocol):
+    """A looked-up table, or several."""
+
+    def by_key(self, keys: Iterable[Key]) -> Mapping[Any, Sequence[Mapping[str, Any]]]:
+        """The rows of `keys`, with all their columns; keys without rows are left out."""
+
+
 NO_VALUES: Final = "none"
 """`--expected none`: values are not judged."""
 _CONNECTIONS_MAX: Final = 50
 
 
-def find_expected(order: Order, rows: Sequence[list[Any]], *, ask: Ask) -> tuple[Expected, JudgedValues]:
-    """What the records of the order must yield. `rows`: those of the looked-up table.
+def find_expected(
+    order: Order, rows: Sequence[list[Any]], *, ask: Ask, own: RowsOfKeys | None = None
+) -> tuple[Expected, JudgedValues]:
+    """What the records of the order must yield.
+
+    `rows`: those of table `customer`; `own`: those of the user's own tables, if the lookup reads these.
 
     Raises SutError if `expected` cannot be used, or if the function fails for every key without any fault.
     """
@@ -51,7 +64,9 @@ def find_expected(order: Order, rows: Sequence[list[Any]], *, ask: Ask) -> tuple
     began_us = monotonic_us()
     name = given_by(order)
     if name is not None:
-        expected = _given(name, [record for record in records if record.key not in changing], rows)
+        expected = _given(
+            name, [record for record in records if record.key not in changing], own or CustomerRows(rows)
+        )
         says = f"The expected results are those of `{name}`."
         return expected, JudgedValues(says=says, took_s=(monotonic_us() - began_us) / 1e6)
     questions = questions_of(order, records)
@@ -59,7 +74,7 @@ def find_expected(order: Order, rows: Sequence[list[Any]], *, ask: Ask) -> tuple
     return report.concluded(
         questions,
         of={"key": len(dict.fromkeys(record.key for record in records)), "record": len(records)},
-        table=CustomerRows(rows),
+        table=CustomerRows(rows) if own is None else None,
         changing=changing,
         took_s=(monotonic_us() - began_us) / 1e6,
     )
@@ -77,9 +92,10 @@ def given_by(order: Order) -> str | None:
 def _asked(order: Order) -> Iterator[Lookup]:
     """The records of all subtasks."""
     scenario = order.scenario
+    own = own_records(scenario)
     for subtask in range(scenario.workload.subtasks):
         source = LookupSource(
-            workload=scenario.workload, seed=order.seed, subtask=subtask, faults=scenario.faults
+            workload=scenario.workload, seed=order.seed, subtask=subtask, faults=scenario.faults, own=own
         )
         stamps: Mapping[int, Any] = {}
         if scenario.task is not None:
@@ -100,12 +116,12 @@ def _stamped(record: Lookup, stamp: Any) -> Lookup:
 # ------------------------------------------------------------------------------------------------- expected
 
 
-def _given(name: str, records: Sequence[Lookup], rows: Sequence[list[Any]]) -> Expected:
+def _given(name: str, records: Sequence[Lookup], table: RowsOfKeys) -> Expected:
     """By key, unless the function reads more of a record."""
     function = load_attribute(name, option="--expected", kind="FUNCTION")
-    of_key = CustomerRows(rows).by_key(record.key for record in records)
+    of_key = table.by_key(record.key for record in records)
     read: set[str] = set()
-    kinds = {kind: observing(kind, read) for kind in (Lookup, StampedLookup)}
+    kinds = {kind: observing(kind, read) for kind in (Lookup, OwnLookup, StampedLookup)}
 
     def results(record: Lookup) -> list[Any]:
         fields = {field: getattr(record, field) for field in record.__struct_fields__}
@@ -207,7 +223,7 @@ class _Report:
         questions: Questions,
         *,
         of: Mapping[str, int],
-        table: CustomerRows,
+        table: CustomerRows | None,
         changing: Collection[Key],
         took_s: float,
     ) -> tuple[Expected, JudgedValues]:
@@ -221,8 +237,8 @@ class _Report:
             took_s=took_s,
             calls=self.calls,
             threats=tuple(self._threats(len(asked))),
-            pitfalls=() if self.differs else self._pitfalls(table),
-            rows_of=() if self.differs else tuple(self._rows_of(table, changing)),
+            pitfalls=() if self.differs or table is None else self._pitfalls(table),
+            rows_of=() if self.differs or table is None else tuple(self._rows_of(table, changing)),
         )
         if self.differs is not None:
             return Expected(source="calm"), seen

@@ -13,14 +13,21 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.faults.change_rows import change_events
 from harness.faults.model.fault import Fault, FoundFault, OutsideFault
-from harness.faults.real.evidence import Line, Seen, deed_of
+from harness.faults.real.evidence import Evidence, Line, Seen, as_the_proxy_saw, deed_of
 from harness.faults.real.witnesses import witnesses_of, witnesses_of_found
 from harness.faults.registry import fault_of
 from harness.history.follower import timed_calls
 from harness.runs.outcome import FaultRecord, FaultTime
 from harness.scenario.model import Scenario
 
-__all__ = ["armed_lines", "findings", "outside_events", "refuse_blind_faults", "refuse_invented"]
+__all__ = [
+    "armed_lines",
+    "findings",
+    "outside_events",
+    "refuse_blind_faults",
+    "refuse_invented",
+    "unseen_by_the_client",
+]
 
 _OF_A_TIME = frozenset({"~due", "~arming", "~armed", "~bit", "~found", "~deed", "~healing", "~healed"})
 
@@ -84,6 +91,8 @@ class _Run:
     seen: Seen
     notes: Mapping[str, Mapping[int, Sequence[Line]]]
     """The lines about each fault, by fault and activation."""
+    has_own_client: bool
+    """Whether the lookup has a client of its own."""
 
 
 def _run_of(lines: Sequence[Line]) -> _Run:
@@ -101,7 +110,7 @@ def _run_of(lines: Sequence[Line]) -> _Run:
         errors=[(line["t"], line["link"], line["code"]) for line in met],
         events=lines,
     )
-    return _Run(lines=lines, seen=seen, notes=notes)
+    return _Run(lines=lines, seen=seen, notes=notes, has_own_client=_has_own_client(lines))
 
 
 def _finding(fault: Fault, run: _Run) -> FaultRecord:
@@ -110,7 +119,7 @@ def _finding(fault: Fault, run: _Run) -> FaultRecord:
             times = _found(fault, run)
         case OutsideFault():
             notes = run.notes.get(fault.id, {})
-            times = [_time(fault, notes[cycle], run.seen) for cycle in sorted(notes)]
+            times = [_time(fault, notes[cycle], run) for cycle in sorted(notes)]
         case _:
             message = f"`{fault.do}` is neither done from outside nor found in the lines"
             raise HarnessError(message)
@@ -133,8 +142,37 @@ def _found(fault: FoundFault, run: _Run) -> list[FaultTime]:
     ]
 
 
-def _time(action: OutsideFault, notes: Sequence[Line], seen: Seen) -> FaultTime:
+def _has_own_client(lines: Sequence[Line]) -> bool:
+    return any(line["k"] == "~own-client" for line in lines)
+
+
+def unseen_by_the_client(
+    scenario: Scenario, found: Sequence[FaultRecord], lines: Sequence[Line]
+) -> list[str]:
+    """A sentence for each fault without evidence of a run whose lookup has a client of its own."""
+    if not _has_own_client(lines):
+        return []
+    return [
+        f"The lookup has a client of its own, whose errors the harness does not see, so fault {fault.id} ({fault.do}) "
+        f"had to show in {_where(fault)}, and did not."
+        for fault, record in zip(scenario.faults, found, strict=True)
+        if fault.by in {"link", "server"} and not any(time.evidence for time in record.times)
+    ]
+
+
+def _where(fault: Fault) -> str:
+    if fault.by == "link":
+        return "the times of its calls or in the log of our own proxy (--proxy own; Toxiproxy keeps none)"
+    return "the times of its calls"
+
+
+def _time(action: OutsideFault, notes: Sequence[Line], run: _Run) -> FaultTime:
     """One activation; without a recorded end there is no evidence."""
+    seen = run.seen
+
+    def shown(under: Seen) -> Evidence:
+        return action.evidence(as_the_proxy_saw(under, link=action.on_link) if run.has_own_client else under)
+
     first: dict[str, Line] = {}
     for note in notes:
         first.setdefault(note["k"], note)
@@ -154,8 +192,8 @@ def _time(action: OutsideFault, notes: Sequence[Line], seen: Seen) -> FaultTime:
             found=[note["facts"] for note in notes if note["k"] == "~found"],
             events=seen.events,
         )
-        evidence = action.evidence(under)
-        witnesses = witnesses_of(action.evidence, under, by=action.by) if evidence else ()
+        evidence = shown(under)
+        witnesses = witnesses_of(shown, under, by=action.by) if evidence else ()
     return FaultTime(
         planned_us=first["~due"]["due"] if "~due" in first else None,
         armed_us=first["~arming"]["t"] if "~arming" in first else None,
@@ -171,13 +209,18 @@ def outside_events(records: Iterable[FaultRecord], lines: Sequence[Line]) -> lis
 
     These are begin and end of each fault's activation, and of each change of the looked-up table.
     """
-    return sorted([*_fault_events(records), *change_events(lines)], key=lambda event: event["t"])
+    faults = _fault_events(records, fails_open=_has_own_client(lines))
+    return sorted([*faults, *change_events(lines)], key=lambda event: event["t"])
 
 
-def _fault_events(records: Iterable[FaultRecord]) -> list[dict[str, Any]]:
+def _fault_events(records: Iterable[FaultRecord], *, fails_open: bool) -> list[dict[str, Any]]:
+    """`fails_open`: the lookup connects in its `open`, which fails the attempt if the fault is on."""
     events: list[dict[str, Any]] = []
     for record in records:
-        claims = fault_of(record.plan).claims
+        fault = fault_of(record.plan)
+        claims = dict(fault.claims)
+        if fails_open and (fault.by == "server" or fault.on_link == "lookups"):
+            claims["can"] = list(dict.fromkeys(["failed", *fault.effects]))
         for time in record.times:
             if time.armed_us is None:
                 continue

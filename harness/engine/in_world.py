@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 
 from harness.clock import monotonic_us
-from harness.database.audit import ServerCounter
+from harness.database.audit import ServerCounter, ServerCounts
 from harness.database.coordinator import Coordinator, coordinated
-from harness.database.endpoint import Endpoint, KeptConnection
+from harness.database.endpoint import OWN, Endpoint, KeptConnection
+from harness.database.own_tables import OwnTableRows, fill_own_tables, read_own_tables
 from harness.database.schema import prepare_database, run_database
 from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
@@ -25,9 +26,9 @@ from harness.engine.answered_versions import with_versions
 from harness.engine.calm_process import CalmProcess, calm_process
 from harness.engine.cross_checks import refuse_other_expectations
 from harness.engine.expectation import NO_VALUES, find_expected, given_by
-from harness.engine.findings import findings, outside_events, refuse_blind_faults
-from harness.engine.level import LevelRunner, RunRecord, RunSite
-from harness.engine.reading import history_of, read_stored
+from harness.engine.findings import findings, outside_events, refuse_blind_faults, unseen_by_the_client
+from harness.engine.level import LevelRunner, Observer, RunRecord, RunSite
+from harness.engine.reading import Stored, history_of, read_stored
 from harness.engine.refusals import refuse_in_world
 from harness.engine.watch import Ending, Watch, threats_of
 from harness.errors import SutError
@@ -38,13 +39,14 @@ from harness.pitfalls.finding import RunSeen, find_pitfalls
 from harness.runs.claims import header_of
 from harness.runs.expected import Expected, JudgedValues
 from harness.runs.order import Order, planned_crashes, planned_inside
-from harness.runs.outcome import FaultRecord
+from harness.runs.outcome import FaultRecord, Pitfall
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario, Workload
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.sut.calm_twin import Questions
+from harness.sut.registry import SUTS
 from harness.workloads.keys import keys_of
-from harness.workloads.lookups import customer_rows
+from harness.workloads.lookups import customer_rows, own_records
 from harness.world.world import DATABASE, World
 
 __all__ = ["record_in_world"]
@@ -94,20 +96,29 @@ def _record(
     scenario = order.scenario
     rows = _rows(scenario.workload, seed=order.seed)
     name = f"{DATABASE}_{site.run_id.replace('-', '_')}"
-    with run_database(_root(world, ""), name=name, stays=site.keeps_database):
+    with (
+        run_database(_root(world, ""), name=name, stays=site.keeps_database),
+        _database_of_lookups(order, world, run=name, stays=site.keeps_database) as lookups,
+    ):
         root = _root(world, name)
-        _prepare(order, root, rows)
-        plan = _plan(order, run_id=site.run_id, world=world, database=name, raw=raw, rows=rows)
-        expected, values = _expected(
-            order, rows, twin=twin, lookups=world.app.at(world.direct, name), site=site
+        prepare_database(
+            root,
+            subtasks=scenario.workload.subtasks,
+            rows=rows,
+            keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
         )
+        plan = _plan(order, run_id=site.run_id, world=world, databases=(lookups, name), raw=raw, rows=rows)
+        with _database_of_twin(order, world, lookups=lookups) as calm:
+            expected, values = _expected(
+                order, rows, twin=twin, world=world, database=calm, observer=site.observer
+            )
         plan = msgspec.structs.replace(plan, expected=expected)
         server = ServerCounter(root)
-        ending = _watched(order, site, world, plan=plan, root=root, runner=runner)
+        ending = _watched(order, site, runner=runner, plan=plan, root=root)
         ran_us, counts = monotonic_us(), server.read()
         site.observer.phase("judge", "merging and judging what was recorded")
         _let_touch(site, root)
-        stored = read_stored(root, ordered=claims_order(scenario), may_fail=ending.error is not None)
+        stored = _stored(scenario, root, plan=plan, may_fail=ending.error is not None)
         inspect(root)
     leftovers = read_leftovers(raw)
     _refuse_broken_rules(leftovers.lines)
@@ -125,38 +136,11 @@ def _record(
         ran_us=ran_us,
         world=world.description,
         faults=_on_history_clock(faults, leftovers),
-        accounting=accounting_of(
-            stored.counts, events, scenario=_acts(order), seed=order.seed, rows=rows, expected=expected
-        ),
-        threats=(*leftovers.warnings, *threats_of(leftovers.lines), *stored.unread),
-        pitfalls=find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran_us, server=counts)),
+        accounting=_accounting(order, stored, events, rows=rows, expected=expected),
+        threats=_threats(scenario, leftovers, stored, faults),
+        pitfalls=_pitfalls(order, leftovers, ended_us=ran_us, server=counts),
         values=values,
     )
-
-
-def _prepare(order: Order, root: Endpoint, rows: list[list[Any]]) -> None:
-    """Makes the tables of the run, and fills the looked-up one."""
-    scenario = order.scenario
-    prepare_database(
-        root,
-        subtasks=scenario.workload.subtasks,
-        rows=rows,
-        keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
-    )
-
-
-def _watched(
-    order: Order, site: RunSite, world: World, *, plan: RunPlan, root: Endpoint, runner: LevelRunner
-) -> Ending:
-    """Lets all attempts run, under the faults, until they have ended or the budget is over."""
-    with Recorder(Path(plan.folder) / HARNESS_FILE) as recorder:
-        site.observer.phase("run", f"{order.scenario.scenario} at level {order.level}, seed {order.seed}")
-        world.proxy.reseed(order.seed)
-        watch = Watch(acts=_acts(order), plan=plan, recorder=recorder, observer=site.observer)
-        with _coordinated(order, root, recorder):
-            return watch.over(
-                world=world, runner=runner, logs=site.folder, stop=site.stop, limit_s=site.limit_s
-            )
 
 
 def _with_versions(
@@ -168,19 +152,108 @@ def _with_versions(
     return with_versions(events, scenario=order.scenario, rows=rows, keys=values.rows_of)
 
 
+def _pitfalls(
+    order: Order, leftovers: Leftovers, *, ended_us: int, server: ServerCounts | None
+) -> tuple[Pitfall, ...]:
+    is_users = order.sut not in SUTS
+    return find_pitfalls(
+        RunSeen.of(order.scenario, leftovers.lines, ended_us=ended_us, server=server, is_users=is_users)
+    )
+
+
 def _expected(
-    order: Order, rows: list[list[Any]], *, twin: CalmProcess | None, lookups: Endpoint, site: RunSite
+    order: Order,
+    rows: list[list[Any]],
+    *,
+    twin: CalmProcess | None,
+    world: World,
+    database: str,
+    observer: Observer,
 ) -> tuple[Expected | None, JudgedValues | None]:
-    """What the records of a user's lookup must yield; None for our own."""
+    """What the records of a user's lookup must yield; None for our own. `database`: that of the lookups."""
     if ":" not in order.sut:
         return None, None
 
     def ask(questions: Questions) -> Iterator[Mapping[str, Any]]:
         assert twin is not None, "a twin that is asked was started"
-        site.observer.phase("twin", f"{order.sut} is called without faults, one call at a time")
-        return twin.ask(msgspec.structs.replace(questions, lookups=lookups))
+        observer.phase("twin", f"{order.sut} is called without faults, one call at a time")
+        return twin.ask(msgspec.structs.replace(questions, lookups=world.app.at(world.direct, database)))
 
-    return find_expected(order, rows, ask=ask)
+    if order.scenario.own_schema is None:
+        return find_expected(order, rows, ask=ask)
+    with KeptConnection(_root(world, database)) as kept:
+        return find_expected(order, rows, ask=ask, own=OwnTableRows(kept.opened()))
+
+
+@contextmanager
+def _database_of_lookups(order: Order, world: World, *, run: str, stays: bool) -> Iterator[str]:
+    """The database that the lookup reads: the `run`'s, or one beside it with the user's own tables.
+
+    Raises UsageError if the server refuses something of their files.
+    """
+    scenario, name = order.scenario, f"{run}{OWN}"
+    if scenario.own_schema is None:
+        yield run
+        return
+    tables = read_own_tables(scenario.own_schema, scenario.data or ())
+    with run_database(_root(world, ""), name=name, stays=stays):
+        fill_own_tables(_root(world, name), tables)
+        yield name
+
+
+@contextmanager
+def _database_of_twin(order: Order, world: World, *, lookups: str) -> Iterator[str]:
+    """The database that the calm twin's calls read; of a user's own tables another copy, for they may write there."""
+    if order.scenario.own_schema is None:
+        yield lookups
+    else:
+        with _database_of_lookups(order, world, run=f"{lookups}_calm", stays=False) as calm:
+            yield calm
+
+
+def _stored(scenario: Scenario, root: Endpoint, *, plan: RunPlan, may_fail: bool) -> Stored:
+    effects = scenario.effects
+    own = None if effects is None else (plan.lookups.database, effects)
+    return read_stored(root, ordered=claims_order(scenario), may_fail=may_fail, own=own)
+
+
+def _accounting(
+    order: Order,
+    stored: Stored,
+    events: Sequence[Event],
+    *,
+    rows: list[list[Any]],
+    expected: Expected | None,
+) -> dict[str, int]:
+    known = None if order.scenario.own_schema is not None else rows
+    return accounting_of(
+        stored.counts, events, scenario=_acts(order), seed=order.seed, rows=known, expected=expected
+    )
+
+
+def _threats(
+    scenario: Scenario, leftovers: Leftovers, stored: Stored, faults: Sequence[FaultRecord]
+) -> tuple[str, ...]:
+    return (
+        *leftovers.warnings,
+        *threats_of(leftovers.lines),
+        *stored.unread,
+        *unseen_by_the_client(scenario, faults, leftovers.lines),
+    )
+
+
+def _watched(order: Order, site: RunSite, *, runner: LevelRunner, plan: RunPlan, root: Endpoint) -> Ending:
+    """Starts the attempts and watches over them to their end."""
+    world = site.world
+    assert world is not None, f"level {order.level} needs a world"
+    with Recorder(Path(plan.folder) / HARNESS_FILE) as recorder:
+        site.observer.phase("run", f"{order.scenario.scenario} at level {order.level}, seed {order.seed}")
+        world.proxy.reseed(order.seed)
+        watch = Watch(acts=_acts(order), plan=plan, recorder=recorder, observer=site.observer)
+        with _coordinated(order, root, recorder):
+            return watch.over(
+                world=world, runner=runner, logs=site.folder, stop=site.stop, limit_s=site.limit_s
+            )
 
 
 def _refuse_broken_rules(lines: Sequence[Mapping[str, Any]]) -> None:
@@ -214,21 +287,31 @@ def _root(world: World, database: str) -> Endpoint:
 
 
 def _plan(
-    order: Order, *, run_id: str, world: World, database: str, raw: Path, rows: list[list[Any]]
+    order: Order,
+    *,
+    run_id: str,
+    world: World,
+    databases: tuple[str, str],
+    raw: Path,
+    rows: list[list[Any]],
 ) -> RunPlan:
-    lookups = world.direct if variant_of(order.mutant).bypasses_proxy else world.links["lookups"]
+    """`databases`: those of the lookups and of the sink."""
+    lookups, database = databases
+    own = own_records(order.scenario)
+    link = world.direct if variant_of(order.mutant).bypasses_proxy else world.links["lookups"]
     return RunPlan(
         run_id=run_id,
         scenario=order.scenario.model_dump(mode="json", by_alias=True),
         seed=order.seed,
         sut=order.sut,
         mutant=order.mutant,
-        lookups=world.app.at(lookups, database),
+        lookups=world.app.at(link, lookups),
         sink=world.app.at(world.links["sink"], database),
         folder=str(raw),
         path=list(order.import_path),
         table=rows,
         crashes=planned_crashes(_acts(order)),
+        own=None if own is None else list(own),
         inside=planned_inside(_acts(order)),
     )
 

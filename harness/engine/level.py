@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from signal import Signals
 from typing import TYPE_CHECKING, Protocol
 
 from harness.checkers.judge import judge
@@ -41,6 +42,7 @@ __all__ = [
     "RunRecord",
     "RunSite",
     "Stop",
+    "ending_of",
     "refuse",
 ]
 
@@ -95,6 +97,13 @@ class ProcessEnd:
     pid: int
     code: int
     """Its exit code, or the negative number of the signal that ended it."""
+
+
+def ending_of(code: int) -> str:
+    """In words, how a worker's process ended that said nothing."""
+    if code < 0:
+        return f"the worker's process was ended by {Signals(-code).name}"
+    return f"the worker's process ended with exit code {code}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +181,11 @@ class RunRecord:
     judge: Callable[[Header, Sequence[Event]], Judgement] = judge
     """The function that judges the run; a planted defect may replace it."""
 
+    @property
+    def all_pitfalls(self) -> tuple[Pitfall, ...]:
+        """Those that the calls of the run show, and those that the calm answers show."""
+        return (*(self.pitfalls or ()), *(self.values.pitfalls if self.values else ()))
+
 
 Play = Callable[[Order, RunSite], RunRecord]
 """Makes one run. Raises CannotHere before it starts if the world lacks an ability that a fault needs, and WorldError if
@@ -227,4 +241,21 @@ def refuse(order: Order, level: Level) -> None:
     if level.name not in scenario.levels:
         message = f"scenario {scenario.scenario} does not run at level {level.name}"
         raise UsageError(message, fix=f"choose --level {' or '.join(scenario.levels)}")
+    if scenario.own_schema is not None:
+        _refuse_own_tables(order, level)
     level.refuse(order)
+
+
+def _refuse_own_tables(order: Order, level: Level) -> None:
+    """Also reads the files, so that what is wrong with them is told before anything starts."""
+    schema = order.scenario.own_schema
+    assert schema is not None, "the scenario names a schema"
+    if not level.needs_world:
+        message = f"{schema} makes tables in a real server, and level {level.name} has none"
+        raise UsageError(message, fix="run it with --level live; --records alone can be had here too")
+    if ":" not in order.sut:
+        message = f"--sut {order.sut} reads the table `customer`, not those of {schema}"
+        raise UsageError(message, fix="name your own lookup: --sut MODULE:ATTR")
+    from harness.database.own_tables import read_own_tables  # noqa: PLC0415 - pulls in a database's client
+
+    read_own_tables(schema, order.scenario.data or ())

@@ -14,7 +14,7 @@ from typing import Any, Final, Self, cast
 from harness.engine.acting import ActingOutside, NoteTaker
 from harness.engine.schedule import Schedule
 from harness.faults.model.fault import Fault, OutsideFault
-from harness.faults.real.evidence import Evidence, Seen
+from harness.faults.real.evidence import Evidence, Seen, as_the_proxy_saw
 from harness.faults.real.fault_site import Control, Workers
 from harness.faults.real.server_control import ServerControl
 from harness.history.follower import Progress
@@ -126,6 +126,8 @@ class OutsideFaults:
             deeds=acting.log,
             found=list(acting.facts),
         )
+        if progress.has_own_client:
+            seen = as_the_proxy_saw(seen, link=acting.fault.on_link)
         return acting.fault.evidence(seen)
 
     def __enter__(self) -> Self:

@@ -93,8 +93,9 @@ def perform(order: Order, *, play: Play, site: RunSite) -> RunOutcome:
         threats=(*unnamed, *(record.values.threats if record.values else ()), *record.threats),
         error=record.error,
         interrupted=record.interrupted,
-        pitfalls=(*(record.pitfalls or ()), *(record.values.pitfalls if record.values else ())),
+        pitfalls=record.all_pitfalls,
         values=_values(record.values, run_s=(judged_us - began_us) / 1e6),
+        fails_on_pitfall=order.fails_on_pitfall,
     )
 
 

@@ -5,21 +5,23 @@ Invariant: no event is invented (`harness.history.merge`); what cannot be read i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pymysql
 
-from harness.database.audit import Progress, count_rows, read_progress, read_table, reading
-from harness.database.endpoint import Endpoint
+from harness.database.audit import Progress, count_rows, read_effects, read_progress, read_table, reading
+from harness.database.endpoint import Endpoint, KeptConnection
 from harness.database.stored_tables import ROWS_OF, StoredRow, stored_value
 from harness.errors import HarnessError, WorldError
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.merge import Leftovers, Line, history_text, merge
 from harness.history.read import open_text
-from harness.runs.claims import AUDIT, DEAD_LETTERS
+from harness.runs.claims import AUDIT, DEAD_LETTERS, own_table
+from harness.scenario_parts.parts import OwnEffects
 
 __all__ = ["Stored", "history_of", "line_of_row", "read_stored"]
 
@@ -36,19 +38,22 @@ class Stored:
     counts: Mapping[str, int]
 
 
-def read_stored(root: Endpoint, *, ordered: bool, may_fail: bool = False) -> Stored:
+def read_stored(
+    root: Endpoint, *, ordered: bool, may_fail: bool = False, own: tuple[str, OwnEffects] | None = None
+) -> Stored:
     """Reads the run's tables; one that cannot be read has no `read`, so what judges it is at best `unknown`.
 
     `ordered`: the rows are claimed to be in the source's order. Raises WorldError if the database does not say what was
     committed, unless the run had failed anyway (`may_fail`): without it the commits of killed attempts are missing, and
-    would count as violations.
+    would count as violations. `own`: the database and the table that the lookup writes to; its rows are read in place
+    of the audit, which is of the sink's.
     """
     lines: list[Line] = []
     unread: list[str] = []
     with reading(root) as tables:
-        for table in ROWS_OF:
+        for table, read in _readers(tables, lines.append, own=own).items():
             try:
-                rows = read_table(tables, table, lambda row, of=table: lines.append(line_of_row(of, row)))  # type: ignore[misc]
+                rows = read()
             except (pymysql.MySQLError, OSError) as error:
                 unread.append(f"the table {table} could not be read: {error}")
             else:
@@ -62,6 +67,30 @@ def read_stored(root: Endpoint, *, ordered: bool, may_fail: bool = False) -> Sto
                 raise WorldError(message, fix=fix) from error
             progress, counts = Progress(epochs=(), completed=()), {}
     return Stored(tables=lines, unread=unread, progress=progress, counts=counts)
+
+
+def _readers(
+    tables: KeptConnection, tell: Callable[[Line], None], *, own: tuple[str, OwnEffects] | None
+) -> Mapping[str, Callable[[], int]]:
+    """For each table that is read: what reads it, tells the event of each row, and returns how many it has."""
+
+    def of_run(table: str) -> int:
+        return read_table(tables, table, lambda row: tell(line_of_row(table, row)))
+
+    readers: dict[str, Callable[[], int]] = {table: partial(of_run, table) for table in ROWS_OF}
+    if own is not None:
+        database, effects = own
+        name = own_table(effects)
+        del readers[AUDIT]
+        readers[name] = lambda: read_effects(
+            tables, database, effects, lambda id_: tell(_line_of_effect(name, id_))
+        )
+    return readers
+
+
+def _line_of_effect(table: str, id_: object) -> Line:
+    """A column that holds no whole number holds no id: it is told as a text, which no record has."""
+    return {"k": "row", "table": table, "id": id_ if isinstance(id_, int) else str(id_)}
 
 
 def line_of_row(table: str, row: StoredRow) -> Line:

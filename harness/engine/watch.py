@@ -163,7 +163,7 @@ class Watch:
             scenario=self.acts,
             seed=self.plan.seed,
             control=world.proxy,
-            server=world.server.of_run(self.plan.lookups.database),
+            server=world.server.of_run(self.plan.sink.database),
             workers=execution,
             note=self._note,
             tell=lambda text: self.observer.phase("fault", text),

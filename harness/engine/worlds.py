@@ -13,8 +13,9 @@ from pathlib import Path
 
 from harness.errors import CannotHere
 from harness.runs.order import Order
-from harness.world.ledger import Ledger
-from harness.world.proxy_program import PACKETS
+from harness.sut.registry import connects_itself
+from harness.world.ledger import Ledger, open_ledger
+from harness.world.proxy_program import LOG, PACKETS
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
 from harness.world.world import World
@@ -28,12 +29,13 @@ _DECIDED_WHEN_OPENED = frozenset({PACKETS, "small-disk", "server-clock"})
 def abilities_needed(order: Order) -> frozenset[str]:
     """The abilities for this run that must be requested before its world is opened."""
     of_faults = {ability: None for fault in order.scenario.faults for ability in fault.abilities}
-    return _DECIDED_WHEN_OPENED.intersection(of_faults)
+    of_lookup = {LOG} if connects_itself(order.sut) else frozenset[str]()
+    return _DECIDED_WHEN_OPENED.intersection(of_faults) | of_lookup
 
 
 def shared_needs(orders: Sequence[Order]) -> frozenset[str]:
     """The abilities for a world of all runs: the proxy's, if any run needs it, but none that change the server."""
-    return frozenset().union(*[abilities_needed(order) for order in orders]) & {PACKETS}
+    return frozenset().union(*[abilities_needed(order) for order in orders]) & {PACKETS, LOG}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,7 @@ class _Free:
 
     def suits(self, needs: frozenset[str]) -> bool:
         """Whether the world fits: any proxy ability is fine, but a changed server (small disk) only if needed."""
-        return needs <= self.needs and self.needs - needs <= {PACKETS}
+        return needs <= self.needs and self.needs - needs <= {PACKETS, LOG}
 
 
 @contextmanager
@@ -56,20 +58,17 @@ def open_worlds(
 
     `keeps_in`: the folder that gets the data folder of each server, for local worlds.
     """
-    ledger = Ledger.open(WorldSettings.from_environment().places)
-    try:
-        with ExitStack() as stack:
-            yield Worlds(
-                kind,
-                proxy=proxy,
-                offline=offline,
-                announce=announce,
-                ledger=ledger,
-                stack=stack,
-                keeps_in=keeps_in,
-            )
-    finally:
-        ledger.close(lambda _: [])
+    places = WorldSettings.from_environment().places
+    with open_ledger(places, lambda _: []) as ledger, ExitStack() as stack:
+        yield Worlds(
+            kind,
+            proxy=proxy,
+            offline=offline,
+            announce=announce,
+            ledger=ledger,
+            stack=stack,
+            keeps_in=keeps_in,
+        )
 
 
 class Worlds:

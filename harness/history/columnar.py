@@ -26,7 +26,7 @@ from harness.history.header import Header
 from harness.history.strict_json import Loose, strictly
 from harness.history.text import CutOff, Line, event_json, header_line, json_text, line_of
 
-__all__ = ["COLUMNS", "Rows", "column_lines", "line_of_row", "open_rows", "write_columns"]
+__all__ = ["COLUMNS", "Rows", "column_lines", "line_of_row", "open_rows", "table_of", "write_columns"]
 
 HEADER_KEY = b"floodmark.history"
 """The key of the header in the schema's metadata."""
@@ -61,12 +61,26 @@ class _Table(Protocol):
 
 def write_columns(path: Path, header: Header, events: Iterable[Event]) -> None:
     """Write a whole history: Parquet if the suffix is `.parquet`, else Arrow IPC."""
-    schema = pa.schema(list(COLUMNS.items()), metadata={HEADER_KEY: header_line(header).strip()})
-    rest = iter(events)
+    schema = _schema_of(header)
     with _opened_columns(path, schema) as table:
-        while batch := list(islice(rest, ROWS)):
-            rows = list(map(_cells, batch))
-            table.write_batch(pa.RecordBatch.from_pylist(rows, schema=schema))
+        for batch in _packed(events, schema):
+            table.write_batch(batch)
+
+
+def table_of(header: Header, events: Iterable[Event]) -> pa.Table:
+    """A whole history as one table in memory, the header in its schema's metadata."""
+    schema = _schema_of(header)
+    return pa.Table.from_batches(_packed(events, schema), schema=schema)
+
+
+def _schema_of(header: Header) -> pa.Schema:
+    return pa.schema(list(COLUMNS.items()), metadata={HEADER_KEY: header_line(header).strip()})
+
+
+def _packed(events: Iterable[Event], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    rest = iter(events)
+    while batch := list(islice(rest, ROWS)):
+        yield pa.RecordBatch.from_pylist(list(map(_cells, batch)), schema=schema)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.errors import UsageError
+from harness.errors import WorldError
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.text import COLUMNAR, Chunks, Line, header_line, line_of, numbered, opened
@@ -18,7 +18,7 @@ __all__ = ["needs_columns", "read_lines", "write"]
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """The lines of `path`; raises UsageError if it cannot be read, `CutOff` if it is damaged."""
+    """The lines of `path`; raises UsageError if it cannot be read, WorldError without pyarrow, `CutOff` if damaged."""
     if path.suffix in COLUMNAR:
         with needs_columns(path):
             from harness.history.columnar import column_lines  # noqa: PLC0415  (most histories need no Arrow)
@@ -29,12 +29,13 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 @contextmanager
 def needs_columns(path: Path) -> Iterator[None]:
-    """Turns an ImportError of pyarrow inside the block into a UsageError."""
+    """Turns an ImportError of pyarrow inside the block into a WorldError."""
     try:
         yield
     except ImportError as error:
-        raise UsageError(
-            f"{path} is in columns, and pyarrow is not installed", fix="pip install 'floodmark[columns]'"
+        raise WorldError(
+            f"{path}: histories in columns need pyarrow, which is not installed",
+            fix="pip install 'floodmark[columns]'",
         ) from error
 
 

@@ -121,10 +121,19 @@ class Progress:
     """(when, link, error code) of each connection lost or refused."""
     errors: list[tuple[int, str, int | str]] = field(default_factory=list)
     """(when, link, error code) of each error that a client received, including losses."""
+    has_own_client: bool = False
+    """Whether the lookup has a client of its own, which records neither losses nor errors."""
     stopped: dict[str, int] = field(default_factory=dict)
     """By fault id, when an attempt stopped itself (SIGSTOP) for that fault."""
     timed: CallPairing = field(default_factory=CallPairing)
     attempts: dict[tuple[int, int], AttemptView] = field(default_factory=dict)
+
+    def met(self, line: Mapping[str, Any]) -> None:
+        """A client received an error; `~lost`: its connection was lost or refused."""
+        error = (line["t"], line["link"], line["code"])
+        self.errors.append(error)
+        if line["k"] == "~lost":
+            self.losses.append(error)
 
     @property
     def in_flight(self) -> int:
@@ -187,11 +196,10 @@ class Follower:
                 progress.emitted += 1
             case "commit" | "~completed":
                 progress.commits[subtask, line["c"]] += 1
-            case "~lost":
-                progress.losses.append((line["t"], line["link"], line["code"]))
-                progress.errors.append((line["t"], line["link"], line["code"]))
-            case "~error":
-                progress.errors.append((line["t"], line["link"], line["code"]))
+            case "~lost" | "~error":
+                progress.met(line)
+            case "~own-client":
+                progress.has_own_client = True
             case "~stops":
                 progress.stopped.setdefault(line["f"], line["t"])
             case "failed" | "close":

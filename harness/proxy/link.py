@@ -98,7 +98,7 @@ class Link:
         self.enabled = False
         if self._listener is not None:
             self._listener.shut()
-        self._end_all(Cutting.FIN)
+        self.cut(Cutting.FIN)
 
     def close(self) -> None:
         """Stop and release the port; for a link that is deleted."""

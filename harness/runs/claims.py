@@ -13,9 +13,9 @@ from typing import Any
 from harness.runs.expected import Expected
 from harness.runs.order import Order
 from harness.scenario.model import Scenario
-from harness.scenario_parts.parts import SINK_FORMS
+from harness.scenario_parts.parts import SINK_FORMS, OwnEffects
 
-__all__ = ["AUDIT", "DEAD_LETTERS", "OUTPUTS", "RECOVER_MS", "header_of"]
+__all__ = ["AUDIT", "DEAD_LETTERS", "OUTPUTS", "RECOVER_MS", "header_of", "own_table"]
 
 OUTPUTS = "output"
 DEAD_LETTERS = "dead_letter"
@@ -53,7 +53,7 @@ def header_of(order: Order, *, expected: Expected | None = None) -> Mapping[str,
             **_checkpoint_gap(order),
         },
         "sink": SINK_FORMS[scenario.sink].claimed_as,
-        "effects": "outputs",
+        "effects": "outputs" if scenario.effects is None else "records",
         "fenced": True,
         "tables": _tables(scenario),
         **_expect_from(order, expected),
@@ -79,6 +79,12 @@ def _expect_from(order: Order, expected: Expected | None) -> Mapping[str, str]:
     return {} if order.scenario.workload.expected == "untold" else {"expect_from": "given"}
 
 
+def own_table(effects: OwnEffects) -> str:
+    """What the history calls the table that the lookup writes to: its name, unless a table of the run has that."""
+    is_taken = effects.table in {OUTPUTS, DEAD_LETTERS, AUDIT}
+    return f"{effects.table} of the lookup" if is_taken else effects.table
+
+
 def _claims_by_key(order: Order, expected: Expected | None) -> Mapping[str, bool]:
     """What is claimed of the results of a key: of our own lookup where a record may have no expected results.
 
@@ -102,8 +108,19 @@ def _tables(scenario: Scenario) -> Mapping[str, Any]:
     """The tables that are read after the run (`harness.database.schema`).
 
     `ordered`: a subtask has one writer at a time, whose inserts follow the order of its outputs, so its rows' `seq`
-    does too. With keys it does not: the row of a replayed output keeps its first place.
+    does too. With keys it does not: the row of a replayed output keeps its first place. Where the lookup writes, its
+    effects are the rows of its own table, and those of the sink are outputs alone.
     """
+    if scenario.effects is not None:
+        keyed = SINK_FORMS[scenario.sink].has_output_key
+        return {
+            OUTPUTS: {
+                "holds": ["outputs"],
+                **({"keep": "first"} if keyed else {"keep": "all", "ordered": True}),
+            },
+            DEAD_LETTERS: {"holds": ["dead"], "keep": "first" if keyed else "all"},
+            own_table(scenario.effects): {"holds": ["effects"], "keep": "all"},
+        }
     if SINK_FORMS[scenario.sink].has_output_key:
         return {
             OUTPUTS: {"holds": ["outputs", "effects"], "keep": "first"},

@@ -37,6 +37,8 @@ class Order:
     import_path: tuple[str, ...] = ()
     again: str = ""
     """The command line that repeats this run."""
+    fails_on_pitfall: bool = False
+    """Whether a pitfall makes the run fail (`--fail-on pitfall`)."""
 
 
 def planned_crashes(scenario: Scenario) -> list[Crash]:

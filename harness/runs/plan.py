@@ -12,6 +12,7 @@ import msgspec
 
 from harness.database.endpoint import Endpoint
 from harness.runs.expected import Expected
+from harness.scenario_parts.own_records import OwnRecord
 
 __all__ = ["Crash", "RunPlan", "decode_plan", "encode_plan"]
 
@@ -47,6 +48,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     crashes: list[Crash]
     expected: Expected | None = None
     """What the records of a user's lookup must yield; None for our own lookup, whose results `table` gives."""
+    own: list[OwnRecord] | None = None
+    """The records of the user's file; None: they are drawn."""
     inside: list[dict[str, Any]] = []
     """The other faults that attempts perform themselves, as JSON; `fault_of` reads them back."""
 

@@ -21,6 +21,7 @@ from harness.errors import UsageError
 from harness.scenario.catalogue import resolve
 from harness.scenario.mistakes import Mistake, validated
 from harness.scenario.model import Scenario
+from harness.scenario.own_files import with_own_files
 from harness.scenario.settings import apply_settings
 from harness.scenario.yaml_text import Document, Problem, ScenarioProblems, Slip, problem_at, read_yaml
 
@@ -86,7 +87,7 @@ def _not_utf8(raw: bytes, error: UnicodeDecodeError, file: str) -> _Reading:
 def _reading(text: str, file: str) -> _Reading:
     """Values only, so a text that is read again (a catalogue, for each of its tests) is parsed once a process."""
     document = read_yaml(text)
-    found = [] if document.broken else _judged(document)
+    found = [] if document.broken else _judged(document, folder=Path(file).parent)
     scenario = None if isinstance(found, list) else found
     mistakes = found if isinstance(found, list) else []
     problems = [
@@ -102,14 +103,14 @@ def _reading(text: str, file: str) -> _Reading:
     )
 
 
-def _judged(document: Document) -> Scenario | list[Mistake]:
+def _judged(document: Document, *, folder: Path) -> Scenario | list[Mistake]:
     if document.data is None and not document.slips:
         return [
             Mistake(
                 path=(), say="this holds no scenario", hint="docs/reference/scenarios.md shows an example"
             )
         ]
-    return validated(document.data)
+    return validated(with_own_files(document.data, folder=folder.absolute()))
 
 
 def _slip(slip: Slip, document: Document, file: str) -> Problem:

@@ -15,7 +15,17 @@ from harness.faults.change_rows import ChangeRows
 from harness.faults.model.fault import Fault
 from harness.faults.registry import AnyFault, FaultName
 from harness.scenario.rules import Standing, breaches
-from harness.scenario_parts.parts import Expectations, Level, Operator, Part, Sink, Task, Workload, refuse
+from harness.scenario_parts.parts import (
+    Expectations,
+    Level,
+    Operator,
+    OwnEffects,
+    Part,
+    Sink,
+    Task,
+    Workload,
+    refuse,
+)
 from harness.scenario_parts.triggers import At, Between, Call, CheckpointDone, Phase, RecordTaken
 from harness.scenario_parts.values import Name, Span
 from harness.verdict import INVARIANTS
@@ -47,6 +57,7 @@ Pitfall = Literal[
     "lost-completion",
 ]
 """A common mistake in the use of asynchronous lookups, by its name in `harness.pitfalls`."""
+FilePath = Annotated[str, Field(min_length=1)]
 _Invariant = Annotated[str, WithJsonSchema({"type": "string", "enum": list(INVARIANTS)})]
 
 
@@ -76,6 +87,24 @@ class Scenario(Part):
     )
     faults: tuple[AnyFault, ...] = Field(
         default=(), description="The faults to inject; empty: a run without faults."
+    )
+    own_schema: FilePath | None = Field(
+        default=None,
+        alias="schema",
+        description="A file of SQL that makes the tables of your own lookup, in a database of the run; paths are "
+        "relative to this file. Absent: the table `customer`.",
+    )
+    data: tuple[FilePath, ...] | None = Field(
+        default=None,
+        description="Files that fill the tables of `schema`: SQL, or CSV or JSON lines named after their table.",
+    )
+    records: FilePath | None = Field(
+        default=None,
+        description="A file of JSON lines with the records of the input, in place of those that the seed draws: `key`, "
+        "and if you like `id`, `ts`, and what else the lookup reads.",
+    )
+    effects: OwnEffects | None = Field(
+        default=None, description="The table that the lookup writes to; absent: it only reads."
     )
     decisive: tuple[_Invariant, ...] = Field(
         min_length=1,
@@ -119,4 +148,8 @@ class Scenario(Part):
             task=self.task,
             has_task=self.task is not None,
             pitfall=self.pitfall,
+            schema=self.own_schema,
+            data=self.data,
+            records=self.records,
+            has_effects=self.effects is not None,
         )

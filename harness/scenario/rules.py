@@ -48,6 +48,11 @@ class Standing:
     has_task: bool = False
     """Whether the scenario has a `task`, valid or not."""
     pitfall: str | None = None
+    schema: str | None = None
+    data: tuple[str, ...] | None = None
+    records: str | None = None
+    has_effects: bool = False
+    """Whether the scenario has `effects`, valid or not."""
 
 
 def standing(data: Mapping[str, Any]) -> Standing:
@@ -69,6 +74,10 @@ def standing(data: Mapping[str, Any]) -> Standing:
         task=_sound(Task, data.get("task")),
         has_task=data.get("task") is not None,
         pitfall=_sound(str, data.get("pitfall")),
+        schema=_sound(str, data.get("schema")),
+        data=_sound(tuple[str, ...], data.get("data")),
+        records=_sound(str, data.get("records")),
+        has_effects=data.get("effects") is not None,
     )
 
 
@@ -108,6 +117,8 @@ def breaches(parts: Standing) -> Iterator[Breach]:
     yield from _of_another_sink(parts)
     yield from _of_another_task(parts)
     yield from _of_other_keys(parts)
+    yield from _of_own_tables(parts)
+    yield from _of_own_records(parts)
     yield from _checkpoints_by_time(parts)
     yield from _triggers_that_never_come(parts)
     yield from _decisive(parts)
@@ -286,6 +297,45 @@ def _of_other_keys(parts: Standing) -> Iterator[Breach]:
         if fault.how == "delete" and len(changing) > 1:
             say = "while it has deleted its keys, another `change_rows` would find other keys at the table's begin"
             yield Breach(path=("faults", index, "how"), say=say, hint="keep one of them, with `repeat`")
+
+
+_OF_CUSTOMERS = frozenset({"change_rows", "lock_rows", "schema_change", "slow_query"})
+"""The faults that act on the table `customer`."""
+
+
+def _of_own_tables(parts: Standing) -> Iterator[Breach]:
+    if parts.schema is None:
+        for name, is_there in (("data", parts.data is not None), ("effects", parts.has_effects)):
+            if is_there:
+                say = f"`{name}` is of a table that `schema` makes, and there is no `schema`"
+                yield Breach(path=(name,), say=say, hint="add `schema: FILE.sql`, with CREATE TABLE")
+        return
+    for index, fault in parts.faults:
+        if fault.do in _OF_CUSTOMERS or (fault.do == "kill_query" and fault.on_link == "lookups"):
+            say = (
+                f"`{fault.do}` acts on the table `customer`, and with `schema` the lookup reads other tables"
+            )
+            yield Breach(path=("faults", index, "do"), say=say, hint="remove the fault, or `schema`")
+
+
+_DRAWN = ("skew", "failing_every", "reuses_objects")
+"""Settings of the workload that say something of records that are drawn."""
+
+
+def _of_own_records(parts: Standing) -> Iterator[Breach]:
+    if parts.records is None:
+        return
+    if parts.has_task:
+        say = "a `task` counts the records that the seed draws, not those of a file"
+        yield Breach(path=("task",), say=say, hint="remove `task` or `records`")
+    for name in _DRAWN:
+        if parts.workload is not None and getattr(parts.workload, name):
+            say = f"`{name}` is of records that the seed draws, and these come from a file"
+            yield Breach(path=("workload", name), say=say, hint=f"remove `{name}` or `records`")
+    for index, fault in parts.faults:
+        if fault.do in {"hot_key", "watermark_burst"}:
+            say = f"`{fault.do}` changes what the seed draws, and these records come from a file"
+            yield Breach(path=("faults", index, "do"), say=say, hint="remove the fault, or `records`")
 
 
 def _checkpoints_by_time(parts: Standing) -> Iterator[Breach]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from harness.scenario.mistakes import meant, validated
 from harness.scenario.model import Scenario
+from harness.scenario.own_files import with_own_files
 from harness.scenario.yaml_text import (
     FieldPositions,
     Place,
@@ -49,7 +51,7 @@ def apply_settings(scenario: Scenario, settings: Sequence[str]) -> Scenario:
         setting = _parsed(text, number, slips)
         if setting is not None:
             _put(setting, data, places, slips)
-    result = validated(data)
+    result = validated(with_own_files(data, folder=Path.cwd()))
     problems = [_problem(slip.place, slip.say, slip.hint, settings) for slip in slips]
     if isinstance(result, list):
         for mistake in result:

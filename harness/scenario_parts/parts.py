@@ -18,6 +18,7 @@ from pydantic import (
     JsonValue,
     SerializerFunctionWrapHandler,
     StrictBool,
+    StringConstraints,
     Tag,
     ValidationError,
     model_serializer,
@@ -37,6 +38,7 @@ __all__ = [
     "Level",
     "Link",
     "Operator",
+    "OwnEffects",
     "Part",
     "Sink",
     "Task",
@@ -497,6 +499,19 @@ OF_ALIGNED_BARRIERS = {
     "async_snapshot": "with barriers that overtake, a checkpoint is written at once, with what its inputs hold",
 }
 """What a `task` has only without `alignment_timeout`, and why."""
+
+
+Column = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_$]{1,64}$")]
+
+
+class OwnEffects(Part):
+    """The rows that the lookup itself writes into a table of `schema`; V9 counts them by SQL."""
+
+    table: Column = Field(description="The table that it writes to.")
+    id: Column = Field(
+        description="The column with the `id` of the record for which a row was written. A record with a result must "
+        "have one row, any other none."
+    )
 
 
 class Expectations(Part):

@@ -16,13 +16,14 @@ import msgspec
 
 from harness.choices import Draw
 from harness.database.driver import AsyncDriver
-from harness.database.endpoint import Endpoint
+from harness.database.endpoint import NOWHERE, Endpoint
 from harness.database.pool import ConnectionPool
 from harness.errors import SutError
 from harness.history.values import same
 from harness.sut.lookup_values import OF_KEY, as_list, observing
 from harness.sut.registry import LookupFunction
-from harness.workloads.shape import Lookup, StampedLookup
+from harness.sut.user_lookup import UserLookup
+from harness.workloads.shape import Lookup, OwnLookup, StampedLookup
 
 __all__ = ["ALL_S", "ASKED_MAX", "CALL_S", "CalmTwin", "Question", "Questions"]
 
@@ -85,10 +86,20 @@ Tell = Callable[[dict[str, Any]], None]
 async def call_alone(
     lookup: LookupFunction, record: Lookup, driver: AsyncDriver, questions: Questions
 ) -> Any:
-    """One call of the user's function on a fresh client, which is closed afterwards."""
+    """One call of the user's function on a fresh client, which is closed afterwards.
+
+    A lookup that is an object is opened before the call and closed after it.
+    """
     pool = ConnectionPool(driver, size=questions.connections, seed=questions.seed)
+    alive = lookup.alive if isinstance(lookup, UserLookup) else None
     try:
-        return await lookup(record, pool)
+        if alive is not None:
+            await alive.open(questions.lookups or NOWHERE, threads=1)
+        try:
+            return await lookup(record, pool)
+        finally:
+            if alive is not None:
+                await alive.close()
     finally:
         pool.close()
 
@@ -111,7 +122,7 @@ class CalmTwin:
         self._driver = driver
         self._tell = tell
         self._read: set[str] = set()
-        self._kinds = {kind: observing(kind, self._read) for kind in (Lookup, StampedLookup)}
+        self._kinds = {kind: observing(kind, self._read) for kind in (Lookup, OwnLookup, StampedLookup)}
         self._calls = self._bytes = self._late = self._failed = self._answered = 0
         self._until_s = 0.0
 
@@ -181,7 +192,7 @@ class CalmTwin:
             self._failed += 1
 
     async def _answer(self, told: dict[str, Any], *, service_ms: int) -> _Answer:
-        kind = StampedLookup if "stamp" in told else Lookup
+        kind = StampedLookup if "stamp" in told else OwnLookup if "fields" in told else Lookup
         record = msgspec.convert({**told, "service_ms": service_ms}, self._kinds[kind])
         self._calls += 1
         call = asyncio.ensure_future(call_alone(self._lookup, record, self._driver, self._questions))
@@ -192,10 +203,16 @@ class CalmTwin:
             return _Answer("late", [])
         error = call.exception()
         if error is None:
-            return _Answer("answer", msgspec.to_builtins(as_list(call.result())))
+            return _Answer("answer", _as_json(as_list(call.result())))
         if isinstance(error, SutError):
             raise error
         return _Answer("failed", [], f"{type(error).__name__}: {error}")
+
+
+def _as_json(results: list[Any]) -> list[Any]:
+    """The results as a history holds them: tuples are lists, and nothing is shared with the function."""
+    told: list[Any] = msgspec.json.decode(msgspec.json.encode(results))
+    return told
 
 
 def _service(told: dict[str, Any], what: Pass, most_ms: int) -> int:

@@ -37,7 +37,7 @@ class PlannedCalls:
     """The calls on which one fault acts. Mutable: `left` counts down."""
 
     fault: CallFault
-    ids: range
+    ids: Sequence[int]
     """The ids of its records."""
     left: int
     """How many calls it will still act on."""

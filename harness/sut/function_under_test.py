@@ -18,6 +18,7 @@ from harness.scenario.model import Operator
 from harness.sut.dead_letter import DeadLetterFunction, DeadLetterTimeouts
 from harness.sut.enrichment import answer_timeouts, enrich
 from harness.sut.registry import SUTS, LookupFunction, load_lookup
+from harness.sut.user_lookup import UserLookup
 from harness.sut.variant import Variant
 from reference_impl.operator.functions import AsyncFunction, OnTimeout, answer_timeout, from_coroutine
 
@@ -28,7 +29,7 @@ _CONNECTIONS_MAX = 50
 
 
 class FunctionUnderTest:
-    """The function of one attempt and its client, which is closed with it.
+    """The function of one attempt and its client, which is closed with it. A lookup object lives from `open` to `end`.
 
     `client` creates a faulty client that the scenario names; `around_calls` wraps the function with the faults of
     calls.
@@ -49,6 +50,9 @@ class FunctionUnderTest:
     ) -> None:
         """`tells_versions`: whether our own lookup records the version of the rows of each answer."""
         self._journal = journal
+        self._loop = loop
+        self._database = plan.lookups
+        self._threads = _connections(settings)
         self._client = (
             _pool(plan, settings, driver=driver, journal=journal, variant=variant)
             if settings.client is None
@@ -58,12 +62,30 @@ class FunctionUnderTest:
             plan.sut, nonces=journal if plan.sut in SUTS else None, tells_versions=tells_versions
         )
         """The unwrapped lookup, for the loop watch."""
+        if isinstance(self.lookup, UserLookup):
+            self.lookup.tell(journal)
         function = _around(variant.lookup(self.lookup), self._client, settings, loop=loop)
         function = around_calls(function)
         self.function = DeadLetterFunction(function) if settings.on_error == "dead-letter" else function
 
+    def open(self) -> None:
+        """Opens a lookup that is an object, on the task's loop. Raises LookupFailed, or SutError."""
+        lookup = self.lookup
+        if isinstance(lookup, UserLookup) and lookup.alive is not None:
+            assert lookup.form is not None, "an object has its form"
+            if lookup.form.connects_itself:
+                self._journal.connects_itself()
+            self._loop.run_until_complete(lookup.alive.open(self._database, threads=self._threads))
+
+    def end(self, *, has_failed: bool = False) -> None:
+        """Closes a lookup that is an object, after its last call. Raises LookupFailed."""
+        if isinstance(self.lookup, UserLookup) and self.lookup.alive is not None:
+            self._loop.run_until_complete(self.lookup.alive.close(has_failed=has_failed))
+
     def close(self) -> None:
-        """Closes the client and journals the counters of its pool."""
+        """Closes the client and journals how it was used."""
+        if isinstance(self.lookup, UserLookup):
+            self.lookup.close()
         self._client.close()
         if isinstance(self._client, ConnectionPool):
             pool = self._client
@@ -80,12 +102,17 @@ def _pool(
 ) -> ConnectionPool:
     pool: ConnectionPool = variant.pool(ConnectionPool)(
         driver,
-        size=settings.connections or min(settings.capacity, _CONNECTIONS_MAX),
+        size=_connections(settings),
         seed=plan.seed,
         on_loss=partial(journal.lost_connection, "lookups"),
         on_error=partial(journal.server_error, "lookups"),
     )
     return pool
+
+
+def _connections(settings: Operator) -> int:
+    """How many connections the pool has, or a blocking lookup threads."""
+    return settings.connections or min(settings.capacity, _CONNECTIONS_MAX)
 
 
 def _around(

@@ -205,5 +205,11 @@ class InsideFaults:
         return FaultyCalls(function, planned, journal=self._journal, die=_kill)
 
     def _planned(self, fault: CallFault) -> PlannedCalls:
-        ids = nth_ids(self._workload, subtask=self._subtask, first=fault.first_record, count=fault.records)
+        ids = nth_ids(
+            self._workload,
+            subtask=self._subtask,
+            first=fault.first_record,
+            count=fault.records,
+            own=self._plan.own,
+        )
         return PlannedCalls(fault=fault, ids=ids, left=max(0, fault.times - self._past.acted[fault.id]))

@@ -16,7 +16,7 @@ from harness.history.values import told_watermark
 from harness.sut.phases import Phases
 from harness.workloads.keys import key_of
 from harness.workloads.lookups import LookupSource
-from harness.workloads.shape import Lookup, MarkOfTime, StampedLookup
+from harness.workloads.shape import Lookup, MarkOfTime, OwnLookup, StampedLookup
 from reference_impl.checkpoint_events import CheckpointBarrier
 from reference_impl.elements import (
     EndOfInput,
@@ -158,7 +158,8 @@ def _queued(element: dict[str, Any]) -> QueueElement:
     if "idle" in element:
         return WatermarkStatus(idle=element["idle"], position=element["pos"])
     lookup = {**element["lookup"], "key": key_of(element["lookup"]["key"])}
-    value = StampedLookup(**lookup) if "stamp" in lookup else Lookup(**lookup)
+    kind = StampedLookup if "stamp" in lookup else OwnLookup if "fields" in lookup else Lookup
+    value = kind(**lookup)
     return Record(value=value, timestamp=element["ts"], position=element["pos"])
 
 

@@ -6,17 +6,28 @@ Invariant: a name that cannot be loaded is an error before anything starts; the 
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Awaitable, Callable
-from contextlib import redirect_stdout
 from difflib import get_close_matches
 from typing import Any
 
 from harness.errors import SutError, UsageError
 from harness.runs.order import REFERENCE
+from harness.sut.lookup_object import ObjectForm
+from harness.sut.user_code import is_raised_by_code, set_aside
 from harness.sut.user_lookup import user_lookup
+from harness.sut.user_modules import why_hidden
 
-__all__ = ["REFERENCE", "REFERENCE_EMITTER", "SUTS", "LookupFunction", "load_attribute", "load_lookup"]
+__all__ = [
+    "REFERENCE",
+    "REFERENCE_EMITTER",
+    "SUTS",
+    "LookupFunction",
+    "connects_itself",
+    "load_attribute",
+    "load_lookup",
+    "needs_a_server",
+    "refuse_hidden",
+]
 
 REFERENCE_EMITTER = "reference-emitter"
 SUTS = {
@@ -49,21 +60,50 @@ def load_lookup(name: str, *, nonces: Any = None, tells_versions: bool = False) 
     return user_lookup(load_attribute(name, option="--sut", kind="FUNCTION"), name)
 
 
+def connects_itself(name: str) -> bool:
+    """Whether the system under test `name` is a user's lookup with a client of its own. Raises as `load_lookup`."""
+    form = None if name in SUTS else _form(name)
+    return form is not None and form.connects_itself
+
+
+def needs_a_server(name: str) -> bool:
+    """Whether it is a user's lookup that cannot run in virtual time. Raises as `load_lookup`."""
+    form = None if name in SUTS else _form(name)
+    return form is not None and form.needs_a_server
+
+
+def _form(name: str) -> ObjectForm | None:
+    form: ObjectForm | None = getattr(load_lookup(name), "form", None)
+    return form
+
+
+def refuse_hidden(name: str) -> None:
+    """Raises SutError if the current folder has the module of `--sut name`, but another one of its name was loaded.
+
+    A stale copy of the function must not be tested in its place.
+    """
+    if ":" in name and (hidden := why_hidden(name.partition(":")[0])):
+        raise SutError(f"--sut {name}: {hidden}", fix="rename the module, or uninstall the other one")
+
+
 def load_attribute(name: str, *, option: str, kind: str) -> Any:
     """The object `MODULE:ATTR`. Raises SutError that names `option` if it cannot be loaded."""
     module, _, attribute = name.partition(":")
+    fix = f"write MODULE:{kind}, with MODULE importable from the current folder or the environment"
     try:
-        with redirect_stdout(sys.stderr):  # standard output is for the results of a command
+        with set_aside():
             found: Any = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt) and not is_raised_by_code(error):
+            raise
         what = (
             str(error)
             if isinstance(error, ImportError | AttributeError)
             else f"{type(error).__name__}: {error}"
         )
-        message = f"{option} {name}: {what}"
-        fix = f"write MODULE:{kind}, with MODULE importable from the current folder or the environment"
+        hidden = why_hidden(module)
+        message = f"{option} {name}: {what}" + (f"; {hidden}" if hidden else "")
         raise SutError(message, fix=fix) from error
     return found

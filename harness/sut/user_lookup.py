@@ -9,17 +9,28 @@ import asyncio
 import inspect
 import math
 import os
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from traceback import walk_tb
 from types import CodeType
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
+from harness.database.watched_call import CALL, WatchedCall
 from harness.errors import SutError
+from harness.sut.lookup_object import LookupObject, ObjectForm, form_of, line_of, place_of
+from harness.sut.user_code import ProcessEnded, is_raised_by_code
 
-__all__ = ["RESULT_BYTES_MAX", "UserCodeStopped", "UserLookup", "failure_of_lookup", "user_lookup"]
+__all__ = [
+    "RESULT_BYTES_MAX",
+    "UserCodeStopped",
+    "UserLookup",
+    "failure_of_lookup",
+    "failure_of_task",
+    "user_lookup",
+]
 
 RESULT_BYTES_MAX = 1 << 20
 """The largest size of what one call may return, as JSON: results are kept in memory, checkpoints and the history."""
@@ -36,33 +47,45 @@ class UserCodeStopped(Exception):
     """The function raised what would end the process or the task around it (`SystemExit` and the like)."""
 
     def __init__(self, raised: BaseException) -> None:
-        super().__init__(f"the lookup raised {raised!r}; raise a subclass of Exception instead")
+        did = "called" if isinstance(raised, ProcessEnded) else "raised"
+        super().__init__(f"the lookup {did} {raised!r}; raise a subclass of Exception instead")
 
 
 def user_lookup(found: Any, name: str) -> UserLookup:
-    """The lookup that `--sut name` names: an `async def`, or an object that is called like one.
+    """The lookup that `--sut name` names: an `async def`, an object that is called for each record, or its class.
 
     It gets the pool if its second parameter is called `pool` or has no default. Raises SutError, with the line to
     write, for anything else.
     """
+    code = None if inspect.isclass(found) else _coroutine_code(found)
+    if code is None or _is_object(found):
+        form = form_of(found, name, takes_pool=_takes_pool)
+        if form is not None:
+            alive = LookupObject(found, form)
+            return UserLookup(alive.call, code=form.code, alive=alive, form=form)
     if inspect.isclass(found):
-        message = f"--sut {name} is a class; a lookup is called for each record"
-        fix = (
-            f"write `lookup = {found.__name__}()` in its module, and --sut MODULE:lookup; "
-            "the class needs `async def __call__(self, record, pool)`"
-        )
-        raise SutError(message, fix=fix)
-    code = _coroutine_code(found)
+        message = f"--sut {name} is a class without `__call__`; a lookup is called for each record"
+        raise SutError(message, fix="write `async def __call__(self, record, pool): ...` in it")
     if code is None:
         kind = "a generator" if inspect.isasyncgenfunction(found) else type(found).__name__
         message = f"--sut {name} is {kind}, not an `async def`"
-        raise SutError(message, fix="write `async def lookup(record, pool): ...`, with `return`")
+        fix = (
+            "write `async def lookup(record, pool): ...`, with `return`; "
+            "a blocking client needs a class with `def open(self, database)` and `def __call__(self, record)`"
+        )
+        raise SutError(message, fix=fix)
     takes = _takes_pool(found)
     if takes is None:
         arguments = len(inspect.signature(found).parameters)
         message = f"--sut {name} takes {arguments} argument{'' if arguments == 1 else 's'}"
         raise SutError(message, fix="write `async def lookup(record, pool)` or `async def lookup(record)`")
     return UserLookup(found if takes else lambda record, _pool: found(record), code=code)
+
+
+def _is_object(found: Any) -> bool:
+    """Whether it is an object of a class of the user's, and no function in one of its forms."""
+    is_function = inspect.isroutine(found) or isinstance(found, partial) or hasattr(found, "__wrapped__")
+    return not is_function
 
 
 def _takes_pool(found: Any) -> bool | None:
@@ -92,13 +115,61 @@ def _coroutine_code(found: Any) -> CodeType | None:
     return code if inspect.iscoroutinefunction(inner) and isinstance(code, CodeType) else None
 
 
+class MisuseJournal(Protocol):
+    """The attempt's journal."""
+
+    def hid_error(self, *, id: int, error: str, met_at: str, caught_at: str | None) -> None:
+        """A call returned a result although it met an error."""
+
+    def hurried(self, *, id: int, times: int, asked_at: str) -> None:
+        """A call asked so many times in a row without a pause."""
+
+    def kept_connections(self, *, times: int, asked_at: str) -> None:
+        """So many connections of the pool were never given back."""
+
+    def connected(self, *, times: int, connected_at: str) -> None:
+        """Calls made so many connections of their own at that line."""
+
+
 class UserLookup:
     """Calls the user's function with `(record, pool)`."""
 
-    def __init__(self, function: Callable[[Any, Any], Awaitable[Any]], *, code: CodeType) -> None:
-        """`code`: the code object of what the user wrote, by which the loop watch knows it on a stack."""
+    def __init__(
+        self,
+        function: Callable[[Any, Any], Awaitable[Any]],
+        *,
+        code: CodeType,
+        alive: LookupObject | None = None,
+        form: ObjectForm | None = None,
+    ) -> None:
+        """`code`: the code object of what the user wrote, by which the loop watch knows it on a stack.
+
+        `alive`, `form`: of a lookup that is an object, or of the class of one.
+        """
         self._function = function
         self.__code__ = code
+        self.alive = alive
+        """The object, to be opened before the first call and closed after the last; None: it is a function."""
+        self.form = form
+        self._journal: MisuseJournal | None = None
+        self._holding: list[WatchedCall] = []
+        """The ended calls that held a connection at their end."""
+        self._connected: Counter[str] = Counter()
+        """Where calls connected by themselves, and how often."""
+
+    def tell(self, journal: MisuseJournal) -> None:
+        """From now on `journal` is told how calls use the pool."""
+        self._journal = journal
+
+    def close(self) -> None:
+        """Tells the journal of the connections that were not given back; call it when the pool is not used any more."""
+        kept = Counter(line for call in self._holding for line in call.kept())
+        if self._journal is not None:
+            for line, times in kept.items():
+                self._journal.kept_connections(times=times, asked_at=line)
+            for line, times in self._connected.items():
+                self._journal.connected(times=times, connected_at=line)
+        self._holding.clear()
 
     async def __call__(self, record: Any, pool: Any) -> Any:
         """The function's result itself: a copy would hide that several calls share one object.
@@ -109,14 +180,10 @@ class UserLookup:
         try:
             _refuse_no_json(result)
         except _NotJson as why:
-            message = f"lookup returned {why} for record {record.id}; a result must be JSON ({self._line()})"
+            message = f"lookup returned {why} for record {record.id}; a result must be JSON ({line_of(self.__code__)})"
             fix = "return dicts, lists, strings, finite numbers, booleans or None"
             raise SutError(message, fix=fix) from None
         return result
-
-    def _line(self) -> str:
-        """The file and line of the function."""
-        return f"{os.path.relpath(self.__code__.co_filename)}:{self.__code__.co_firstlineno}"
 
     async def _result(self, record: Any, pool: Any) -> Any:
         try:
@@ -127,20 +194,38 @@ class UserLookup:
 
     def _line_of(self, error: Exception) -> str:
         """The innermost line in the function's own file from which `error` came; else the function's first line."""
-        file = self.__code__.co_filename
         met = error.__cause__ if isinstance(error, UserCodeStopped) else error
-        lines = [
-            number
-            for frame, number in walk_tb(None if met is None else met.__traceback__)
-            if frame.f_code.co_filename == file
-        ]
-        return f"{os.path.relpath(file)}:{lines[-1]}" if lines else self._line()
+        return place_of(met, self.__code__) or line_of(self.__code__)
+
+    async def _watched(self, record: Any, pool: Any) -> Any:
+        """The function's result; the journal is told how the call used the pool."""
+        call = WatchedCall(
+            home=self.__code__.co_filename, line=line_of(self.__code__), now_s=asyncio.get_running_loop().time
+        )
+        CALL.set(call)  # for this task, which makes this one call, and for those that the call starts
+        try:
+            call.coroutine = self._function(record, pool)
+            result = await call.coroutine
+            if self._journal is not None:
+                for told in call.hidden():
+                    self._journal.hid_error(
+                        id=record.id, error=told.error, met_at=told.met_at, caught_at=told.caught_at
+                    )
+            return result
+        finally:
+            self._connected += call.connected
+            if call.is_holding:
+                self._holding.append(call)
+            if call.hurried is not None and self._journal is not None:
+                row = call.hurried
+                self._journal.hurried(id=record.id, times=row.times, asked_at=row.asked_at)
 
     async def _ended(self, record: Any, pool: Any) -> Any:
         try:
-            return await self._function(record, pool)
+            return await self._watched(record, pool)
         except (SystemExit, KeyboardInterrupt) as raised:
-            # A signal cannot be the cause: a campaign handles SIGINT, and a worker has a session of its own.
+            if isinstance(raised, KeyboardInterrupt) and not is_raised_by_code(raised):
+                raise  # Ctrl-C
             raise UserCodeStopped(raised) from raised
         except asyncio.CancelledError as raised:
             task = asyncio.current_task()
@@ -156,6 +241,14 @@ def failure_of_lookup(error: BaseException, record: int) -> str | None:
         return None
     where = notes[-1].removeprefix(_RAISED_AT)
     return f"the lookup raised {type(error).__name__}: {error} for record {record} ({where})"
+
+
+def failure_of_task(error: BaseException) -> str | None:
+    """In words, that a task which a user's lookup started raised what would end the process; None: it did not."""
+    if not isinstance(error, SystemExit | KeyboardInterrupt):
+        return None
+    frame, number = list(walk_tb(error.__traceback__))[-1]
+    return f"a task that the lookup started raised {error!r} ({os.path.relpath(frame.f_code.co_filename)}:{number})"
 
 
 class _NotJson(Exception):

@@ -15,14 +15,17 @@ from typing import Any, Literal
 from harness.choices import Choices, Draw
 from harness.history.values import END_OF_TIME
 from harness.scenario.model import Fault, Scenario, Task, Workload
+from harness.scenario_parts.own_records import OwnRecord, dealt, read_records
 from harness.workloads.keys import Key, key_of, keys_of
 from harness.workloads.shape import (
     Burst,
     Lookup,
     MarkOfTime,
+    OwnLookup,
     burst_places,
     idle_spans,
     marks,
+    marks_below,
     with_hot_keys,
 )
 from harness.workloads.values import with_values_like
@@ -39,6 +42,7 @@ __all__ = [
     "expected_value",
     "nth_ids",
     "offered_records",
+    "own_records",
 ]
 
 _EVENT_STEP_MS = 10
@@ -48,19 +52,39 @@ _DISORDER_MS = 50
 class LookupSource:
     """The elements of one subtask's source, by position.
 
-    `faults`: the scenario's faults; only those that change this source have an effect.
+    `faults`: the scenario's faults; only those that change this source have an effect. `own`: the records of a user's
+    file, dealt by key; None: they are drawn.
     """
 
-    def __init__(self, *, workload: Workload, seed: int, subtask: int, faults: Iterable[Fault] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        workload: Workload,
+        seed: int,
+        subtask: int,
+        faults: Iterable[Fault] = (),
+        own: Sequence[OwnRecord] | None = None,
+    ) -> None:
         self._workload = workload
         self._every = workload.watermark_every
         self._keys = keys_of(workload)
         mine = [fault for fault in faults if fault.of_subtask in {None, subtask}]
         draw = Draw(seed, f"lookups/subtask {subtask}")
         skewed = Draw(seed, f"skew/subtask {subtask}") if workload.skew else draw
-        records = [self._draw(index, subtask, draw, skewed) for index in range(workload.records)]
+        if own is None:
+            records = [self._draw(index, subtask, draw, skewed) for index in range(workload.records)]
+        else:
+            mine_of_file = dealt(own, subtasks=workload.subtasks)[subtask]
+            records = [self._own(index, record, draw) for index, record in enumerate(mine_of_file)]
         self.records = with_hot_keys(records, mine, seed=seed, subtask=subtask)
-        self._marks = marks(workload, seed=seed, subtask=subtask, step_ms=_EVENT_STEP_MS)
+        if own is not None and any(record.ts is not None for record in own):
+            self._marks: Sequence[int] = marks_below(
+                [ts for _, ts in records], every=workload.watermark_every
+            )
+        else:
+            self._marks = marks(
+                workload, seed=seed, subtask=subtask, step_ms=_EVENT_STEP_MS, records=len(records)
+            )
         self._idle = idle_spans(mine)
         self._plain = len(records) + len(self._marks) + workload.final_watermark
         self._bursts = [
@@ -79,9 +103,25 @@ class LookupSource:
             service_ms=service_ms,
             row_bytes=workload.row_bytes,
         )
+        return lookup, self._timestamp(index, draw)
+
+    def _own(self, index: int, record: OwnRecord, draw: Draw) -> tuple[Lookup, int | None]:
+        drawn_ms = draw.between(0, self._workload.service)
+        lookup = OwnLookup(
+            id=record.id,
+            key=key_of(record.key),
+            service_ms=drawn_ms if record.service_ms is None else record.service_ms,
+            row_bytes=self._workload.row_bytes,
+            fields=record.fields,
+        )
+        drawn = self._timestamp(index, draw)
+        return lookup, record.ts if "ts" in record.fields else drawn
+
+    def _timestamp(self, index: int, draw: Draw) -> int | None:
+        workload = self._workload
         timestamp = index * _EVENT_STEP_MS + draw.between(0, _DISORDER_MS)
         has_none = workload.timestamps == "none" or (workload.timestamps == "some" and draw.chance(300))
-        return lookup, None if has_none else timestamp
+        return None if has_none else timestamp
 
     def __len__(self) -> int:
         return self._length
@@ -133,8 +173,13 @@ class LookupSource:
         return index * 1000 // self._workload.rate + silent_ms
 
 
-def nth_ids(workload: Workload, *, subtask: int, first: int, count: int) -> range:
+def nth_ids(
+    workload: Workload, *, subtask: int, first: int, count: int, own: Sequence[OwnRecord] | None = None
+) -> Sequence[int]:
     """The ids of `count` records of `subtask`, from its `first` record on (counted from 1)."""
+    if own is not None:
+        hand = dealt(own, subtasks=workload.subtasks)[subtask]
+        return [record.id for record in hand[first - 1 : first - 1 + count]]
     step = workload.subtasks
     begin = (first - 1) * step + subtask
     return range(begin, begin + count * step, step)
@@ -157,6 +202,11 @@ def customer_rows(
     return with_values_like(rows, like)
 
 
+def own_records(scenario: Scenario) -> tuple[OwnRecord, ...] | None:
+    """The records of the file that the scenario names; None: they are drawn. Raises UsageError."""
+    return None if scenario.records is None else read_records(scenario.records)
+
+
 def offered_records(
     scenario: Scenario,
     *,
@@ -164,19 +214,25 @@ def offered_records(
     rows: Iterable[list[Any]],
     known: Callable[[Any, Any], Sequence[Any] | None] | None = None,
 ) -> int:
-    """How many records have results to offer: what is `known` of (id, key), else whether the key has rows."""
-    workload = scenario.workload
-    if workload.fanout == 1 and known is None:
+    """How many records have results to offer: what is `known` of (id, key), else whether the key has rows.
+
+    Of tables of the user's own the rows are not known, and each record counts of which nothing else is.
+    """
+    workload, own = scenario.workload, own_records(scenario)
+    has_own_tables = scenario.own_schema is not None
+    if known is None and own is not None and has_own_tables:
+        return len(own)
+    if known is None and own is None and (workload.fanout == 1 or has_own_tables):
         return workload.records * workload.subtasks
     answered = {key_of(row[0]) for row in rows}
     sources = (
-        LookupSource(workload=workload, seed=seed, subtask=subtask, faults=scenario.faults)
+        LookupSource(workload=workload, seed=seed, subtask=subtask, faults=scenario.faults, own=own)
         for subtask in range(workload.subtasks)
     )
 
     def offers(lookup: Lookup) -> bool:
         results = None if known is None else known(lookup.id, lookup.key)
-        return lookup.key in answered if results is None else bool(results)
+        return has_own_tables or lookup.key in answered if results is None else bool(results)
 
     return sum(offers(lookup) for source in sources for lookup, _ in source.records)
 

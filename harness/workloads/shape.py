@@ -23,10 +23,12 @@ __all__ = [
     "Burst",
     "Lookup",
     "MarkOfTime",
+    "OwnLookup",
     "StampedLookup",
     "burst_places",
     "idle_spans",
     "marks",
+    "marks_below",
     "with_hot_keys",
 ]
 
@@ -47,6 +49,22 @@ class Lookup(Struct, frozen=True, kw_only=True):
         """The JSON form, for snapshots."""
         asked = {"id": self.id, "key": self.key, "service_ms": self.service_ms}
         return {**asked, "row_bytes": self.row_bytes} if self.row_bytes else asked
+
+
+class OwnLookup(Lookup, frozen=True, kw_only=True):
+    """A record of a user's own file; its further fields are attributes, and stand in `fields`."""
+
+    fields: dict[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        fields = object.__getattribute__(self, "fields")
+        if name in fields:
+            return fields[name]
+        message = f"record {self.id} has no field `{name}`; its line has id, key, {', '.join(fields) or 'and no more'}"
+        raise AttributeError(message)
+
+    def as_json(self) -> dict[str, Any]:
+        return {**super().as_json(), "fields": self.fields}
 
 
 class StampedLookup(Lookup, frozen=True, kw_only=True):
@@ -111,10 +129,22 @@ def _shaping(faults: Iterable[Fault]) -> Iterator[ShapingFault]:
     return (fault for fault in faults if isinstance(fault, ShapingFault))
 
 
-def marks(workload: Workload, *, seed: int, subtask: int, step_ms: int) -> Sequence[int]:
-    """The timestamps of the regular watermarks, in order; see `workload.watermarks`."""
+def marks_below(timestamps: Sequence[int | None], *, every: int) -> list[int]:
+    """A watermark after each `every` records of a file: below each record behind it, and none below the one before."""
+    found: list[int] = []
+    top = max((ts for ts in timestamps if ts is not None), default=0)
+    least: int | None = None
+    for place in range(len(timestamps) // every * every if every else 0, 0, -every):
+        behind = [ts for ts in timestamps[place : place + every] if ts is not None]
+        least = min([*behind, *([] if least is None else [least])], default=None)
+        found.append(top if least is None else least - 1)
+    return found[::-1]
+
+
+def marks(workload: Workload, *, seed: int, subtask: int, step_ms: int, records: int) -> Sequence[int]:
+    """The timestamps of the regular watermarks, in order; see `workload.watermarks`. `records`: how many."""
     every = workload.watermark_every
-    count = workload.records // every if every else 0
+    count = records // every if every else 0
     rising = [(block + 1) * every * step_ms - 1 for block in range(count)]
     if workload.watermarks == "rising":
         return rising

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from harness.errors import UsageError, WorldError
 from harness.world.ledger import Ledger
@@ -40,6 +41,12 @@ PACKETS = "packets"
 """The ability to act on MySQL packets and on live connections; only our own proxy has it."""
 
 
+LOG: Final = "log"
+"""The ability to say what was done to which connection; without it, faults of a foreign client show by its calls only.
+
+Only our own proxy has it. It decides what `auto` means, and forbids no other proxy."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyChoice:
     """The chosen proxy and the reason."""
@@ -63,6 +70,8 @@ def wanted_proxy(asked: str, *, needs: frozenset[str]) -> tuple[str, str]:
         )
     if asked == "auto" and PACKETS in needs:
         return "own", "our own proxy (auto: a fault needs MySQL packets)"
+    if asked == "auto" and LOG in needs:
+        return "own", "our own proxy (auto: the lookup has a client of its own, and Toxiproxy keeps no log)"
     return asked, {
         "own": "our own proxy (asked for)",
         "toxiproxy": "Toxiproxy (asked for)",

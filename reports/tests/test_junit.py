@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from harness.runs.outcome import Pitfall
 from harness.verdict import InvariantVerdict, Judgement, Outcome
 from reports.conviction import as_text
 from reports.junit import junit_text
@@ -130,6 +131,32 @@ def test_hostile_text_leaves_valid_xml_that_says_what_was_hidden(folder: Path) -
     root = ET.fromstring(text)  # noqa: S314  our own text
     assert "]]>" not in text
     assert r"\x00\x1b[2J\u202e" in root.get("name", "")
+
+
+PITFALL = Pitfall(name="no-pause", says="asked at mine.py:3.", advice="Wait.", evidence={})
+
+
+def test_a_pitfall_stands_in_the_properties_and_fails_the_whole_run_if_asked_for_u2(folder: Path) -> None:
+    shows = replace(pass_outcome(folder), pitfalls=(PITFALL,))
+
+    told, failing = (root_of(section_of(replace(shows, fails_on_pitfall=fails))) for fails in (False, True))
+
+    properties = {p.get("name"): p.get("value") for p in told.iter("property")}
+    assert properties["pitfalls"] == "no-pause: asked at mine.py:3. Wait."
+    assert (told.get("failures"), failing.get("failures")) == ("0", "1")
+    [failure] = failing.iter("failure")
+    assert failure.get("type") == "pitfall"
+    assert "Pitfall no-pause: asked at mine.py:3." in str(failure.get("message"))
+
+
+def test_runs_with_one_cause_are_red_and_only_the_first_has_the_details_u3(folder: Path) -> None:
+    ended = section_of(lost_outcome(folder, error="the lookup raised ValueError: x for record 7 (mine.py:3)"))
+
+    one, other = root_of(ended, ended).findall("testsuite")
+
+    assert [len(list(suite.iter("failure"))) for suite in (one, other)] == [2, 2]
+    assert "VIOLATED" in str(next(one.iter("failure")).text)
+    assert all(str(failure.text).startswith("The same cause as of ") for failure in other.iter("failure"))
 
 
 def test_what_ended_a_run_early_is_the_first_line_of_its_failures(folder: Path) -> None:

@@ -205,3 +205,13 @@ def test_a_page_that_grows_too_large_draws_less_and_still_names_every_run(
 
 def test_the_limit_of_a_page_is_a_megabyte_at_most() -> None:
     assert PAGE_BYTES_MAX <= 1_000_000
+
+
+def test_runs_with_one_cause_are_one_group_and_only_the_first_is_unfolded_u3(folder: Path) -> None:
+    ended = section_of(lost_outcome(folder, error="the lookup raised ValueError: x for record 7 (mine.py:3)"))
+
+    page = page_text([ended] * 3, title="three runs")
+
+    assert "3 runs have one cause: the lookup raised ValueError at mine.py:3" in page
+    assert [f'id="run-{n}" open>' in page for n in (1, 2, 3)] == [True, False, False]
+    assert page.count('<a href="#run-1">an earlier run</a>') == 2

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.runs.outcome import Pitfall, RunOutcome
 from harness.verdict import INVARIANTS, InvariantVerdict, Outcome
 from reports.reading import TITLES, Tone, headline_of, read_run
 from reports.run_section import threats_to
@@ -55,6 +56,28 @@ def test_a_defect_of_the_harness_is_convicted_by_a_vacuous_verdict() -> None:
 
     assert reading.tone is Tone.GOOD
     assert reading.sentence.endswith("convicted by V23 (vacuous), as it should be.")
+
+
+PITFALL = Pitfall(name="swallowed-error", says="caught at mine.py:3.", advice="Let it through.", evidence={})
+
+
+def test_a_pitfall_is_part_of_the_first_sentence_and_no_failure_by_itself_u2() -> None:
+    reading = read_run(replace(PASS, pitfalls=(PITFALL,)))
+
+    assert reading.tone is Tone.GOOD
+    assert reading.sentence.endswith("none is violated. Pitfall swallowed-error: caught at mine.py:3.")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "word"), [(PASS, "pitfall"), (VACUOUS, "pitfall"), (FAIL, "violated"), (PASS, "conformant")]
+)
+def test_a_pitfall_makes_a_run_fail_if_that_was_asked_for_u2(outcome: object, word: str) -> None:
+    has = () if word == "conformant" else (PITFALL,)
+    assert isinstance(outcome, RunOutcome)
+    fallen = replace(outcome, pitfalls=has, fails_on_pitfall=True)
+
+    assert read_run(fallen).word == word
+    assert fallen.as_expected is (word == "conformant")
 
 
 def test_an_undecided_run_names_the_invariant_and_is_no_pass() -> None:

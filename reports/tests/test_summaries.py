@@ -228,3 +228,14 @@ def test_the_words_of_a_lookups_failure_are_those_that_runs_are_grouped_by(folde
     text = printed(*[lost_outcome(folder, error=error)] * 2)
 
     assert "2 runs have one cause: the lookup raised ValueError at mine.py:3" in text
+
+
+def test_markdown_tells_runs_with_one_cause_once_u3(folder: Path) -> None:
+    ended = lost_outcome(
+        folder, error="subtask 0 failed 4 times; the last time: the worker's process ended with exit code 7"
+    )
+
+    text = render([ended] * 3, "markdown")
+
+    assert text.count("\n### ") == 1
+    assert "3 runs have one cause: the worker's process ended with exit code 7" in text

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from harness.checkers.judge import judge_file
 from harness.checkers.registry import CHECKERS
 from harness.clock import monotonic_us
-from harness.errors import UsageError
+from harness.errors import WorldError
 from harness.history.convert import convert
 from tools.bench.judging_memory import peak_mb, require_clean
 from tools.bench.recording_forms import BufferForm, DurableForm
@@ -100,7 +100,7 @@ def _in_columns(path: Path) -> Path | None:
     target = path.with_suffix(".arrow")
     try:
         convert(path, target)
-    except UsageError:
+    except WorldError:
         return None
     return target
 

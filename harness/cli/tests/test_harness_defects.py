@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from harness.canaries.all import HONEST_ONES
-from harness.cli.judging import _refuse_blind_judge
 from harness.cli.main import main
 from harness.engine.canaries_in_world import refuse_blind_files
 from harness.engine.findings import refuse_blind_faults
 from harness.errors import Exit, HarnessError
 from harness.history.files import write
 from harness.scenario.file import load_many
+from harness.testing.judging import refuse_blind_judge
 from harness.tests.harness_defects import (
     IN_FILES,
     IN_SIMULATION,
@@ -116,11 +116,11 @@ def test_a_judge_that_acquits_everything_checks_no_history_trust9(
     header, events = HONEST_ONES[0].history()
     write(tmp_path / "honest.jsonl", header, events)
     assert main(["check", "honest.jsonl"]) == Exit.HOLD
-    _refuse_blind_judge.cache_clear()
+    refuse_blind_judge.cache_clear()
     acquits_everything(monkeypatch)
 
     code = main(["check", "honest.jsonl"])
 
     assert code == Exit.INTERNAL
     assert "V9 double-effect without tables" in capsys.readouterr().err
-    _refuse_blind_judge.cache_clear()
+    refuse_blind_judge.cache_clear()

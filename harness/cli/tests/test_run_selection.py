@@ -87,3 +87,36 @@ def test_a_tag_that_nothing_has_is_nothing_ran(
 
     assert code == 5
     assert "with tag no-such" in capsys.readouterr().err
+
+
+_SWALLOWS = """\
+async def lookup(record, pool):
+    try:
+        return await pool.fetch_one("SELECT name FROM costumer WHERE k = %s", (record.key,))
+    except Exception:
+        return ["unknown"]
+"""
+
+
+@pytest.mark.parametrize(("words", "code"), [((), 0), (("--fail-on", "pitfall"), 1)])
+def test_a_pitfall_fails_the_command_only_if_asked_for_u2(
+    words: tuple[str, ...],
+    code: int,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / f"swallows_{code}.py").write_text(_SWALLOWS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    ended = _run(
+        str(folder / "quick-one.yaml"),
+        *("--sut", f"swallows_{code}:lookup", *words),
+        report=tmp_path / "report",
+    )
+
+    assert ended == code
+    said = capsys.readouterr().out
+    assert "Pitfall swallowed-error: The calls for 20 records met an error" in said
+    assert f"swallows_{code}.py:4" in said

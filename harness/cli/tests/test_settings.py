@@ -98,3 +98,18 @@ def test_every_option_of_demo_may_be_set() -> None:
     }
 
     assert names <= set(OPTIONS)
+
+
+def test_files_of_ones_own_are_relative_to_the_file_that_names_them_u4(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project, '[tool.floodmark]\nschema = "db/a.sql"\ndata = "db/b.csv"\nrecords = "/in/c.jsonl"\n')
+    inner = project / "inner"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+
+    assert project_settings(["run"])["run"] == {
+        "own_schema": str(project / "db" / "a.sql"),
+        "own_data": [str(project / "db" / "b.csv")],
+        "own_records": "/in/c.jsonl",
+    }

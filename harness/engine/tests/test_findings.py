@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.engine.findings import findings, outside_events
+from harness.engine.findings import findings, outside_events, unseen_by_the_client
 from harness.faults.tests.killed_run import Line, killed_run
 from harness.runs.outcome import FaultRecord
 from harness.scenario.model import Scenario
@@ -221,3 +221,58 @@ def test_each_key_of_a_change_has_an_event_at_the_time_of_its_note_trust6() -> N
         {**change, "t": 9_000, "phase": "end", "key": 3},
         {**change, "t": 9_000, "phase": "end", "key": ["a", -1]},
     ]
+
+
+CUT = {"id": "cut", "do": "down", "link": "lookups", "when": {"at": "1s"}, "for": "1s"}
+OWN_CLIENT = {"k": "~own-client", "t": 500_000, "s": 0, "a": 1}
+
+
+def cut_by_a_proxy(*dids: str) -> list[Line]:
+    deeds = [
+        {
+            "k": "~deed",
+            "t": 1_100_000,
+            "f": "cut",
+            "cycle": 0,
+            "deed": {"t": 1_050_000, "did": did, "connection": n},
+        }
+        for n, did in enumerate(dids)
+    ]
+    lines = [
+        {**line, "logged": True} if line["k"] == "~armed" else line for line in acted("cut", 1_000, 2_000)
+    ]
+    return sorted([OWN_CLIENT, *lines, *deeds], key=lambda line: line["t"])
+
+
+def test_what_the_proxy_cut_stands_for_the_losses_of_a_client_that_nobody_sees_u4() -> None:
+    lines = cut_by_a_proxy("cut", "cut", "delayed")
+    seen = {"connections_lost": 2, "codes": {"proxy: cut": 2}}
+
+    (time,) = found(scenario(CUT), lines)[0].times
+    (of_the_pool,) = found(scenario(CUT), [line for line in lines if line != OWN_CLIENT])[0].times
+    (of_nothing,) = found(scenario(CUT), cut_by_a_proxy("delayed"))[0].times
+
+    assert (time.evidence, time.witnesses) == (seen, ("the proxy's log",))
+    assert of_the_pool.evidence == {}
+    assert of_nothing.evidence == {}
+
+
+def test_a_fault_that_a_client_of_its_own_cannot_show_is_told_with_what_could_u4() -> None:
+    one = scenario(CUT)
+    lines = [OWN_CLIENT, *acted("cut", 1_000, 2_000)]
+
+    (told,) = unseen_by_the_client(one, found(one, lines), lines)
+
+    assert "fault cut (down) had to show in" in told
+    assert "--proxy own" in told
+    assert unseen_by_the_client(one, found(one, lines[1:]), lines[1:]) == []
+    shown = cut_by_a_proxy("cut")
+    assert unseen_by_the_client(one, found(one, shown), shown) == []
+
+
+def test_while_its_link_is_at_fault_a_lookup_may_fail_to_open_u4() -> None:
+    lines = cut_by_a_proxy("cut")
+    records = found(scenario(CUT), lines)
+
+    assert [event.get("can") for event in outside_events(records, lines)] == [["failed", "res"], None]
+    assert [event.get("can") for event in outside_events(records, [])] == [["res"], None]

@@ -27,6 +27,7 @@ __all__ = [
     "ProxyEvidence",
     "Seen",
     "acts",
+    "as_the_proxy_saw",
     "attempt_of",
     "client_errors",
     "deed_of",
@@ -256,6 +257,22 @@ def reaped_code(subtask: int, attempt: int, lines: Sequence[Line]) -> int | None
         return None
     ends = (line for line in lines if line["k"] == "~reaped" and line["pid"] == process["pid"])
     return next((line["code"] for line in ends if line["t"] >= process["t"]), None)
+
+
+_ENDED = frozenset({"cut", "limited", "refused", "reset"})
+"""What the proxy does to a connection by which its client loses it."""
+
+
+def as_the_proxy_saw(seen: Seen, *, link: str | None) -> Seen:
+    """`seen` of a lookup with a client of its own, which records no losses: those in the proxy's log of the fault.
+
+    A code is what the proxy did, or the number of the error that it sent. Without a log nothing is added.
+    """
+    if link != "lookups":
+        return seen
+    lost = [(deed.t_us, link, f"proxy: {deed.did}") for deed in seen.did(*_ENDED)]
+    sent = [(deed.t_us, link, deed.more["code"]) for deed in seen.did("error") if "code" in deed.more]
+    return replace(seen, losses=[*seen.losses, *lost], errors=[*seen.errors, *lost, *sent])
 
 
 GONE: tuple[int | str, ...] = (

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
+from harness.database.endpoint import OWN
 from harness.errors import WorldError
 
 __all__ = [
@@ -125,7 +126,7 @@ class ServerControl(ServerProcess, SmallDisk, ServerClockControl, Protocol):
 _NO_SUCH_SESSION = 1094
 _SESSIONS = """
     SELECT ID, COMMAND, COALESCE(STATE, ''), COALESCE(INFO, '') FROM information_schema.PROCESSLIST
-    WHERE USER = %s AND DB = %s ORDER BY ID"""
+    WHERE USER = %s AND DB IN (%s, %s) ORDER BY ID"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +145,7 @@ class Session:
 def sessions_of_run(connection: Any, server: ServerControl) -> list[Session]:
     """The run's current sessions, the oldest first."""
     with connection.cursor() as cursor:
-        cursor.execute(_SESSIONS, (server.user, server.database))
+        cursor.execute(_SESSIONS, (server.user, server.database, f"{server.database}{OWN}"))
         rows = cursor.fetchall()
     return [
         Session(id=int(number), command=str(command), state=str(state), statement=str(statement))

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from harness.checkers.judge import judge_file
 from harness.checkers.tests.legal_histories import legal_history
-from harness.errors import HistoryError, UsageError
+from harness.errors import HistoryError, UsageError, WorldError
 from harness.history import event as ev
 from harness.history.convert import convert, main
 from harness.history.event import Event
@@ -220,7 +220,7 @@ def test_what_cannot_be_opened_is_a_usage_error(tmp_path: Path) -> None:
             open_history(path)
 
 
-def test_without_arrow_a_columnar_file_is_a_usage_error_with_the_fix(
+def test_without_arrow_a_columnar_file_is_the_environments_failure_with_the_extra_u5(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "h.arrow", HEADER, [])
@@ -229,9 +229,9 @@ def test_without_arrow_a_columnar_file_is_a_usage_error_with_the_fix(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
     for opened in (open_fast, open_history):
-        with pytest.raises(UsageError, match=r"pip install 'floodmark\[columns\]'"):
+        with pytest.raises(WorldError, match=r"pip install 'floodmark\[columns\]'"):
             opened(tmp_path / "h.arrow")
-    with pytest.raises(UsageError, match="floodmark"):
+    with pytest.raises(WorldError, match="floodmark"):
         write(tmp_path / "g.parquet", HEADER, [])
 
 

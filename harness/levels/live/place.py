@@ -17,6 +17,7 @@ from harness.database import transactions
 from harness.database.checkpoint_store import CheckpointStore, checkpoint_folder
 from harness.database.driver import AsyncMySqlDriver, MySqlDriver
 from harness.database.store_files import FolderFiles
+from harness.database.watched_call import watch_connects
 from harness.engine.attempt import AttemptParts
 from harness.history.causes import cause_of
 from harness.history.journal import Journal
@@ -27,6 +28,7 @@ from harness.scenario.model import Fault, Scenario
 from harness.sut.clients import CLIENTS
 from harness.sut.inside_faults import InsideFaults
 from harness.sut.loop_watch import LoopWatch, code_of
+from harness.sut.user_lookup import UserLookup
 from harness.sut.variant import Variant
 from harness.workloads.lookups import LookupSource
 from reference_impl.mailbox.loops import real_loop
@@ -91,6 +93,8 @@ class RealPlace:
     def watching(
         self, loop: asyncio.AbstractEventLoop, journal: Any, lookup: Any
     ) -> AbstractContextManager[None]:
+        if isinstance(lookup, UserLookup):
+            watch_connects(self._plan.lookups.port)
         return LoopWatch(loop, journal, function=code_of(lookup)).watching()
 
     def cause_of(self, error: BaseException) -> str | None:
@@ -107,7 +111,11 @@ class RealPlace:
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
         return LookupSource(
-            workload=self._scenario.workload, seed=self._plan.seed, subtask=subtask, faults=shaping
+            workload=self._scenario.workload,
+            seed=self._plan.seed,
+            subtask=subtask,
+            faults=shaping,
+            own=self._plan.own,
         )
 
     def linger(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:

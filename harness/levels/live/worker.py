@@ -1,4 +1,4 @@
-"""The process of one attempt at level `live`: `python -m harness.levels.live.worker`; its orders come through stdin.
+"""The process of one attempt at level `live`: `python -P -m harness.levels.live.worker`; its orders come through stdin.
 
 Answers to Spark's Python worker. Invariant: it ends when its work does, or when the pipe closes because the harness
 has died.
@@ -9,14 +9,20 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from textwrap import indent
 
 import msgspec
 
+from harness.clock import Deadline
 from harness.errors import SutError
+from harness.own_packages import import_ours
 from harness.runs.plan import decode_plan
+from harness.sut.user_modules import take_path
 
-__all__ = ["FAILED", "REFUSED"]
+__all__ = ["DONE", "FAILED", "REFUSED"]
 
+DONE = 64
+"""Exit code of an attempt that has done all its work: not 0, with which a user's function may end the process."""
 FAILED = 1
 """Exit code of an attempt that reported its failure; the supervisor may start it again."""
 REFUSED = 4
@@ -29,7 +35,8 @@ def main() -> int:
     subtask = msgspec.json.decode(pipe.readline(), type=int)
     plan = decode_plan(pipe.readline())
     threading.Thread(target=_end_with_harness, args=(pipe.fileno(),), daemon=True).start()
-    sys.path[:0] = plan.path
+    import_ours()
+    take_path(plan.path)
     from harness.defects import variant_of  # noqa: PLC0415 - after the path is set
     from harness.engine.attempt import AttemptFailed, run_attempt  # noqa: PLC0415
     from harness.levels.live.place import real_parts  # noqa: PLC0415
@@ -37,12 +44,17 @@ def main() -> int:
     try:
         run_attempt(real_parts(plan, subtask, variant=variant_of(plan.mutant)))
     except SutError as refusal:
-        sys.stderr.write(f"subtask {subtask}: {refusal.what}\n")
+        _say(subtask, refusal.what)
         return REFUSED
     except AttemptFailed as failure:
-        sys.stderr.write(f"subtask {subtask}: {failure}\n")
+        _say(subtask, str(failure))
         return FAILED
-    return 0
+    return DONE
+
+
+def _say(subtask: int, words: str) -> None:
+    """Writes the last words, further lines indented: what is written later is none of them."""
+    sys.stderr.write(f"subtask {subtask}: {indent(words, '  ').lstrip(' ')}\n")
 
 
 def _end_with_harness(pipe: int) -> None:
@@ -54,5 +66,21 @@ def _end_with_harness(pipe: int) -> None:
     os._exit(FAILED)
 
 
+_THREADS_S = 2.0
+"""How long threads that user code has started may go on after the attempt."""
+
+
+def _end(code: int) -> None:
+    """End this process with `code`, also if threads of user code are left: Python would wait for them for ever."""
+    deadline = Deadline(_THREADS_S)
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(max(0.0, deadline.left_s))
+            if thread.is_alive():
+                sys.stderr.flush()
+                os._exit(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    _end(main())

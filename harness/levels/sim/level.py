@@ -12,6 +12,8 @@ from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
+
 from harness.checkers.judge import judge
 from harness.clock import Deadline, monotonic_us
 from harness.engine.accounting import accounting_of, claims_order
@@ -21,17 +23,18 @@ from harness.engine.expectation import find_expected
 from harness.engine.level import Opening, Play, RunRecord, RunSite
 from harness.engine.refusals import refuse_at_level
 from harness.errors import UsageError
-from harness.history.event import FaultEvent
+from harness.history.event import Call, Failed, FaultEvent, Res, Start
 from harness.levels.sim.calm import ask_in_child
 from harness.levels.sim.canaries import refuse_blind_simulation
 from harness.levels.sim.child import in_child
 from harness.levels.sim.fault_schedule import Noted
 from harness.levels.sim.run import Simulated, customers, simulate_scenario
 from harness.levels.sim.stored import count_tables
+from harness.pitfalls.finding import RunSeen, find_pitfalls
 from harness.runs.expected import Expected
 from harness.runs.order import Order
-from harness.runs.outcome import FaultRecord, FaultTime, WorldDescription
-from harness.sut.registry import REFERENCE_EMITTER
+from harness.runs.outcome import FaultRecord, FaultTime, Pitfall, WorldDescription
+from harness.sut.registry import REFERENCE_EMITTER, SUTS, needs_a_server
 from harness.sut.variant import HONEST, Variant
 
 if TYPE_CHECKING:
@@ -65,6 +68,13 @@ class SimulatedLevel:
                 f"--sut {REFERENCE_EMITTER} emits from a thread of its own, and virtual time has only one"
             )
             raise UsageError(message, fix="run it with --level live")
+        if needs_a_server(order.sut):
+            message = (
+                f"--sut {order.sut} blocks or has a client of its own, and level sim has neither threads nor a "
+                "server to connect to"
+            )
+            fix = "run it with --level live, or use the pool: `async def __call__(self, record, pool)`"
+            raise UsageError(message, fix=fix)
 
     def refuse_blindness(self, world: World | None) -> None:
         """See `Level`; `world` is None."""
@@ -141,8 +151,25 @@ def record_of(
             *simulated.unread,
             *([f"the recording has gaps: {simulated.lost} events are missing"] if simulated.lost else []),
         ),
+        pitfalls=_pitfalls(order, simulated),
         judge=variant.judge(judge),
     )
+
+
+def _pitfalls(order: Order, simulated: Simulated) -> tuple[Pitfall, ...] | None:
+    """The pitfalls of a user's lookup; None for our own, whose clients with mistakes are not simulated."""
+    if order.sut in SUTS:
+        return None
+    calls = [_as_line(event) for event in simulated.events if isinstance(event, Start | Call | Res | Failed)]
+    lines = sorted([*calls, *simulated.misuses], key=lambda line: int(line["t"]))
+    seen = RunSeen.of(order.scenario, lines, ended_us=simulated.virtual_ms * 1000, server=None, is_users=True)
+    return find_pitfalls(seen)
+
+
+def _as_line(event: Start | Call | Res | Failed) -> dict[str, Any]:
+    """The event as an attempt's file would hold it."""
+    line: dict[str, Any] = msgspec.to_builtins(event)
+    return line
 
 
 def _variant_of(order: Order) -> Variant:

@@ -5,20 +5,18 @@ Invariant: the events depend on the order alone: equal orders give equal bytes.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from harness.choices import Choices
-from harness.database.endpoint import Endpoint
+from harness.database.endpoint import NOWHERE
 from harness.database.table_hand import TableHand
 from harness.engine.refusals import refuse_at_level
 from harness.errors import HarnessError
 from harness.history.event import Event
 from harness.history.header import Header, parse_header
-from harness.levels.sim.drivers import DATABASE
 from harness.levels.sim.fault_schedule import FaultSchedule, Noted
 from harness.levels.sim.simulation import Simulation
 from harness.runs.claims import header_of
@@ -27,15 +25,18 @@ from harness.runs.order import Order, planned_crashes
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.simulation.tables import Tables
-from harness.simulation.tape import untold
+from harness.simulation.tape import Tape, untold
+from harness.sut.loop_watch import HoldWatch
+from harness.sut.registry import SUTS
+from harness.sut.user_code import set_aside
 from harness.sut.variant import HONEST, Variant
 from harness.workloads.keys import keys_of
+from harness.workloads.lookups import own_records
 from harness.workloads.values import with_values_like
 
 __all__ = ["Simulated", "customers", "simulate_scenario"]
 
 _TIERS: Final = 5
-_NOWHERE: Final = Endpoint(host="", port=0, user="", password="", database=DATABASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,8 @@ class Simulated:
     noted: Mapping[str, Sequence[Noted]] = field(default_factory=dict)
     """The acts of each fault, by its id."""
     tables: Tables
+    misuses: Sequence[Mapping[str, Any]] = ()
+    """Notes of the attempts about how the lookup uses the pool and the loop."""
     unread: Sequence[str] = ()
     """Why tables could not be read, a sentence each."""
 
@@ -88,19 +91,21 @@ def simulate_scenario(
     scenario, seed = order.scenario, order.seed
     if not variant.arms_faults:
         scenario = scenario.model_copy(update={"faults": ()})
+    own = own_records(scenario)
     plan = RunPlan(
         run_id="",
         scenario={},
         seed=seed,
         sut=order.sut,
         mutant=order.mutant,
-        lookups=_NOWHERE,
-        sink=_NOWHERE,
+        lookups=NOWHERE,
+        sink=NOWHERE,
         folder="",
         path=list(order.import_path),
         table=customers(scenario, seed),
         crashes=planned_crashes(scenario),
         expected=expected,
+        own=None if own is None else list(own),
     )
     run = Simulation(scenario, plan=plan, variant=variant, limit_ms=scenario.budget)
     run.hub.ended_by = ended_by
@@ -110,7 +115,8 @@ def simulate_scenario(
     run.before_reading = before_reading
     run.around_calls = schedule.workload.around_calls
     run.tape.hears = schedule.workload.hears
-    with redirect_stdout(sys.stderr):  # standard output is for results, not for what user code prints
+    watch = HoldWatch(function=lambda: run.watched_function)
+    with set_aside(), nullcontext() if order.sut in SUTS else watch.watching():
         run.run()
     if run.refusal is not None:
         raise run.refusal
@@ -124,8 +130,15 @@ def simulate_scenario(
         untold=untold(run.tape),
         noted=schedule.noted,
         tables=run.tables,
+        misuses=[*run.tape.misuses, *_holds(watch, run.tape)],
         unread=run.unread,
     )
+
+
+def _holds(watch: HoldWatch, tape: Tape) -> Iterator[dict[str, Any]]:
+    """A note for each function of the user's that held the thread."""
+    for where, ms in watch.holds():
+        yield {"k": "~held", "t": tape.t, "where": where, "ms": ms}
 
 
 def customers(scenario: Scenario, seed: int) -> list[list[Any]]:

@@ -15,7 +15,7 @@ from harness.faults.model.workload import CallFault, ShapingFault
 from harness.history.event import FaultEvent, In, Wm
 from harness.scenario.model import Scenario
 from harness.sut.faulty_calls import FaultyCalls, PlannedCalls
-from harness.workloads.lookups import LookupSource, nth_ids
+from harness.workloads.lookups import LookupSource, nth_ids, own_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +59,7 @@ class WorkloadFaults:
     def __init__(self, scenario: Scenario, run: Simulation, *, seed: int) -> None:
         self._run = run
         self._workload = scenario.workload
+        self._own = own_records(scenario)
         self._of_calls = {
             fault.id: _OfCalls(fault=fault, left=fault.times)
             for fault in scenario.faults
@@ -79,8 +80,10 @@ class WorkloadFaults:
         workload = scenario.workload
         for subtask in range(workload.subtasks):
             if fault.of_subtask in {None, subtask}:
-                source = LookupSource(workload=workload, seed=seed, subtask=subtask, faults=scenario.faults)
-                self._places[fault.id, subtask] = fault.place(source, records=workload.records)
+                source = LookupSource(
+                    workload=workload, seed=seed, subtask=subtask, faults=scenario.faults, own=self._own
+                )
+                self._places[fault.id, subtask] = fault.place(source, records=len(source.records))
 
     @property
     def has_any(self) -> bool:
@@ -97,7 +100,13 @@ class WorkloadFaults:
 
     def _planned(self, one: _OfCalls) -> PlannedCalls:
         fault = one.fault
-        ids = nth_ids(self._workload, subtask=fault.subtask, first=fault.first_record, count=fault.records)
+        ids = nth_ids(
+            self._workload,
+            subtask=fault.subtask,
+            first=fault.first_record,
+            count=fault.records,
+            own=self._own,
+        )
         return PlannedCalls(fault=fault, ids=ids, left=one.left)
 
     def hears(self, name: str, what: str, facts: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """The process from which Spark forks its Python workers, with an attempt's imports already loaded.
 
 Answers to `pyspark.daemon`, which it becomes. Invariants: it imports, so a worker differs from PySpark's only in its
-shorter start; the restart time after a kill is Spark's own. It also writes down each worker that a signal has ended,
-before the worker leaves the process table; PySpark ignores the ends of its workers.
+shorter start; the restart time after a kill is Spark's own. It also writes down how each worker has ended, before the
+worker leaves the process table; PySpark ignores the ends of its workers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PRELOADED = (pd, pa, harness.levels.live.place, harness.levels.spark.job)
 
 
 class _Ends:
-    """Writes the pid and the signal of each worker that a signal from outside of Spark has ended. Mutable."""
+    """Writes the pid and the exit code of each worker that Spark did not kill; a signal's is negative. Mutable."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -56,9 +56,10 @@ class _Ends:
                 return
             if end is None:
                 return
-            if end.si_code != os.CLD_EXITED and end.si_pid not in self._killed_by_spark:
+            if end.si_pid not in self._killed_by_spark:
+                code = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
                 with self._path.open("ab") as file:
-                    file.write(msgspec.json.encode([end.si_pid, end.si_status]) + b"\n")
+                    file.write(msgspec.json.encode([end.si_pid, code]) + b"\n")
             os.waitpid(end.si_pid, 0)
 
 

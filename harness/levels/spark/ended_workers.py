@@ -1,7 +1,7 @@
-"""The Python workers of a Spark session that a signal has ended, as its daemon writes them down.
+"""The Python workers of a Spark session that have ended, as its daemon writes them down.
 
 Answers to the exit codes that a supervisor reads at level live. Invariant: a worker that Spark itself killed is not
-among them.
+among them, nor is one that ended by itself after its attempt had.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class EndedWorkers:
             file.seek(self._offset)
             whole, newline, _ = file.read().rpartition(b"\n")
         self._offset += len(whole) + len(newline)
-        subtasks = {view.process.pid: view.subtask for view in attempts() if view.process is not None}
+        views = {view.process.pid: view for view in attempts() if view.process is not None}
         ended = [msgspec.json.decode(line, type=tuple[int, int]) for line in whole.split(b"\n") if line]
         return [
-            ProcessEnd(subtask=subtasks[pid], pid=pid, code=-number)
-            for pid, number in ended
-            if pid in subtasks
+            ProcessEnd(subtask=views[pid].subtask, pid=pid, code=code)
+            for pid, code in ended
+            if pid in views and (code < 0 or not views[pid].over)
         ]

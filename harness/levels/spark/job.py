@@ -8,7 +8,6 @@ retried task does the same as a restarted process at level `live`.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -17,13 +16,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
 
-from harness.engine.level import ExecutionState
+from harness.engine.level import ATTEMPTS_MAX, ExecutionState, ending_of
 from harness.errors import HarnessError
 from harness.history.follower import AttemptView, Follower
 from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.session import gateway_pid
 from harness.process_identity import ProcessIdentity, end_process, identify, is_alive
 from harness.runs.plan import RunPlan, decode_plan, encode_plan
+from harness.sut.user_modules import take_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ _RESULT = "subtask bigint, attempt int"
 def _be_subtasks(plan: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The body of a task: run the subtask whose number is in the partition's only row."""
     orders = decode_plan(plan)
-    sys.path[:0] = [folder for folder in orders.path if folder not in sys.path]  # a worker runs many tasks
+    take_path(orders.path)
     from harness.defects import variant_of  # noqa: PLC0415 - after the path is set
     from harness.engine.attempt import run_attempt  # noqa: PLC0415
     from harness.levels.live.place import real_parts  # noqa: PLC0415
@@ -72,6 +72,8 @@ class SparkExecution:
         self._plan = plan
         self._subtasks = subtasks
         self._error: str | None = None
+        self._died: dict[tuple[int, int], int] = {}
+        """The exit codes of workers, by subtask and pid."""
         self._thread = threading.Thread(target=self._work, name=f"spark-job-{plan.run_id}", daemon=True)
         self._thread.start()
 
@@ -86,9 +88,23 @@ class SparkExecution:
             self._error = _cause(error)
 
     def poll(self) -> ExecutionState:
-        """The job's state; Spark itself restarts tasks, and its daemon reports workers that a signal has ended."""
+        """The job's state; Spark itself restarts tasks, and its daemon reports how workers have ended."""
+        running = self._thread.is_alive()
         ends = self._ended.new(self._attempts)
-        return ExecutionState(running=self._thread.is_alive(), error=self._error, ends=tuple(ends))
+        for end in ends:
+            self._died[end.subtask, end.pid] = end.code
+        error = None if self._error is None else self._death() or self._error
+        return ExecutionState(running=running, error=error, ends=tuple(ends))
+
+    def _death(self) -> str | None:
+        """How the process of the last attempt of a subtask ended without a word; None: all had one, or go on."""
+        newest = {view.subtask: view for view in sorted(self._attempts(), key=lambda view: view.attempt)}
+        for view in newest.values():
+            pid = None if view.process is None or view.over else view.process.pid
+            code = None if pid is None else self._died.get((view.subtask, pid))
+            if code is not None and view.attempt >= ATTEMPTS_MAX:
+                return f"subtask {view.subtask} failed {view.attempt} times; the last time: {ending_of(code)}"
+        return None
 
     def _attempts(self) -> Iterable[AttemptView]:
         return Follower(Path(self._plan.folder)).poll().attempts.values()

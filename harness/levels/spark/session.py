@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.engine.level import ATTEMPTS_MAX
-from harness.errors import UsageError, WorldError
+from harness.errors import WorldError
 from harness.levels.spark.ended_workers import ENDED_WORKERS
 
 if TYPE_CHECKING:
@@ -68,11 +68,8 @@ def spark_session(
     `note_process` gets the JVM's pid.
     """
     java_version()
-    try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - a large import, only when needed
-    except ImportError as error:
-        message = "level spark needs PySpark"
-        raise UsageError(message, fix="pip install 'floodmark[spark]'") from error
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - a large import, only when needed
+
     folder.mkdir(parents=True, exist_ok=True)
     os.environ[ENDED_WORKERS] = str(ended_workers(folder))
     os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers would run the first python3 on the PATH

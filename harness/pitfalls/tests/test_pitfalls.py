@@ -80,6 +80,74 @@ def test_as_many_connections_as_calls_is_no_pool() -> None:
     assert named(answered(50), server=server) == ["no-pool"]
 
 
+@pytest.mark.parametrize(("times", "names"), [(45, ["no-pool"]), (12, [])])
+def test_calls_that_each_connect_have_no_pool_whatever_the_server_counts_u6(
+    times: int, names: list[str]
+) -> None:
+    note = {"k": "~connected", "s": 0, "a": 1, "t": 9, "times": times, "where": "mine.py:3"}
+
+    assert named([*answered(50), note]) == names
+
+
+def hidden(record: int, *, caught: str | None = "mine.py:3") -> Line:
+    return {
+        "k": "~hidden",
+        "s": 0,
+        "a": 1,
+        "t": record,
+        "id": record,
+        "error": "Lost: gone",
+        "met": "mine.py:2",
+        "caught": caught,
+    }
+
+
+@pytest.mark.parametrize(
+    ("caught", "says"),
+    [("mine.py:3", "caught at mine.py:3"), (None, "met at mine.py:2 (where it was caught is not known)")],
+)
+def test_a_hidden_error_is_told_with_its_record_and_where_it_was_caught_if_known_u2(
+    caught: str | None, says: str
+) -> None:
+    seen = RunSeen.of(scenario(), [hidden(4, caught=caught), hidden(5)], ended_us=9, server=None)
+
+    [pitfall] = find_pitfalls(seen)
+
+    assert pitfall.says == (
+        "The calls for 2 records met an error, did not ask again with success, and returned as if all were well: "
+        f"for record 4 it was Lost: gone, {says}."
+    )
+
+
+def kept(times: int) -> Line:
+    return {"k": "~kept", "s": 0, "a": 1, "t": 9, "times": times, "where": "mine.py:3"}
+
+
+def test_a_pool_whose_connections_never_come_back_is_not_called_small_u6() -> None:
+    assert named([*answered(50), pool(waited=45, size=3), kept(3)]) == ["never-given-back"]
+
+
+def test_one_connection_that_is_kept_for_all_calls_is_no_pitfall_u6() -> None:
+    assert named([*answered(50), pool(waited=0, size=10), kept(1)]) == []
+
+
+@pytest.mark.parametrize(("ms", "names"), [(1200, ["blocking-call"]), (900, [])])
+def test_a_function_that_holds_the_thread_of_a_simulated_run_blocks_u6(ms: int, names: list[str]) -> None:
+    note = {"k": "~held", "t": 9, "where": "lookup (mine.py:3)", "ms": ms}
+
+    assert named([note]) == names
+    assert named([note], ended_s=600) == []
+
+
+def test_the_scenarios_own_settings_are_no_mistake_of_a_users_lookup_u6() -> None:
+    failed = {"k": "failed", "s": 0, "a": 1, "t": 9, "error": "StreamElementFailed: (CallTimedOut: ...)"}
+    lines = [*answered(50), pool(waited=45, size=3), failed]
+
+    seen = RunSeen.of(scenario(), lines, ended_us=9, server=None, is_users=True)
+
+    assert find_pitfalls(seen) == ()
+
+
 def test_connections_that_were_lost_and_made_again_are_no_pitfall() -> None:
     lost = [{"k": "~lost", "s": 0, "a": 1, "t": 5, "link": "lookups", "code": 2013}] * 50
 

@@ -19,6 +19,7 @@ from harness.sut.user_lookup import (
     UserCodeStopped,
     UserLookup,
     failure_of_lookup,
+    failure_of_task,
     user_lookup,
 )
 from reference_impl.mailbox.loops import real_loop
@@ -58,6 +59,22 @@ def test_an_exception_passes_unchanged(error: Exception) -> None:
         outcome(fails)
 
     assert raised.value is error
+
+
+def test_a_task_of_the_functions_that_ends_the_process_is_told_with_its_line_u3() -> None:
+    async def ends(record: Any, pool: Any) -> Any:
+        async def inner() -> None:
+            raise KeyboardInterrupt
+
+        return await asyncio.create_task(inner())
+
+    with pytest.raises(KeyboardInterrupt) as raised:
+        outcome(ends)
+
+    told = failure_of_task(raised.value)
+    assert told is not None
+    assert told.startswith("a task that the lookup started raised KeyboardInterrupt() (")
+    assert told.endswith(f"{Path(__file__).name}:{ends.__code__.co_firstlineno + 2})")
 
 
 def test_a_cancellation_from_outside_passes_unchanged() -> None:
@@ -219,6 +236,25 @@ def test_what_is_called_like_an_async_function_is_a_lookup(found: Any, answers: 
         assert loop.run_until_complete(_called(function)) == answers
 
 
+class Needing(Client):
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class Callless:
+    """As a user forgets it."""
+
+
+class Blocking(Needing):
+    def __call__(self, record: Any, pool: Any) -> Any:
+        return []
+
+
+class Opening(Client):
+    async def open(self, database: Any, size: int) -> None:
+        """One parameter too many."""
+
+
 def blocking(record: Any, pool: Any) -> Any:
     return []
 
@@ -234,7 +270,10 @@ async def with_needs(record: Any, pool: Any, *, needs: int) -> Any:
 @pytest.mark.parametrize(
     ("found", "says"),
     [
-        (Client, "write `lookup = Client()`"),
+        (Needing, "write `lookup = Needing(...)`"),
+        (Callless, "is a class without `__call__`"),
+        (Blocking(1), "`def __call__` blocks"),
+        (Opening, "write `async def open(self, database)`"),
         (blocking, "write `async def lookup(record, pool)"),
         (yields, "is a generator"),
         (with_needs, "takes 3 arguments"),

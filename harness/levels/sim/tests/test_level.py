@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.checkers.judge import judge_file
-from harness.engine.level import Opening, RunSite
+from harness.engine.level import Opening, RunSite, refuse
 from harness.engine.perform import perform
-from harness.history.event import AttemptEvent, Call, Owm
+from harness.errors import UsageError
+from harness.history.event import AttemptEvent, Call, Out, Owm
+from harness.history.read import read_whole
 from harness.levels.sim.level import SimulatedLevel
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
 from harness.scenario.file import apply_settings, load_many
 from harness.scenario.model import Scenario
+from harness.scenario.own_files import with_asked_files
 from harness.simulation.tape import MemoryRecorder
 from harness.sut.variant import Variant
 from harness.verdict import Judgement, Outcome
@@ -104,3 +109,63 @@ def test_a_recording_with_gaps_is_never_a_pass(tmp_path: Path) -> None:
 
     assert outcome.judgement.outcome in {Outcome.UNKNOWN, Outcome.FAIL}
     assert any("gaps" in threat for threat in outcome.threats)
+
+
+class _Threaded:
+    def __call__(self, record: Any) -> Any:
+        return []
+
+
+class _OfThePool:
+    async def open(self, database: Any) -> None:
+        self.opened = database
+
+    async def __call__(self, record: Any, pool: Any) -> Any:
+        rows = await pool.fetch_all("SELECT name FROM customer WHERE k = %s", (record.key,))
+        return [{"name": row[0], "amount": record.amount} for row in rows]
+
+    async def close(self) -> None:
+        del self.opened
+
+
+def _own(folder: Path) -> Scenario:
+    (folder / "orders.jsonl").write_text("".join(f'{{"key": {n % 9}, "amount": {n}}}\n' for n in range(60)))
+    return with_asked_files(scenario(), schema=None, data=(), records=folder / "orders.jsonl")
+
+
+def test_records_of_a_file_are_the_input_of_a_lookup_object_of_the_pool_u4(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _import_as(monkeypatch, "mine_of_sim", lookup=_OfThePool)
+    mine = Order(scenario=_own(tmp_path), level="sim", seed=4, sut="mine_of_sim:lookup")
+    level = SimulatedLevel()
+    refuse(mine, level)
+
+    with level.open(Opening()) as play:
+        outcome = perform(mine, play=play, site=RunSite(run_id="run", folder=tmp_path / "run"))
+
+    assert outcome.judgement.outcome is Outcome.PASS
+    assert (outcome.accounting["offered"], outcome.accounting["records"]) == (60, 60)
+    _, events = read_whole(outcome.history)
+    values: list[Any] = [event.v for event in events if isinstance(event, Out)]
+    assert sorted(value["amount"] for value in values) == list(range(60))
+
+
+def test_what_needs_threads_or_a_server_is_refused_u4(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _import_as(monkeypatch, "mine_of_sim", lookup=_Threaded)
+    blocking = Order(scenario=scenario(), level="sim", seed=4, sut="mine_of_sim:lookup")
+    schema = scenario().model_copy(update={"own_schema": "a.sql"})
+
+    with pytest.raises(UsageError, match="level sim has neither threads nor a server") as of_lookup:
+        refuse(blocking, SimulatedLevel())
+    with pytest.raises(UsageError, match=r"a\.sql makes tables in a real server") as of_tables:
+        refuse(Order(scenario=schema, level="sim", seed=4, sut="mine_of_sim:lookup"), SimulatedLevel())
+
+    assert "--level live" in of_lookup.value.fix
+    assert "--level live" in of_tables.value.fix
+
+
+def _import_as(monkeypatch: pytest.MonkeyPatch, name: str, **attributes: Any) -> None:
+    monkeypatch.setitem(sys.modules, name, SimpleNamespace(**attributes))

@@ -112,6 +112,16 @@ def test_of_many_runs_the_unexpected_are_kept_and_one_that_is_not() -> None:
     assert worth_keeping(many, at_most=3) == [0, 7, 8]
 
 
+def test_of_many_runs_those_with_a_pitfall_are_kept_after_the_unexpected_u2() -> None:
+    many = [
+        Counted(order=n, outcome=Outcome.PASS, as_expected=n != 5, events=1, has_pitfall=n in {3, 4})
+        for n in range(100)
+    ]
+
+    assert worth_keeping(many, at_most=12) == [0, 3, 4, 5]
+    assert worth_keeping(many, at_most=2) == [0, 5]
+
+
 def test_of_few_runs_all_are_kept() -> None:
     assert worth_keeping([run(number, as_expected=True) for number in range(5)], at_most=12) == [
         0,

@@ -1,0 +1,119 @@
+"""`floodmark init [FOLDER]`: the beginning of a project: a lookup, its test, a scenario, a CI file.
+
+Invariant: no file that exists is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from harness.errors import UsageError, WorldError
+
+__all__ = ["FILES", "MARKED", "init"]
+
+MARKED = "# answer = SHARED"
+"""The line of the lookup that makes the test fail once it is uncommented."""
+
+_LOOKUP = '''\
+"""The function under test: it is called for each record, for many of them at a time."""
+
+SHARED = {}
+
+
+async def lookup(record, pool):
+    row = await pool.fetch_one("SELECT name, city, tier FROM customer WHERE k = %s", (record.key,))
+    if row is None:
+        return []
+    answer = {}
+    # answer = SHARED  # <- uncomment this: all calls then fill one object, and the test fails
+    answer["name"], answer["city"], answer["tier"] = row
+    return [answer]
+'''
+_TEST = '''\
+"""Run it with `pytest`; nothing but Floodmark and pytest is needed, for level sim has a simulated database."""
+
+from enrich import lookup
+
+
+def test_each_record_counts_once_in_order(floodmark):
+    floodmark.holds("connections-cut", "scenarios/slow-then-cut.yaml", sut=lookup, level="sim", runs=5)
+'''
+_SCENARIO = """\
+# An editor completes this file with the schema that `floodmark schema --path` names.
+scenario: slow-then-cut
+about: Lookups get 30 ms slower, then every connection is cut for 250 ms; each record must count once.
+levels: [sim, live]
+operator: {mode: ordered, timeout: 5s}
+workload:
+  records: 600
+  rate: 400/s
+  watermark_every: 10
+  checkpoint_every: 60
+faults:
+  - {id: slow, do: latency, link: lookups, delay: 30ms, when: {call: 100}, for: 250ms}
+  - {id: cut, do: down, link: lookups, when: {call: 500}, for: 250ms}
+decisive: [V1, V8, V10]
+expects: {records: 1200, checkpoints: 8}
+"""
+_PROJECT = """\
+# What `floodmark run` and pytest test where nothing else is said: `floodmark run all` runs the whole catalogue.
+[tool.floodmark]
+sut = "enrich:lookup"
+level = "sim"
+"""
+_CI = """\
+name: floodmark
+on: [push, pull_request]
+jobs:
+  holds:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-python@v5
+        with: {python-version: "3.11"}
+      # If your package index has no floodmark, name its wheel or its repository here.
+      - run: pip install floodmark pytest
+      - run: pytest
+      - uses: actions/upload-artifact@v4
+        if: failure()
+        with: {name: floodmark-report, path: reports/out}
+"""
+FILES: Mapping[str, str] = {
+    "enrich.py": _LOOKUP,
+    "test_enrich.py": _TEST,
+    "scenarios/slow-then-cut.yaml": _SCENARIO,
+    "pyproject.toml": _PROJECT,
+    ".github/workflows/floodmark.yml": _CI,
+}
+"""The text of each file, by its place in the folder."""
+
+
+@click.command()
+@click.argument("folder", default=".", metavar="[FOLDER]", type=click.Path(file_okay=False, path_type=Path))
+def init(folder: Path) -> None:
+    """Make the beginning of a project in FOLDER: a lookup, its test, a scenario of its own, a CI file.
+
+    The test passes. One marked line of the lookup, uncommented, makes it fail. A pyproject.toml that exists is left as
+    it is; if any other of the files exists, nothing is written.
+
+    Exit code: 0 made, 4 a file exists already, 11 the folder cannot be written.
+    """
+    wanted = {folder / name: text for name, text in FILES.items()}
+    project = folder / "pyproject.toml"
+    kept = wanted.pop(project) if project.exists() else None
+    if taken := [str(file) for file in wanted if file.exists()]:
+        raise UsageError(f"nothing was written, for {', '.join(taken)} exists", fix="name another folder")
+    try:
+        for file, text in wanted.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            click.echo(f"made     {file}")
+    except OSError as error:
+        message = f"{error.filename or folder} cannot be written: {error.strerror or error}"
+        raise WorldError(message, fix="name a folder that you may write to") from error
+    if kept is not None:
+        click.echo(f"kept     {project}; add to it:\n\n{kept}")
+    click.echo(f"next     {'' if folder == Path() else f'cd {folder} && '}pytest")

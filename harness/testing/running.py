@@ -1,0 +1,235 @@
+"""One run from a program: `run`, its result, and `load`.
+
+Invariant: a run from a program is the run of `floodmark run` with the same scenario, level, seed and function.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+import tempfile
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.choices import fresh_seed
+from harness.engine.level import Observer, Stop
+from harness.engine.stage import StagePlan, open_stage
+from harness.errors import ScenarioError, SutError, UsageError
+from harness.history.files import needs_columns
+from harness.history.read import read_whole
+from harness.levels import level_named
+from harness.runs.order import REFERENCE, Order, new_run_id
+from harness.runs.outcome import RunOutcome
+from harness.scenario.catalogue import catalogue
+from harness.scenario.file import load_many
+from harness.scenario.mistakes import validated
+from harness.scenario.model import Scenario
+from harness.scenario_parts.parts import Level
+from harness.sut.registry import load_lookup, refuse_hidden
+from harness.sut.user_modules import add_current_folder, import_path, name_of
+from harness.testing.judging import Verdict, verdict_of
+from harness.verdict import Outcome
+from reports.pretty import print_outcomes, terminal
+from reports.write import write_report
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Run", "checked_sut", "load", "order_of", "run", "told"]
+
+Source = str | Path | Scenario | Mapping[str, object]
+"""A scenario: a name of the catalogue, a file, a value, or the fields of a scenario file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+class Run:
+    """One finished run. Its history is kept in a temporary folder as long as this value."""
+
+    scenario: str
+    level: str
+    seed: int
+    verdict: Verdict
+    pitfalls: tuple[str, ...]
+    """The names of the pitfalls that the run shows (`docs/explanation/pitfalls.md`)."""
+    again: str
+    """What repeats this run."""
+    _left: RunOutcome = field(repr=False)
+    _secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def outcome(self) -> Outcome:
+        """The verdict in one word."""
+        return self.verdict.outcome
+
+    def history(self) -> pa.Table:
+        """Every event of the run, one a row (`docs/reference/history.md`, "Columns"); `.to_pandas()` needs pandas.
+
+        Raises WorldError if pyarrow is not installed.
+        """
+        with needs_columns(self._left.history):
+            from harness.history.columnar import table_of  # noqa: PLC0415 - pyarrow is in an extra
+        return table_of(*read_whole(self._left.history))
+
+    def report(self, folder: str | Path) -> Path:
+        """Write the report into `folder`: page, JUnit, JSON, Markdown, history; returns the path of the page."""
+        return write_report([self._left], Path(folder), title=self.scenario, secrets=self._secrets)
+
+
+def run(
+    scenario: Source,
+    *,
+    sut: object,
+    level: Level = "sim",
+    seed: int | None = None,
+    expected: object = None,
+    world: str = "auto",
+    proxy: str = "auto",
+) -> Run:
+    """Run one scenario once, and judge it.
+
+    `sut`: a lookup, as the object itself or as `module:name`; `expected`: as for `floodmark run --expected`, or the
+    function itself. `world` and `proxy` are those of the command line; level sim needs neither.
+
+    Raises a FloodmarkError: the scenario has mistakes, the function cannot be used, an extra is not installed.
+    """
+    loaded = load(scenario)
+    name = checked_sut(sut)
+    order = order_of(
+        loaded,
+        source=scenario,
+        sut=name,
+        level=level,
+        seed=fresh_seed() if seed is None else seed,
+        expected=None if expected is None else name_of(expected),
+        world=(world, proxy),
+    )
+    folder = Path(tempfile.mkdtemp(prefix="floodmark-"))
+    try:
+        plan = StagePlan(run_id=new_run_id(), report=folder, levels=level_named, world=world, proxy=proxy)
+        with open_stage(plan, observer=Observer(), stop=Stop()) as stage:
+            left = stage.run(order)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    finished = Run(
+        scenario=loaded.scenario,
+        level=level,
+        seed=order.seed,
+        verdict=verdict_of(left.judgement, explanation=told(left)),
+        pitfalls=tuple(pitfall.name for pitfall in left.pitfalls),
+        again=order.again,
+        _left=left,
+        _secrets=stage.secrets,
+    )
+    weakref.finalize(finished, shutil.rmtree, folder, ignore_errors=True)
+    return finished
+
+
+def load(source: Source) -> Scenario:
+    """The one scenario of a name of the catalogue, of a file, or of the fields of a scenario file.
+
+    Raises ScenarioError with every mistake, and UsageError for a name that does not exist.
+    """
+    match source:
+        case Scenario():
+            return source
+        case Mapping():
+            made = validated(source)
+            if isinstance(made, Scenario):
+                return made
+            lines = [f"  {mistake.say}" + (f" ({mistake.hint})" if mistake.hint else "") for mistake in made]
+            raise ScenarioError("\n".join(["the scenario has mistakes", *lines]))
+        case _:
+            found = load_many([source])
+            if len(found) != 1:
+                raise UsageError(f"{source} has {len(found)} scenarios", fix="name one file or one scenario")
+            return found[0]
+
+
+def checked_sut(sut: object) -> str:
+    """The name `module:name` of a system under test, which can be called. Raises SutError or UsageError otherwise."""
+    add_current_folder()
+    name = name_of(sut)
+    load_lookup(name)
+    if isinstance(sut, str):  # an object is itself, whatever else has the name of its module
+        refuse_hidden(sut)
+    return name
+
+
+def order_of(
+    scenario: Scenario,
+    *,
+    source: Source,
+    sut: str,
+    level: str,
+    seed: int,
+    expected: str | None,
+    world: tuple[str, str],
+) -> Order:
+    """The order for one run; the one place where tests and programs make one.
+
+    Raises SutError if another process could not import `sut` and the level needs one.
+    """
+    if level != "sim":
+        _refuse_unreachable(sut)
+    return Order(
+        scenario=scenario,
+        level=level,
+        seed=seed,
+        sut=sut,
+        expected=expected,
+        import_path=import_path(),
+        again=_again(scenario, source, sut=sut, level=level, seed=seed, expected=expected, world=world),
+    )
+
+
+def _refuse_unreachable(sut: str) -> None:
+    module = sut.partition(":")[0].partition(".")[0]
+    if module == "__main__":
+        message = f"sut={sut} is in the program that runs now, which the processes of a run cannot import"
+        raise SutError(message, fix="move the function into a module, and import it from there")
+    found = (finder.find_spec(module, None) for finder in sys.meta_path if hasattr(finder, "find_spec"))
+    if ":" in sut and not any(found):
+        message = f"sut={sut}: no folder of the import path has `{module}`, so the processes of a run cannot import it"
+        raise SutError(
+            message, fix='add its folder: pytest\'s ini option `pythonpath = ["."]`, or PYTHONPATH'
+        )
+
+
+def _again(
+    scenario: Scenario,
+    source: Source,
+    *,
+    sut: str,
+    level: str,
+    seed: int,
+    expected: str | None,
+    world: tuple[str, str],
+) -> str:
+    """The command that repeats the run; the call, for a scenario that is in no file."""
+    if isinstance(source, Scenario | Mapping):
+        return f"harness.testing.run({scenario.scenario!r} as written, sut={sut!r}, level={level!r}, seed={seed})"
+    name = str(source)
+    words = [
+        "floodmark",
+        "run",
+        name if name in catalogue() else str(Path(name).absolute()),
+        "--level",
+        level,
+    ]
+    words += [] if level == "sim" else ["--world", world[0], "--proxy", world[1]]
+    words += ["--seed", str(seed), *([] if sut == REFERENCE else ["--sut", sut])]
+    words += [] if expected is None else ["--expected", expected]
+    return shlex.join(words)
+
+
+def told(outcome: RunOutcome) -> str:
+    """The run as on a terminal: the verdict first, then the explanation."""
+    text = StringIO()
+    print_outcomes([outcome], console=terminal(text, color=False))
+    return text.getvalue()

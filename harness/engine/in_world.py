@@ -124,10 +124,9 @@ def _record(
         header_of(order, expected=expected), leftovers, outside_events(faults, leftovers.lines), stored
     )
     refuse_other_expectations(order, rows, events, expected=expected)
-    rows_of = () if values is None else values.rows_of
     return RunRecord(
         header=header,
-        events=with_versions(events, scenario=scenario, rows=rows, keys=rows_of),
+        events=_with_versions(order, rows, events, values),
         whole=ending.error is None and not leftovers.missing,
         error=ending.error,
         interrupted=ending.interrupted,
@@ -139,6 +138,15 @@ def _record(
         pitfalls=_pitfalls(order, leftovers, ended_us=ran_us, server=counts),
         values=values,
     )
+
+
+def _with_versions(
+    order: Order, rows: list[list[Any]], events: Sequence[Event], values: JudgedValues | None
+) -> Sequence[Event]:
+    """The events; the answers of a user's lookup with the versions that they show."""
+    if values is None:
+        return events
+    return with_versions(events, scenario=order.scenario, rows=rows, keys=values.rows_of)
 
 
 def _pitfalls(

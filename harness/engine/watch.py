@@ -26,7 +26,7 @@ from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.world.world import World
 
-__all__ = ["AttemptReaper", "Watch", "hangs", "threats_of"]
+__all__ = ["AttemptReaper", "Ending", "Watch", "hangs", "threats_of"]
 
 
 class AttemptReaper:

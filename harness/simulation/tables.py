@@ -161,6 +161,7 @@ class Customers:
                 "CREATE TABLE customer (n INTEGER PRIMARY KEY, k, part INT, name TEXT, city TEXT, tier INT,"
                 " ver INT DEFAULT 0)"
             )
+            connection.execute("CREATE INDEX customer_k ON customer (k)")  # as the real table has
             connection.executemany(
                 "INSERT INTO customer (k, part, name, city, tier) VALUES (?, ?, ?, ?, ?)",
                 [(*_parts_of(key), *rest) for key, *rest in self._rows],

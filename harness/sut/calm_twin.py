@@ -203,10 +203,16 @@ class CalmTwin:
             return _Answer("late", [])
         error = call.exception()
         if error is None:
-            return _Answer("answer", msgspec.to_builtins(as_list(call.result())))
+            return _Answer("answer", _as_json(as_list(call.result())))
         if isinstance(error, SutError):
             raise error
         return _Answer("failed", [], f"{type(error).__name__}: {error}")
+
+
+def _as_json(results: list[Any]) -> list[Any]:
+    """The results as a history holds them: tuples are lists, and nothing is shared with the function."""
+    told: list[Any] = msgspec.json.decode(msgspec.json.encode(results))
+    return told
 
 
 def _service(told: dict[str, Any], what: Pass, most_ms: int) -> int:

@@ -53,6 +53,10 @@ async def one_or_none(record: Any, pool: Any) -> dict[str, Any] | None:
     return rows[0] if rows else None
 
 
+async def tuples(record: Any, pool: Any) -> list[Any]:
+    return [(row["name"], row["tier"]) for row in await _ask(record.key, pool)]
+
+
 async def with_the_record(record: Any, pool: Any) -> list[Any]:
     return [{**row, "id": record.id} for row in await _ask(record.key, pool)]
 

@@ -42,6 +42,7 @@ RIGHT = (
     "several",
     "none_for_every_third_key",
     "one_dict",
+    "tuples",
     "with_the_record",
     "with_the_service_time",
     "caches",
@@ -277,6 +278,13 @@ def test_a_swallowed_error_is_convicted_and_the_history_tells_where_the_values_a
     assert reader.header is not None
     assert (reader.header.expect_from, reader.header.by_key) == ("calm", True)
     assert all(event.expect is not UNSET for event in reader.events() if isinstance(event, In))
+
+
+def test_results_that_are_tuples_are_compared_as_lists_u1(tmp_path: Path) -> None:
+    outcome = performed(order("tuples"), tmp_path)
+
+    assert outcome.judgement.outcome is Outcome.PASS
+    assert outcome.pitfalls == ()
 
 
 def test_without_expected_values_a_run_is_vacuous_u1(tmp_path: Path) -> None:

@@ -98,7 +98,8 @@ class Link:
         self.enabled = False
         if self._listener is not None:
             self._listener.shut()
-        self.cut(Cutting.FIN)
+        for number in self._end_all(Cutting.FIN):
+            self.deeds.note(number, "", "", "shut")
 
     def close(self) -> None:
         """Stop and release the port; for a link that is deleted."""

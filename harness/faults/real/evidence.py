@@ -259,7 +259,7 @@ def reaped_code(subtask: int, attempt: int, lines: Sequence[Line]) -> int | None
     return next((line["code"] for line in ends if line["t"] >= process["t"]), None)
 
 
-_ENDED = frozenset({"cut", "limited", "refused", "reset"})
+_ENDED = frozenset({"cut", "limited", "refused", "reset", "shut"})
 """What the proxy does to a connection by which its client loses it."""
 
 

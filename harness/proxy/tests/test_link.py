@@ -21,6 +21,7 @@ def test_a_stopped_link_ends_its_connections_and_refuses_new_ones(stand: Stand) 
     assert (stand.ending(client), stand.ending(server)) == ("fin", "fin")
     with pytest.raises(ConnectionRefusedError):
         stand.client()
+    assert len(stand.deeds("shut")) == 1
 
 
 def test_a_link_stops_and_starts_on_its_port_fifty_times(stand: Stand) -> None:

@@ -40,7 +40,7 @@ def test_a_right_lookup_passes_and_the_proxy_shows_the_fault_u4(performed: Perfo
     assert outcome.accounting["records"] == outcome.accounting["offered"] == 300
     (time,) = outcome.faults[0].times
     assert time.evidence["connections_lost"] >= 1
-    assert list(time.evidence["codes"]) == ["proxy: cut"]
+    assert list(time.evidence["codes"]) == ["proxy: shut"]
     assert time.witnesses == ("the proxy's log",)
     assert not [line for line in lines if line["k"] == "~lost"]
 

@@ -43,6 +43,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--floodmark-proxy": {"choices": ["auto", "own", "toxiproxy"],
         "help": "the proxy before the database (default: auto)"},
     "--floodmark-seed": {"type": int, "help": "seed of every run (default: a new one)"},
+    "--floodmark-repeat": {
+        "type": int,
+        "metavar": "N",
+        "help": "repeat a vacuous run of a scenario file at live or spark up to N times, with new seeds",
+    },
     "--floodmark-report": {"type": Path, "help": "folder of the report (default: reports/out/<run id>)"},
 }  # fmt: skip
 

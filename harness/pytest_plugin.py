@@ -1,8 +1,9 @@
 """The pytest plugin: each scenario file is one test per level, and the fixture `floodmark` asserts that scenarios hold.
 
 `pytest_floodmark` loads it when Floodmark is used. Invariant: an item or an assertion passes only if its run's verdict
-is `pass`; `vacuous` and `unknown` fail it, with the reason. A world or a JVM starts once per session, when the first
-run needs it, and is stopped at the end of the session.
+is `pass`; `vacuous` and `unknown` fail it, with the reason. With `--floodmark-repeat` a vacuous run of a scenario file
+is repeated, and the summary and the report say so. A world or a JVM starts once per session, when the first run needs
+it, and is stopped at the end of the session.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +71,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"sut      {shared.suts}")
         terminalreporter.write_line(f"seed     {shared.seed}")
         terminalreporter.write_line(f"report   {shared.page}")
+        for repeated in shared.repeated:
+            terminalreporter.write_line(f"repeated {repeated}")
     if terminalreporter.stats.keys() & {"failed", "error"}:
         for folder in hidden_packages():
             what = f"note     Floodmark has a package `{folder.name}` too, so this session cannot import {folder}"
@@ -261,6 +265,19 @@ class _Holding:
                 raise AssertionError(f"{what} in run {number + 1} of {runs}, seed {seed}\n{told(outcome)}")
 
 
+def _why_vacuous(outcome: RunOutcome) -> str:
+    """The seed, and what the deciding invariants lacked."""
+    from harness.verdict import Outcome
+    from reports.reading import counts_towards
+
+    reasons = [
+        f"{verdict.invariant}, {verdict.why}"
+        for verdict in outcome.judgement.invariants
+        if verdict.outcome is Outcome.VACUOUS and counts_towards(outcome, verdict)
+    ]
+    return f"seed {outcome.seed} was vacuous: {'; '.join(reasons)}"
+
+
 def _shared(config: pytest.Config) -> Shared:
     if _SHARED not in config.stash:
         config.stash[_SHARED] = Shared(config)
@@ -324,6 +341,7 @@ class Shared:
         self._folder = Path("reports", "out", run_id) if report is None else report
         self._world = self._settings.of("world") or "auto"
         self._proxy = self._settings.of("proxy") or "auto"
+        self._repeats = int(config.getoption("--floodmark-repeat") or 0)
         self._plan = StagePlan(
             run_id=run_id, report=self._folder, levels=level_named, world=self._world, proxy=self._proxy
         )
@@ -334,20 +352,42 @@ class Shared:
         self.harness_failed = False
         self.not_proven = 0
         """How many items failed because of their verdict or because no world was available."""
+        self.repeated: list[str] = []
+        """The vacuous runs that were repeated, a sentence each."""
         self.page: Path | None = None
 
     def run(self, scenario: Scenario, level: str, file: Path) -> RunOutcome:
-        """Run the scenario of `file` once. Raises as `performed`, and SutError for a `sut` that cannot be used."""
+        """Run the scenario of `file`; repeat a vacuous run of a real level, as often as the options allow.
+
+        Raises as `performed`, and SutError for a `sut` that cannot be used.
+        """
         from harness.runs.order import REFERENCE
         from harness.testing.running import checked_sut
         from harness.verdict import Outcome
 
         sut = checked_sut(self.sut or REFERENCE)
         expected = self.expected if ":" in sut else None  # what the reference must return is known
+        vacuous: list[str] = []
         outcome = self.performed(scenario, file, level=level, seed=self.seed, sut=sut, expected=expected)
+        while self._may_repeat(outcome, done=len(vacuous)):
+            vacuous.append(_why_vacuous(outcome))
+            seed = outcome.seed + 1
+            outcome = self.performed(scenario, file, level=level, seed=seed, sut=sut, expected=expected)
+        self.repeated += [f"{scenario.scenario}[{level}]: {said}" for said in vacuous]
+        told = tuple(
+            f"A run before this one was repeated because it showed nothing: {said}" for said in vacuous
+        )
+        outcome = replace(outcome, threats=(*told, *outcome.threats))
         self.show(outcome)
         self.not_proven += outcome.judgement.outcome is not Outcome.PASS
         return outcome
+
+    def _may_repeat(self, outcome: RunOutcome, *, done: int) -> bool:
+        """Only a run without evidence is repeated: a violation or an open question must stay visible."""
+        from harness.verdict import Outcome
+
+        is_vacuous = outcome.judgement.outcome is Outcome.VACUOUS
+        return is_vacuous and outcome.level != "sim" and done < self._repeats
 
     def performed(
         self, scenario: Scenario, source: Any, *, level: str, seed: int, sut: str, expected: str | None = None

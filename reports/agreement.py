@@ -86,7 +86,9 @@ def _failed(outcome: RunOutcome) -> set[str]:
 
 
 def _is_good(outcome: RunOutcome) -> bool:
-    """Whether the run went as expected, by the verdicts on the invariants alone."""
+    """Whether the run went as expected, by the verdicts on the invariants, and the pitfalls that make it fail."""
+    if outcome.fails_on_pitfall and outcome.pitfalls:
+        return False
     if not outcome.convicts:
         return outcome.judgement.outcome is Outcome.PASS and not _failed(outcome)
     vacuous = any(v.invariant == "V23" and v.outcome is Outcome.VACUOUS for v in outcome.judgement.invariants)
@@ -94,11 +96,13 @@ def _is_good(outcome: RunOutcome) -> bool:
 
 
 def _is_violated(outcome: RunOutcome) -> bool:
+    if outcome.fails_on_pitfall and outcome.pitfalls:
+        return True
     return bool(_failed(outcome)) and not outcome.convicts
 
 
 def _was_good(run: CountedRun) -> bool:
-    return run.as_expected and (run.mutant is not None or run.outcome is Outcome.PASS)
+    return run.as_expected and not run.falls and (run.mutant is not None or run.outcome is Outcome.PASS)
 
 
 # ---------------------------------------------------------------------------------- what is said instead

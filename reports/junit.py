@@ -16,7 +16,7 @@ from harness.history.values import visible
 from harness.runs.outcome import RunOutcome
 from harness.verdict import InvariantVerdict, Outcome
 from reports.conviction import as_text
-from reports.reading import Tone, counts_towards, title_of
+from reports.reading import Causes, Tone, counts_towards, title_of
 from reports.run_section import RunSection
 
 __all__ = ["junit_text"]
@@ -27,15 +27,19 @@ Result = Failure | Error | Skipped
 def junit_text(sections: Sequence[RunSection], *, title: str) -> str:
     """The XML document."""
     document = JUnitXml(visible(title))
-    for section in sections:
-        document.append(_suite(section))  # add_testsuite would merge runs with equal names
+    causes = Causes.of([section.outcome for section in sections])
+    for index, section in enumerate(sections):
+        first = causes.first_of(index)
+        suite = _suite(section, first=None if first is None else sections[first])
+        document.append(suite)  # add_testsuite would merge runs with equal names
     document.update_statistics()
     buffer = io.BytesIO()
     document.write(buffer, pretty=True)
     return buffer.getvalue().decode("utf-8")
 
 
-def _suite(section: RunSection) -> TestSuite:
+def _suite(section: RunSection, *, first: RunSection | None) -> TestSuite:
+    """`first`: the earlier run that has the details of the cause for which this one ended early."""
     outcome = section.outcome
     suite = TestSuite(visible(_suite_name(outcome)))
     for name, value in _properties(outcome):
@@ -43,6 +47,8 @@ def _suite(section: RunSection) -> TestSuite:
     cases = [_case(section, verdict) for verdict in outcome.judgement.invariants]
     cases.append(_whole(section, shown=any(_is_red(case) for case in cases)))
     for case in cases:
+        if first is not None:
+            _refer(case, first.outcome)
         suite.add_testcase(case)
     suite.time = round(outcome.duration_s, 3)
     return suite
@@ -62,6 +68,8 @@ def _properties(outcome: RunOutcome) -> Iterator[tuple[str, str]]:
     yield "again", outcome.again
     if outcome.mutant:
         yield "mutant", outcome.mutant
+    if outcome.pitfalls:
+        yield "pitfalls", " ".join(f"{told.name}: {told.says} {told.advice}" for told in outcome.pitfalls)
     if (guarantee := outcome.judgement.guarantee) is not None:
         yield "guarantee", "; ".join(line.strip() for line in guarantee_lines(guarantee))
     if (recovery := outcome.judgement.recovery) is not None:
@@ -128,15 +136,32 @@ def _told(section: RunSection, verdict: InvariantVerdict) -> str:
 
 
 def _whole(section: RunSection, *, shown: bool) -> TestCase:
-    """The test case of the whole run; fails only if no invariant's case does (a run that stopped early)."""
+    """The test case of the whole run, with its pitfalls.
+
+    It fails for a pitfall, or if no invariant's case does (a run that stopped early).
+    """
     case = TestCase("the run as a whole")
     case.classname = visible(f"{section.outcome.scenario}.{section.outcome.level}")
     case.time = round(section.outcome.duration_s, 3)
-    if section.reading.tone is not Tone.GOOD and not shown:
+    if section.outcome.falls:
+        failure = Failure(visible(section.reading.sentence), "pitfall")
+        advice = [f"{told.name}: {told.says} {told.advice}" for told in section.outcome.pitfalls]
+        failure.text = visible("\n".join([*advice, f"Again: {section.outcome.again}"]))
+        case.result = [failure]
+    elif section.reading.tone is not Tone.GOOD and not shown:
         error = Error(visible(section.reading.sentence), section.reading.word)
         error.text = visible("\n".join([*section.threats, f"Again: {section.outcome.again}"]))
         case.result = [error]
+    elif section.outcome.pitfalls:
+        case.system_out = visible(section.reading.sentence)
     return case
+
+
+def _refer(case: TestCase, first: RunOutcome) -> None:
+    """Leaves the details of a red case to the run that has the same cause."""
+    for result in case:
+        if isinstance(result, Failure | Error):
+            result.text = visible(f"The same cause as of {_suite_name(first)}, which has the details.")
 
 
 def _is_red(case: TestCase) -> bool:

@@ -14,7 +14,7 @@ from harness.history.values import brief, visible, without_credentials
 from harness.runs.outcome import CountedRun, FaultRecord, RunOutcome
 from harness.verdict import InvariantVerdict
 from reports.conviction import as_text, by_its_lineage, conviction_of
-from reports.reading import Tone, counts_towards, headline_of
+from reports.reading import Causes, Tone, counts_towards, headline_of
 from reports.run_section import RunSection
 
 __all__ = ["MARKDOWN_CHARS_MAX", "markdown_text"]
@@ -62,7 +62,10 @@ def _lines(
     yield from _table(sections)
     if len(everything) > len(sections):
         yield f"\n{len(everything) - len(sections)} more runs are in the report."
-    for section in sorted(sections, key=lambda section: _WORST_FIRST.index(section.reading.tone))[:told]:
+    causes = Causes.of([section.outcome for section in everything])
+    yield from (f"\n{_plain(sentence)}." for sentence in causes.sentences())
+    firsts = [section for index, section in enumerate(sections) if causes.first_of(index) is None]
+    for section in sorted(firsts, key=lambda section: _WORST_FIRST.index(section.reading.tone))[:told]:
         yield ""
         yield from _run_lines(section)
 

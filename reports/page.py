@@ -24,6 +24,7 @@ from reports.chart_timeline import Timeline, timeline_of
 from reports.history_view import CheckpointRow
 from reports.reading import (
     OUTCOME_MEANING,
+    Causes,
     Tone,
     counted_in,
     counts_of,
@@ -77,6 +78,8 @@ class _Drawn:
     checkpoints_left_out: int
     longest_gap: CheckpointRow | None
     stories: int
+    first: str | None
+    """The anchor of the earlier run that has the details of its cause."""
 
 
 def page_text(sections: Sequence[RunSection], *, title: str, counted: Sequence[CountedRun] = ()) -> str:
@@ -185,7 +188,11 @@ def _page(
     sections: Sequence[RunSection], *, title: str, detail: _Detail, counted: Sequence[CountedRun]
 ) -> str:
     outcomes = [section.outcome for section in sections]
-    runs = [_drawn(section, index, len(sections), detail) for index, section in enumerate(sections, start=1)]
+    causes = Causes.of(outcomes)
+    runs = [
+        _drawn(section, index, len(sections), detail, first=causes.first_of(index))
+        for index, section in enumerate(sections)
+    ]
     return (
         templates()
         .get_template("index.html.j2")
@@ -197,6 +204,7 @@ def _page(
             counts=counts_of(outcomes),
             tones=list(Tone),
             runs=runs,
+            causes=list(causes.sentences()),
             meanings=OUTCOME_MEANING,
             not_claimed=NOT_CLAIMED,
             style=Markup((_TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704  a file of ours
@@ -206,19 +214,26 @@ def _page(
     )
 
 
-def _drawn(section: RunSection, index: int, total: int, detail: _Detail) -> _Drawn:
-    wanted = detail.slices > 0 and (detail.good_runs_too or section.reading.tone is not Tone.GOOD)
+def _drawn(section: RunSection, index: int, total: int, detail: _Detail, *, first: int | None) -> _Drawn:
+    """`first`: the earlier run that has the details of its cause."""
+    alone = first is None
+    wanted = alone and detail.slices > 0 and (detail.good_runs_too or section.reading.tone is not Tone.GOOD)
     faults, view = section.outcome.faults, section.view
     rows = view.checkpoints
     kept = rows if len(rows) <= _CHECKPOINT_ROWS else [*rows[: _CHECKPOINT_ROWS - 10], *rows[-10:]]
     return _Drawn(
-        anchor=f"run-{index}",
+        anchor=_anchor(index),
         section=section,
-        open=total <= _RUNS_OPEN or section.reading.tone is not Tone.GOOD,
+        open=alone and (total <= _RUNS_OPEN or section.reading.tone is not Tone.GOOD),
         timeline=timeline_of(view, faults, slices=detail.slices) if wanted else None,
         latency=latency_of(view, faults, shown=detail.points) if wanted else None,
         checkpoints=kept,
         checkpoints_left_out=len(rows) - len(kept),
         longest_gap=max((r for r in rows if r.gap_us is not None), key=lambda r: r.gap_us or 0, default=None),
-        stories=detail.stories,
+        stories=detail.stories if alone else 0,
+        first=None if first is None else _anchor(first),
     )
+
+
+def _anchor(index: int) -> str:
+    return f"run-{index + 1}"

@@ -6,8 +6,6 @@ byte; no sentence or command is cut off; without a terminal, or with `NO_COLOR`,
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from textwrap import indent
 from typing import TextIO
@@ -22,7 +20,7 @@ from harness.history.values import brief, visible, without_credentials
 from harness.runs.outcome import FaultRecord, FaultTime, RunOutcome
 from harness.verdict import Outcome
 from reports.conviction import Conviction, as_text, by_its_lineage, convictions_of
-from reports.reading import Reading, Tone, counted_in, counts_towards, headline_of, title_of
+from reports.reading import Causes, Reading, Tone, counted_in, counts_towards, headline_of, title_of
 from reports.run_section import RunSection, sections_of
 
 __all__ = ["print_outcomes", "print_sections", "terminal"]
@@ -40,8 +38,6 @@ _ANOMALIES_SHOWN = 1
 _RUNS_IN_FULL = 4
 """If there are more runs, those that went as expected get one line each."""
 _WIDTH_WITHOUT_TERMINAL = 110
-_RAISED = re.compile(r"the lookup raised (?P<kind>\w+): .* for record \d+ \((?P<line>[^()]+)\)\Z", re.DOTALL)
-"""As `harness.sut.user_lookup.failure_of_lookup` writes it."""
 
 
 class _Terminal(Console):
@@ -73,29 +69,18 @@ def print_outcomes(outcomes: Sequence[RunOutcome], *, console: Console) -> None:
 def print_sections(sections: Sequence[RunSection], *, console: Console) -> None:
     """Print runs whose histories are read, and a total if there are several.
 
-    Of the runs that the lookup ended with one kind of error at one line, only the first is printed with details.
+    Of the runs that ended early for one cause, only the first is printed with details.
     """
-    few = len(sections) <= _RUNS_IN_FULL
-    ended: Counter[str] = Counter()
-    for section in sections:
+    outcomes = [section.outcome for section in sections]
+    few, causes = len(sections) <= _RUNS_IN_FULL, Causes.of(outcomes)
+    for index, section in enumerate(sections):
         _print_heading(section, console)
-        cause = _cause(section.outcome)
-        if cause is not None:
-            ended[cause] += 1
-        is_told = cause is not None and ended[cause] > 1
-        if not is_told and (few or section.reading.tone is not Tone.GOOD):
+        if causes.first_of(index) is None and (few or section.reading.tone is not Tone.GOOD):
             _print_details(section, console)
-    for cause, runs in ended.items():
-        if runs > 1:
-            _say(_text(f"{runs} runs have one cause: {cause}; the first has the details"), console)
+    for sentence in causes.sentences():
+        _say(_text(sentence), console)
     if len(sections) != 1:
-        _say(_headline(headline_of([section.outcome for section in sections])), console)
-
-
-def _cause(outcome: RunOutcome) -> str | None:
-    """The kind and the line of the error of a user's lookup that ended the run; None: it ended otherwise."""
-    found = _RAISED.search(outcome.error or "")
-    return None if found is None else f"the lookup raised {found['kind']} at {found['line']}"
+        _say(_headline(headline_of(outcomes)), console)
 
 
 def _print_heading(section: RunSection, console: Console) -> None:

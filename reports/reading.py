@@ -8,9 +8,10 @@ by its number.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from harness.runs.outcome import CountedRun, RunOutcome
@@ -19,6 +20,7 @@ from harness.verdict import INVARIANTS, InvariantVerdict, Outcome
 __all__ = [
     "OUTCOME_MEANING",
     "TITLES",
+    "Causes",
     "Reading",
     "Tone",
     "counted_in",
@@ -99,18 +101,79 @@ class Reading:
 
     tone: Tone
     word: str
-    """`conformant`, `violated`, `undecided`, `defect convicted`, `defect not convicted`."""
+    """`conformant`, `violated`, `undecided`, `pitfall`, `defect convicted`, `defect not convicted`."""
     sentence: str
 
 
+_RAISED = re.compile(r"the lookup raised (?P<kind>\w+): .* for record \d+ \((?P<line>[^()]+)\)\Z", re.DOTALL)
+"""As `harness.sut.user_lookup.failure_of_lookup` writes it."""
+_RAISED_IN_TASK = re.compile(r"a task that the lookup started raised .* \([^()]+\)\Z", re.DOTALL)
+"""As `harness.sut.user_lookup.failure_of_task` writes it."""
+_EXITED = re.compile(r"the worker's process ended with exit code \d+")
+"""As `harness.levels.live.supervisor` writes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Causes:
+    """Runs that ended early for one cause: every form of a report shows the details of the first only."""
+
+    runs: Mapping[str, Sequence[int]]
+    """The indices of the runs of each cause that several have."""
+
+    @classmethod
+    def of(cls, outcomes: Sequence[RunOutcome]) -> Causes:
+        """Finds them by the kind and the line of what the lookup raised, and by a worker's exit code."""
+        runs: dict[str, list[int]] = {}
+        for index, outcome in enumerate(outcomes):
+            cause = _cause(outcome)
+            if cause is not None:
+                runs.setdefault(cause, []).append(index)
+        return cls(runs={cause: its for cause, its in runs.items() if len(its) > 1})
+
+    def first_of(self, index: int) -> int | None:
+        """The earlier run that has the details of the cause of run `index`."""
+        return next((its[0] for its in self.runs.values() if index in its[1:]), None)
+
+    def sentences(self) -> Iterator[str]:
+        """One for each cause."""
+        for cause, its in self.runs.items():
+            yield f"{len(its)} runs have one cause: {cause}; the first has the details"
+
+
+def _cause(outcome: RunOutcome) -> str | None:
+    """The cause by which the run is grouped; None: it ended otherwise."""
+    error = outcome.error or ""
+    if (raised := _RAISED.search(error)) is not None:
+        return f"the lookup raised {raised['kind']} at {raised['line']}"
+    ended = _RAISED_IN_TASK.search(error) or _EXITED.search(error)
+    return None if ended is None else ended[0]
+
+
 def read_run(outcome: RunOutcome) -> Reading:
-    """The headline of a run, compared with what was expected of it."""
-    if outcome.convicts:
-        return _of_planted_defect(outcome)
-    return _of_reference(outcome)
+    """The headline of a run, compared with what was expected of it, and the pitfalls that it shows."""
+    reading = _of_planted_defect(outcome) if outcome.convicts else _of_reference(outcome)
+    if not outcome.pitfalls:
+        return reading
+    told = " ".join(f"Pitfall {pitfall.name}: {pitfall.says}" for pitfall in outcome.pitfalls)
+    sentence = f"{reading.sentence} {told}"
+    if outcome.falls and reading.tone is not Tone.BAD:
+        return Reading(tone=Tone.BAD, word="pitfall", sentence=sentence)
+    return replace(reading, sentence=sentence)
 
 
 def _of_reference(outcome: RunOutcome) -> Reading:
+    """Of a user's lookup with where its expected results are from: in front if they are not judged."""
+    reading = _without_values(outcome)
+    if not outcome.values:
+        return reading
+    words = [reading.sentence, outcome.values]
+    judged = next((v.outcome for v in outcome.judgement.invariants if v.invariant == "V8"), None)
+    if judged is Outcome.VACUOUS:
+        words.reverse()
+    return replace(reading, sentence=" ".join(words))
+
+
+def _without_values(outcome: RunOutcome) -> Reading:
     convicted = [verdict.invariant for verdict in outcome.judgement.convicted()]
     if outcome.judgement.outcome is Outcome.FAIL:
         early = f" It stopped early: {outcome.error}." if outcome.error else ""
@@ -137,6 +200,8 @@ def _why_undecided(outcome: RunOutcome) -> str:
     ]
     because = f" because of {_names(blamed)}" if blamed else ""
     meaning = "too little happened" if word is Outcome.VACUOUS else "the history does not say"
+    if blamed == ["V8"] and outcome.values and word is Outcome.VACUOUS:
+        meaning = "no result was compared with an expected one"
     return f"The verdict is {word}{because}: {meaning}. That is not a pass."
 
 
@@ -180,7 +245,7 @@ def counts_towards(outcome: RunOutcome, verdict: InvariantVerdict) -> bool:
         case Outcome.UNKNOWN:
             return named or decisive is None
         case Outcome.VACUOUS:
-            return named or verdict.invariant == "V23"
+            return named or verdict.invariant == "V23" or (verdict.invariant == "V8" and bool(outcome.values))
         case Outcome.NOT_CLAIMED:
             return named
 
@@ -206,7 +271,7 @@ def tone_of(run: CountedRun) -> Tone:
     if run.as_expected:
         return Tone.GOOD
     survived = run.mutant is not None and run.outcome is Outcome.PASS
-    return Tone.BAD if survived or run.outcome is Outcome.FAIL else Tone.OPEN
+    return Tone.BAD if survived or run.falls or run.outcome is Outcome.FAIL else Tone.OPEN
 
 
 def headline_of(outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun] = ()) -> Reading:

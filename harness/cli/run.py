@@ -42,12 +42,17 @@ _CAMPAIGN = (
               show_default=True, help="sim: virtual time; live: processes; spark: PySpark tasks.")  # fmt: skip
 @click.option("--sut", envvar="FLOODMARK_SUT", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
               help="The system under test; your own function: `async def lookup(record, pool)`.")  # fmt: skip
+@click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
+              help="What your function must return: `def expected(record, rows) -> list`; none: values are not judged. "
+                   " [default: `expected` of its module, else what it returns alone, without faults]")  # fmt: skip
 @click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME",
               help="A planted defect; see `floodmark list mutants`.")  # fmt: skip
 @click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=1, show_default=True,
               help="Runs of each scenario, with consecutive seeds.")  # fmt: skip
 @click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=None,
               help="Parallel runs, each in its own world (sim: process).  [default: 1; sim: cores]")  # fmt: skip
+@click.option("--fail-on", envvar="FLOODMARK_FAIL_ON", type=click.Choice(["pitfall"]), default=None,
+              help="pitfall: a run that shows a pitfall fails, with exit code 1.")  # fmt: skip
 @click.option("--set", "settings", envvar="FLOODMARK_SET", multiple=True, metavar="KEY=VALUE",
               help="Set a field of the scenario: workload.records=100, faults.spike.delay=50ms.")  # fmt: skip
 @click.option("--tag", "tags", envvar="FLOODMARK_TAG", multiple=True, metavar="TAG",
@@ -56,13 +61,14 @@ _CAMPAIGN = (
 def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[str, ...], **asked: Any) -> int:
     """Run SCENARIOs: files, folders, or names from the catalogue (`floodmark list scenarios`); `all` is the catalogue.
 
-    Exit code: 0 all hold, 1 a violation, 2 interrupted, 4 bad usage or scenario, 5 nothing ran,
-    10 unknown or vacuous, 11 the environment failed.
+    Exit code: 0 all hold, 1 a violation (with --fail-on pitfall: or a pitfall), 2 interrupted, 4 bad usage or scenario,
+    5 nothing ran, 10 unknown or vacuous, 11 the environment failed.
     """
     from harness.choices import fresh_seed
     from harness.cli.campaigning import go
     from harness.scenario.catalogue import resolve
     from harness.scenario.file import apply_settings, load_many
+    from harness.testing.running import check_expected
 
     selected = _selected(
         zip(resolve(scenarios), load_many(scenarios), strict=True), scenarios, tags, asked["level"]
@@ -71,6 +77,7 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     loaded = [apply_settings(scenario, settings) for _, scenario in selected]
     refuse_no_world(asked["level"], asked["world"])
     _check_sut(asked["sut"], asked["mutant"], asked["level"])
+    check_expected(asked["expected"], asked["sut"])
     seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
     orders = [
         order
@@ -151,9 +158,11 @@ def _orders(
             level=asked["level"],
             seed=number,
             sut=asked["sut"],
+            expected=asked["expected"],
             mutant=asked["mutant"],
             import_path=import_path(),
             again=f"{before} --seed {number}{after}",
+            fails_on_pitfall=asked["fail_on"] == "pitfall",
         )
 
 
@@ -169,8 +178,12 @@ def _again(file: Path, settings: Sequence[str], asked: dict[str, Any]) -> tuple[
     more = []
     if asked["sut"] != "reference":
         more += ["--sut", asked["sut"]]
+    if asked["expected"]:
+        more += ["--expected", asked["expected"]]
     if asked["mutant"]:
         more += ["--mutant", asked["mutant"]]
     for setting in settings:
         more += ["--set", setting]
+    if asked["fail_on"]:
+        more += ["--fail-on", asked["fail_on"]]
     return shlex.join(words), "".join(f" {shlex.quote(word)}" for word in more)

@@ -17,7 +17,7 @@ __all__ = ["OPTIONS", "project_settings"]
 
 OPTIONS = (
     "level", "world", "proxy", "sut", "seed", "runs", "jobs", "mutant", "report", "format", "keep", "budget",
-    "set", "tag", "offline", "quiet", "verbose", "no-color",
+    "set", "tag", "offline", "quiet", "verbose", "no-color", "fail-on",
 )  # fmt: skip
 """The options of `docs/reference/command-line.md` that a project may set."""
 

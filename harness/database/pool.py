@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from harness.choices import Choices
 from harness.database.driver import AsyncDriver
 from harness.database.transactions import Backoff, ErrorClass, class_of, code_of
+from harness.database.watched_call import CALL, Statement, WatchedCall, WatchedConnection
 
 __all__ = [
     "Circuit",
@@ -134,24 +135,50 @@ def _nothing(code: int | str) -> None:
 
 
 class _Lease:
-    """The context manager of one call's connection.
+    """The context manager of one call's connection; a call of a user's lookup is told what happens to it.
 
     A class, because a generator would cost more than the rest of a lookup.
     """
 
-    __slots__ = ("_connection", "_limit", "_pool")
+    __slots__ = ("_call", "_connection", "_limit", "_pool", "_statement")
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: ConnectionPool, statement: Statement | None) -> None:
+        """`statement`: the only one that is sent; None: the user's code sends some."""
         self._pool = pool
         self._limit = asyncio.timeout(pool.query_s)
         self._connection: Any = None
+        self._statement = statement
+        self._call: WatchedCall | None = CALL.get()
 
     async def __aenter__(self) -> Any:
-        self._connection = await self._pool.lend(self._limit)
-        return self._connection
+        call = self._call
+        if call is None:
+            self._connection = await self._pool.lend(self._limit)
+            return self._connection
+        call.asks()
+        try:
+            connection = self._connection = await self._pool.lend(self._limit)
+        except Exception as error:
+            call.meets(error, self._statement)
+            raise
+        call.lends(self)
+        if self._statement is not None:
+            return connection
+        return WatchedConnection(connection, call, self._pool.errors)
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        await self._pool.take_back(self._connection, self._limit, error)
+        call = self._call
+        if call is None:
+            await self._pool.take_back(self._connection, self._limit, error)
+            return
+        call.returns(self)
+        try:
+            await self._pool.take_back(self._connection, self._limit, error)
+        except Exception as raised:
+            call.meets(raised, self._statement)
+            raise
+        if error is None and self._statement is not None:
+            call.answers(self._statement)
 
 
 class ConnectionPool:
@@ -174,7 +201,8 @@ class ConnectionPool:
         on_error: Callable[[int | str], None] = _nothing,
     ) -> None:
         self._driver = driver
-        self._errors = (*driver.errors, TimeoutError)
+        self.errors = (*driver.errors, TimeoutError)
+        """What the driver raises, and what a passed limit does."""
         self.size = size
         self._connect_s = connect_s
         self.query_s = query_s
@@ -204,13 +232,13 @@ class ConnectionPool:
 
     async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of `sql`. Raises `ConnectionLost`, `StatementEnded`, or the server's own error."""
-        async with self.connection() as connection, connection.cursor() as cursor:
+        async with _Lease(self, (sql, args)) as connection, connection.cursor() as cursor:
             await cursor.execute(sql, args)
             return list(await cursor.fetchall())
 
     def connection(self) -> _Lease:
         """A connection for one call (`async with`); the query limit covers the whole block."""
-        return _Lease(self)
+        return _Lease(self, None)
 
     async def lend(self, limit: asyncio.Timeout) -> Any:
         """For `_Lease`: wait for a slot, then get a connection within `limit`. Raises like `fetch_all`."""
@@ -238,7 +266,7 @@ class ConnectionPool:
             error = late
         finally:
             self._slots.release()
-        if isinstance(error, Exception) and isinstance(error, self._errors):
+        if isinstance(error, Exception) and isinstance(error, self.errors):
             self._raise(error)
 
     async def _take_slot(self) -> None:

@@ -15,6 +15,7 @@ from harness.errors import HarnessError
 from harness.history.event import Event, In, Res, Row, TableRead
 from harness.history.header import Header
 from harness.runs.claims import DEAD_LETTERS, OUTPUTS
+from harness.runs.expected import Expected
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.verdict import Judgement, Outcome
@@ -46,15 +47,18 @@ def accounting_of(
     scenario: Scenario,
     seed: int,
     rows: Sequence[list[Any]],
+    expected: Expected | None = None,
 ) -> dict[str, int]:
     """What is printed beside a verdict: the counts by SQL, and how many records were offered, and are missing.
 
-    `rows`: those of the looked-up table; a record of a key without rows is not offered. Empty if nothing could be
+    `rows`: those of the looked-up table; a record of a key without rows, or that is expected to yield nothing, is not
+    offered. Empty if nothing could be
     counted; without `missing` if a table could not.
     """
     if not counts:
         return {}
-    offered = offered_records(scenario, seed=seed, rows=rows)
+    known = None if expected is None else expected.known()
+    offered = offered_records(scenario, seed=seed, rows=rows, known=known)
     accounting = {"offered": offered, **counts}
     if "records" in counts and "dead_letters" in counts:
         without = _without_result(events, answered={key_of(row[0]) for row in rows})

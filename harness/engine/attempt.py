@@ -37,7 +37,8 @@ from harness.sut.positions import Replay, SubtaskSource, named, restored
 from harness.sut.registry import SUTS
 from harness.sut.sink_choice import ChosenSink
 from harness.sut.upstream import UpstreamOperator, telling_end
-from harness.sut.user_lookup import failure_of_lookup
+from harness.sut.user_code import is_raised_by_code
+from harness.sut.user_lookup import failure_of_lookup, failure_of_task
 from harness.sut.variant import HONEST, Variant, operator_builder
 from harness.workloads.lookups import (
     Inputs,
@@ -174,7 +175,9 @@ def run_attempt(parts: AttemptParts) -> int:
                 on_error=partial(journal.server_error, "sink"),
             )
             _Attempt(parts, attempt, chosen=chosen, journal=journal).live()
-    except (OperatorError, Fenced, SinkLost, InjectedFailure, SystemExit) as error:
+    except (OperatorError, Fenced, SinkLost, InjectedFailure, SystemExit, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt) and not is_raised_by_code(error):
+            raise  # Ctrl-C
         if isinstance(error.__cause__, SutError):
             raise error.__cause__ from error
         raise AttemptFailed(_in_words(error)) from error
@@ -229,7 +232,9 @@ class _Attempt:
                     self._parts, self._attempt, chosen=self._chosen, journal=journal, inside=inside, loop=loop
                 )
                 task.run(checkpoint)
-        except (Exception, SystemExit) as error:  # SystemExit: out of a task that the user's function started
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # out of a task that the function started
+            if isinstance(error, KeyboardInterrupt) and not is_raised_by_code(error):
+                raise  # Ctrl-C
             record = error.record.value.id if isinstance(error, StreamElementFailed) else None
             with suppress(OSError):  # on a full disk nothing can be recorded; the error is raised anyway
                 if isinstance(error.__cause__, SutError):
@@ -418,21 +423,29 @@ class _Retry(TypedDict):
 def _expectation(
     parts: AttemptParts, elements: LookupSource, keyed: KeyedTask | None
 ) -> Callable[[Lookup], Sequence[Any] | None] | None:
-    """The expected results of our own lookup, stamped if there is a keyed task; None for a user's lookup.
+    """The expected results of each record, stamped if there is a keyed task; None if none are told.
 
     A key whose rows change during the run has none: V8 judges it by versions, and by the other records of the key.
     """
-    if parts.plan.sut not in SUTS or parts.scenario.workload.expected == "untold":
-        return None
-    table = expected_results(parts.plan.table)
-    changing = changing_keys(parts.scenario, parts.plan.table)
-
-    def answers(lookup: Lookup) -> Sequence[Any] | None:
-        return None if lookup.key in changing else table.get(lookup.key, [])
-
-    if keyed is None:
+    answers = _answers(parts)
+    if answers is None or keyed is None:
         return answers
     return expect_stamped(answers, session_stamps(elements, keyed.inputs, task=keyed.task))
+
+
+def _answers(parts: AttemptParts) -> Callable[[Lookup], Sequence[Any] | None] | None:
+    """The results of a user's lookup as they are known before the run, and of our own those of the table's rows."""
+    plan = parts.plan
+    if plan.sut not in SUTS:
+        if plan.expected is None or plan.expected.source == "none":
+            return None
+        known = plan.expected.known()
+        return lambda lookup: known(lookup.id, lookup.key)
+    if parts.scenario.workload.expected == "untold":
+        return None
+    table = expected_results(plan.table)
+    changing = changing_keys(parts.scenario, plan.table)
+    return lambda lookup: None if lookup.key in changing else table.get(lookup.key, [])
 
 
 def _in_words(error: BaseException) -> str:
@@ -442,4 +455,6 @@ def _in_words(error: BaseException) -> str:
         told = failure_of_lookup(cause, error.record.value.id)
         if told is not None:
             return told
+    if (told := failure_of_task(error)) is not None:
+        return told
     return f"{type(error).__name__}: {error}" + (f" ({type(cause).__name__}: {cause})" if cause else "")

@@ -175,6 +175,7 @@ class _Campaign:
                 outcome=run.outcome,
                 as_expected=run.as_expected,
                 events=run.events,
+                falls=run.falls,
             )
 
     def _goes_on(self) -> bool:

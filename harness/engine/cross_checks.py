@@ -17,6 +17,7 @@ from harness.history.event import Event, In, TableRead, Wm
 from harness.history.header import Expects, Header
 from harness.history.values import told_watermark
 from harness.runs.claims import OUTPUTS
+from harness.runs.expected import Expected
 from harness.runs.order import Order
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.workloads.keys import key_of, told_key
@@ -109,8 +110,10 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
         "fencing": (header.fenced, True),
         "tables": (sorted(header.tables or ()), sorted(ROWS_OF)),
         "explained failures": (header.explained is not None, True),
-        "known results": (header.expect_from == "given", _knows_results(order)),
-        "versions": (header.versions, bool(scenario.changing) and not is_users),
+        "known results": (header.expect_from == "given", _knows_results(order))
+        if not is_users
+        else (header.expect_from == "none", order.expected == "none"),
+        "versions": (header.versions, bool(scenario.changing) and (header.by_key or not is_users)),
         "decisive": (sorted(header.decisive or ()), sorted(scenario.decisive)),
         "faults": (sorted(expects.faults), sorted(fault.id for fault in scenario.faults)),
         "least records": (expects.records, scenario.expects.records),
@@ -119,19 +122,24 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
     }
 
 
-def refuse_other_expectations(order: Order, rows: Sequence[list[Any]], events: Sequence[Event]) -> None:
+def refuse_other_expectations(
+    order: Order, rows: Sequence[list[Any]], events: Sequence[Event], *, expected: Expected | None = None
+) -> None:
     """Raises HarnessError if a record is not told with the results that the looked-up `rows` of its key give.
 
-    A keyed task stamps its results, so more fields than those of the row are allowed. A record has none if its results
-    are not known: those of a user's lookup, and of a key whose rows change.
+    Of a user's lookup: with those of `expected`. A keyed task stamps its results, so more fields than those of the row
+    are allowed. A record has none if its results are not known, as of a key whose rows change.
     """
     results, changing = expected_results(rows), changing_keys(order.scenario, rows)
     knows_results = _knows_results(order)
+    known = None if expected is None else expected.known()
     for event in events:
         if type(event) is not In:
             continue
         key = key_of(event.key)
-        wanted = results.get(key, []) if knows_results and key not in changing else None
+        wanted: Sequence[Any] | None = results.get(key, []) if knows_results and key not in changing else None
+        if known is not None:
+            wanted = known(event.id, key)
         if event.expect is UNSET:
             if wanted is not None:
                 _refuse(f"record {event.id} has no expected results, though its rows give {wanted}")
@@ -145,9 +153,10 @@ def _knows_results(order: Order) -> bool:
     return ":" not in order.sut and order.scenario.workload.expected != "untold"
 
 
-def _are_stamped(told: Sequence[Any], wanted: Sequence[Mapping[str, Any]]) -> bool:
+def _are_stamped(told: Sequence[Any], wanted: Sequence[Any]) -> bool:
     return len(told) == len(wanted) and all(
-        isinstance(one, dict) and row.items() <= one.items() for one, row in zip(told, wanted, strict=True)
+        isinstance(one, dict) and (row if isinstance(row, dict) else {"value": row}).items() <= one.items()
+        for one, row in zip(told, wanted, strict=True)
     )
 
 

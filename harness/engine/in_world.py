@@ -6,10 +6,12 @@ error; an unfinished run is marked as such.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from harness.clock import monotonic_us
 from harness.database.audit import ServerCounter
@@ -19,7 +21,9 @@ from harness.database.schema import prepare_database, run_database
 from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
 from harness.engine.accounting import accounting_of, claims_order
+from harness.engine.calm_process import CalmProcess, calm_process
 from harness.engine.cross_checks import refuse_other_expectations
+from harness.engine.expectation import NO_VALUES, find_expected, given_by
 from harness.engine.findings import findings, outside_events, refuse_blind_faults
 from harness.engine.level import LevelRunner, RunRecord, RunSite
 from harness.engine.reading import history_of, read_stored
@@ -30,11 +34,14 @@ from harness.history.merge import Leftovers, read_leftovers
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.pitfalls.finding import RunSeen, find_pitfalls
 from harness.runs.claims import header_of
+from harness.runs.expected import Expected, JudgedValues
 from harness.runs.order import Order, planned_crashes, planned_inside
 from harness.runs.outcome import FaultRecord
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario, Workload
 from harness.scenario_parts.parts import SINK_FORMS
+from harness.sut.calm_twin import Questions
+from harness.sut.registry import SUTS
 from harness.workloads.keys import keys_of
 from harness.workloads.lookups import customer_rows
 from harness.world.world import DATABASE, World
@@ -59,6 +66,31 @@ def record_in_world(
     refuse_blind_faults(scenario)
     raw = site.folder / "raw"
     raw.mkdir()
+    with _asking(order, site.folder) as twin:
+        return _record(order, site, world, raw=raw, twin=twin, runner=runner, inspect=inspect)
+
+
+@contextmanager
+def _asking(order: Order, folder: Path) -> Iterator[CalmProcess | None]:
+    """The process of the calm twin, if the order needs one."""
+    if ":" not in order.sut or order.expected == NO_VALUES or given_by(order) is not None:
+        yield None
+        return
+    with calm_process(folder / "calm-twin.log") as twin:
+        yield twin
+
+
+def _record(
+    order: Order,
+    site: RunSite,
+    world: World,
+    *,
+    raw: Path,
+    twin: CalmProcess | None,
+    runner: LevelRunner,
+    inspect: Callable[[Endpoint], None],
+) -> RunRecord:
+    scenario = order.scenario
     rows = _rows(scenario.workload, seed=order.seed)
     name = f"{DATABASE}_{site.run_id.replace('-', '_')}"
     with run_database(_root(world, ""), name=name, stays=site.keeps_database):
@@ -70,6 +102,10 @@ def record_in_world(
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
         )
         plan = _plan(order, run_id=site.run_id, world=world, database=name, raw=raw, rows=rows)
+        expected, values = _expected(
+            order, rows, twin=twin, lookups=world.app.at(world.direct, name), site=site
+        )
+        plan = msgspec.structs.replace(plan, expected=expected)
         server = ServerCounter(root)
         with Recorder(raw / HARNESS_FILE) as recorder:
             site.observer.phase("run", f"{scenario.scenario} at level {order.level}, seed {order.seed}")
@@ -87,8 +123,10 @@ def record_in_world(
     leftovers = read_leftovers(raw)
     _refuse_broken_rules(leftovers.lines)
     faults = findings(scenario, leftovers.lines)
-    header, events = history_of(header_of(order), leftovers, outside_events(faults, leftovers.lines), stored)
-    refuse_other_expectations(order, rows, events)
+    header, events = history_of(
+        header_of(order, expected=expected), leftovers, outside_events(faults, leftovers.lines), stored
+    )
+    refuse_other_expectations(order, rows, events, expected=expected)
     return RunRecord(
         header=header,
         events=events,
@@ -98,10 +136,36 @@ def record_in_world(
         ran_us=ran_us,
         world=world.description,
         faults=_on_history_clock(faults, leftovers),
-        accounting=accounting_of(stored.counts, events, scenario=_acts(order), seed=order.seed, rows=rows),
+        accounting=accounting_of(
+            stored.counts, events, scenario=_acts(order), seed=order.seed, rows=rows, expected=expected
+        ),
         threats=(*leftovers.warnings, *threats_of(leftovers.lines), *stored.unread),
-        pitfalls=find_pitfalls(RunSeen.of(scenario, leftovers.lines, ended_us=ran_us, server=counts)),
+        pitfalls=find_pitfalls(
+            RunSeen.of(
+                scenario,
+                leftovers.lines,
+                ended_us=ran_us,
+                server=counts,
+                is_users=order.sut not in SUTS,
+            )
+        ),
+        values=values,
     )
+
+
+def _expected(
+    order: Order, rows: list[list[Any]], *, twin: CalmProcess | None, lookups: Endpoint, site: RunSite
+) -> tuple[Expected | None, JudgedValues | None]:
+    """What the records of a user's lookup must yield; None for our own."""
+    if ":" not in order.sut:
+        return None, None
+
+    def ask(questions: Questions) -> Iterator[Mapping[str, Any]]:
+        assert twin is not None, "a twin that is asked was started"
+        site.observer.phase("twin", f"{order.sut} is called without faults, one call at a time")
+        return twin.ask(msgspec.structs.replace(questions, lookups=lookups))
+
+    return find_expected(order, rows, ask=ask)
 
 
 def _refuse_broken_rules(lines: Sequence[Mapping[str, Any]]) -> None:

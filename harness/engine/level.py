@@ -21,6 +21,7 @@ from harness.errors import UsageError
 from harness.faults.real.fault_site import Workers
 from harness.history.event import Event
 from harness.history.header import Header
+from harness.runs.expected import JudgedValues
 from harness.runs.order import Order
 from harness.runs.outcome import FaultRecord, Pitfall, WorldDescription
 from harness.runs.plan import RunPlan
@@ -166,8 +167,15 @@ class RunRecord:
     threats: tuple[str, ...] = ()
     pitfalls: tuple[Pitfall, ...] | None = None
     """None: this level does not record the data to detect pitfalls."""
+    values: JudgedValues | None = None
+    """How the expected results of a user's lookup were found; None: for our own."""
     judge: Callable[[Header, Sequence[Event]], Judgement] = judge
     """The function that judges the run; a planted defect may replace it."""
+
+    @property
+    def all_pitfalls(self) -> tuple[Pitfall, ...]:
+        """Those that the calls of the run show, and those that the calm answers show."""
+        return (*(self.pitfalls or ()), *(self.values.pitfalls if self.values else ()))
 
 
 Play = Callable[[Order, RunSite], RunRecord]

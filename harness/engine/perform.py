@@ -17,6 +17,7 @@ from harness.engine.cross_checks import (
 )
 from harness.engine.level import Play, RunRecord, RunSite
 from harness.history.files import write
+from harness.runs.expected import JudgedValues
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
 from harness.runs.versions import versions
@@ -89,11 +90,21 @@ def perform(order: Order, *, play: Play, site: RunSite) -> RunOutcome:
         accounting=record.accounting,
         again=order.again,
         versions=versions(order.level),
-        threats=(*unnamed, *record.threats),
+        threats=(*unnamed, *(record.values.threats if record.values else ()), *record.threats),
         error=record.error,
         interrupted=record.interrupted,
-        pitfalls=record.pitfalls or (),
+        pitfalls=record.all_pitfalls,
+        values=_values(record.values, run_s=(judged_us - began_us) / 1e6),
+        fails_on_pitfall=order.fails_on_pitfall,
     )
+
+
+def _values(values: JudgedValues | None, *, run_s: float) -> str:
+    """Where the expected results are from; of the calm twin its share of the run, too."""
+    if values is None or not values.calls:
+        return "" if values is None else values.says
+    cost = f"{values.calls} calls took {values.took_s:.2f} s, {100 * values.took_s / run_s:.0f} % of the run"
+    return f"{values.says}; {cost}." if not values.says.endswith(".") else f"{values.says[:-1]}; {cost}."
 
 
 def _unnamed(scenario: Scenario, record: RunRecord) -> tuple[str, ...]:

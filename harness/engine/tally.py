@@ -41,6 +41,9 @@ class Counted:
     outcome: Outcome
     as_expected: bool
     events: int
+    has_pitfall: bool = False
+    falls: bool = False
+    """Whether a pitfall makes it fail."""
     cut_after_s: float | None = None
     """The time that it had, if the budget of the command ended it before its own end."""
 
@@ -48,6 +51,8 @@ class Counted:
         """Its exit code; a planted defect that was not convicted (`planted`) is a violation."""
         if self.as_expected:
             return Exit.HOLD
+        if self.falls:
+            return Exit.VIOLATION
         return Exit.VIOLATION if planted and self.outcome is Outcome.PASS else self.outcome.exit_code
 
     @classmethod
@@ -58,6 +63,8 @@ class Counted:
             outcome=outcome.judgement.outcome,
             as_expected=outcome.as_expected,
             events=outcome.judgement.accounting.get("events", 0),
+            has_pitfall=bool(outcome.pitfalls),
+            falls=outcome.falls,
         )
 
 
@@ -184,11 +191,14 @@ def _counted(order: Order, number: int, play: Play, budget: Deadline | None) -> 
     limit_s = None if budget is None else budget.left_s
     record = play(order, RunSite(run_id=f"counted-{number}", folder=Path(), limit_s=limit_s))
     judgement = judged_by_order(order, record)
+    falls = order.fails_on_pitfall and bool(record.all_pitfalls)
     return Counted(
         order=number,
         outcome=judgement.outcome,
-        as_expected=seen_as_expected(judgement, convicts_of(order)),
+        as_expected=seen_as_expected(judgement, convicts_of(order)) and not falls,
         events=len(record.events),
+        has_pitfall=bool(record.all_pitfalls),
+        falls=falls,
         cut_after_s=limit_s if _is_over(budget) and not record.whole else None,
     )
 
@@ -219,9 +229,10 @@ def _kind(order: Order) -> tuple[str, str | None]:
 
 
 def worth_keeping(counted: Sequence[Counted], *, at_most: int) -> list[int]:
-    """The indices of the orders for the report: unexpected ones, and at least one expected one."""
-    unexpected = [run.order for run in counted if not run.as_expected]
-    expected = [run.order for run in counted if run.as_expected]
+    """The indices of the orders for the report: unexpected ones, those with a pitfall, and an expected one at least."""
     if len(counted) <= at_most:
         return [run.order for run in counted]
-    return sorted(unexpected[: at_most - 1] + expected[:1])
+    expected = [run.order for run in counted if run.as_expected and not run.has_pitfall]
+    telling = [run.order for run in counted if not run.as_expected]
+    telling += [run.order for run in counted if run.as_expected and run.has_pitfall]
+    return sorted(telling[: at_most - 1] + expected[:1])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness.errors import CannotHere
 from harness.runs.order import Order
-from harness.world.ledger import Ledger
+from harness.world.ledger import Ledger, open_ledger
 from harness.world.proxy_program import PACKETS
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
@@ -56,20 +56,17 @@ def open_worlds(
 
     `keeps_in`: the folder that gets the data folder of each server, for local worlds.
     """
-    ledger = Ledger.open(WorldSettings.from_environment().places)
-    try:
-        with ExitStack() as stack:
-            yield Worlds(
-                kind,
-                proxy=proxy,
-                offline=offline,
-                announce=announce,
-                ledger=ledger,
-                stack=stack,
-                keeps_in=keeps_in,
-            )
-    finally:
-        ledger.close(lambda _: [])
+    places = WorldSettings.from_environment().places
+    with open_ledger(places, lambda _: []) as ledger, ExitStack() as stack:
+        yield Worlds(
+            kind,
+            proxy=proxy,
+            offline=offline,
+            announce=announce,
+            ledger=ledger,
+            stack=stack,
+            keeps_in=keeps_in,
+        )
 
 
 class Worlds:

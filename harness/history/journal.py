@@ -274,6 +274,18 @@ class Journal:
         """The counters of the lookups' connection pool: for pitfalls."""
         self._note("~pool", size=size, opened=opened, waited=waited, longest_wait_ms=longest_wait_ms)
 
+    def hid_error(self, *, id: int, error: str, met_at: str, caught_at: str | None) -> None:
+        """A call of a user's lookup returned a result although it met an error: for pitfalls."""
+        self._note("~hidden", id=id, error=error, met=met_at, caught=caught_at)
+
+    def hurried(self, *, id: int, times: int, asked_at: str) -> None:
+        """A call asked so many times in a row without a pause: for pitfalls."""
+        self._note("~hurried", id=id, times=times, where=asked_at)
+
+    def kept_connections(self, *, times: int, asked_at: str) -> None:
+        """So many connections of the pool were never given back: for pitfalls."""
+        self._note("~kept", times=times, where=asked_at)
+
     def reached(self, phase: str) -> None:
         """Written when a fault is triggered by a phase that no event shows."""
         self._note("~reached", phase=phase)

@@ -7,7 +7,7 @@ that should show a pitfall and does not proves nothing.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -68,14 +68,29 @@ class RunSeen:
     """None: the server was restarted or did not answer, so there are no counts."""
     calls: Sequence[AttemptCalls]
     """One value for each attempt that made calls."""
+    is_users: bool
+    """Whether the lookup is a user's own; the scenario's settings are then not its mistakes."""
 
     @classmethod
     def of(
-        cls, scenario: Scenario, lines: Sequence[Line], *, ended_us: int, server: ServerCounts | None
+        cls,
+        scenario: Scenario,
+        lines: Sequence[Line],
+        *,
+        ended_us: int,
+        server: ServerCounts | None,
+        is_users: bool = False,
     ) -> RunSeen:
         """Computes `calls` from the lines."""
         calls = tuple(_calls(lines, ended_us=ended_us))
-        return cls(scenario=scenario, lines=lines, ended_us=ended_us, server=server, calls=calls)
+        return cls(
+            scenario=scenario,
+            lines=lines,
+            ended_us=ended_us,
+            server=server,
+            calls=calls,
+            is_users=is_users,
+        )
 
     def of_kind(self, kind: str) -> Sequence[Line]:
         """All lines of that kind."""
@@ -136,6 +151,10 @@ def _calls_of(lines: Sequence[Line], *, over_us: int) -> AttemptCalls:
     )
 
 
+_UNBLOCK = (
+    "Await an asynchronous client, or put the blocking one on threads "
+    "(reference_impl.operator.functions.from_blocking)."
+)
 _TIMES_MIN = 3
 _ENOUGH_MS = 1_000
 """Fewer and shorter stalls than these may be the machine's."""
@@ -158,14 +177,36 @@ def find_blocking_call(seen: RunSeen) -> Pitfall | None:
         name="blocking-call",
         says=f"The task's thread stood still {len(times)} times, {sum(times) / 1000:.1f} s in all and up to "
         f"{max(times):.0f} ms at a time, in {where}: no other lookup, timer or checkpoint went on meanwhile.",
-        advice="Await an asynchronous client, or put the blocking one on threads "
-        "(reference_impl.operator.functions.from_blocking).",
+        advice=_UNBLOCK,
         evidence={
             "where": where,
             "times": len(times),
             "total_ms": round(sum(times), 1),
             "longest_ms": max(times),
         },
+    )
+
+
+_HELD_MS_MIN = 1_000
+_HELD_OF_RUN = 0.1
+"""A smaller share of the run's time is the function's own work."""
+
+
+def find_held_thread(seen: RunSeen) -> Pitfall | None:
+    """`blocking-call` at level sim, whose time stands still while code runs: adds up the real time instead.
+
+    Evidence: samples in which the function under test was on the thread, with none of the harness's code under it.
+    """
+    held = max(seen.of_kind("~held"), key=lambda note: float(note["ms"]), default=None)
+    if held is None or held["ms"] < max(_HELD_MS_MIN, _HELD_OF_RUN * seen.ended_us / 1000):
+        return None
+    return Pitfall(
+        name="blocking-call",
+        says=f"The function held the task's thread for about {held['ms'] / 1000:.1f} s of real time, in "
+        f"{held['where']}, in a run of {seen.ended_us / 1e6:.1f} s: no other lookup, timer or checkpoint could go on "
+        "meanwhile.",
+        advice=_UNBLOCK,
+        evidence={"where": held["where"], "total_ms": held["ms"]},
     )
 
 
@@ -284,6 +325,10 @@ def find_small_pool(seen: RunSeen) -> Pitfall | None:
     """
     uses = seen.of_kind("~pool")
     waited = sum(use["waited"] for use in uses)
+    if seen.is_users and seen.scenario.operator.connections is None:
+        return None  # the default limit is the harness's, not a choice of the user's
+    if find_never_given_back(seen) is not None:
+        return None  # calls wait for connections that never come back, whatever the pool's size
     size = min((use["size"] for use in uses), default=0)
     capacity = seen.scenario.operator.capacity
     if not waited or size >= capacity or waited < _WAITED_OF_CALLS * seen.call_count:
@@ -298,6 +343,89 @@ def find_small_pool(seen: RunSeen) -> Pitfall | None:
     )
 
 
+_KEPT_MIN = 3
+"""An attempt may keep fewer on purpose, as one connection for all its calls."""
+
+
+def find_never_given_back(seen: RunSeen) -> Pitfall | None:
+    """`never-given-back`: calls take connections of the pool and end without giving them back.
+
+    Evidence: the pool's own account, when the attempt ended, of connections whose caller had ended before.
+    """
+    kept: Counter[str] = Counter()
+    for note in seen.of_kind("~kept"):
+        if note["times"] >= _KEPT_MIN:
+            kept[note["where"]] += note["times"]
+    if not kept:
+        return None
+    (where, _), total = kept.most_common(1)[0], kept.total()
+    size = min((use["size"] for use in seen.of_kind("~pool")), default=0)
+    pool = f" The pool has {size}: when they are gone, every call waits for its timeout." if size else ""
+    return Pitfall(
+        name="never-given-back",
+        says=f"{total} calls took a connection at {where} and ended without giving it back.{pool}",
+        advice="Use `async with pool.connection() as connection:`, or `pool.fetch_all`, so that it goes back "
+        "however the call ends.",
+        evidence={"where": where, "calls": total, "size": size},
+    )
+
+
+def find_hurried(seen: RunSeen) -> Pitfall | None:
+    """`no-pause`: a call asks again and again after errors, at once.
+
+    Evidence: the pool's account of a row of errors, each followed by the next request of the same call within 1 ms.
+    """
+    hurried = seen.of_kind("~hurried")
+    if not hurried:
+        return None
+    worst = max(hurried, key=lambda note: int(note["times"]))
+    calls = "1 call" if len(hurried) == 1 else f"{len(hurried)} calls"
+    return Pitfall(
+        name="no-pause",
+        says=f"{calls} asked again and again without a pause after errors, at {worst['where']}: "
+        f"the one for record {worst['id']} {worst['times']} times in a row.",
+        advice="Wait before asking again, longer each time, and give up after some tries: raise the error.",
+        evidence={
+            "where": worst["where"],
+            "calls": len(hurried),
+            "record": worst["id"],
+            "times": worst["times"],
+        },
+    )
+
+
+def find_swallowed_error(seen: RunSeen) -> Pitfall | None:
+    """`swallowed-error`: a call met an error of the database, and returned a result as if there had been none.
+
+    Evidence: the pool told the call of the error, did not answer the same statement in that call, and the call
+    returned. An error that the same statement got over, or that the call raised, is none.
+    """
+    hidden = seen.of_kind("~hidden")
+    if not hidden:
+        return None
+    records = list(dict.fromkeys(note["id"] for note in hidden))
+    first = hidden[0]
+    caught = (
+        f"caught at {first['caught']}"
+        if first["caught"] is not None
+        else f"met at {first['met']} (where it was caught is not known)"
+    )
+    calls = "1 call" if len(records) == 1 else f"The calls for {len(records)} records"
+    return Pitfall(
+        name="swallowed-error",
+        says=f"{calls} met an error, did not ask again with success, and returned as if all were well: for record "
+        f"{first['id']} it was {first['error']}, {caught}.",
+        advice="Let the error through, or ask again: a result in its place looks like the database's answer.",
+        evidence={
+            "records": len(records),
+            "record": first["id"],
+            "error": first["error"],
+            "met": first["met"],
+            "caught": first["caught"],
+        },
+    )
+
+
 _LATE_US = 500_000
 """How late after its timeout an outcome may come on a busy machine."""
 
@@ -307,6 +435,8 @@ def find_failing(seen: RunSeen) -> Pitfall | None:
 
     Evidence: attempts that ended with a timeout as their error.
     """
+    if seen.is_users and seen.scenario.pitfall != "failing-timeout":
+        return None
     failed = [line for line in seen.of_kind("failed") if "CallTimedOut" in line["error"]]
     if not failed:
         return None
@@ -326,7 +456,7 @@ def find_silent(seen: RunSeen) -> Pitfall | None:
     Evidence: calls without an outcome after their timeout; each holds its slot as long as its attempt lives (A46).
     """
     timeout_ms = seen.scenario.operator.timeout
-    if not timeout_ms:
+    if not timeout_ms or (seen.is_users and seen.scenario.pitfall != "silent-timeout"):
         return None
     due_us = timeout_ms * 1000 + _LATE_US
     stuck = [
@@ -346,9 +476,13 @@ def find_silent(seen: RunSeen) -> Pitfall | None:
 
 
 _FINDERS: tuple[Callable[[RunSeen], Pitfall | None], ...] = (
+    find_swallowed_error,
     find_blocking_call,
+    find_held_thread,
     find_no_pool,
     find_small_pool,
+    find_never_given_back,
+    find_hurried,
     find_failing,
     find_silent,
     find_open_connections,

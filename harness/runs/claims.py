@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from harness.runs.expected import Expected
 from harness.runs.order import Order
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS
@@ -30,8 +31,8 @@ RECOVER_MS = 30_000
 """Time to recover after a fault: a silently lost query has a limit of 10 s, a commit is retried for 20 s."""
 
 
-def header_of(order: Order) -> Mapping[str, Any]:
-    """The header as a JSON object."""
+def header_of(order: Order, *, expected: Expected | None = None) -> Mapping[str, Any]:
+    """The header as a JSON object. `expected`: what is known of the results of a user's lookup."""
     scenario = order.scenario
     operator, expects = scenario.operator, scenario.expects.model_dump(exclude_none=True)
     return {
@@ -55,10 +56,10 @@ def header_of(order: Order) -> Mapping[str, Any]:
         "effects": "outputs",
         "fenced": True,
         "tables": _tables(scenario),
-        **({"expect_from": "given"} if _knows_results(order) else {}),
+        **_expect_from(order, expected),
         # A failed Spark job ends the tasks of all subtasks; at the other levels each subtask restarts alone.
         "explained": "together" if order.level == "spark" else "alone",
-        **_claims_by_key(order),
+        **_claims_by_key(order, expected),
         "expects": {**expects, "faults": [fault.id for fault in scenario.faults]},
         "decisive": list(scenario.decisive),
         "run": {
@@ -71,22 +72,30 @@ def header_of(order: Order) -> Mapping[str, Any]:
     }
 
 
-def _claims_by_key(order: Order) -> Mapping[str, bool]:
-    """What is claimed of the results of a key, where a record may have no expected results.
+def _expect_from(order: Order, expected: Expected | None) -> Mapping[str, str]:
+    """Where the expected results are from; of our own lookup the scenario gives them, unless it tells none."""
+    if _is_users(order):
+        return {} if expected is None else {"expect_from": expected.source}
+    return {} if order.scenario.workload.expected == "untold" else {"expect_from": "given"}
+
+
+def _claims_by_key(order: Order, expected: Expected | None) -> Mapping[str, bool]:
+    """What is claimed of the results of a key: of our own lookup where a record may have no expected results.
 
     Where all have them, V8 compares each value anyway. A `task` stamps each result, which then does not depend on the
     key alone.
     """
     scenario = order.scenario
-    is_users = ":" in order.sut
-    if is_users or not (scenario.changing or scenario.workload.expected == "untold"):
+    if _is_users(order):
+        if expected is None or not expected.by_key:
+            return {}
+    elif not (scenario.changing or scenario.workload.expected == "untold"):
         return {}
     return {"by_key": scenario.task is None, "versions": bool(scenario.changing)}
 
 
-def _knows_results(order: Order) -> bool:
-    """Whether every record is told with its results; those of a user's lookup are not known."""
-    return ":" not in order.sut and order.scenario.workload.expected != "untold"
+def _is_users(order: Order) -> bool:
+    return ":" in order.sut
 
 
 def _tables(scenario: Scenario) -> Mapping[str, Any]:

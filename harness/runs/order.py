@@ -6,13 +6,15 @@ Invariant: a run depends only on its order, so equal orders at level sim give eq
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.choices import fresh_seed
 from harness.clock import utc_now
-from harness.faults.kill_worker import KillWorker
 from harness.runs.plan import Crash
-from harness.scenario.model import Fault, Phase, Scenario
+
+if TYPE_CHECKING:  # the process of the calm twin needs no scenario, and starts sooner without
+    from harness.faults.kill_worker import KillWorker
+    from harness.scenario.model import Fault, Scenario
 
 __all__ = ["REFERENCE", "Order", "new_run_id", "planned_crashes", "planned_inside"]
 
@@ -35,14 +37,20 @@ class Order:
     import_path: tuple[str, ...] = ()
     again: str = ""
     """The command line that repeats this run."""
+    fails_on_pitfall: bool = False
+    """Whether a pitfall makes the run fail (`--fail-on pitfall`)."""
 
 
 def planned_crashes(scenario: Scenario) -> list[Crash]:
     """The kills that its faults ask for."""
+    from harness.faults.kill_worker import KillWorker  # noqa: PLC0415 - see above
+
     return [_crash(fault) for fault in scenario.faults if isinstance(fault, KillWorker)]
 
 
 def _crash(fault: KillWorker) -> Crash:
+    from harness.scenario.model import Phase  # noqa: PLC0415
+
     at = fault.when
     assert isinstance(at, Phase), "a worker is killed at a phase"
     return Crash(fault=fault.id, subtask=fault.subtask, phase=at.phase, hit=at.hit, how=fault.how)
@@ -57,6 +65,8 @@ def planned_inside(scenario: Scenario) -> list[dict[str, Any]]:
 
 def _is_acted_inside(fault: Fault) -> bool:
     """Whether the attempt performs it: an inside or workload fault, or one that stops the attempt at a phase."""
+    from harness.scenario.model import Phase  # noqa: PLC0415
+
     return fault.by in {"inside", "workload"} or (fault.attempts_own and isinstance(fault.when, Phase))
 
 

@@ -162,11 +162,23 @@ class RunOutcome:
     interrupted: bool = False
     extras: Mapping[str, Any] = field(default_factory=dict)
     pitfalls: tuple[Pitfall, ...] = ()
+    values: str = ""
+    """Of a user's lookup: where its expected results are from, and what it cost to find them."""
+    fails_on_pitfall: bool = False
+    """Whether a pitfall makes the run fail."""
 
     @property
     def as_expected(self) -> bool:
-        """Whether the reference passed, or the planted defect was detected by one of its invariants."""
-        return seen_as_expected(self.judgement, self.convicts)
+        """Whether the reference passed, or the planted defect was detected by one of its invariants.
+
+        Not with a pitfall that makes the run fail.
+        """
+        return seen_as_expected(self.judgement, self.convicts) and not self.falls
+
+    @property
+    def falls(self) -> bool:
+        """Whether a pitfall makes it fail."""
+        return self.fails_on_pitfall and bool(self.pitfalls)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +192,8 @@ class CountedRun:
     outcome: Outcome
     as_expected: bool
     events: int
+    falls: bool = False
+    """Whether a pitfall makes it fail."""
 
 
 def seen_as_expected(judgement: Judgement, convicts: Sequence[str]) -> bool:

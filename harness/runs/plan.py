@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from harness.database.endpoint import Endpoint
+from harness.runs.expected import Expected
 
 __all__ = ["Crash", "RunPlan", "decode_plan", "encode_plan"]
 
@@ -44,6 +45,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     table: list[list[Any]]
     """The rows of the lookup table, to compute the expected results."""
     crashes: list[Crash]
+    expected: Expected | None = None
+    """What the records of a user's lookup must yield; None for our own lookup, whose results `table` gives."""
     inside: list[dict[str, Any]] = []
     """The other faults that attempts perform themselves, as JSON; `fault_of` reads them back."""
 

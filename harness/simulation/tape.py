@@ -38,7 +38,7 @@ class RestoreFallback:
 class Tape:
     """All events of a run. Mutable: grows. Fewer `events` than `numbered` means that events were lost."""
 
-    __slots__ = ("errors", "events", "hears", "hub", "made", "numbered", "passed_over")
+    __slots__ = ("errors", "events", "hears", "hub", "made", "misuses", "numbered", "passed_over")
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
@@ -50,6 +50,8 @@ class Tape:
         """Counts of database errors and lost connections in attempts, by code: evidence, not events."""
         self.passed_over: list[RestoreFallback] = []
         """Unusable checkpoint files found by restores: evidence, not events."""
+        self.misuses: list[dict[str, Any]] = []
+        """Notes about how a user's lookup uses the pool and the loop, as files of attempts hold them: for pitfalls."""
         self.hears: Hears | None = None
         """Receives what faults do inside attempts: evidence, not events."""
 
@@ -155,6 +157,8 @@ class MemoryRecorder:
                 tape.errors[fields["code"]] += 1
             case "~made":
                 tape.made.append((fields["s"], fields["a"], fields["events"], len(tape.events)))
+            case "~hidden" | "~hurried" | "~kept" | "~pool":
+                tape.misuses.append({"k": kind, "t": tape.t, **fields})
             case "~store":
                 tape.passed_over.append(
                     RestoreFallback(

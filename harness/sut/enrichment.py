@@ -13,6 +13,7 @@ import msgspec
 
 from harness.history.causes import cause_of
 from harness.sut.dead_letter import DeadLetter
+from harness.sut.lookup_values import as_list
 from harness.sut.phases import Phases
 from harness.sut.registry import LookupFunction
 from harness.workloads.shape import Lookup, StampedLookup
@@ -34,7 +35,7 @@ def enrich(function: LookupFunction, pool: object) -> Callable[[Lookup], Corouti
     """Wraps `function` to return a list of results; None becomes no result, a single value one result."""
 
     async def call(lookup: Lookup) -> list[Enriched]:
-        return _enriched(lookup, stamped(lookup, _as_list(await function(lookup, pool))))
+        return _enriched(lookup, stamped(lookup, as_list(await function(lookup, pool))))
 
     return call
 
@@ -44,12 +45,6 @@ def stamped(lookup: Lookup, values: list[Any]) -> list[Any]:
     if not isinstance(lookup, StampedLookup):
         return values
     return [{**lookup.stamp, **(value if isinstance(value, dict) else {"value": value})} for value in values]
-
-
-def _as_list(answer: Any) -> list[Any]:
-    if answer is None:
-        return []
-    return list(answer) if isinstance(answer, list | tuple) else [answer]
 
 
 def _enriched(lookup: Lookup, values: Sequence[Any]) -> list[Enriched]:

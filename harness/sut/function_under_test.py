@@ -18,6 +18,7 @@ from harness.scenario.model import Operator
 from harness.sut.dead_letter import DeadLetterFunction, DeadLetterTimeouts
 from harness.sut.enrichment import answer_timeouts, enrich
 from harness.sut.registry import SUTS, LookupFunction, load_lookup
+from harness.sut.user_lookup import UserLookup
 from harness.sut.variant import Variant
 from reference_impl.operator.functions import AsyncFunction, OnTimeout, answer_timeout, from_coroutine
 
@@ -58,12 +59,16 @@ class FunctionUnderTest:
             plan.sut, nonces=journal if plan.sut in SUTS else None, tells_versions=tells_versions
         )
         """The unwrapped lookup, for the loop watch."""
+        if isinstance(self.lookup, UserLookup):
+            self.lookup.tell(journal)
         function = _around(variant.lookup(self.lookup), self._client, settings, loop=loop)
         function = around_calls(function)
         self.function = DeadLetterFunction(function) if settings.on_error == "dead-letter" else function
 
     def close(self) -> None:
-        """Closes the client and journals the counters of its pool."""
+        """Closes the client and journals how it was used."""
+        if isinstance(self.lookup, UserLookup):
+            self.lookup.close()
         self._client.close()
         if isinstance(self._client, ConnectionPool):
             pool = self._client

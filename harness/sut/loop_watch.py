@@ -1,15 +1,19 @@
-"""The loop watch: records when the function under test blocked the event loop, and at which line.
+"""The loop watches: they record when the function under test blocked the event loop, and at which line.
 
 Answers to asyncio's debug mode, which reports how long a callback took but not where. A second thread samples the stack
 of the task's thread. Invariant: only blocking inside the function under test is recorded, not a loaded machine, a
-stopped process or code of the harness: late samples are ignored, and time in the CPU's run queue is subtracted.
+stopped process or code of the harness: late samples are ignored, and time in the CPU's run queue is subtracted. At
+level sim time is virtual, and stands still meanwhile: there, the real time is added up in which the function itself
+holds the thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 
 from harness.clock import monotonic_us
 
-__all__ = ["LoopWatch", "code_of"]
+__all__ = ["HoldWatch", "LoopWatch", "code_of"]
 
 _BEAT_S = 0.02
 _STILL_US = 100_000
@@ -134,12 +138,73 @@ class LoopWatch:
         while frame is not None:
             code = frame.f_code
             if code.co_filename == self._function.co_filename:
-                name = code.co_filename.rpartition("/")[2]
-                innermost = innermost or f"{code.co_name} ({name}:{frame.f_lineno})"
+                innermost = innermost or _place(frame)
             if code is self._function:
                 return innermost
             frame = frame.f_back
         return None
+
+
+_SAMPLE_MS = 5
+"""What a sample stands for; one that comes late, as on a busy machine, stands for no more."""
+
+
+class HoldWatch:
+    """The watch of a simulated run, from the thread that makes it. Mutable: its sampling thread adds to `held`."""
+
+    def __init__(self, *, function: Callable[[], CodeType | None]) -> None:
+        """`function`: the function under test; None as long as it is not known."""
+        self._function = function
+        self._held: dict[str, Counter[str]] = {}
+        """By the function's name: the samples at each place of it."""
+        self._thread = threading.get_ident()
+        self._over = threading.Event()
+
+    def holds(self) -> Iterator[tuple[str, int]]:
+        """Where each function held the thread most often, and for about how many ms in all."""
+        for places in self._held.values():
+            yield places.most_common(1)[0][0], places.total() * _SAMPLE_MS
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watches while the block lasts; call it on the thread that makes the run."""
+        looker = threading.Thread(target=self._look, name="hold-watch", daemon=True)
+        looker.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            looker.join()
+
+    def _look(self) -> None:
+        while not self._over.wait(_SAMPLE_MS / 1000):
+            where = self._where()
+            if where is not None:
+                self._held.setdefault(_function_of(where), Counter())[where] += 1
+
+    def _where(self) -> str | None:
+        """The innermost line in the function's file; None: it does not run, or waits for the harness's own code."""
+        frame: FrameType | None = sys._current_frames().get(self._thread)  # noqa: SLF001 - public by its docs
+        innermost: str | None = None
+        function = self._function()
+        while frame is not None and function is not None:
+            code = frame.f_code
+            if code.co_filename == function.co_filename:
+                innermost = innermost or _place(frame)
+            elif innermost is None and code.co_filename.startswith(_OURS):
+                return None
+            if code is function:
+                return innermost
+            frame = frame.f_back
+        return None
+
+
+_OURS = tuple(f"{Path(__file__).parents[2] / package}{os.sep}" for package in ("harness", "reference_impl"))
+
+
+def _place(frame: FrameType) -> str:
+    name = frame.f_code.co_filename.rpartition("/")[2]
+    return f"{frame.f_code.co_name} ({name}:{frame.f_lineno})"
 
 
 def _queued_us() -> int:

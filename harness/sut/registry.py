@@ -6,14 +6,13 @@ Invariant: a name that cannot be loaded is an error before anything starts; the 
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Awaitable, Callable
-from contextlib import redirect_stdout
 from difflib import get_close_matches
 from typing import Any
 
 from harness.errors import SutError, UsageError
 from harness.runs.order import REFERENCE
+from harness.sut.user_code import is_raised_by_code, set_aside
 from harness.sut.user_lookup import user_lookup
 from harness.sut.user_modules import why_hidden
 
@@ -72,11 +71,13 @@ def load_attribute(name: str, *, option: str, kind: str) -> Any:
     module, _, attribute = name.partition(":")
     fix = f"write MODULE:{kind}, with MODULE importable from the current folder or the environment"
     try:
-        with redirect_stdout(sys.stderr):  # standard output is for the results of a command
+        with set_aside():
             found: Any = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt) and not is_raised_by_code(error):
+            raise
         what = (
             str(error)
             if isinstance(error, ImportError | AttributeError)

@@ -9,17 +9,27 @@ import asyncio
 import inspect
 import math
 import os
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from traceback import walk_tb
 from types import CodeType
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
+from harness.database.watched_call import CALL, WatchedCall
 from harness.errors import SutError
+from harness.sut.user_code import ProcessEnded, is_raised_by_code
 
-__all__ = ["RESULT_BYTES_MAX", "UserCodeStopped", "UserLookup", "failure_of_lookup", "user_lookup"]
+__all__ = [
+    "RESULT_BYTES_MAX",
+    "UserCodeStopped",
+    "UserLookup",
+    "failure_of_lookup",
+    "failure_of_task",
+    "user_lookup",
+]
 
 RESULT_BYTES_MAX = 1 << 20
 """The largest size of what one call may return, as JSON: results are kept in memory, checkpoints and the history."""
@@ -36,7 +46,8 @@ class UserCodeStopped(Exception):
     """The function raised what would end the process or the task around it (`SystemExit` and the like)."""
 
     def __init__(self, raised: BaseException) -> None:
-        super().__init__(f"the lookup raised {raised!r}; raise a subclass of Exception instead")
+        did = "called" if isinstance(raised, ProcessEnded) else "raised"
+        super().__init__(f"the lookup {did} {raised!r}; raise a subclass of Exception instead")
 
 
 def user_lookup(found: Any, name: str) -> UserLookup:
@@ -92,6 +103,19 @@ def _coroutine_code(found: Any) -> CodeType | None:
     return code if inspect.iscoroutinefunction(inner) and isinstance(code, CodeType) else None
 
 
+class MisuseJournal(Protocol):
+    """The attempt's journal."""
+
+    def hid_error(self, *, id: int, error: str, met_at: str, caught_at: str | None) -> None:
+        """A call returned a result although it met an error."""
+
+    def hurried(self, *, id: int, times: int, asked_at: str) -> None:
+        """A call asked so many times in a row without a pause."""
+
+    def kept_connections(self, *, times: int, asked_at: str) -> None:
+        """So many connections of the pool were never given back."""
+
+
 class UserLookup:
     """Calls the user's function with `(record, pool)`."""
 
@@ -99,6 +123,21 @@ class UserLookup:
         """`code`: the code object of what the user wrote, by which the loop watch knows it on a stack."""
         self._function = function
         self.__code__ = code
+        self._journal: MisuseJournal | None = None
+        self._holding: list[WatchedCall] = []
+        """The ended calls that held a connection at their end."""
+
+    def tell(self, journal: MisuseJournal) -> None:
+        """From now on `journal` is told how calls use the pool."""
+        self._journal = journal
+
+    def close(self) -> None:
+        """Tells the journal of the connections that were not given back; call it when the pool is not used any more."""
+        kept = Counter(line for call in self._holding for line in call.kept())
+        if self._journal is not None:
+            for line, times in kept.items():
+                self._journal.kept_connections(times=times, asked_at=line)
+        self._holding.clear()
 
     async def __call__(self, record: Any, pool: Any) -> Any:
         """The function's result itself: a copy would hide that several calls share one object.
@@ -136,11 +175,34 @@ class UserLookup:
         ]
         return f"{os.path.relpath(file)}:{lines[-1]}" if lines else self._line()
 
+    async def _watched(self, record: Any, pool: Any) -> Any:
+        """The function's result; the journal is told how the call used the pool."""
+        call = WatchedCall(
+            home=self.__code__.co_filename, line=self._line(), now_s=asyncio.get_running_loop().time
+        )
+        CALL.set(call)  # for this task, which makes this one call, and for those that the call starts
+        try:
+            call.coroutine = self._function(record, pool)
+            result = await call.coroutine
+            if self._journal is not None:
+                for told in call.hidden():
+                    self._journal.hid_error(
+                        id=record.id, error=told.error, met_at=told.met_at, caught_at=told.caught_at
+                    )
+            return result
+        finally:
+            if call.is_holding:
+                self._holding.append(call)
+            if call.hurried is not None and self._journal is not None:
+                row = call.hurried
+                self._journal.hurried(id=record.id, times=row.times, asked_at=row.asked_at)
+
     async def _ended(self, record: Any, pool: Any) -> Any:
         try:
-            return await self._function(record, pool)
+            return await self._watched(record, pool)
         except (SystemExit, KeyboardInterrupt) as raised:
-            # A signal cannot be the cause: a campaign handles SIGINT, and a worker has a session of its own.
+            if isinstance(raised, KeyboardInterrupt) and not is_raised_by_code(raised):
+                raise  # Ctrl-C
             raise UserCodeStopped(raised) from raised
         except asyncio.CancelledError as raised:
             task = asyncio.current_task()
@@ -156,6 +218,14 @@ def failure_of_lookup(error: BaseException, record: int) -> str | None:
         return None
     where = notes[-1].removeprefix(_RAISED_AT)
     return f"the lookup raised {type(error).__name__}: {error} for record {record} ({where})"
+
+
+def failure_of_task(error: BaseException) -> str | None:
+    """In words, that a task which a user's lookup started raised what would end the process; None: it did not."""
+    if not isinstance(error, SystemExit | KeyboardInterrupt):
+        return None
+    frame, number = list(walk_tb(error.__traceback__))[-1]
+    return f"a task that the lookup started raised {error!r} ({os.path.relpath(frame.f_code.co_filename)}:{number})"
 
 
 class _NotJson(Exception):

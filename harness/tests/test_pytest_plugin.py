@@ -125,3 +125,56 @@ def test_a_level_that_was_not_asked_for_is_not_collected(project: Project) -> No
     done = project.tested(SOUND + "levels: [spark]\n")
 
     assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, done.stdout
+
+
+NOTHING_BITES = """\
+faults:
+  - {id: too-wide, do: bandwidth, link: lookups, direction: down, rate: 900000kB/s, when: {at: 20ms}, for: 50ms}
+"""
+
+
+def test_a_vacuous_run_is_repeated_as_often_as_asked_and_stays_vacuous(project: Project) -> None:
+    done = project.tested(SOUND + NOTHING_BITES, "--floodmark-seed", "7", "--floodmark-repeat", "2")
+
+    assert done.returncode == Exit.UNDECIDED, done.stdout
+    assert "repeated mine[live]: seed 7 was vacuous: V23, " in done.stdout
+    assert "repeated mine[live]: seed 8 was vacuous: V23, " in done.stdout
+    assert "--seed 9" in done.stdout
+
+
+SHOWS_NOTHING_AT_FIRST = """\
+from dataclasses import replace
+
+from harness.pytest_plugin import Shared
+from harness.verdict import Outcome
+
+once = Shared._once
+
+
+def first_vacuous(self, *given, seed):
+    outcome = once(self, *given, seed=seed)
+    return outcome if seed > 7 else replace(outcome, judgement=replace(outcome.judgement, outcome=Outcome.VACUOUS))
+
+
+Shared._once = first_vacuous
+"""
+
+
+def test_a_pass_after_a_vacuous_run_is_green_and_the_report_tells_of_the_other(project: Project) -> None:
+    (project.folder / "conftest.py").write_text(SHOWS_NOTHING_AT_FIRST)
+
+    done = project.tested(SOUND, "--floodmark-seed", "7", "--floodmark-repeat", "1")
+
+    assert done.returncode == Exit.HOLD, done.stdout
+    assert (
+        "A run before this one was repeated because it showed nothing: seed 7"
+        in (project.folder / "report" / "summary.md").read_text()
+        + (project.folder / "report" / "index.html").read_text()
+    )
+
+
+def test_without_the_option_no_run_is_repeated(project: Project) -> None:
+    done = project.tested(SOUND + NOTHING_BITES, "--floodmark-seed", "7")
+
+    assert done.returncode == Exit.UNDECIDED, done.stdout
+    assert "repeated" not in done.stdout

@@ -7,7 +7,7 @@ watermark has the same position on all inputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Any, Literal
@@ -28,6 +28,7 @@ from harness.workloads.shape import (
 from harness.workloads.values import with_values_like
 
 __all__ = [
+    "CustomerRows",
     "Inputs",
     "Lookup",
     "LookupSource",
@@ -156,17 +157,56 @@ def customer_rows(
     return with_values_like(rows, like)
 
 
-def offered_records(scenario: Scenario, *, seed: int, rows: Iterable[list[Any]]) -> int:
-    """How many records ask for a key that has rows."""
+def offered_records(
+    scenario: Scenario,
+    *,
+    seed: int,
+    rows: Iterable[list[Any]],
+    known: Callable[[Any, Any], Sequence[Any] | None] | None = None,
+) -> int:
+    """How many records have results to offer: what is `known` of (id, key), else whether the key has rows."""
     workload = scenario.workload
-    if workload.fanout == 1:
+    if workload.fanout == 1 and known is None:
         return workload.records * workload.subtasks
     answered = {key_of(row[0]) for row in rows}
     sources = (
         LookupSource(workload=workload, seed=seed, subtask=subtask, faults=scenario.faults)
         for subtask in range(workload.subtasks)
     )
-    return sum(lookup.key in answered for source in sources for lookup, _ in source.records)
+
+    def offers(lookup: Lookup) -> bool:
+        results = None if known is None else known(lookup.id, lookup.key)
+        return lookup.key in answered if results is None else bool(results)
+
+    return sum(offers(lookup) for source in sources for lookup, _ in source.records)
+
+
+class CustomerRows:
+    """The rows of table `customer` with all their columns, as they are before the run. Made as they are read."""
+
+    def __init__(self, rows: Sequence[list[Any]]) -> None:
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for number, row in enumerate(self._rows, start=1):
+            yield _columns(number, row)
+
+    def by_key(self, keys: Iterable[Key]) -> dict[Key, list[dict[str, Any]]]:
+        """The rows of `keys`; keys without rows are left out."""
+        wanted = dict.fromkeys(keys)
+        found: dict[Key, list[dict[str, Any]]] = {}
+        for number, row in enumerate(self._rows, start=1):
+            key = key_of(row[0])
+            if key in wanted:
+                found.setdefault(key, []).append(_columns(number, row))
+        return found
+
+
+def _columns(number: int, row: list[Any]) -> dict[str, Any]:
+    told, name, city, tier = row
+    key = key_of(told)
+    k, part = key if isinstance(key, tuple) else (key, None)
+    return {"n": number, "k": k, "part": part, "name": name, "city": city, "tier": tier, "ver": 0}
 
 
 def expected_value(row: list[Any]) -> dict[str, Any]:

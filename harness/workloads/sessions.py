@@ -115,6 +115,13 @@ def expect_stamped(
 
     def stamped(lookup: Lookup) -> Sequence[Any] | None:
         known = answers(lookup)
-        return None if known is None else [{**stamps[lookup.id], **answer} for answer in known]
+        return (
+            None
+            if known is None
+            else [
+                {**stamps[lookup.id], **(answer if isinstance(answer, dict) else {"value": answer})}
+                for answer in known
+            ]
+        )
 
     return stamped

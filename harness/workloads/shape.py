@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from harness.choices import Draw
-from harness.faults.model.fault import Fault
-from harness.faults.model.workload import ShapingFault
-from harness.scenario.model import Workload
+
+if TYPE_CHECKING:  # the process of the calm twin needs the records only, and starts sooner without these
+    from harness.faults.model.fault import Fault
+    from harness.faults.model.workload import ShapingFault
+    from harness.scenario.model import Workload
 
 __all__ = [
     "Burst",
@@ -104,6 +106,8 @@ def with_hot_keys(
 
 
 def _shaping(faults: Iterable[Fault]) -> Iterator[ShapingFault]:
+    from harness.faults.model.workload import ShapingFault  # noqa: PLC0415 - see above
+
     return (fault for fault in faults if isinstance(fault, ShapingFault))
 
 

@@ -26,7 +26,7 @@ from harness.process_identity import Owner, ProcessIdentity, end_process, identi
 from harness.world.places import Places
 from harness.world.server_clock import remove_shared_memory
 
-__all__ = ["Ledger", "Reaped", "dead_runs", "reap"]
+__all__ = ["Ledger", "Reaped", "dead_runs", "open_ledger", "reap"]
 
 EngineSweep = Callable[[str], list[str]]
 """Removes the containers and networks of one run (by its id); returns one sentence for each."""
@@ -56,19 +56,24 @@ class Ledger:
         """The run's scratch folder; removed with the run."""
 
     @classmethod
-    def open(cls, places: Places) -> Ledger:
-        """Create a ledger owned by this process, and the run's scratch folder."""
-        places.make()
-        owner = this_owner()
-        run_id = f"{owner.process.pid}-{fresh_seed()}"
-        ledger = cls(places=places, run_id=run_id, path=places.runs / f"{run_id}.ledger")
+    def new(cls, places: Places) -> Ledger:
+        """A ledger for a new run of this process; nothing is on disk before `begin`."""
+        run_id = f"{os.getpid()}-{fresh_seed()}"
+        return cls(places=places, run_id=run_id, path=places.runs / f"{run_id}.ledger")
+
+    def begin(self) -> Ledger:
+        """Write the ledger, which names this process as its owner, and make the run's scratch folder."""
+        self.places.make()
         # Renamed when it names its owner, so a visible ledger always has one.
-        young = ledger.path.with_suffix(YOUNG)
-        _append(young, {"owner": asdict(owner)})
-        young.rename(ledger.path)
-        ledger.note_folder(ledger.folder)
-        ledger.folder.mkdir(mode=0o700)
-        return ledger
+        _append(self._young, {"owner": asdict(this_owner())})
+        self._young.rename(self.path)
+        self.note_folder(self.folder)
+        self.folder.mkdir(mode=0o700)
+        return self
+
+    @property
+    def _young(self) -> Path:
+        return self.path.with_suffix(YOUNG)
 
     def note_process(self, pid: int) -> None:
         """List a process that was just started; one that has ended already needs no entry."""
@@ -93,8 +98,19 @@ class Ledger:
         _append(self.path, {"engine": True})
 
     def close(self, sweep: EngineSweep) -> Reaped:
-        """Remove everything listed that still exists, then the ledger."""
+        """Remove everything listed that still exists, then the ledger, even one that `begin` left incomplete."""
+        self._young.unlink(missing_ok=True)
         return _undo_all(self.path, places=self.places, sweep=sweep)
+
+
+@contextmanager
+def open_ledger(places: Places, sweep: EngineSweep) -> Iterator[Ledger]:
+    """A ledger for the block; nothing of it is left, also if an interruption comes while it is written."""
+    ledger = Ledger.new(places)
+    try:
+        yield ledger.begin()
+    finally:
+        ledger.close(sweep)
 
 
 def reap(places: Places, sweep: EngineSweep) -> list[Reaped]:

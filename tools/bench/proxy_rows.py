@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from harness.errors import WorldError
 from harness.world.containers import sweep_run
-from harness.world.ledger import Ledger
+from harness.world.ledger import open_ledger
 from harness.world.local import PROXY_LIMIT_S, start_proxy
 from harness.world.ports import LOOPBACK, reserve_port
 from harness.world.proxy_program import find_proxy_program
@@ -89,23 +89,18 @@ def _proxies(
 ) -> Iterator[tuple[socket.socket, Mapping[str, Address]]]:
     """Start both proxies with a link to an upstream of ours; yields the upstream and the addresses."""
     programs = {_OURS: None, _THEIRS: find_proxy_program(settings)}
-    settings.places.make()
-    ledger = Ledger.open(settings.places)
-    try:
-        with ExitStack() as stack:
-            upstream = stack.enter_context(socket.create_server((LOOPBACK, 0), backlog=512))
-            host, port = upstream.getsockname()
-            addresses = {_NONE: Address(host=host, port=port)}
-            for name, program in programs.items():
-                process, proxy = start_proxy(program, ledger=ledger, ports=settings.ports, say=say)
-                stack.callback(process.stop)
-                process.wait_for(proxy.healthy, what=f"{name} to answer", limit_s=PROXY_LIMIT_S)
-                addresses[name] = Address(host=LOOPBACK, port=reserve_port(ledger, among=settings.ports))
-                listen = f"{LOOPBACK}:{addresses[name].port}"
-                proxy.create(_LINK, listen=listen, upstream=f"{host}:{port}")
-            yield upstream, addresses
-    finally:
-        ledger.close(sweep_run)
+    with open_ledger(settings.places, sweep_run) as ledger, ExitStack() as stack:
+        upstream = stack.enter_context(socket.create_server((LOOPBACK, 0), backlog=512))
+        host, port = upstream.getsockname()
+        addresses = {_NONE: Address(host=host, port=port)}
+        for name, program in programs.items():
+            process, proxy = start_proxy(program, ledger=ledger, ports=settings.ports, say=say)
+            stack.callback(process.stop)
+            process.wait_for(proxy.healthy, what=f"{name} to answer", limit_s=PROXY_LIMIT_S)
+            addresses[name] = Address(host=LOOPBACK, port=reserve_port(ledger, among=settings.ports))
+            listen = f"{LOOPBACK}:{addresses[name].port}"
+            proxy.create(_LINK, listen=listen, upstream=f"{host}:{port}")
+        yield upstream, addresses
 
 
 def _row(measure: _Measure, upstream: socket.socket, proxies: Mapping[str, Address]) -> Row:

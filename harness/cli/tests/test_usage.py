@@ -27,7 +27,7 @@ def nothing_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.fail("a world was opened")
 
     monkeypatch.setattr("harness.engine.worlds.open_world", opened)
-    monkeypatch.setattr("harness.engine.worlds.Ledger.open", opened)
+    monkeypatch.setattr("harness.engine.worlds.open_ledger", opened)
     monkeypatch.chdir(tmp_path)
 
 

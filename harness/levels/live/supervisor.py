@@ -7,6 +7,7 @@ counted in the run's files. After `stop`, every process that was started has end
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from signal import Signals
 from typing import ClassVar
 
 import msgspec
@@ -23,7 +25,7 @@ from harness.engine.canaries_in_world import refuse_blind_world
 from harness.engine.in_world import record_in_world
 from harness.engine.level import ATTEMPTS_MAX, ExecutionState, Opening, Play, ProcessEnd
 from harness.history.follower import Follower
-from harness.levels.live.worker import REFUSED
+from harness.levels.live.worker import DONE, REFUSED
 from harness.process_identity import ProcessIdentity, identify
 from harness.runs.order import Order
 from harness.runs.plan import RunPlan, encode_plan
@@ -71,6 +73,8 @@ class _Worker:
     """The process of the newest attempt."""
     superseded: list[Process] = field(default_factory=list)
     """Processes that were declared dead and are not reaped yet."""
+    log_begins: int = 0
+    """Where the log of the newest attempt begins in the subtask's."""
     failures: int = 0
     finished: bool = False
 
@@ -104,6 +108,7 @@ class Supervisor:
 
     def _start(self, worker: _Worker) -> None:
         with self._log(worker).open("ab") as log:
+            worker.log_begins = log.tell()
             worker.process = subprocess.Popen(
                 # -P: the current folder, where a `harness` of the user's may be, does not come first.
                 [sys.executable, "-P", "-m", "harness.levels.live.worker"],
@@ -134,12 +139,12 @@ class Supervisor:
         code = None if worker.process is None or worker.finished else self._reap(worker, worker.process)
         if code is None:
             return None
-        worker.finished = code == 0
-        if code != 0:
+        worker.finished = code == DONE
+        if code != DONE:
             worker.failures += 1
             if worker.failures >= ATTEMPTS_MAX or code == REFUSED:
                 worker.process = None
-                return self._last_words(worker)
+                return self._last_words(worker, code)
             self._start(worker)
         return None
 
@@ -151,11 +156,16 @@ class Supervisor:
             self._ends.append(ProcessEnd(subtask=worker.subtask, pid=process.pid, code=code))
         return code
 
-    def _last_words(self, worker: _Worker) -> str:
-        log = self._log(worker).read_text(errors="replace").strip()
-        # A failure has all lines of its message.
-        _, mark, failure = log.rpartition(f"subtask {worker.subtask}: ")
-        said = failure if mark else (log.splitlines() or ["it said nothing"])[-1]
+    def _last_words(self, worker: _Worker, code: int) -> str:
+        """What the newest attempt said; of one that ended without a word, how its process ended."""
+        log = self._log(worker).read_bytes()[worker.log_begins :].decode(errors="replace")
+        spoken = re.findall(rf"^subtask {worker.subtask}: (.*(?:\n  .*)*)", log, re.MULTILINE)
+        if spoken:
+            said = spoken[-1].replace("\n  ", "\n")
+        elif code < 0:
+            said = f"the worker's process was ended by {Signals(-code).name}"
+        else:
+            said = f"the worker's process ended with exit code {code}"
         return f"subtask {worker.subtask} failed {worker.failures} times; the last time: {said}"
 
     def process(self, subtask: int) -> ProcessIdentity | None:

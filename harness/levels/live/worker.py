@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from textwrap import indent
 
 import msgspec
 
@@ -17,8 +18,10 @@ from harness.own_packages import import_ours
 from harness.runs.plan import decode_plan
 from harness.sut.user_modules import take_path
 
-__all__ = ["FAILED", "REFUSED"]
+__all__ = ["DONE", "FAILED", "REFUSED"]
 
+DONE = 64
+"""Exit code of an attempt that has done all its work: not 0, with which a user's function may end the process."""
 FAILED = 1
 """Exit code of an attempt that reported its failure; the supervisor may start it again."""
 REFUSED = 4
@@ -40,12 +43,17 @@ def main() -> int:
     try:
         run_attempt(real_parts(plan, subtask, variant=variant_of(plan.mutant)))
     except SutError as refusal:
-        sys.stderr.write(f"subtask {subtask}: {refusal.what}\n")
+        _say(subtask, refusal.what)
         return REFUSED
     except AttemptFailed as failure:
-        sys.stderr.write(f"subtask {subtask}: {failure}\n")
+        _say(subtask, str(failure))
         return FAILED
-    return 0
+    return DONE
+
+
+def _say(subtask: int, words: str) -> None:
+    """Writes the last words, further lines indented: what is written later is none of them."""
+    sys.stderr.write(f"subtask {subtask}: {indent(words, '  ').lstrip(' ')}\n")
 
 
 def _end_with_harness(pipe: int) -> None:

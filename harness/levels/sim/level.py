@@ -8,23 +8,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
 
 from harness.checkers.judge import judge
 from harness.clock import Deadline, monotonic_us
 from harness.engine.accounting import accounting_of, claims_order
 from harness.engine.cross_checks import refuse_other_expectations
+from harness.engine.expectation import find_expected
 from harness.engine.level import Opening, Play, RunRecord, RunSite
+from harness.engine.refusals import refuse_at_level
 from harness.errors import UsageError
-from harness.history.event import FaultEvent
+from harness.history.event import Call, Failed, FaultEvent, Res, Start
+from harness.levels.sim.calm import ask_in_child
 from harness.levels.sim.canaries import refuse_blind_simulation
+from harness.levels.sim.child import in_child
 from harness.levels.sim.fault_schedule import Noted
 from harness.levels.sim.run import Simulated, customers, simulate_scenario
 from harness.levels.sim.stored import count_tables
+from harness.pitfalls.finding import RunSeen, find_pitfalls
+from harness.runs.expected import Expected
 from harness.runs.order import Order
-from harness.runs.outcome import FaultRecord, FaultTime, WorldDescription
-from harness.sut.registry import REFERENCE_EMITTER
+from harness.runs.outcome import FaultRecord, FaultTime, Pitfall, WorldDescription
+from harness.sut.registry import REFERENCE_EMITTER, SUTS
 from harness.sut.variant import HONEST, Variant
 
 if TYPE_CHECKING:
@@ -71,11 +80,28 @@ class SimulatedLevel:
         yield self._play
 
     def _play(self, order: Order, site: RunSite) -> RunRecord:
+        if ":" not in order.sut:
+            return self._played(order, site)
+        refuse_at_level(order.scenario, self.name)
+        rows, row_bytes = customers(order.scenario, order.seed), order.scenario.workload.row_bytes
+        expected, values = find_expected(
+            order, rows, ask=partial(ask_in_child, rows=rows, row_bytes=row_bytes)
+        )
+        record = in_child(
+            lambda: self._played(order, site, expected), what=f"--sut {order.sut}", stop=site.stop
+        )
+        return replace(record, values=values)
+
+    def _played(self, order: Order, site: RunSite, expected: Expected | None = None) -> RunRecord:
         variant = self.variant or _variant_of(order)
         simulated = simulate_scenario(
-            order, variant=variant, ended_by=_ended_by(site), before_reading=site.before_reading
+            order,
+            variant=variant,
+            ended_by=_ended_by(site),
+            before_reading=site.before_reading,
+            expected=expected,
         )
-        record = record_of(order, simulated, variant=variant)
+        record = record_of(order, simulated, variant=variant, expected=expected)
         return replace(record, interrupted=record.error is not None and site.stop.is_set())
 
 
@@ -94,13 +120,15 @@ def _ended_by(site: RunSite) -> Callable[[], str | None]:
     return why
 
 
-def record_of(order: Order, simulated: Simulated, *, variant: Variant = HONEST) -> RunRecord:
-    """The record of a simulated run of `order`.
+def record_of(
+    order: Order, simulated: Simulated, *, variant: Variant = HONEST, expected: Expected | None = None
+) -> RunRecord:
+    """The record of a simulated run of `order`; `expected`: the results of a user's lookup.
 
     Raises HarnessError if its expected results are not those of its rows.
     """
     rows = customers(order.scenario, order.seed)
-    refuse_other_expectations(order, rows, simulated.events)
+    refuse_other_expectations(order, rows, simulated.events, expected=expected)
     return RunRecord(
         header=simulated.header,
         events=simulated.events,
@@ -109,13 +137,30 @@ def record_of(order: Order, simulated: Simulated, *, variant: Variant = HONEST) 
         ran_us=monotonic_us(),
         world=SIMULATED_WORLD,
         faults=_faults(order, simulated),
-        accounting=_accounting(order, simulated, rows),
+        accounting=_accounting(order, simulated, rows, expected),
         threats=(
             *simulated.unread,
             *([f"the recording has gaps: {simulated.lost} events are missing"] if simulated.lost else []),
         ),
+        pitfalls=_pitfalls(order, simulated),
         judge=variant.judge(judge),
     )
+
+
+def _pitfalls(order: Order, simulated: Simulated) -> tuple[Pitfall, ...] | None:
+    """The pitfalls of a user's lookup; None for our own, whose clients with mistakes are not simulated."""
+    if order.sut in SUTS:
+        return None
+    calls = [_as_line(event) for event in simulated.events if isinstance(event, Start | Call | Res | Failed)]
+    lines = sorted([*calls, *simulated.misuses], key=lambda line: int(line["t"]))
+    seen = RunSeen.of(order.scenario, lines, ended_us=simulated.virtual_ms * 1000, server=None, is_users=True)
+    return find_pitfalls(seen)
+
+
+def _as_line(event: Start | Call | Res | Failed) -> dict[str, Any]:
+    """The event as an attempt's file would hold it."""
+    line: dict[str, Any] = msgspec.to_builtins(event)
+    return line
 
 
 def _variant_of(order: Order) -> Variant:
@@ -158,8 +203,12 @@ def _times(acted: Sequence[FaultEvent], noted: Sequence[Noted]) -> tuple[FaultTi
     )
 
 
-def _accounting(order: Order, simulated: Simulated, rows: Sequence[list[Any]]) -> dict[str, int]:
+def _accounting(
+    order: Order, simulated: Simulated, rows: Sequence[list[Any]], expected: Expected | None
+) -> dict[str, int]:
     """The counts that SQL makes of the tables after a run; a count whose table cannot be read is left out."""
     scenario = order.scenario
     counts = count_tables(simulated.tables, ordered=claims_order(scenario))
-    return accounting_of(counts, simulated.events, scenario=scenario, seed=order.seed, rows=rows)
+    return accounting_of(
+        counts, simulated.events, scenario=scenario, seed=order.seed, rows=rows, expected=expected
+    )

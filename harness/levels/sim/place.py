@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from harness.database.checkpoint_store import CheckpointStore
@@ -23,6 +24,7 @@ from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.process_identity import ProcessIdentity
 from harness.simulation.hub import Actor, Hub
 from harness.simulation.tape import MemoryRecorder
+from harness.sut.loop_watch import code_of
 from harness.sut.phases import Phases
 from harness.sut.positions import SubtaskSource
 from harness.workloads.lookups import LookupSource
@@ -103,6 +105,8 @@ class _HostingRun(SimulatedRun, Protocol):
 
     scenario: Scenario
     variant: Variant
+    watched_function: CodeType | None
+    """The code of the function under test."""
     around_calls: Callable[[Any, Any], Any]
     """(function under test, attempt) -> the function with the faults of calls around it."""
 
@@ -169,8 +173,9 @@ class SimulatedPlace:
     def watching(
         self, loop: asyncio.AbstractEventLoop, journal: Any, lookup: Any
     ) -> AbstractContextManager[None]:
-        """No watch: virtual time does not advance while code runs, so nothing blocks the loop."""
-        del loop, journal, lookup
+        """Tells the run's own watch the function; virtual time does not advance while code runs."""
+        del loop, journal
+        self._run.watched_function = code_of(lookup)
         return nullcontext()
 
     def cause_of(self, error: BaseException) -> str | None:

@@ -5,9 +5,8 @@ Invariant: the events depend on the order alone: equal orders give equal bytes.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,11 +21,15 @@ from harness.levels.sim.drivers import DATABASE
 from harness.levels.sim.fault_schedule import FaultSchedule, Noted
 from harness.levels.sim.simulation import Simulation
 from harness.runs.claims import header_of
+from harness.runs.expected import Expected
 from harness.runs.order import Order, planned_crashes
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.simulation.tables import Tables
-from harness.simulation.tape import untold
+from harness.simulation.tape import Tape, untold
+from harness.sut.loop_watch import HoldWatch
+from harness.sut.registry import SUTS
+from harness.sut.user_code import set_aside
 from harness.sut.variant import HONEST, Variant
 from harness.workloads.keys import keys_of
 from harness.workloads.values import with_values_like
@@ -55,6 +58,8 @@ class Simulated:
     noted: Mapping[str, Sequence[Noted]] = field(default_factory=dict)
     """The acts of each fault, by its id."""
     tables: Tables
+    misuses: Sequence[Mapping[str, Any]] = ()
+    """Notes of the attempts about how the lookup uses the pool and the loop."""
     unread: Sequence[str] = ()
     """Why tables could not be read, a sentence each."""
 
@@ -75,8 +80,9 @@ def simulate_scenario(
     variant: Variant = HONEST,
     ended_by: Callable[[], str | None] | None = None,
     before_reading: Callable[[TableHand], None] | None = None,
+    expected: Expected | None = None,
 ) -> Simulated:
-    """Run `order` at level sim, whatever its level.
+    """Run `order` at level sim, whatever its level. `expected`: the results of a user's lookup.
 
     Raises CannotHere for a fault that sim cannot inject, and SutError if the function under test breaks a rule.
     `ended_by` says why the run must end early (None: it goes on); `before_reading` is called after the run, before its
@@ -98,6 +104,7 @@ def simulate_scenario(
         path=list(order.import_path),
         table=customers(scenario, seed),
         crashes=planned_crashes(scenario),
+        expected=expected,
     )
     run = Simulation(scenario, plan=plan, variant=variant, limit_ms=scenario.budget)
     run.hub.ended_by = ended_by
@@ -107,12 +114,13 @@ def simulate_scenario(
     run.before_reading = before_reading
     run.around_calls = schedule.workload.around_calls
     run.tape.hears = schedule.workload.hears
-    with redirect_stdout(sys.stderr):  # standard output is for results, not for what user code prints
+    watch = HoldWatch(function=lambda: run.watched_function)
+    with set_aside(), nullcontext() if order.sut in SUTS else watch.watching():
         run.run()
     if run.refusal is not None:
         raise run.refusal
     return Simulated(
-        header=_header(order),
+        header=_header(order, expected),
         events=run.tape.events,
         error=run.error,
         restarts_used_up=run.restarts_used_up,
@@ -121,8 +129,15 @@ def simulate_scenario(
         untold=untold(run.tape),
         noted=schedule.noted,
         tables=run.tables,
+        misuses=[*run.tape.misuses, *_holds(watch, run.tape)],
         unread=run.unread,
     )
+
+
+def _holds(watch: HoldWatch, tape: Tape) -> Iterator[dict[str, Any]]:
+    """A note for each function of the user's that held the thread."""
+    for where, ms in watch.holds():
+        yield {"k": "~held", "t": tape.t, "where": where, "ms": ms}
 
 
 def customers(scenario: Scenario, seed: int) -> list[list[Any]]:
@@ -139,8 +154,8 @@ def customers(scenario: Scenario, seed: int) -> list[list[Any]]:
     return with_values_like(rows, workload.rows_like)
 
 
-def _header(order: Order) -> Header:
-    header = parse_header(header_of(order))
+def _header(order: Order, expected: Expected | None) -> Header:
+    header = parse_header(header_of(order, expected=expected))
     if not isinstance(header, Header):
         message = f"our own header breaks its format: {'; '.join(header)}"
         raise HarnessError(message, fix="please report it, with the command")

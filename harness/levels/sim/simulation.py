@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, Final
 
 from msgspec import UNSET
@@ -78,6 +79,8 @@ class Simulation:
 
     restarts_used_up = False
     """Whether it was given up because a subtask may not be restarted again."""
+    watched_function: CodeType | None = None
+    """The code of the function under test, once an attempt has loaded it."""
     refusal: SutError | None = None
     """The rule that the function under test breaks; such a run is not judged."""
 

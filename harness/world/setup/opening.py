@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from harness.clock import monotonic_us
 from harness.errors import UsageError, WorldError
 from harness.world.containers import find_engine, sweep_run
-from harness.world.ledger import Ledger, Reaped, reap
+from harness.world.ledger import Ledger, Reaped, open_ledger, reap
 from harness.world.local import LocalParts, find_local_parts, open_local_world
 from harness.world.proxy_program import wanted_proxy
 from harness.world.settings import WorldSettings
@@ -64,9 +64,9 @@ def open_world(
     chosen.places.make()
     for left in reap(chosen.places, sweep_run):
         announce(_remains(left))
-    ledger = Ledger.open(chosen.places)
-    try:
-        with _opened(
+    with (
+        open_ledger(chosen.places, sweep_run) as ledger,
+        _opened(
             choice,
             needs=needs,
             ledger=ledger,
@@ -74,10 +74,9 @@ def open_world(
             say=announce,
             begun_us=begun_us,
             keeps_in=keeps_in,
-        ) as world:
-            yield world
-    finally:
-        ledger.close(sweep_run)
+        ) as world,
+    ):
+        yield world
 
 
 def choose_world(

@@ -14,7 +14,7 @@ from harness.clock import monotonic_us
 from harness.errors import WorldError
 from harness.world.containers import sweep_run
 from harness.world.data_folder import prepared_data_folder, prepared_name
-from harness.world.ledger import Ledger, reap
+from harness.world.ledger import Ledger, open_ledger, reap
 from harness.world.proxy_program import build_proxy_program, built_proxy_program, find_proxy_program
 from harness.world.server_clock import find_clock_library
 from harness.world.server_program import ServerProgram, find_server
@@ -54,11 +54,8 @@ def provisioning(settings: WorldSettings, *, rebuild: bool, say: Say) -> Iterato
     """A run of `setup` for the duration of the block; unfinished things are removed, even after a SIGKILL."""
     settings.places.make()
     reap(settings.places, sweep_run)
-    ledger = Ledger.open(settings.places)
-    try:
+    with open_ledger(settings.places, sweep_run) as ledger:
         yield Provision(settings=settings, ledger=ledger, rebuild=rebuild, say=say)
-    finally:
-        ledger.close(sweep_run)
 
 
 def provide_local_world(task: Provision, *, toxiproxy: bool = True) -> Iterator[ProvisionStep]:

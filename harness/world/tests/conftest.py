@@ -26,7 +26,7 @@ def places(tmp_path: Path) -> Places:
 @pytest.fixture
 def ledger(places: Places) -> Iterator[Ledger]:
     """An open ledger that this process owns."""
-    opened = Ledger.open(places)
+    opened = Ledger.new(places).begin()
     yield opened
     opened.close(no_engine)
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from harness.errors import WorldError
 from harness.process_identity import identify
 from harness.world import server_clock
-from harness.world.ledger import Ledger, dead_runs, reap
+from harness.world.ledger import Ledger, dead_runs, open_ledger, reap
 from harness.world.places import Places
 from harness.world.ports import reserve_port
 from harness.world.server_place import mount_small_disk, no_small_disk
@@ -46,7 +49,7 @@ def broken(run_id: str) -> list[str]:
 
 
 def test_a_closed_ledger_leaves_nothing(places: Places, sleeper: subprocess.Popen[bytes]) -> None:
-    ledger = Ledger.open(places)
+    ledger = Ledger.new(places).begin()
     ledger.note_process(sleeper.pid)
     reserve_port(ledger)
     (ledger.folder / "file").write_text("anything")
@@ -56,6 +59,40 @@ def test_a_closed_ledger_leaves_nothing(places: Places, sleeper: subprocess.Pope
     assert identify(sleeper.pid) is None
     assert not list(places.runs.iterdir())
     assert not list(places.ports.iterdir())
+
+
+def _interrupted_at(line: int) -> Callable[..., Any]:
+    """A trace function that raises KeyboardInterrupt at the n-th line of `Ledger.begin` and what it calls there."""
+    left = [line]
+
+    def of_line(frame: FrameType, event: str, _argument: object) -> Callable[..., Any]:
+        if event == "line":
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+        return of_line
+
+    def of_call(frame: FrameType, _event: str, _argument: object) -> Callable[..., Any] | None:
+        return of_line if frame.f_code.co_name in {"begin", "_append", "note_folder"} else None
+
+    return of_call
+
+
+def test_an_interruption_at_any_line_of_the_beginning_leaves_nothing(places: Places) -> None:
+    interrupted = 0
+    for line in range(1, 100):
+        before = sys.gettrace()
+        sys.settrace(_interrupted_at(line))
+        try:
+            with open_ledger(places, swept):
+                break
+        except KeyboardInterrupt:
+            interrupted += 1
+        finally:
+            sys.settrace(before)
+        assert not list(places.runs.iterdir()), f"after line {line}"
+
+    assert interrupted >= 20
 
 
 def test_the_things_of_a_living_run_are_not_touched(ledger: Ledger, sleeper: subprocess.Popen[bytes]) -> None:
@@ -69,7 +106,7 @@ def test_the_things_of_a_living_run_are_not_touched(ledger: Ledger, sleeper: sub
 
 
 def test_a_dead_runs_things_are_removed_and_told(places: Places, sleeper: subprocess.Popen[bytes]) -> None:
-    ledger = Ledger.open(places)
+    ledger = Ledger.new(places).begin()
     ledger.note_process(sleeper.pid)
     ledger.note_engine()
     port = reserve_port(ledger)
@@ -92,7 +129,7 @@ def test_a_dead_runs_things_are_removed_and_told(places: Places, sleeper: subpro
 def test_a_process_that_has_a_dead_ones_pid_is_spared(
     places: Places, sleeper: subprocess.Popen[bytes]
 ) -> None:
-    ledger = Ledger.open(places)
+    ledger = Ledger.new(places).begin()
     with ledger.path.open("a") as file:
         file.write(json.dumps({"process": {"pid": sleeper.pid, "started": 1}}) + "\n")
     bury(ledger)
@@ -111,7 +148,7 @@ def test_the_shared_memory_of_a_killed_servers_clock_goes_with_the_process(
     somebody_elses = tmp_path / "faketime_shm_1"
     for path in (memory, semaphore, somebody_elses):
         path.touch()
-    ledger = Ledger.open(places)
+    ledger = Ledger.new(places).begin()
     ledger.note_process(sleeper.pid)
 
     closed = ledger.close(swept)
@@ -132,7 +169,7 @@ def test_the_shared_memory_of_a_living_process_that_has_a_dead_ones_pid_stays(
     monkeypatch.setattr(server_clock, "SHARED_MEMORY", tmp_path)
     memory = tmp_path / f"faketime_shm_{sleeper.pid}"
     memory.touch()
-    ledger = Ledger.open(places)
+    ledger = Ledger.new(places).begin()
     with ledger.path.open("a") as file:
         file.write(json.dumps({"process": {"pid": sleeper.pid, "started": 1}}) + "\n")
 
@@ -142,7 +179,7 @@ def test_the_shared_memory_of_a_living_process_that_has_a_dead_ones_pid_stays(
 
 
 def test_a_lock_that_another_run_took_first_is_spared(places: Places) -> None:
-    slow, quick = Ledger.open(places), Ledger.open(places)
+    slow, quick = Ledger.new(places).begin(), Ledger.new(places).begin()
     port = reserve_port(quick)
     slow.note_port(port)
     bury(slow)
@@ -154,7 +191,7 @@ def test_a_lock_that_another_run_took_first_is_spared(places: Places) -> None:
 
 
 def test_what_cannot_be_removed_stays_in_the_ledger_for_the_next_reaper(places: Places) -> None:
-    ledger = Ledger.open(places)
+    ledger = Ledger.new(places).begin()
     ledger.note_engine()
     bury(ledger)
 
@@ -167,7 +204,7 @@ def test_what_cannot_be_removed_stays_in_the_ledger_for_the_next_reaper(places: 
 
 
 def test_runs_of_another_machine_on_a_shared_folder_are_left_alone(places: Places) -> None:
-    ledger = Ledger.open(places)
+    ledger = Ledger.new(places).begin()
     bury(ledger, machine="elsewhere")
 
     assert reap(places, swept) == []
@@ -176,7 +213,7 @@ def test_runs_of_another_machine_on_a_shared_folder_are_left_alone(places: Place
 
 
 def test_a_torn_last_line_hides_nothing_of_the_rest(places: Places) -> None:
-    ledger = Ledger.open(places)
+    ledger = Ledger.new(places).begin()
     bury(ledger)
     with ledger.path.open("a") as file:
         file.write('{"folder":"/somewh')
@@ -209,7 +246,7 @@ def test_a_ledger_that_cannot_be_written_says_where_and_what_to_do(ledger: Ledge
 def test_a_mount_of_a_dead_run_is_unmounted_before_its_folder_goes(places: Places) -> None:
     if no_small_disk():
         pytest.skip(no_small_disk())
-    ledger = Ledger.open(places)
+    ledger = Ledger.new(places).begin()
     disk = ledger.folder / "disk"
     mount_small_disk(disk, size_bytes=1 << 20, ledger=ledger)
     (disk / "file").write_text("anything")
@@ -224,7 +261,7 @@ def test_a_mount_of_a_dead_run_is_unmounted_before_its_folder_goes(places: Place
 
 
 def test_a_ledger_that_announces_a_mount_which_never_came_is_undone_all_the_same(places: Places) -> None:
-    ledger = Ledger.open(places)
+    ledger = Ledger.new(places).begin()
     ledger.note_mount(ledger.folder / "disk")
     bury(ledger)
 

@@ -32,7 +32,7 @@ def test_a_reserved_port_can_be_bound_and_is_no_ephemeral_one(ledger: Ledger) ->
 
 
 def test_two_runs_never_get_one_port(ledger: Ledger, places: Places) -> None:
-    other = Ledger.open(places)
+    other = Ledger.new(places).begin()
     three = range(preferred_range()[0], preferred_range()[0] + 3)
 
     mine = [reserve_port(ledger, among=three), reserve_port(ledger, among=three)]
@@ -52,10 +52,10 @@ def test_a_port_that_is_taken_is_a_world_error_with_a_fix(ledger: Ledger, taken:
 
 def test_a_closed_runs_ports_can_be_reserved_again(places: Places) -> None:
     one = range(preferred_range()[7], preferred_range()[7] + 1)
-    first = Ledger.open(places)
+    first = Ledger.new(places).begin()
     reserve_port(first, among=one)
     first.close(lambda _run: [])
-    second = Ledger.open(places)
+    second = Ledger.new(places).begin()
 
     assert reserve_port(second, among=one) == one[0]
     second.close(lambda _run: [])

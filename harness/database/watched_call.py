@@ -1,0 +1,323 @@
+"""What one call of a user's lookup did with the pool: errors that it met, statements answered, connections held.
+
+The pool finds the call by a context variable, which tasks that the call starts inherit. Invariant: what is told is
+known: the frame that caught an error is the outermost one that the error's traceback has reached, and a place that
+cannot be told is None.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import builtins
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from traceback import walk_tb
+from types import FrameType
+from typing import Any, Self
+
+__all__ = ["CALL", "Statement", "WatchedCall", "WatchedConnection"]
+
+Statement = tuple[str, Sequence[Any]]
+
+_PAUSE_S = 0.001
+"""A call that asks again sooner than this after an error has made no pause."""
+_HURRIED_MIN = 3
+"""So many retries in a row without a pause are no limited handful."""
+_AWAITS_MAX = 100
+"""How deep a coroutine may await others to be followed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hidden:
+    """An error that a call met, did not get over by asking again, and did not raise."""
+
+    error: str
+    met_at: str
+    """The line of the user's code that met it."""
+    caught_at: str | None
+    """The line that caught it; None: it cannot be told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HurriedRetries:
+    """How often a call asked again at once after an error, in a row."""
+
+    times: int
+    asked_at: str
+
+
+@dataclass(slots=True, kw_only=True)
+class _Met:
+    """An error that the call met. Mutable: the pool may raise another one in its place."""
+
+    error: BaseException
+    statement: Statement | None
+    at: str
+    answers_before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lent:
+    """A connection that the call holds."""
+
+    at: str
+    task: asyncio.Task[Any] | None
+    """The task that asked for it."""
+
+
+class WatchedCall:
+    """One call. Mutable: the pool tells it what happens."""
+
+    def __init__(self, *, home: str, line: str, now_s: Callable[[], float]) -> None:
+        """`home`: the file of the user's function; `line`: its own `file:line`, told where no better one is known."""
+        self.coroutine: Any = None
+        """The user's coroutine, once it was made."""
+        self._home = home
+        self._line = line
+        self._now_s = now_s
+        self._met: list[_Met] = []
+        self._answered: list[Statement] = []
+        self._lent: dict[object, _Lent] = {}
+        self._failed_at_s: dict[object, float] = {}
+        """When a task of the call met an error and has not asked again."""
+        self._hurried: Counter[object] = Counter()
+        self.hurried: HurriedRetries | None = None
+        """The longest row of retries without a pause, if it is a long one."""
+
+    def asks(self) -> None:
+        """A statement or a connection is asked for."""
+        task = asyncio.current_task()
+        failed_at_s = self._failed_at_s.pop(task, None)
+        if failed_at_s is None:
+            return
+        if self._now_s() - failed_at_s >= _PAUSE_S:
+            self._hurried[task] = 0
+            return
+        self._hurried[task] += 1
+        times = self._hurried[task]
+        if times >= _HURRIED_MIN and (self.hurried is None or times > self.hurried.times):
+            self.hurried = HurriedRetries(times=times, asked_at=self._present_line())
+
+    def meets(self, error: BaseException, statement: Statement | None) -> None:
+        """`error` is about to reach the user's code; it may replace one that was told before."""
+        self._failed_at_s[asyncio.current_task()] = self._now_s()
+        for met in self._met:
+            if met.error is error or met.error is error.__cause__:
+                met.error = error
+                return
+        line = self._present_line()
+        self._met.append(_Met(error=error, statement=statement, at=line, answers_before=len(self._answered)))
+
+    def answers(self, statement: Statement) -> None:
+        """`statement` was answered."""
+        self._hurried[asyncio.current_task()] = 0
+        self._answered.append(statement)
+
+    def lends(self, lease: object) -> None:
+        """The call holds a connection."""
+        self._lent[lease] = _Lent(at=self._present_line(), task=asyncio.current_task())
+
+    def returns(self, lease: object) -> None:
+        """The call has given the connection back."""
+        self._lent.pop(lease, None)
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether it holds a connection."""
+        return bool(self._lent)
+
+    def kept(self) -> Sequence[str]:
+        """Where it asked for the connections that nobody will give back: the tasks that asked for them have ended."""
+        return [lent.at for lent in self._lent.values() if lent.task is not None and lent.task.done()]
+
+    def hidden(self) -> Iterator[Hidden]:
+        """For a call that returned normally: the errors that it hides."""
+        for met in self._met:
+            if not self._is_got_over(met):
+                yield Hidden(
+                    error=f"{type(met.error).__name__}: {met.error}",
+                    met_at=met.at,
+                    caught_at=_caught_at(met.error),
+                )
+
+    def _is_got_over(self, met: _Met) -> bool:
+        """Whether the same statement was answered, before or after; for an unknown one, whether any was afterwards."""
+        if met.statement is None:
+            return len(self._answered) > met.answers_before
+        return any(statement == met.statement for statement in self._answered)
+
+    def _present_line(self) -> str:
+        """The innermost line in the function's file at which the call is now, by the stack or by what it awaits."""
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - public by its docs
+        while frame is not None:
+            if frame.f_code.co_filename == self._home:
+                return _told(self._home, frame.f_lineno)
+            frame = frame.f_back
+        line, awaits = self._line, self.coroutine
+        for _ in range(_AWAITS_MAX):
+            frame = getattr(awaits, "cr_frame", None)
+            if frame is None:
+                break
+            if frame.f_code.co_filename == self._home:
+                line = _told(self._home, frame.f_lineno)
+            awaits = awaits.cr_await
+        return line
+
+
+CALL: ContextVar[WatchedCall | None] = ContextVar("CALL", default=None)
+"""The call of a user's lookup that runs now; None: it is the harness's own code."""
+
+
+class WatchedConnection:
+    """A lent connection whose cursors tell the call of answers and errors; everything else is the connection's own."""
+
+    def __init__(self, connection: Any, call: WatchedCall, errors: tuple[type[Exception], ...]) -> None:
+        self._connection = connection
+        self._call = call
+        self._errors = errors
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def cursor(self, *args: Any, **options: Any) -> Any:
+        """A cursor of the connection."""
+        return _WatchedCursor(self._connection.cursor(*args, **options), self._call, self._errors)
+
+
+class _WatchedCursor:
+    """A cursor, for `async with` too."""
+
+    def __init__(self, cursor: Any, call: WatchedCall, errors: tuple[type[Exception], ...]) -> None:
+        self._cursor = cursor
+        self._call = call
+        self._errors = errors
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cursor, name)
+
+    async def __aenter__(self) -> Self:
+        await self._cursor.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> Any:
+        return await self._cursor.__aexit__(*error)
+
+    async def execute(self, sql: str, args: Any = ()) -> Any:
+        """Execute the statement. Raises the driver's errors."""
+        statement = (sql, args)
+        self._call.asks()
+        try:
+            found = await self._cursor.execute(sql, args)
+        except self._errors as error:
+            self._call.meets(error, statement)
+            raise
+        self._call.answers(statement)
+        return found
+
+
+def _told(file: str, number: int) -> str:
+    return f"{os.path.relpath(file)}:{number}"
+
+
+# ------------------------------------------------------------------------------------------ who caught it
+
+
+def _caught_at(error: BaseException) -> str | None:
+    """The line of the handler that caught `error`; None: it cannot be told.
+
+    An error enters each frame that it passes into its traceback, so the outermost one there is that which caught it,
+    or that of a task whose outcome somebody took as a value. Only a handler in the source tells the two apart.
+    """
+    outermost = next(walk_tb(error.__traceback__), None)
+    if outermost is None:
+        return None
+    frame, number = outermost
+    file = frame.f_code.co_filename
+    caught = _handler(file, number, frame, error)
+    return None if caught is None else _told(file, caught)
+
+
+def _handler(file: str, number: int, frame: FrameType, error: BaseException) -> int | None:
+    """The line of the statement around line `number` of `frame` that catches `error`."""
+    for around in reversed(_around(file, number)):
+        match around:
+            case ast.Try() if _spans(around.body, number):
+                for handler in around.handlers:
+                    if _catches(handler.type, frame, error):
+                        return handler.lineno
+                if ends := [part for part in around.finalbody if isinstance(part, ast.Return)]:
+                    return ends[0].lineno
+            case ast.With() | ast.AsyncWith() if any(map(_suppresses, around.items)):
+                return around.lineno
+    return None
+
+
+@cache
+def _tree(file: str) -> ast.Module | None:
+    try:
+        return ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+
+
+def _around(file: str, number: int) -> list[ast.stmt]:
+    """The statements around line `number` in its innermost function, from the outside."""
+    tree = _tree(file)
+    found: list[ast.stmt] = []
+    if tree is None:
+        return found
+    nodes: list[ast.AST] = [tree]
+    while nodes:
+        node = nodes.pop()
+        for part in ast.iter_child_nodes(node):
+            if isinstance(part, ast.stmt):
+                if part.lineno <= number <= (part.end_lineno or part.lineno):
+                    is_function = isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)
+                    found = [] if is_function else [*found, part]
+                    nodes.append(part)
+            elif isinstance(part, ast.excepthandler | ast.match_case):
+                nodes.append(part)
+    return found
+
+
+def _spans(body: Sequence[ast.stmt], number: int) -> bool:
+    return body[0].lineno <= number <= (body[-1].end_lineno or body[-1].lineno)
+
+
+def _catches(kind: ast.expr | None, frame: FrameType, error: BaseException) -> bool:
+    """Whether `except kind:` catches `error`, as far as its names can be looked up in the frame."""
+    if kind is None:
+        return True
+    if isinstance(kind, ast.Tuple):
+        return any(_catches(part, frame, error) for part in kind.elts)
+    found = _named(kind, frame)
+    try:
+        return found is not None and isinstance(error, found)
+    except TypeError:
+        return False
+
+
+def _named(name: ast.expr, frame: FrameType) -> Any:
+    match name:
+        case ast.Name():
+            spaces = (frame.f_locals, frame.f_globals, vars(builtins))
+            return next((space[name.id] for space in spaces if name.id in space), None)
+        case ast.Attribute():
+            return getattr(_named(name.value, frame), name.attr, None)
+        case _:
+            return None
+
+
+def _suppresses(item: ast.withitem) -> bool:
+    called = item.context_expr
+    if not isinstance(called, ast.Call):
+        return False
+    name = called.func
+    return (name.id if isinstance(name, ast.Name) else getattr(name, "attr", "")) == "suppress"

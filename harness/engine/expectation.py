@@ -1,0 +1,278 @@
+"""Finds what each record of a run with a user's lookup must yield: from `expected`, else from the calm twin.
+
+Answers to Hypothesis' oracles and to metamorphic testing. Invariants: a lookup is never judged by its own results in
+the run; a record whose key a fault changes has no expected results; what is not known is told.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from harness.choices import Choices
+from harness.clock import monotonic_us
+from harness.errors import SutError
+from harness.history.values import brief
+from harness.pitfalls.not_its_row import find_not_its_row
+from harness.runs.expected import Expected, JudgedValues
+from harness.runs.order import Order
+from harness.runs.outcome import Pitfall
+from harness.sut.calm_twin import ALL_S, ASKED_MAX, CALL_S, Question, Questions
+from harness.sut.lookup_values import OF_KEY, observing
+from harness.sut.registry import load_attribute
+from harness.workloads.keys import Key, key_of, told_key
+from harness.workloads.lookups import CustomerRows, Inputs, LookupSource, changing_keys
+from harness.workloads.sessions import session_stamps
+from harness.workloads.shape import Lookup, StampedLookup
+
+__all__ = ["NO_VALUES", "Ask", "find_expected", "given_by", "questions_of"]
+
+Ask = Callable[[Questions], Iterable[Mapping[str, Any]]]
+"""Asks the twin in a process of its own, and gives its lines; the last one is `end`, or `gone` with `why`."""
+NO_VALUES: Final = "none"
+"""`--expected none`: values are not judged."""
+_CONNECTIONS_MAX: Final = 50
+
+
+def find_expected(order: Order, rows: Sequence[list[Any]], *, ask: Ask) -> tuple[Expected, JudgedValues]:
+    """What the records of the order must yield. `rows`: those of the looked-up table.
+
+    Raises SutError if `expected` cannot be used, or if the function fails for every key without any fault.
+    """
+    if order.expected == NO_VALUES:
+        says = "Values are not judged, because of `--expected none`."
+        return Expected(source="none"), JudgedValues(says=says)
+    records = list(_asked(order, rows))
+    began_us = monotonic_us()
+    name = given_by(order)
+    if name is not None:
+        expected = _given(name, records, rows)
+        says = f"The expected results are those of `{name}`."
+        return expected, JudgedValues(says=says, took_s=(monotonic_us() - began_us) / 1e6)
+    questions = questions_of(order, records)
+    report = _Report.of(ask(questions))
+    return report.concluded(
+        questions,
+        of={"key": len(dict.fromkeys(record.key for record in records)), "record": len(records)},
+        table=CustomerRows(rows),
+        took_s=(monotonic_us() - began_us) / 1e6,
+    )
+
+
+def given_by(order: Order) -> str | None:
+    """The order's `module:function` that states the results, else `expected` of the lookup's module; None: neither."""
+    if order.expected is not None:
+        return order.expected
+    module, _, _ = order.sut.partition(":")
+    load_attribute(order.sut, option="--sut", kind="FUNCTION")
+    return f"{module}:expected" if callable(getattr(sys.modules[module], "expected", None)) else None
+
+
+def _asked(order: Order, rows: Sequence[list[Any]]) -> Iterator[Lookup]:
+    """The records of all subtasks, but for those of keys that a fault changes."""
+    scenario = order.scenario
+    changing = changing_keys(scenario, rows)
+    for subtask in range(scenario.workload.subtasks):
+        source = LookupSource(
+            workload=scenario.workload, seed=order.seed, subtask=subtask, faults=scenario.faults
+        )
+        stamps: Mapping[int, Any] = {}
+        if scenario.task is not None:
+            inputs = Inputs(scenario.task, source, seed=order.seed, subtask=subtask)
+            stamps = session_stamps(source, inputs, task=scenario.task)
+        for record, _ in source.records:
+            if record.key not in changing:
+                yield _stamped(record, stamps.get(record.id))
+
+
+def _stamped(record: Lookup, stamp: Any) -> Lookup:
+    """The record as the function gets it."""
+    if stamp is None:
+        return record
+    told = {name: getattr(record, name) for name in record.__struct_fields__}
+    return StampedLookup(**told, stamp={name: count for name, count in stamp.items() if name != "late"})
+
+
+# ------------------------------------------------------------------------------------------------- expected
+
+
+def _given(name: str, records: Sequence[Lookup], rows: Sequence[list[Any]]) -> Expected:
+    """By key, unless the function reads more of a record."""
+    function = load_attribute(name, option="--expected", kind="FUNCTION")
+    of_key = CustomerRows(rows).by_key(record.key for record in records)
+    read: set[str] = set()
+    kinds = {kind: observing(kind, read) for kind in (Lookup, StampedLookup)}
+
+    def results(record: Lookup) -> list[Any]:
+        fields = {field: getattr(record, field) for field in record.__struct_fields__}
+        return _stated(name, function, kinds[type(record)](**fields), list(of_key.get(record.key, ())))
+
+    firsts = {record.key: record for record in reversed(records)}
+    of_keys = [(told_key(record.key), results(record)) for record in firsts.values()]
+    if read <= OF_KEY:
+        return Expected(source="given", by_key=True, of_keys=of_keys)
+    return Expected(source="given", of_records=[(record.id, results(record)) for record in records])
+
+
+def _stated(name: str, function: Any, record: Lookup, rows: list[Any]) -> list[Any]:
+    """What the function states for a record. Raises SutError, with the line to write, if it is no list of JSON."""
+    try:
+        with redirect_stdout(sys.stderr):  # standard output is for the results of a command
+            stated = function(record, rows)
+        told: Any = json.loads(json.dumps(stated, allow_nan=False))
+        why = "" if isinstance(told, list) else f"it returned {type(stated).__name__}"
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - any error is the function's
+        why = f"{type(error).__name__}: {error}"
+    if why:
+        fix = "write `def expected(record, rows): ...`, synchronous, which returns a list of JSON values"
+        raise SutError(f"--expected {name} fails for record {record.id}: {why}", fix=fix)
+    return list(told)
+
+
+# -------------------------------------------------------------------------------------------- the calm twin
+
+
+def questions_of(order: Order, records: Sequence[Lookup]) -> Questions:
+    """What the twin is asked: distinct keys and records in an order drawn by the seed, at most `ASKED_MAX` of each."""
+    of_keys: dict[Key, list[Lookup]] = {}
+    for record in records:
+        of_keys.setdefault(record.key, []).append(record)
+    operator = order.scenario.operator
+    return Questions(
+        sut=order.sut,
+        seed=order.seed,
+        connections=operator.connections or min(operator.capacity, _CONNECTIONS_MAX),
+        keys=[_question(same[0], same[-1]) for same in _sample(list(of_keys.values()), seed=order.seed)],
+        records=[_question(record, record) for record in _sample(records, seed=order.seed)],
+        path=list(order.import_path),
+    )
+
+
+def _question(record: Lookup, other: Lookup) -> Question:
+    return Question(record=record.as_json(), other=other.as_json())
+
+
+def _sample(things: Sequence[Any], *, seed: int) -> list[Any]:
+    draw = Choices(seed, "calm twin: sample")
+    places = list(range(len(things)))
+    wanted = min(ASKED_MAX, len(things))
+    for place in range(wanted):  # the beginning of a shuffle
+        other = draw.between(place, len(places) - 1)
+        places[place], places[other] = places[other], places[place]
+    return [things[place] for place in places[:wanted]]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Report:
+    """What the twin's lines say. Mutable while they are read."""
+
+    what: str = "key"
+    answers: list[Mapping[str, Any]] = field(default_factory=list)
+    failed: list[Mapping[str, Any]] = field(default_factory=list)
+    late: list[Mapping[str, Any]] = field(default_factory=list)
+    differs: Mapping[str, Any] | None = None
+    gone: str = ""
+    calls: int = 0
+
+    @classmethod
+    def of(cls, lines: Iterable[Mapping[str, Any]]) -> _Report:
+        """Raises SutError if the function breaks a rule."""
+        report = cls()
+        for line in lines:
+            match line["k"]:
+                case "pass":
+                    report = cls(what=line["what"])
+                case "answer":
+                    report.answers.append(line)
+                case "failed":
+                    report.failed.append(line)
+                case "late":
+                    report.late.append(line)
+                case "differs":
+                    report.differs = line
+                case "refused":
+                    raise SutError(line["what"], fix=line["fix"])
+                case "gone":
+                    report.gone = line["why"]
+                case "end":
+                    report.calls = line["calls"]
+        return report
+
+    def concluded(
+        self,
+        questions: Questions,
+        *,
+        of: Mapping[str, int],
+        table: CustomerRows,
+        took_s: float,
+    ) -> tuple[Expected, JudgedValues]:
+        """Raises SutError if there is no answer at all, though the twin was asked. `of`: how many keys and records."""
+        asked = questions.keys if self.what == "key" else questions.records
+        if asked and not self.answers:
+            raise SutError(f"your function fails without any fault: {self._no_answer()}", fix=_ALONE)
+        by_key = self.what == "key"
+        seen = JudgedValues(
+            says=self._says(of["key" if by_key else "record"]),
+            took_s=took_s,
+            calls=self.calls,
+            threats=tuple(self._threats(len(asked))),
+            pitfalls=() if self.differs else self._pitfalls(table),
+        )
+        if self.differs is not None:
+            return Expected(source="calm"), seen
+        nothing = [line for line in self.failed if line["sure"]]
+        told = [*self.answers, *({**line, "v": []} for line in nothing)]
+        if by_key:
+            return Expected(source="calm", by_key=True, of_keys=[(x["key"], x["v"]) for x in told]), seen
+        return Expected(source="calm", of_records=[(x["id"], x["v"]) for x in told]), seen
+
+    def _pitfalls(self, table: CustomerRows) -> tuple[Pitfall, ...]:
+        firsts = {key_of(line["key"]): (line["key"], line["v"]) for line in reversed(self.answers)}
+        return find_not_its_row(list(firsts.values()), rows=table.by_key(firsts), whole=table)
+
+    def _no_answer(self) -> str:
+        if self.failed:
+            first = self.failed[0]
+            return f"{first['error']} for record {first['id']}, as for all others"
+        if self.late:
+            return f"no call ended within {CALL_S:g} s, the first one for record {self.late[0]['id']}"
+        return self.gone or "it gave no answer"
+
+    def _says(self, of: int) -> str:
+        if self.differs is not None:
+            key, one, other = (brief(self.differs[name]) for name in ("key", "one", "other"))
+            return (
+                f"The function is not deterministic, so its values are not judged: for key {key} it returned {one}, "
+                f"and asked again, without any fault, {other}."
+            )
+        names = "keys" if self.what == "key" else "records"
+        judged = f"{len(self.answers)} of {of} {names}"
+        if len(self.answers) + len(self.failed) + len(self.late) < of:
+            judged += f", drawn by the seed: at most {ASKED_MAX}, in {ALL_S:g} s"
+        return f"The expected results are what the function returned before the run, without faults: {judged}"
+
+    def _threats(self, asked: int) -> Iterator[str]:
+        what = "key" if self.what == "key" else "id"
+        name = "key" if what == "key" else "record"
+        if self.failed:
+            first = self.failed[0]
+            yield (
+                f"Without any fault the function failed for {len(self.failed)} of {asked} {name}s, which are expected "
+                f"to yield nothing; the first: {name} {brief(first[what])}: {first['error']}"
+            )
+        if self.late:
+            yield (
+                f"Without any fault a call for {name} {brief(self.late[0][what])} did not end within {CALL_S:g} s; "
+                "no result is expected of its records."
+            )
+        if self.gone:
+            yield f"Before the run the function was not asked for all {name}s: {self.gone}."
+
+
+_ALONE: Final = (
+    "call it alone, once, against the same table; `expected(record, rows)` can state its results instead"
+)

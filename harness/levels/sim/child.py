@@ -1,0 +1,116 @@
+"""Work in a forked process, so that what a user's code keeps in its modules reaches no other run at level sim.
+
+Answers to a test runner's `--forked`. Invariants: user code of a simulated run never executes in the harness's own
+process; the child ends with its work, and is killed when the block that waits for it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, NoReturn, TypeVar
+
+from harness.clock import Deadline
+from harness.errors import HarnessError, SutError
+
+__all__ = ["in_child"]
+
+_T = TypeVar("_T")
+_POLL_S: Final = 0.2
+
+
+def in_child(
+    work: Callable[[], _T], *, what: str, limit_s: float | None = None, stop: threading.Event | None = None
+) -> _T:
+    """The result of `work`, which must be picklable, from a child of this process.
+
+    Raises what `work` raises, and SutError if the child ended without a result, or after `limit_s`. `what` names the
+    work in that error. If `stop` is set, the child gets the signal that set it.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reads)
+        _work_and_exit(work, writes)
+    os.close(writes)
+    try:
+        told = _read_all(reads, child, limit_s=limit_s, stop=stop)
+    finally:
+        os.close(reads)
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+    if told is None:
+        raise SutError(f"{what} does not end: no answer for {limit_s:g} s", fix=_ALONE)
+    if not told:
+        code = os.waitstatus_to_exitcode(status)
+        raise SutError(f"{what} ended its process, with exit code {code}", fix=_ALONE)
+    result = pickle.loads(told)  # noqa: S301 - our own child wrote it
+    if isinstance(result, _Raised):
+        raise result.error
+    found: _T = result
+    return found
+
+
+_ALONE: Final = "call the function alone; it must neither end its process nor block it for ever"
+
+
+class _Raised:
+    """An error of the work."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def _work_and_exit(work: Callable[[], object], pipe: int) -> NoReturn:
+    """The child's life; it runs no exit handler of the parent."""
+    code = 1
+    try:
+        try:
+            result = work()
+        except Exception as error:  # noqa: BLE001 - raised again by the parent
+            result = _Raised(_picklable(error))
+        told = pickle.dumps(result, protocol=pickle.HIGHEST_PROTOCOL)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with os.fdopen(pipe, "wb") as out:
+            out.write(told)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _picklable(error: Exception) -> Exception:
+    """The error itself if it survives the way to the parent."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - written here
+    except Exception:  # noqa: BLE001 - any error means that it does not survive
+        return HarnessError(f"{type(error).__name__}: {error}", fix="please report it, with the command")
+    return error
+
+
+def _read_all(pipe: int, child: int, *, limit_s: float | None, stop: threading.Event | None) -> bytes | None:
+    """All that the child writes; None: it wrote nothing for `limit_s`."""
+    told: list[bytes] = []
+    deadline = None if limit_s is None else Deadline(limit_s)
+    is_told = False
+    while True:
+        if select.select([pipe], [], [], _POLL_S)[0]:
+            read = os.read(pipe, 1 << 20)
+            if not read:
+                return b"".join(told)
+            told.append(read)
+        elif deadline is not None and deadline.passed:
+            return None
+        if stop is not None and stop.is_set() and not is_told:
+            is_told = True
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGTERM)

@@ -70,6 +70,7 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     from harness.scenario.catalogue import resolve
     from harness.scenario.file import apply_settings, load_many
     from harness.scenario.own_files import with_asked_files
+    from harness.testing.running import check_expected
 
     selected = _selected(
         zip(resolve(scenarios), load_many(scenarios), strict=True), scenarios, tags, asked["level"]
@@ -79,7 +80,7 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     loaded = [apply_settings(with_asked_files(scenario, **own), settings) for _, scenario in selected]
     refuse_no_world(asked["level"], asked["world"])
     _check_sut(asked["sut"], asked["mutant"], asked["level"])
-    _check_expected(asked["expected"], asked["sut"])
+    check_expected(asked["expected"], asked["sut"])
     seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
     orders = [
         order
@@ -144,25 +145,6 @@ def _check_sut(sut: str, mutant: str | None, level: str) -> None:
         if sut != REFERENCE:
             message = f"--mutant {mutant} is a variant of the reference, not of {sut}"
             raise UsageError(message, fix="leave one of the two out")
-
-
-def _check_expected(expected: str | None, sut: str) -> None:
-    """Checks `--expected` before a world is opened."""
-    from harness.engine.expectation import NO_VALUES
-    from harness.errors import UsageError
-    from harness.sut.registry import load_attribute
-
-    if expected is None:
-        return
-    if ":" not in sut:
-        message = f"--expected is for a function of your own; what {sut} must return is known"
-        raise UsageError(message, fix="leave it out, or add --sut MODULE:FUNCTION")
-    if expected == NO_VALUES:
-        return
-    if ":" not in expected:
-        message = f"--expected {expected} names no function"
-        raise UsageError(message, fix="write --expected MODULE:FUNCTION, or --expected none")
-    load_attribute(expected, option="--expected", kind="FUNCTION")
 
 
 def _orders(

@@ -28,10 +28,26 @@ Statement = tuple[str, Sequence[Any]]
 
 _PAUSE_S = 0.001
 """A call that asks again sooner than this after an error has made no pause."""
+_ROUNDS = 2
+"""Nor has one that asks again before so many rounds of the event loop: they may take long on a busy machine."""
 _HURRIED_MIN = 3
 """So many retries in a row without a pause are no limited handful."""
 _AWAITS_MAX = 100
 """How deep a coroutine may await others to be followed."""
+
+
+class _Rounds:
+    """Counts the rounds of the running event loop from now on, up to `_ROUNDS`. Mutable."""
+
+    def __init__(self, *, began_s: float) -> None:
+        self.began_s = began_s
+        self.count = 0
+        asyncio.get_running_loop().call_soon(self._next)
+
+    def _next(self) -> None:
+        self.count += 1
+        if self.count < _ROUNDS:
+            asyncio.get_running_loop().call_soon(self._next)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +101,8 @@ class WatchedCall:
         self._met: list[_Met] = []
         self._answered: list[Statement] = []
         self._lent: dict[object, _Lent] = {}
-        self._failed_at_s: dict[object, float] = {}
-        """When a task of the call met an error and has not asked again."""
+        self._failed: dict[object, _Rounds] = {}
+        """The time since a task of the call met an error and has not asked again."""
         self._hurried: Counter[object] = Counter()
         self.hurried: HurriedRetries | None = None
         """The longest row of retries without a pause, if it is a long one."""
@@ -96,10 +112,10 @@ class WatchedCall:
     def asks(self) -> None:
         """A statement or a connection is asked for."""
         task = asyncio.current_task()
-        failed_at_s = self._failed_at_s.pop(task, None)
-        if failed_at_s is None:
+        since = self._failed.pop(task, None)
+        if since is None:
             return
-        if self._now_s() - failed_at_s >= _PAUSE_S:
+        if since.count >= _ROUNDS and self._now_s() - since.began_s >= _PAUSE_S:
             self._hurried[task] = 0
             return
         self._hurried[task] += 1
@@ -109,7 +125,7 @@ class WatchedCall:
 
     def meets(self, error: BaseException, statement: Statement | None) -> None:
         """`error` is about to reach the user's code; it may replace one that was told before."""
-        self._failed_at_s[asyncio.current_task()] = self._now_s()
+        self._failed[asyncio.current_task()] = _Rounds(began_s=self._now_s())
         for met in self._met:
             if met.error is error or met.error is error.__cause__:
                 met.error = error

@@ -70,7 +70,7 @@ def calm_process(log: Path) -> Iterator[CalmProcess]:
     """A process for one twin, which has ended when the block does; its output goes to the file `log`."""
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "harness.engine.calm_process"],
+            [sys.executable, "-P", "-m", "harness.engine.calm_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -93,7 +93,9 @@ def main() -> int:
 
     from harness.database.driver import AsyncMySqlDriver  # noqa: PLC0415
     from harness.errors import SutError  # noqa: PLC0415
+    from harness.own_packages import import_ours  # noqa: PLC0415
     from harness.sut.registry import load_lookup  # noqa: PLC0415
+    from harness.sut.user_modules import take_path  # noqa: PLC0415
     from reference_impl.mailbox.loops import real_loop  # noqa: PLC0415
 
     out = os.fdopen(os.dup(1), "wb", buffering=0)
@@ -103,7 +105,8 @@ def main() -> int:
         return 1  # the harness has died
     questions = msgspec.json.decode(line, type=Questions)
     threading.Thread(target=_end_with_harness, args=(sys.stdin.fileno(),), daemon=True).start()
-    sys.path[:0] = questions.path
+    import_ours()
+    take_path(questions.path)
 
     def tell(told: Mapping[str, Any]) -> None:
         out.write(msgspec.json.encode(told) + b"\n")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.choices import fresh_seed
+from harness.engine.expectation import NO_VALUES
 from harness.engine.level import Observer, Stop
 from harness.engine.stage import StagePlan, open_stage
 from harness.errors import ScenarioError, SutError, UsageError
@@ -30,7 +31,7 @@ from harness.scenario.file import load_many
 from harness.scenario.mistakes import validated
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import Level
-from harness.sut.registry import load_lookup, refuse_hidden
+from harness.sut.registry import load_attribute, load_lookup, refuse_hidden
 from harness.sut.user_modules import add_current_folder, import_path, name_of
 from harness.testing.judging import Verdict, verdict_of
 from harness.verdict import Outcome
@@ -40,7 +41,7 @@ from reports.write import write_report
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Run", "checked_sut", "load", "order_of", "run", "told"]
+__all__ = ["Run", "check_expected", "checked_sut", "load", "order_of", "run", "told"]
 
 Source = str | Path | Scenario | Mapping[str, object]
 """A scenario: a name of the catalogue, a file, a value, or the fields of a scenario file."""
@@ -161,6 +162,21 @@ def checked_sut(sut: object) -> str:
     return name
 
 
+def check_expected(expected: str | None, sut: str) -> None:
+    """Raises UsageError or SutError if `expected` cannot say what `sut` must return, before a world is opened."""
+    if expected is None:
+        return
+    if ":" not in sut:
+        message = f"--expected is for a function of your own; what {sut} must return is known"
+        raise UsageError(message, fix="leave it out, or add --sut MODULE:FUNCTION")
+    if expected == NO_VALUES:
+        return
+    if ":" not in expected:
+        message = f"--expected {expected} names no function"
+        raise UsageError(message, fix="write --expected MODULE:FUNCTION, or --expected none")
+    load_attribute(expected, option="--expected", kind="FUNCTION")
+
+
 def order_of(
     scenario: Scenario,
     *,
@@ -173,8 +189,9 @@ def order_of(
 ) -> Order:
     """The order for one run; the one place where tests and programs make one.
 
-    Raises SutError if another process could not import `sut` and the level needs one.
+    Raises SutError if another process could not import `sut` and the level needs one, and as `check_expected`.
     """
+    check_expected(expected, sut)
     if level != "sim":
         _refuse_unreachable(sut)
     return Order(

@@ -38,6 +38,14 @@ async def wrong(record: Any, pool: Any) -> list[dict[str, Any]]:
     return [SHARED]
 
 
+async def constant(record: Any, pool: Any) -> list[dict[str, Any]]:
+    return [{"name": "nobody"}]
+
+
+def stated(record: Any, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: row[name] for name in ("name", "city", "tier")} for row in rows]
+
+
 async def returns_bytes(record: Any, pool: Any) -> bytes:
     return b"no JSON"
 
@@ -159,11 +167,26 @@ def test_a_module_that_no_folder_has_is_refused_where_a_worker_must_import_it_u5
 
 
 def test_an_order_hands_over_what_is_expected_and_the_import_path_u5() -> None:
-    made = order("enrich:lookup", "sim", expected="enrich:expected")
+    made = order("enrich:lookup", "sim", expected="none")
 
-    assert made.expected == "enrich:expected"
-    assert made.again.endswith("--sut enrich:lookup --expected enrich:expected")
+    assert made.expected == "none"
+    assert made.again.endswith("--sut enrich:lookup --expected none")
     assert set(sys.path) - {""} <= set(made.import_path)
+
+
+def test_what_cannot_say_what_is_expected_is_refused_u5() -> None:
+    with pytest.raises(SutError, match="--expected enrich_nowhere:stated"):
+        order("enrich:lookup", "sim", expected="enrich_nowhere:stated")
+    with pytest.raises(UsageError, match="what reference must return is known"):
+        order("reference", "sim", expected="none")
+
+
+def test_what_is_stated_convicts_what_is_wrong_by_itself_u1() -> None:
+    held = run(FEW, sut=right, expected=stated, seed=7)
+    convicted = run(FEW, sut=constant, expected=stated, seed=7)
+
+    assert held.verdict.holds, held.verdict.explanation
+    assert "V8" in convicted.verdict.violated
 
 
 def test_a_scenario_that_is_in_no_file_is_repeated_by_the_call_u5() -> None:

@@ -25,7 +25,7 @@ from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 from harness.verdict import Outcome
 
-__all__ = ["STRANGERS", "Stranger", "is_told"]
+__all__ = ["STRANGERS", "Stranger", "is_told", "said", "search_drivers"]
 
 _LOOKUPS: Final = "tools.trials.lookups"
 _DRIVERS: Final = "own_clients:"
@@ -94,7 +94,7 @@ STRANGERS: Final = (
     Stranger(lookup="pitfalls:never_gives_back", scenario="calm", told=("pitfall never-given-back",)),
     Stranger(lookup="pitfalls:retries_for_ever", scenario="connections-cut", told=("pitfall no-pause",)),
     Stranger(lookup="pitfalls:ConnectsEachTime", scenario="calm", told=("pitfall no-pool",), levels=("live",)),
-    Stranger(lookup="right:with_backoff", scenario="small-pool", told=("pitfall small-pool",)),
+    Stranger(lookup="right:with_backoff", scenario="small-pool", told=("pitfall small-pool",), levels=("live",)),
     Stranger(lookup="right:plain", scenario="connections-cut", told=()),
     Stranger(lookup="right:with_backoff", scenario="connections-cut", told=()),
     Stranger(lookup="right:several_results", scenario="connections-cut", told=()),
@@ -106,6 +106,12 @@ STRANGERS: Final = (
     Stranger(lookup="own_clients:ThreadedPyMySql", scenario="connections-cut", told=(), levels=("live",)),
 )  # fmt: skip
 """The lookups on trial, in the order of the page."""
+
+
+def search_drivers() -> None:
+    """Makes the lookups with a client of their own importable in this process; workers get the order's path."""
+    if str(_TESTS) not in sys.path:
+        sys.path.insert(0, str(_TESTS))
 
 
 def is_told(stranger: Stranger, outcome: RunOutcome) -> bool:
@@ -142,11 +148,12 @@ def _try(stage: RunStage, levels: Sequence[str], *, named: Sequence[str], seeds:
                     stranger=stranger,
                     level=level,
                     told=sum(is_told(stranger, outcome) for outcome in outcomes),
-                    others=tuple(_said(outcome) for outcome in outcomes if not is_told(stranger, outcome)),
+                    others=tuple(said(outcome) for outcome in outcomes if not is_told(stranger, outcome)),
                 )
 
 
-def _said(outcome: RunOutcome) -> str:
+def said(outcome: RunOutcome) -> str:
+    """The verdict of a run, what is violated, and which pitfalls are named."""
     violated = [verdict.invariant for verdict in outcome.judgement.convicted()]
     pitfalls = [pitfall.name for pitfall in outcome.pitfalls]
     return f"seed {outcome.seed}: {outcome.judgement.outcome} {' '.join([*violated, *pitfalls])}"
@@ -179,7 +186,7 @@ def main(
 ) -> None:
     """Try the lookups whose names contain one of NAMED (default: all)."""
     tried = []
-    sys.path.insert(0, str(_TESTS))
+    search_drivers()
     with tempfile.TemporaryDirectory() as folder:
         plan = StagePlan(
             run_id=new_run_id(), report=Path(folder), levels=level_named, world=world, keep="never"

@@ -177,7 +177,7 @@ class _Lease:
         except Exception as raised:
             call.meets(raised, self._statement)
             raise
-        if error is None and self._statement is not None:
+        if error is None:
             call.answers(self._statement)
 
 

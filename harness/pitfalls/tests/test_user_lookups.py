@@ -155,6 +155,14 @@ def test_a_pool_for_which_calls_wait_is_small_only_if_the_scenario_chose_its_siz
     assert pitfalls(asks_again, "operator.connections=3", "workload.rate=10/s") == {}
 
 
+def test_a_pool_for_which_calls_wait_in_an_outage_only_is_not_small_u6() -> None:
+    outage = ("operator.connections=12", "workload.rate=200/s", "faults.cut.for=1s")
+
+    ran = recorded(asks_again, *outage)
+
+    assert [told.name for told in ran.pitfalls or ()] == []
+
+
 async def blocks(record: Any, pool: Any) -> Any:
     """Waits on the thread of all."""
     if record.id == 7:

@@ -356,9 +356,10 @@ def find_small_pool(seen: RunSeen) -> Pitfall | None:
     if not waited or size >= capacity or waited < _WAITED_OF_CALLS * seen.call_count:
         return None
     longest_ms = max(use["longest_wait_ms"] for use in uses)
+    calls = min(waited, seen.call_count)  # a call that asks again may wait again
     return Pitfall(
         name="small-pool",
-        says=f"{min(waited, seen.call_count)} of {seen.call_count} calls waited for a connection, up to {longest_ms:.0f} ms: the pool has "
+        says=f"{calls} of {seen.call_count} calls waited for a connection, up to {longest_ms:.0f} ms: the pool has "
         f"{size} for a capacity of {capacity}, and the timeout of a record runs while it waits.",
         advice=f"Give the pool {capacity} connections, or the operator a capacity of {size}.",
         evidence={"waited": waited, "size": size, "capacity": capacity, "longest_wait_ms": longest_ms},

@@ -44,6 +44,9 @@ from reports.write import write_report
 
 __all__ = ["Plain", "Redrawn", "go", "observing", "stop_on_interrupt"]
 
+_end_now = os._exit
+"""Kept, because the attribute is another one while user code runs (`harness.sut.user_code`)."""
+
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[Stop]:
@@ -57,7 +60,7 @@ def stop_on_interrupt() -> Iterator[Stop]:
         del number, frame
         if stop.is_set():
             click.echo("floodmark: killed; `floodmark clean` removes what the runs left behind", err=True)
-            os._exit(Exit.INTERRUPTED)
+            _end_now(Exit.INTERRUPTED)
         stop.set()
         if stop.is_setting_up:
             raise KeyboardInterrupt

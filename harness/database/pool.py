@@ -177,7 +177,7 @@ class _Lease:
         except Exception as raised:
             call.meets(raised, self._statement)
             raise
-        if error is None and self._statement is not None:
+        if error is None:
             call.answers(self._statement)
 
 
@@ -220,6 +220,10 @@ class ConnectionPool:
         self.waited = 0
         """Calls that had to wait for a free connection."""
         self.longest_wait_ms = 0.0
+        self.calm_asked = 0
+        """Calls before the first error of the pool, and below how many of them had to wait."""
+        self.calm_waited = 0
+        self._is_calm = True
         self._free: list[Any] = []
         self._open: dict[Any, None] = {}
         """Every connection with a socket: idle, in use, or in its handshake."""
@@ -270,12 +274,14 @@ class ConnectionPool:
             self._raise(error)
 
     async def _take_slot(self) -> None:
+        self.calm_asked += self._is_calm
         if not self._slots.locked():
             await self._slots.acquire()  # at once
             return
         now_s = asyncio.get_running_loop().time
         began_s = now_s()
         self.waited += 1
+        self.calm_waited += self._is_calm
         try:
             async with asyncio.timeout(self._slot_s):
                 await self._slots.acquire()
@@ -292,6 +298,7 @@ class ConnectionPool:
             if not self._driver.is_broken(connection):
                 return connection
             self._hang_up(connection)
+            self._is_calm = False
             self._on_loss(_HUNG_UP)
         return None
 
@@ -354,6 +361,7 @@ class ConnectionPool:
 
     def _raise(self, error: Exception) -> NoReturn:
         code = code_of(error)
+        self._is_calm = False
         match class_of(code):
             case ErrorClass.RECONNECT:
                 self._on_loss(code)

@@ -99,7 +99,7 @@ class WatchedCall:
         self._line = line
         self._now_s = now_s
         self._met: list[_Met] = []
-        self._answered: list[Statement] = []
+        self._answered: list[Statement | None] = []
         self._lent: dict[object, _Lent] = {}
         self._failed: dict[object, _Rounds] = {}
         """The time since a task of the call met an error and has not asked again."""
@@ -133,8 +133,8 @@ class WatchedCall:
         line = self._present_line()
         self._met.append(_Met(error=error, statement=statement, at=line, answers_before=len(self._answered)))
 
-    def answers(self, statement: Statement) -> None:
-        """`statement` was answered."""
+    def answers(self, statement: Statement | None) -> None:
+        """`statement` was answered; None: a connection was used without an error, for whatever."""
         self._hurried[asyncio.current_task()] = 0
         self._answered.append(statement)
 

@@ -270,9 +270,26 @@ class Journal:
         """The event loop is running: for pitfalls."""
         self._note("~alive")
 
-    def used_pool(self, *, size: int, opened: int, waited: int, longest_wait_ms: float) -> None:
-        """The counters of the lookups' connection pool: for pitfalls."""
-        self._note("~pool", size=size, opened=opened, waited=waited, longest_wait_ms=longest_wait_ms)
+    def used_pool(
+        self,
+        *,
+        size: int,
+        opened: int,
+        waited: int,
+        longest_wait_ms: float,
+        calm_asked: int,
+        calm_waited: int,
+    ) -> None:
+        """The counters of the lookups' connection pool, two of them up to its first error: for pitfalls."""
+        self._note(
+            "~pool",
+            size=size,
+            opened=opened,
+            waited=waited,
+            longest_wait_ms=longest_wait_ms,
+            calm_asked=calm_asked,
+            calm_waited=calm_waited,
+        )
 
     def hid_error(self, *, id: int, error: str, met_at: str, caught_at: str | None) -> None:
         """A call of a user's lookup returned a result although it met an error: for pitfalls."""

@@ -347,8 +347,8 @@ def find_small_pool(seen: RunSeen) -> Pitfall | None:
     """
     uses = seen.of_kind("~pool")
     waited = sum(use["waited"] for use in uses)
-    if seen.is_users and seen.scenario.operator.connections is None:
-        return None  # the default limit is the harness's, not a choice of the user's
+    if seen.is_users and (seen.scenario.operator.connections is None or not _waits_when_calm(uses)):
+        return None  # the default limit is the harness's, and an outage makes calls wait for any pool
     if find_never_given_back(seen) is not None:
         return None  # calls wait for connections that never come back, whatever the pool's size
     size = min((use["size"] for use in uses), default=0)
@@ -356,9 +356,10 @@ def find_small_pool(seen: RunSeen) -> Pitfall | None:
     if not waited or size >= capacity or waited < _WAITED_OF_CALLS * seen.call_count:
         return None
     longest_ms = max(use["longest_wait_ms"] for use in uses)
+    calls = min(waited, seen.call_count)  # a call that asks again may wait again
     return Pitfall(
         name="small-pool",
-        says=f"{waited} of {seen.call_count} calls waited for a connection, up to {longest_ms:.0f} ms: the pool has "
+        says=f"{calls} of {seen.call_count} calls waited for a connection, up to {longest_ms:.0f} ms: the pool has "
         f"{size} for a capacity of {capacity}, and the timeout of a record runs while it waits.",
         advice=f"Give the pool {capacity} connections, or the operator a capacity of {size}.",
         evidence={"waited": waited, "size": size, "capacity": capacity, "longest_wait_ms": longest_ms},
@@ -446,6 +447,13 @@ def find_swallowed_error(seen: RunSeen) -> Pitfall | None:
             "caught": first["caught"],
         },
     )
+
+
+def _waits_when_calm(uses: Sequence[Line]) -> bool:
+    """Whether calls waited for a connection before the pool met its first error, too."""
+    asked = sum(int(use["calm_asked"]) for use in uses)
+    waited = sum(int(use["calm_waited"]) for use in uses)
+    return asked >= _CALLS_MIN and waited >= _WAITED_OF_CALLS * asked
 
 
 _LATE_US = 500_000

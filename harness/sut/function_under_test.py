@@ -94,6 +94,8 @@ class FunctionUnderTest:
                 opened=pool.opened,
                 waited=pool.waited,
                 longest_wait_ms=pool.longest_wait_ms,
+                calm_asked=pool.calm_asked,
+                calm_waited=pool.calm_waited,
             )
 
 

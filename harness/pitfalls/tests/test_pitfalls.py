@@ -184,6 +184,8 @@ def pool(*, waited: int, size: int) -> Line:
         "opened": size,
         "waited": waited,
         "longest_wait_ms": 80.0,
+        "calm_asked": waited,
+        "calm_waited": waited,
     }
 
 

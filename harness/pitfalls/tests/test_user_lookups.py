@@ -99,7 +99,18 @@ async def uses_a_connection(record: Any, pool: Any) -> Any:
     raise TimeoutError("no answer")
 
 
-@pytest.mark.parametrize("function", [asks_again, fails, uses_a_connection])
+async def asks_the_connection(record: Any, pool: Any) -> Any:
+    """Uses no cursor, and asks again."""
+    for pause_s in (0.05, 0.1, 0.2, 0.4, 0.8):
+        try:
+            async with pool.connection() as connection:
+                return await connection.ask(QUERY, (0.05, record.key))
+        except MayAskAgain:
+            await asyncio.sleep(pause_s)
+    raise TimeoutError("no answer")
+
+
+@pytest.mark.parametrize("function", [asks_again, fails, uses_a_connection, asks_the_connection])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_right_lookup_has_no_pitfall_u6(function: Any, seed: int) -> None:
     assert pitfalls(function, seed=seed) == {}
@@ -142,6 +153,14 @@ def test_a_pool_for_which_calls_wait_is_small_only_if_the_scenario_chose_its_siz
 
     assert list(small) == ["small-pool"]
     assert pitfalls(asks_again, "operator.connections=3", "workload.rate=10/s") == {}
+
+
+def test_a_pool_for_which_calls_wait_in_an_outage_only_is_not_small_u6() -> None:
+    outage = ("operator.connections=12", "workload.rate=200/s", "faults.cut.for=1s")
+
+    ran = recorded(asks_again, *outage)
+
+    assert [told.name for told in ran.pitfalls or ()] == []
 
 
 async def blocks(record: Any, pool: Any) -> Any:

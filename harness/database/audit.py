@@ -18,15 +18,14 @@ from pymysql.cursors import SSCursor
 from harness.database.endpoint import Endpoint, KeptConnection, connect
 from harness.database.stored_tables import COUNT_OF, ROWS_OF, StoredRow, counting
 from harness.errors import WorldError
-from harness.scenario_parts.parts import OwnEffects
 
 __all__ = [
     "EpochRow",
     "Progress",
     "ServerCounter",
     "ServerCounts",
+    "batched",
     "count_rows",
-    "read_effects",
     "read_progress",
     "read_table",
     "reading",
@@ -103,30 +102,13 @@ def read_table(tables: KeptConnection, table: str, take: Callable[[StoredRow], N
         count = int(cursor.fetchone()[0])
     with connection.cursor(SSCursor) as cursor:
         cursor.execute(ROWS_OF[table])
-        for row in _batched(cursor):
+        for row in batched(cursor):
             take(StoredRow(*row))
     return count
 
 
-def read_effects(
-    tables: KeptConnection, database: str, effects: OwnEffects, take: Callable[[Any], None]
-) -> int:
-    """Calls `take` with the record's id of each row that the lookup wrote; returns how many rows the database counts.
-
-    Raises pymysql's errors.
-    """
-    connection, table = tables.opened(), f"`{database}`.`{effects.table}`"
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT COUNT(*) FROM {table}")  # noqa: S608 - the names have letters and digits only
-        count = int(cursor.fetchone()[0])
-    with connection.cursor(SSCursor) as cursor:
-        cursor.execute(f"SELECT `{effects.id}` FROM {table}")  # noqa: S608 - as above
-        for (id_,) in _batched(cursor):
-            take(id_)
-    return count
-
-
-def _batched(cursor: Any) -> Iterator[tuple[Any, ...]]:
+def batched(cursor: Any) -> Iterator[tuple[Any, ...]]:
+    """The rows that are left of a cursor on the server."""
     while rows := cursor.fetchmany(_BATCH):
         yield from rows
 

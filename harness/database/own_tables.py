@@ -7,7 +7,7 @@ in the file alone is told before anything is started. The tables stand in a data
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,12 +15,14 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 import pymysql
-from pymysql.cursors import DictCursor
+from pymysql.cursors import DictCursor, SSCursor
 
-from harness.database.endpoint import Endpoint, connect
+from harness.database.audit import batched
+from harness.database.endpoint import Endpoint, KeptConnection, connect
 from harness.errors import UsageError
+from harness.scenario_parts.parts import OwnEffects
 
-__all__ = ["OwnTableRows", "fill_own_tables", "read_own_tables"]
+__all__ = ["OwnTableRows", "fill_own_tables", "read_effects", "read_own_tables"]
 
 _BATCH: Final = 500
 """Rows inserted at once."""
@@ -192,6 +194,24 @@ def fill_own_tables(root: Endpoint, tables: OwnTables) -> None:
                 else:
                     _insert(cursor, part)
         connection.commit()
+
+
+def read_effects(
+    tables: KeptConnection, database: str, effects: OwnEffects, take: Callable[[Any], None]
+) -> int:
+    """Calls `take` with the record's id of each row that the lookup wrote; returns how many rows the database counts.
+
+    Raises pymysql's errors.
+    """
+    connection, table = tables.opened(), f"`{database}`.`{effects.table}`"
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT COUNT(*) FROM {table}")  # noqa: S608 - the names have letters and digits only
+        count = int(cursor.fetchone()[0])
+    with connection.cursor(SSCursor) as cursor:
+        cursor.execute(f"SELECT `{effects.id}` FROM {table}")  # noqa: S608 - as above
+        for (id_,) in batched(cursor):
+            take(id_)
+    return count
 
 
 class OwnTableRows:

@@ -12,8 +12,9 @@ from typing import Any
 
 import pymysql
 
-from harness.database.audit import Progress, count_rows, read_effects, read_progress, read_table, reading
+from harness.database.audit import Progress, count_rows, read_progress, read_table, reading
 from harness.database.endpoint import Endpoint, KeptConnection
+from harness.database.own_tables import read_effects
 from harness.database.stored_tables import ROWS_OF, StoredRow, stored_value
 from harness.errors import HarnessError, WorldError
 from harness.history.event import Event

@@ -94,6 +94,8 @@ STRANGERS: Final = (
     Stranger(lookup="pitfalls:never_gives_back", scenario="calm", told=("pitfall never-given-back",)),
     Stranger(lookup="pitfalls:retries_for_ever", scenario="connections-cut", told=("pitfall no-pause",)),
     Stranger(lookup="pitfalls:ConnectsEachTime", scenario="calm", told=("pitfall no-pool",), levels=("live",)),
+    Stranger(lookup="pitfalls:BlockingConnectsEachTime", scenario="calm", told=("pitfall no-pool",),
+             levels=("live",)),
     Stranger(lookup="right:with_backoff", scenario="small-pool", told=("pitfall small-pool",), levels=("live",)),
     Stranger(lookup="right:plain", scenario="connections-cut", told=()),
     Stranger(lookup="right:with_backoff", scenario="connections-cut", told=()),

@@ -7,6 +7,7 @@ import time  # noqa: TID251 - the mistake that is shown blocks with it
 from typing import Any
 
 import asyncmy
+import pymysql
 
 from harness.database.pool import MayAskAgain
 
@@ -65,5 +66,29 @@ class ConnectsEachTime:
             async with connection.cursor() as cursor:
                 await cursor.execute(QUERY, (record.service_ms / 1000, record.key))
                 return _values(list(await cursor.fetchall()))
+        finally:
+            connection.close()
+
+
+class BlockingConnectsEachTime:
+    """The same with a client that blocks, on threads."""
+
+    def open(self, database: Any) -> None:
+        """Keeps the address."""
+        self._database = database
+
+    def __call__(self, record: Any) -> list[dict[str, Any]]:
+        database = self._database
+        connection = pymysql.connect(
+            host=database.host,
+            port=database.port,
+            user=database.user,
+            password=database.password,
+            database=database.database,
+        )
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(QUERY, (record.service_ms / 1000, record.key))
+                return _values(list(cursor.fetchall()))
         finally:
             connection.close()

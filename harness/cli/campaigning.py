@@ -267,10 +267,11 @@ def _as_json(tally: Tally) -> dict[str, Any]:
 
 
 def _say_what_is_missing(finished: Finished) -> None:
-    for sentence in finished.left_out:
+    for sentence in (*finished.left_out, *finished.refused):
         click.echo(f"floodmark: {sentence}", err=True)
     missing = finished.asked - finished.ran
     if missing:
         here = "this world lacks an ability that they need" if finished.left_out else "the budget is over"
+        here = "the function under test is refused" if finished.refused else here
         why = "interrupted" if finished.interrupted else finished.error or here
         click.echo(f"floodmark: {missing} of {finished.asked} runs did not run: {why}", err=True)

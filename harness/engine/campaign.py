@@ -15,7 +15,7 @@ from harness.clock import Deadline, monotonic_us
 from harness.engine.level import Level, Observer, Stop, refuse
 from harness.engine.stage import RunStage, StagePlan, open_stage
 from harness.engine.tally import Counted, Tally, count, tallies, worth_keeping
-from harness.errors import CannotHere, Exit, WorldError, worst_code
+from harness.errors import CannotHere, Exit, SutError, WorldError, worst_code
 from harness.runs.order import Order
 from harness.runs.outcome import CountedRun, RunOutcome
 from harness.verdict import Outcome
@@ -40,6 +40,8 @@ class Finished:
     took_s: float = 0.0
     left_out: tuple[str, ...] = ()
     """Why some could not run in this world, one sentence for each reason."""
+    refused: tuple[str, ...] = ()
+    """Why the function under test could not be judged, with the scenarios, a sentence for each reason."""
     error: WorldError | None = None
     """The failure of the environment after which no more runs were made."""
     counted: tuple[CountedRun, ...] = ()
@@ -61,7 +63,7 @@ class Finished:
 
     @property
     def exit_code(self) -> Exit:
-        """In the order of precedence: violation, interruption, unknown or vacuous, environment.
+        """In the order of precedence: violation, interruption, a refused function, unknown or vacuous, environment.
 
         A planted defect that was convicted by an invariant meant for it holds; one that was not is a violation.
         """
@@ -72,6 +74,8 @@ class Finished:
             return code
         if self.interrupted:
             return Exit.INTERRUPTED
+        if self.refused:
+            return Exit.USAGE
         if self.error is not None and code is Exit.HOLD:
             return self.error.exit_code
         return code if self.ran == self.asked else Exit.UNDECIDED
@@ -88,7 +92,7 @@ def carry_out(
     """Performs all orders (of one level), until `stop` is set, the budget is used up or the environment fails.
 
     Raises UsageError if an order cannot run at its level, WorldError if the environment fails before the first run has
-    ended, and CannotHere if no run could be made in this world.
+    ended, CannotHere if no run could be made in this world, and SutError if the function was refused in each run.
     """
     level = plan.levels(orders[0].level)
     for order in orders:
@@ -104,6 +108,7 @@ def carry_out(
         interrupted=stop.is_set(),
         took_s=(monotonic_us() - began_us) / 1e6,
         left_out=tuple(dict.fromkeys(campaign.left_out[number].what for number in sorted(campaign.left_out))),
+        refused=tuple(campaign.refusals()),
         error=campaign.error,
         counted=tuple(campaign.counted_runs()),
         secrets=stage.secrets,
@@ -112,7 +117,7 @@ def carry_out(
 
 
 class _Campaign:
-    """A running campaign. Mutable: `outcomes` and `left_out` are filled, by the order's number."""
+    """A running campaign. Mutable: `outcomes`, `left_out` and `refused` are filled, by the order's number."""
 
     def __init__(
         self,
@@ -133,6 +138,7 @@ class _Campaign:
         self._counted: list[Counted] | None = None
         self.outcomes: dict[int, RunOutcome] = {}
         self.left_out: dict[int, CannotHere] = {}
+        self.refused: dict[int, SutError] = {}
         self.error: WorldError | None = None
 
     def go(self, stage: RunStage) -> None:
@@ -148,6 +154,7 @@ class _Campaign:
         if self._level.repeatable and len(self._orders) > KEPT_MAX:
             self._counted = list(self._count())
             numbers = worth_keeping(self._counted, at_most=KEPT_MAX)
+            self.refused = {run.order: run.refusal for run in self._counted if run.refusal is not None}
         try:
             self._run_all(stage, numbers)
         except WorldError as error:
@@ -156,6 +163,8 @@ class _Campaign:
             self.error = error
         if not self.outcomes and self.left_out:
             raise self.left_out[min(self.left_out)]
+        if not self.outcomes and self.refused:
+            raise self.refused[min(self.refused)]
 
     def counted(self) -> list[Counted]:
         """All runs that were counted."""
@@ -177,6 +186,15 @@ class _Campaign:
                 events=run.events,
                 falls=run.falls,
             )
+
+    def refusals(self) -> Iterator[str]:
+        """Why the function under test was refused, with the scenarios in which it was."""
+        reasons: dict[str, dict[str, None]] = {}
+        for number in sorted(self.refused):
+            name = self._orders[number].scenario.scenario
+            reasons.setdefault(str(self.refused[number]), {})[name] = None
+        for reason, names in reasons.items():
+            yield f"in {', '.join(names)}: {reason}"
 
     def _goes_on(self) -> bool:
         return not self._stop.is_set() and (self._budget is None or not self._budget.passed)
@@ -223,6 +241,8 @@ class _Campaign:
                 self.outcomes[number] = stage.run(self._orders[number], limit_s=self._limit_s(number))
             except CannotHere as sentence:
                 self.left_out[number] = sentence
+            except SutError as error:
+                self.refused[number] = error
 
         if self._plan.lanes == 1 or not self._level.needs_world:
             for number in numbers:

@@ -20,7 +20,7 @@ from typing import Final
 from harness.clock import Deadline
 from harness.engine.level import Level, Opening, Play, RunSite, refuse
 from harness.engine.perform import convicts_of, judged_by_order
-from harness.errors import Exit
+from harness.errors import Exit, SutError
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome, seen_as_expected
 from harness.verdict import Outcome
@@ -46,6 +46,8 @@ class Counted:
     """Whether a pitfall makes it fail."""
     cut_after_s: float | None = None
     """The time that it had, if the budget of the command ended it before its own end."""
+    refusal: SutError | None = None
+    """Why the run was not made: the function under test cannot be judged."""
 
     def exit_code(self, *, planted: bool) -> Exit:
         """Its exit code; a planted defect that was not convicted (`planted`) is a violation."""
@@ -189,7 +191,10 @@ def _is_over(budget: Deadline | None) -> bool:
 def _counted(order: Order, number: int, play: Play, budget: Deadline | None) -> Counted:
     """Performs one run without writing files, until the budget has passed."""
     limit_s = None if budget is None else budget.left_s
-    record = play(order, RunSite(run_id=f"counted-{number}", folder=Path(), limit_s=limit_s))
+    try:
+        record = play(order, RunSite(run_id=f"counted-{number}", folder=Path(), limit_s=limit_s))
+    except SutError as error:
+        return Counted(order=number, outcome=Outcome.UNKNOWN, as_expected=False, events=0, refusal=error)
     judgement = judged_by_order(order, record)
     falls = order.fails_on_pitfall and bool(record.all_pitfalls)
     return Counted(
@@ -229,7 +234,11 @@ def _kind(order: Order) -> tuple[str, str | None]:
 
 
 def worth_keeping(counted: Sequence[Counted], *, at_most: int) -> list[int]:
-    """The indices of the orders for the report: unexpected ones, those with a pitfall, and an expected one at least."""
+    """The indices of the orders for the report: unexpected ones, those with a pitfall, and an expected one at least.
+
+    Runs that were not made have nothing to report.
+    """
+    counted = [run for run in counted if run.refusal is None]
     if len(counted) <= at_most:
         return [run.order for run in counted]
     expected = [run.order for run in counted if run.as_expected and not run.has_pitfall]

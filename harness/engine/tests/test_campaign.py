@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.engine.campaign import Finished
+from harness.engine.campaign import KEPT_MAX, Finished, carry_out
+from harness.engine.level import Observer, Stop
+from harness.engine.stage import StagePlan
 from harness.engine.tally import Counted, tallies
 from harness.errors import Exit, WorldError
+from harness.levels import level_named
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome, WorldDescription
 from harness.scenario.file import load_many
@@ -91,6 +94,69 @@ def test_the_exit_code_of(
     )
 
     assert finished.exit_code is code
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "code"), [([PASS], Exit.USAGE), ([UNKNOWN], Exit.USAGE), ([FAIL], Exit.VIOLATION)]
+)
+def test_a_function_that_is_refused_in_some_runs_gives_4_unless_another_run_is_violated(
+    verdicts: Sequence[Outcome], code: Exit
+) -> None:
+    finished = Finished(
+        outcomes=tuple(outcome(verdict) for verdict in verdicts),
+        tallies=(),
+        asked=len(verdicts) + 1,
+        interrupted=False,
+        refused=("in keys-composite: it returned a set",),
+    )
+    counted = [Counted.of(number, outcome(verdict)) for number, verdict in enumerate(verdicts)]
+
+    assert replace(finished, tallies=tuple(tallies([ORDER], counted))).exit_code is code
+
+
+REFUSED_AT = """\
+def expected(record, rows):
+    return [1]
+
+
+async def lookup(record, pool):
+    return {1} if isinstance(record.key, tuple) else [1]
+"""
+SMALL = """\
+scenario: {name}
+about: A few lookups.
+levels: [sim]
+operator: {{mode: ordered}}
+workload: {{records: 10, subtasks: 1, keys_like: {keys}}}
+decisive: [V1]
+"""
+
+
+@pytest.mark.parametrize("copies", [1, KEPT_MAX + 1])
+def test_the_other_runs_are_made_where_the_function_is_refused(
+    copies: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "refused_at.py").write_text(REFUSED_AT)
+    for name, keys in (("pairs", "composite"), ("plain", "signed")):
+        (tmp_path / f"{name}.yaml").write_text(SMALL.format(name=name, keys=keys))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    orders = [
+        Order(scenario=scenario, level="sim", seed=seed, sut="refused_at:lookup")
+        for scenario in load_many([str(tmp_path / "pairs.yaml"), str(tmp_path / "plain.yaml")])
+        for seed in range(1, copies + 1)
+    ]
+
+    finished = carry_out(
+        orders,
+        StagePlan(run_id="r", report=tmp_path / "report", levels=level_named),
+        observer=Observer(),
+        stop=Stop(),
+    )
+
+    [refusal] = finished.refused
+    assert refusal.startswith("in pairs: lookup returned set for record ")
+    assert any(run.scenario == "plain" for run in finished.outcomes)
+    assert finished.exit_code is Exit.USAGE
 
 
 def test_the_secrets_of_a_campaign_are_not_in_its_text() -> None:

@@ -41,7 +41,7 @@ class Finished:
     left_out: tuple[str, ...] = ()
     """Why some could not run in this world, one sentence for each reason."""
     refused: tuple[str, ...] = ()
-    """Why the function under test could not be judged, with the scenarios, a sentence for each reason."""
+    """Why the function under test could not be judged, a sentence for each scenario."""
     error: WorldError | None = None
     """The failure of the environment after which no more runs were made."""
     counted: tuple[CountedRun, ...] = ()
@@ -188,13 +188,13 @@ class _Campaign:
             )
 
     def refusals(self) -> Iterator[str]:
-        """Why the function under test was refused, with the scenarios in which it was."""
-        reasons: dict[str, dict[str, None]] = {}
+        """Why the function under test was refused: the first reason in each scenario, and in how many runs."""
+        of_scenarios: dict[str, list[SutError]] = {}
         for number in sorted(self.refused):
-            name = self._orders[number].scenario.scenario
-            reasons.setdefault(str(self.refused[number]), {})[name] = None
-        for reason, names in reasons.items():
-            yield f"in {', '.join(names)}: {reason}"
+            of_scenarios.setdefault(self._orders[number].scenario.scenario, []).append(self.refused[number])
+        for name, errors in of_scenarios.items():
+            runs = f" ({len(errors)} runs)" if len(errors) > 1 else ""
+            yield f"in {name}{runs}: {errors[0]}"
 
     def _goes_on(self) -> bool:
         return not self._stop.is_set() and (self._budget is None or not self._budget.passed)

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from harness.database.audit import ServerCounts
 from harness.runs.outcome import Pitfall
 from harness.scenario.model import Scenario
+
+if TYPE_CHECKING:  # level sim needs no database's client
+    from harness.database.audit import ServerCounts
 
 __all__ = ["RunSeen", "find_pitfalls"]
 

@@ -234,6 +234,9 @@ class OwnTableRows:
                         found.setdefault(key, []).append(row)
         return found
 
+    def whole(self) -> None:
+        """The tables may be large, and which column is the key of another row is not known."""
+
     def _key_columns(self, cursor: DictCursor) -> Mapping[str, Sequence[str]]:
         """The columns of each table, those of its primary key first."""
         cursor.execute(_COLUMNS)

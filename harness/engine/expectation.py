@@ -41,6 +41,9 @@ class RowsOfKeys(Protocol):
     def by_key(self, keys: Iterable[Key]) -> Mapping[Any, Sequence[Mapping[str, Any]]]:
         """The rows of `keys`, with all their columns; keys without rows are left out."""
 
+    def whole(self) -> Iterable[Mapping[str, Any]] | None:
+        """Every row of table `customer`; None: the tables are the user's own."""
+
 
 NO_VALUES: Final = "none"
 """`--expected none`: values are not judged."""
@@ -74,7 +77,7 @@ def find_expected(
     return report.concluded(
         questions,
         of={"key": len(dict.fromkeys(record.key for record in records)), "record": len(records)},
-        table=CustomerRows(rows) if own is None else None,
+        table=own or CustomerRows(rows),
         changing=changing,
         took_s=(monotonic_us() - began_us) / 1e6,
     )
@@ -223,7 +226,7 @@ class _Report:
         questions: Questions,
         *,
         of: Mapping[str, int],
-        table: CustomerRows | None,
+        table: RowsOfKeys,
         changing: Collection[Key],
         took_s: float,
     ) -> tuple[Expected, JudgedValues]:
@@ -237,8 +240,8 @@ class _Report:
             took_s=took_s,
             calls=self.calls,
             threats=tuple(self._threats(len(asked))),
-            pitfalls=() if self.differs or table is None else self._pitfalls(table),
-            rows_of=() if self.differs or table is None else tuple(self._rows_of(table, changing)),
+            pitfalls=() if self.differs else self._pitfalls(table),
+            rows_of=() if self.differs else tuple(self._rows_of(table, changing)),
         )
         if self.differs is not None:
             return Expected(source="calm"), seen
@@ -249,17 +252,18 @@ class _Report:
             return Expected(source="calm", by_key=True, of_keys=[(x["key"], x["v"]) for x in told]), seen
         return Expected(source="calm", of_records=[(x["id"], x["v"]) for x in told]), seen
 
-    def _rows_of(self, table: CustomerRows, changing: Container[Key]) -> Iterator[Key]:
+    def _rows_of(self, table: RowsOfKeys, changing: Container[Key]) -> Iterator[Key]:
         """The changing keys whose answers are the rows of before."""
-        rows = table.by_key(key_of(line["key"]) for line in self.answers)
-        for line in self.answers:
+        asked = [line for line in self.answers if key_of(line["key"]) in changing]
+        rows = table.by_key(key_of(line["key"]) for line in asked)
+        for line in asked:
             key = key_of(line["key"])
-            if key in changing and are_rows(line["v"], rows.get(key, ())):
+            if are_rows(line["v"], rows.get(key, ())):
                 yield key
 
-    def _pitfalls(self, table: CustomerRows) -> tuple[Pitfall, ...]:
+    def _pitfalls(self, table: RowsOfKeys) -> tuple[Pitfall, ...]:
         firsts = {key_of(line["key"]): (line["key"], line["v"]) for line in reversed(self.answers)}
-        return find_not_its_row(list(firsts.values()), rows=table.by_key(firsts), whole=table)
+        return find_not_its_row(list(firsts.values()), rows=table.by_key(firsts), whole=table.whole())
 
     def _no_answer(self) -> str:
         if self.failed:

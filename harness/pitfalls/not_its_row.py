@@ -34,13 +34,14 @@ _ADVICE: Final = (
 
 
 def find_not_its_row(
-    answers: Answers, *, rows: Mapping[Any, Sequence[Row]], whole: Iterable[Row]
+    answers: Answers, *, rows: Mapping[Any, Sequence[Row]], whole: Iterable[Row] | None = None
 ) -> tuple[Pitfall, ...]:
     """The pitfall, if the answers show it.
 
-    `rows`: the rows of each key of the answers that has some; `whole`: those of the whole table, read more than once.
+    `rows`: the rows of each key of the answers that has some; `whole`: those of the whole table `customer`,
+    read more than once; None: the tables are the user's own.
     """
-    alike = _all_alike(answers, rows)
+    alike = None if whole is None else _all_alike(answers, rows)
     if alike is not None:
         return (alike,)
     wrong = [(key, results) for key, results in answers if not are_rows(results, rows.get(_key(key), ()))]
@@ -108,13 +109,15 @@ def _equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def _what(results: Sequence[Any], rows: Sequence[Row], whole: Iterable[Row]) -> str:
+def _what(results: Sequence[Any], rows: Sequence[Row], whole: Iterable[Row] | None) -> str:
     """What is wrong with an answer, as the end of a sentence."""
     if not results:
         return f"it returns nothing, though the key has {_counted(len(rows), 'row')}"
     strange = [result for result in results if not any(_is_row(result, row) for row in rows)]
     if not strange:
         return f"it returns {_counted(len(results), 'result')} for {_counted(len(rows), 'row')}"
+    if whole is None:
+        return f"it returns {brief(strange[0])}, which is no row of the key"
     other = next((row for row in whole if _is_row(strange[0], row)), None)
     if other is not None:
         key = other["k"] if other["part"] is None else [other["k"], other["part"]]

@@ -247,6 +247,10 @@ class CustomerRows:
         for number, row in enumerate(self._rows, start=1):
             yield _columns(number, row)
 
+    def whole(self) -> Iterable[dict[str, Any]]:
+        """Every row; may be read more than once."""
+        return self
+
     def by_key(self, keys: Iterable[Key]) -> dict[Key, list[dict[str, Any]]]:
         """The rows of `keys`; keys without rows are left out."""
         wanted = dict.fromkeys(keys)

@@ -25,12 +25,12 @@ from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 from harness.verdict import Outcome
 
-__all__ = ["STRANGERS", "Stranger", "is_told", "said", "search_drivers"]
+__all__ = ["STRANGERS", "Stranger", "is_told", "said"]
 
 _LOOKUPS: Final = "tools.trials.lookups"
 _DRIVERS: Final = "own_clients:"
-_TESTS: Final = Path(__file__).resolve().parents[2] / "harness" / "levels" / "live" / "tests"
-"""The folder of the module with the lookups that have a client of their own."""
+_TESTS: Final = "harness.levels.live.tests"
+"""Where the module with the lookups that have a client of their own is."""
 _PITFALL: Final = "pitfall "
 _OPENING: Final = """\
 # Lookups of strangers
@@ -61,9 +61,8 @@ class Stranger:
             scenario=load(catalogue()[self.scenario]),
             level=level,
             seed=seed,
-            sut=self.lookup if is_driver else f"{_LOOKUPS}.{self.lookup}",
+            sut=f"{_TESTS if is_driver else _LOOKUPS}.{self.lookup}",
             expected=self.expected,
-            import_path=(str(_TESTS),) if is_driver else (),
         )
 
 
@@ -108,12 +107,6 @@ STRANGERS: Final = (
     Stranger(lookup="own_clients:ThreadedPyMySql", scenario="connections-cut", told=(), levels=("live",)),
 )  # fmt: skip
 """The lookups on trial, in the order of the page."""
-
-
-def search_drivers() -> None:
-    """Makes the lookups with a client of their own importable in this process; workers get the order's path."""
-    if str(_TESTS) not in sys.path:
-        sys.path.insert(0, str(_TESTS))
 
 
 def is_told(stranger: Stranger, outcome: RunOutcome) -> bool:
@@ -188,7 +181,6 @@ def main(
 ) -> None:
     """Try the lookups whose names contain one of NAMED (default: all)."""
     tried = []
-    search_drivers()
     with tempfile.TemporaryDirectory() as folder:
         plan = StagePlan(
             run_id=new_run_id(), report=Path(folder), levels=level_named, world=world, keep="never"

@@ -13,13 +13,12 @@ from harness.levels import level_named
 from harness.runs.order import new_run_id
 from harness.tests.real_world import require_world
 from harness.world.settings import WorldSettings
-from tools.trials.lookups_trial import STRANGERS, Stranger, is_told, said, search_drivers
+from tools.trials.lookups_trial import STRANGERS, Stranger, is_told, said
 
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStage]:
     require_world("local", "auto", settings=WorldSettings.from_environment())
-    search_drivers()
     folder: Path = tmp_path_factory.mktemp("strangers")
     plan = StagePlan(run_id=new_run_id(), report=folder, levels=level_named, world="local", keep="never")
     with open_stage(plan, observer=Observer(), stop=Stop()) as opened:

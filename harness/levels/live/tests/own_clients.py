@@ -26,12 +26,15 @@ __all__ = [
     "FailsToClose",
     "FailsToOpen",
     "LeavesAThread",
+    "Names",
+    "NamesOfAnother",
     "SharedAioMySql",
     "SharedAsyncMySql",
     "SharedPyMySql",
     "SharedSqlAlchemy",
     "SqlAlchemy",
     "ThreadedPyMySql",
+    "names",
 ]
 
 QUERY = "SELECT name, SLEEP(%s) FROM customer WHERE k = %s"
@@ -225,6 +228,30 @@ class ChargesAgain(Charges):
 
     async def charge(self, cursor: Any, record: Any) -> None:
         await cursor.execute("INSERT INTO audit (order_id) VALUES (%s)", (record.id,))
+
+
+class Names(AsyncMySql):
+    """Reads the name of its record's product in its own table."""
+
+    async def ask(self, record: Any) -> Any:
+        async with self._pool.acquire() as connection, connection.cursor() as cursor:
+            await cursor.execute("SELECT name FROM product WHERE sku = %s", (self.sku(record),))
+            return await cursor.fetchone()
+
+    def sku(self, record: Any) -> int:
+        return int(record.key)
+
+
+class NamesOfAnother(Names):
+    """Reads that of another product for one key."""
+
+    def sku(self, record: Any) -> int:
+        return 8 if record.key == 7 else int(record.key)
+
+
+def names(record: Any, rows: Any) -> Any:
+    """What `Names` returns."""
+    return [{"name": row["name"]} for row in rows if row.get("sku") == record.key]
 
 
 class LeavesAThread(AsyncMySql):

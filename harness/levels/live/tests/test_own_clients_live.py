@@ -110,6 +110,34 @@ def test_what_the_calm_twin_writes_is_no_effect_of_the_run_u4(performed: Perform
     assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
 
 
+def reads_only(folder: Path) -> Scenario:
+    """The shop with a lookup that writes nothing."""
+    text = shop(folder).model_copy(update={"effects": None})
+    return apply_settings(text, ["faults=[]"])
+
+
+def test_rows_of_own_tables_are_what_expected_gets_u1(performed: Performed, tmp_path: Path) -> None:
+    right, _ = performed(reads_only(tmp_path), sut=f"{HERE}:Names", expected=f"{HERE}:names")
+
+    assert right.judgement.outcome is Outcome.PASS, told(right)
+
+
+def test_a_wrong_row_of_an_own_table_is_convicted_with_expected_u1(
+    performed: Performed, tmp_path: Path
+) -> None:
+    wrong, _ = performed(reads_only(tmp_path), sut=f"{HERE}:NamesOfAnother", expected=f"{HERE}:names")
+
+    assert "V8" in {verdict.invariant for verdict in wrong.judgement.convicted()}, told(wrong)
+
+
+def test_a_wrong_row_of_an_own_table_is_named_by_the_twin_u1(performed: Performed, tmp_path: Path) -> None:
+    wrong, _ = performed(reads_only(tmp_path), sut=f"{HERE}:NamesOfAnother")
+
+    [pitfall] = wrong.pitfalls
+    assert pitfall.name == "not-its-row"
+    assert 'for key 7 it returns {"name": "nut, 8"}, which is no row of the key' in pitfall.says
+
+
 def test_a_thread_that_a_lookup_leaves_behind_holds_up_no_attempt_u4(performed: Performed) -> None:
     calm = apply_settings(cut(), ["faults=[]", "budget=30s"])
 

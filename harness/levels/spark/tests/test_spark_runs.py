@@ -222,14 +222,15 @@ def test_a_planted_defect_is_convicted(performed: Performed) -> None:
 
 
 @pytest.fixture
-def theirs(tmp_path: Path) -> Callable[[str], dict[str, Any]]:
-    """Writes a user's module into a folder that is on nobody's path yet; what an order needs to use its `lookup`."""
+def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
+    """Writes a user's module into a folder on this process's path alone; what an order needs to use its `lookup`."""
 
     def module(body: str) -> dict[str, Any]:
         name = f"their_spark_lookup_{next(_numbers)}"
         code = tmp_path / "code"
         code.mkdir()
         (code / f"{name}.py").write_text(body)
+        monkeypatch.syspath_prepend(str(code))
         return {"sut": f"{name}:lookup", "import_path": (str(code),)}
 
     return module

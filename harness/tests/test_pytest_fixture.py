@@ -12,7 +12,7 @@ import pytest
 from harness.errors import Exit
 from harness.tests.tidy import ROOT
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 LIMIT_S = 100.0
 SCENARIO = """\

@@ -133,6 +133,7 @@ faults:
 """
 
 
+@pytest.mark.long
 def test_a_vacuous_run_is_repeated_as_often_as_asked_and_stays_vacuous(project: Project) -> None:
     done = project.tested(SOUND + NOTHING_BITES, "--floodmark-seed", "7", "--floodmark-repeat", "2")
 
@@ -162,6 +163,7 @@ RunStage.run = first_vacuous
 """
 
 
+@pytest.mark.long
 def test_a_pass_after_a_vacuous_run_is_green_and_the_report_tells_of_the_other(project: Project) -> None:
     (project.folder / "conftest.py").write_text(SHOWS_NOTHING_AT_FIRST)
 
@@ -175,6 +177,7 @@ def test_a_pass_after_a_vacuous_run_is_green_and_the_report_tells_of_the_other(p
     )
 
 
+@pytest.mark.long
 def test_without_the_option_no_run_is_repeated(project: Project) -> None:
     done = project.tested(SOUND + NOTHING_BITES, "--floodmark-seed", "7")
 

@@ -22,6 +22,7 @@ LIMIT_S = 100.0
 
 
 @pytest.mark.real
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "enrich.py"])
 def test_an_example_of_the_page_runs_u5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

@@ -14,7 +14,7 @@ from harness.tests.real_world import real_world
 from harness.tests.whole_run import told, whole_run
 from harness.verdict import Outcome
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(120)]
 
 HERE = "harness.levels.live.tests.own_clients"
 

@@ -12,7 +12,7 @@ from harness.scenario.file import load
 from harness.tests.whole_run import told
 from harness.verdict import Outcome
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(120)]
 
 PAGE = (Path(__file__).parents[4] / "docs" / "how-to" / "your-own.md").read_text(encoding="utf-8")
 

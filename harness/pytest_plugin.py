@@ -264,7 +264,9 @@ class _Holding:
                 shutil.rmtree(outcome.history.parent)  # else hundreds of histories would stay
             if not passed:
                 what = f"{scenario.scenario} at level {level}: {outcome.judgement.outcome}"
-                raise AssertionError(f"{what} in run {number + 1} of {runs}, seed {seed}\n{told(outcome)}")
+                raise AssertionError(
+                    f"{what} in run {number + 1} of {runs}, seed {outcome.seed}\n{told(outcome)}"
+                )
 
 
 def _why_vacuous(outcome: RunOutcome) -> str:

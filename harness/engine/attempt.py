@@ -38,7 +38,7 @@ from harness.sut.positions import Replay, SubtaskSource, named, restored
 from harness.sut.registry import SUTS
 from harness.sut.sink_choice import ChosenSink
 from harness.sut.upstream import UpstreamOperator, telling_end
-from harness.sut.user_code import is_raised_by_code
+from harness.sut.user_code import is_interruption
 from harness.sut.user_lookup import failure_of_lookup, failure_of_task
 from harness.sut.variant import HONEST, Variant, operator_builder
 from harness.workloads.lookups import (
@@ -177,8 +177,8 @@ def run_attempt(parts: AttemptParts) -> int:
             )
             _Attempt(parts, attempt, chosen=chosen, journal=journal).live()
     except (OperatorError, Fenced, SinkLost, InjectedFailure, SystemExit, KeyboardInterrupt) as error:
-        if isinstance(error, KeyboardInterrupt) and not is_raised_by_code(error):
-            raise  # Ctrl-C
+        if is_interruption(error):
+            raise
         if isinstance(error.__cause__, SutError):
             raise error.__cause__ from error
         raise AttemptFailed(_in_words(error)) from error
@@ -234,8 +234,8 @@ class _Attempt:
                 )
                 task.run(checkpoint)
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # out of a task that the function started
-            if isinstance(error, KeyboardInterrupt) and not is_raised_by_code(error):
-                raise  # Ctrl-C
+            if is_interruption(error):
+                raise
             record = error.record.value.id if isinstance(error, StreamElementFailed) else None
             with suppress(OSError):  # on a full disk nothing can be recorded; the error is raised anyway
                 refusal = error if isinstance(error, SutError) else error.__cause__

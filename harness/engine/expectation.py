@@ -22,6 +22,7 @@ from harness.runs.expected import Expected, JudgedValues
 from harness.runs.order import Order
 from harness.runs.outcome import Pitfall
 from harness.sut.calm_twin import ALL_S, ASKED_MAX, CALL_S, Question, Questions
+from harness.sut.function_under_test import connections_of
 from harness.sut.lookup_values import OF_KEY, observing
 from harness.sut.registry import load_attribute
 from harness.workloads.keys import Key, key_of, told_key
@@ -47,7 +48,6 @@ class RowsOfKeys(Protocol):
 
 NO_VALUES: Final = "none"
 """`--expected none`: values are not judged."""
-_CONNECTIONS_MAX: Final = 50
 
 
 def find_expected(
@@ -160,11 +160,10 @@ def questions_of(order: Order, records: Sequence[Lookup]) -> Questions:
     of_keys: dict[Key, list[Lookup]] = {}
     for record in records:
         of_keys.setdefault(record.key, []).append(record)
-    operator = order.scenario.operator
     return Questions(
         sut=order.sut,
         seed=order.seed,
-        connections=operator.connections or min(operator.capacity, _CONNECTIONS_MAX),
+        connections=connections_of(order.scenario.operator),
         keys=[_question(same[0], same[-1]) for same in _sample(list(of_keys.values()), seed=order.seed)],
         records=[_question(record, record) for record in _sample(records, seed=order.seed)],
         path=list(order.import_path),

@@ -22,7 +22,7 @@ from harness.sut.user_lookup import UserLookup
 from harness.sut.variant import Variant
 from reference_impl.operator.functions import AsyncFunction, OnTimeout, answer_timeout, from_coroutine
 
-__all__ = ["FunctionUnderTest"]
+__all__ = ["FunctionUnderTest", "connections_of"]
 
 _CONNECTIONS_MAX = 50
 """The default limit of a subtask's pool; two subtasks stay below a server's default limit of 151 connections."""
@@ -52,7 +52,7 @@ class FunctionUnderTest:
         self._journal = journal
         self._loop = loop
         self._database = plan.lookups
-        self._threads = _connections(settings)
+        self._threads = connections_of(settings)
         self._client = (
             _pool(plan, settings, driver=driver, journal=journal, variant=variant)
             if settings.client is None
@@ -104,7 +104,7 @@ def _pool(
 ) -> ConnectionPool:
     pool: ConnectionPool = variant.pool(ConnectionPool)(
         driver,
-        size=_connections(settings),
+        size=connections_of(settings),
         seed=plan.seed,
         on_loss=partial(journal.lost_connection, "lookups"),
         on_error=partial(journal.server_error, "lookups"),
@@ -112,7 +112,7 @@ def _pool(
     return pool
 
 
-def _connections(settings: Operator) -> int:
+def connections_of(settings: Operator) -> int:
     """How many connections the pool has, or a blocking lookup threads."""
     return settings.connections or min(settings.capacity, _CONNECTIONS_MAX)
 

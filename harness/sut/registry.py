@@ -13,7 +13,7 @@ from typing import Any
 from harness.errors import SutError, UsageError
 from harness.runs.order import REFERENCE
 from harness.sut.lookup_object import ObjectForm
-from harness.sut.user_code import is_raised_by_code, set_aside
+from harness.sut.user_code import is_interruption, set_aside
 from harness.sut.user_lookup import user_lookup
 from harness.sut.user_modules import why_hidden
 
@@ -96,7 +96,7 @@ def load_attribute(name: str, *, option: str, kind: str) -> Any:
         for part in attribute.split("."):
             found = getattr(found, part)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
-        if isinstance(error, KeyboardInterrupt) and not is_raised_by_code(error):
+        if is_interruption(error):
             raise
         what = (
             str(error)

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from types import TracebackType
 from typing import NoReturn
 
-__all__ = ["ProcessEnded", "is_raised_by_code", "set_aside"]
+__all__ = ["ProcessEnded", "is_interruption", "is_raised_by_code", "set_aside"]
 
 _OUT, _ERR = 1, 2
 _RAISE = dis.opmap["RAISE_VARARGS"]
@@ -95,6 +95,11 @@ def _exit_raises() -> Iterator[None]:
         yield
     finally:
         os._exit = exits
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Whether `error` is Ctrl-C, which ends the harness, and not a KeyboardInterrupt that user code raised."""
+    return isinstance(error, KeyboardInterrupt) and not is_raised_by_code(error)
 
 
 def is_raised_by_code(error: BaseException) -> bool:

@@ -21,7 +21,7 @@ import msgspec
 from harness.database.watched_call import CALL, WatchedCall
 from harness.errors import SutError
 from harness.sut.lookup_object import LookupObject, ObjectForm, form_of, line_of, place_of
-from harness.sut.user_code import ProcessEnded, is_raised_by_code
+from harness.sut.user_code import ProcessEnded, is_interruption
 
 __all__ = [
     "RESULT_BYTES_MAX",
@@ -224,8 +224,8 @@ class UserLookup:
         try:
             return await self._watched(record, pool)
         except (SystemExit, KeyboardInterrupt) as raised:
-            if isinstance(raised, KeyboardInterrupt) and not is_raised_by_code(raised):
-                raise  # Ctrl-C
+            if is_interruption(raised):
+                raise
             raise UserCodeStopped(raised) from raised
         except asyncio.CancelledError as raised:
             task = asyncio.current_task()

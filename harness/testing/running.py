@@ -11,7 +11,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -194,15 +194,10 @@ def order_of(
     check_expected(expected, sut)
     if level != "sim":
         _refuse_unreachable(sut)
-    return Order(
-        scenario=scenario,
-        level=level,
-        seed=seed,
-        sut=sut,
-        expected=expected,
-        import_path=import_path(),
-        again=_again(scenario, source, sut=sut, level=level, seed=seed, expected=expected, world=world),
+    order = Order(
+        scenario=scenario, level=level, seed=seed, sut=sut, expected=expected, import_path=import_path()
     )
+    return replace(order, again=_again(order, source, world=world))
 
 
 def _refuse_unreachable(sut: str) -> None:
@@ -218,30 +213,17 @@ def _refuse_unreachable(sut: str) -> None:
         )
 
 
-def _again(
-    scenario: Scenario,
-    source: Source,
-    *,
-    sut: str,
-    level: str,
-    seed: int,
-    expected: str | None,
-    world: tuple[str, str],
-) -> str:
+def _again(order: Order, source: Source, *, world: tuple[str, str]) -> str:
     """The command that repeats the run; the call, for a scenario that is in no file."""
     if isinstance(source, Scenario | Mapping):
-        return f"harness.testing.run({scenario.scenario!r} as written, sut={sut!r}, level={level!r}, seed={seed})"
+        given = f"sut={order.sut!r}, level={order.level!r}, seed={order.seed}"
+        return f"harness.testing.run({order.scenario.scenario!r} as written, {given})"
     name = str(source)
-    words = [
-        "floodmark",
-        "run",
-        name if name in catalogue() else str(Path(name).absolute()),
-        "--level",
-        level,
-    ]
-    words += [] if level == "sim" else ["--world", world[0], "--proxy", world[1]]
-    words += ["--seed", str(seed), *([] if sut == REFERENCE else ["--sut", sut])]
-    words += [] if expected is None else ["--expected", expected]
+    file = name if name in catalogue() else str(Path(name).absolute())
+    words = ["floodmark", "run", file, "--level", order.level]
+    words += [] if order.level == "sim" else ["--world", world[0], "--proxy", world[1]]
+    words += ["--seed", str(order.seed), *([] if order.sut == REFERENCE else ["--sut", order.sut])]
+    words += [] if order.expected is None else ["--expected", order.expected]
     return shlex.join(words)
 
 

@@ -1,4 +1,4 @@
-"""One run from a program: `run`, its result, and `load`.
+"""One run from a program: `run`, its result, and `load`; and what the pytest fixture `floodmark` can do.
 
 Invariant: a run from a program is the run of `floodmark run` with the same scenario, level, seed and function.
 """
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from harness.choices import fresh_seed
 from harness.engine.expectation import NO_VALUES
@@ -41,7 +41,7 @@ from reports.write import write_report
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Run", "check_expected", "checked_sut", "load", "order_of", "run", "told"]
+__all__ = ["Floodmark", "Run", "check_expected", "checked_sut", "load", "order_of", "run", "told"]
 
 Source = str | Path | Scenario | Mapping[str, object]
 """A scenario: a name of the catalogue, a file, a value, or the fields of a scenario file."""
@@ -129,6 +129,29 @@ def run(
     )
     weakref.finalize(finished, shutil.rmtree, folder, ignore_errors=True)
     return finished
+
+
+class Floodmark(Protocol):
+    """The fixture: asserts that scenarios hold with a function of the user's. `harness.pytest_plugin` implements it."""
+
+    def holds(
+        self,
+        *scenarios: str | Path | Scenario,
+        sut: object = None,
+        level: Level | None = None,
+        runs: int | None = None,
+        seed: int | None = None,
+        expected: object = None,
+    ) -> None:
+        """Run each scenario `runs` times, with consecutive seeds, and stop at the first run that does not pass.
+
+        `scenarios`: names of the catalogue, files (beside the test, or from the current folder) or values. What is left
+        out is taken from the marker `floodmark` of the test, then from the options, the environment and pyproject.toml;
+        the level is `sim` otherwise, `runs` 1 and the seed new. Without a `sut` anywhere, nothing is run and the test
+        fails.
+
+        Raises AssertionError, with the explanation as its text, if a run's verdict is not `pass`.
+        """
 
 
 def load(source: Source) -> Scenario:

@@ -59,38 +59,35 @@ class _Asks:
         raise TimeoutError(f"no answer for key {record.key}")
 
 
-class AsyncMySql(_Asks):
+class _AsksAPool(_Asks):
+    """asyncmy and aiomysql have pools with the same methods."""
+
+    _pool: Any
+
+    async def ask(self, record: Any) -> Any:
+        async with self._pool.acquire() as connection, connection.cursor() as cursor:
+            await cursor.execute(QUERY, (record.service_ms / 1000, record.key))
+            return await cursor.fetchone()
+
+    async def close(self) -> None:
+        self._pool.terminate()
+        await self._pool.wait_closed()
+
+
+class AsyncMySql(_AsksAPool):
     async def open(self, database: Any) -> None:
         self._pool = await asyncmy.create_pool(
             host=database.host, port=database.port, user=database.user, password=database.password,
             database=database.database, autocommit=True, minsize=0, maxsize=20, connect_timeout=2,
         )  # fmt: skip
 
-    async def ask(self, record: Any) -> Any:
-        async with self._pool.acquire() as connection, connection.cursor() as cursor:
-            await cursor.execute(QUERY, (record.service_ms / 1000, record.key))
-            return await cursor.fetchone()
 
-    async def close(self) -> None:
-        self._pool.terminate()
-        await self._pool.wait_closed()
-
-
-class AioMySql(_Asks):
+class AioMySql(_AsksAPool):
     async def open(self, database: Any) -> None:
         self._pool = await aiomysql.create_pool(
             host=database.host, port=database.port, user=database.user, password=database.password,
             db=database.database, autocommit=True, minsize=0, maxsize=20, connect_timeout=2,
         )  # fmt: skip
-
-    async def ask(self, record: Any) -> Any:
-        async with self._pool.acquire() as connection, connection.cursor() as cursor:
-            await cursor.execute(QUERY, (record.service_ms / 1000, record.key))
-            return await cursor.fetchone()
-
-    async def close(self) -> None:
-        self._pool.terminate()
-        await self._pool.wait_closed()
 
 
 class SqlAlchemy(_Asks):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -98,10 +98,9 @@ def survive(world: World, kind: FaultName, *, seed: int, sink: Sink, name: str, 
         root = world.root.at(world.direct, name)
         prepare_database(root, subtasks=1, rows=_ROWS, keyed=SINK_FORMS[sink].has_output_key)
         cell = _Cell(world, root, sink, seed=seed, store=folder / name)
-        asked = threading.Event()
         marks = {link: _deeds(world, link) for link in LINKS}
-        with _faults(world, kind, root, seed=seed, begin=asked):
-            cell.run(asked, after=Choices(seed, f"survival/{kind}/moment").index(_RECORDS // 2))
+        with _faults(world, kind, root, seed=seed) as begin:
+            cell.run(begin, after=Choices(seed, f"survival/{kind}/moment").index(_RECORDS // 2))
         done = any(_deeds(world, link) > marks[link] for link in LINKS)
         return _counted(root, done=done or bool(cell.errors), errors=len(cell.errors), since_us=began_us)
 
@@ -128,21 +127,20 @@ class _Cell:
         )
         self._sink.listen(on_loss=self.errors.append, on_error=self.errors.append)
 
-    def run(self, asked: threading.Event, *, after: int) -> None:
-        """Run all lookups and commits; the faults begin when `after` answers have come."""
+    def run(self, begin: Callable[[], None], *, after: int) -> None:
+        """Run all lookups and commits; calls `begin` when `after` answers have come."""
         if isinstance(self._sink, CoordinatedSink):
             self._sink.take_over(now_ms=1, restore=self._store.restore)
         else:
             self._sink.take_over(now_ms=1)
         try:
             with real_loop() as loop:
-                loop.run_until_complete(self._answers(asked, after))
+                loop.run_until_complete(self._answers(begin, after))
         finally:
-            asked.set()
             self._sink.close()
             self._coordinator.close()
 
-    async def _answers(self, asked: threading.Event, after: int) -> None:
+    async def _answers(self, begin: Callable[[], None], after: int) -> None:
         pool = ConnectionPool(
             AsyncMySqlDriver(self._lookups),
             size=_AT_ONCE,
@@ -161,7 +159,7 @@ class _Cell:
                     self._sink.add(Visible(id=record.id, j=0, value=value))
                     count += 1
                 if count > after:
-                    asked.set()
+                    begin()
                 epoch += 1
                 self._commit(epoch, count)
         finally:
@@ -194,14 +192,17 @@ def _records(seed: int) -> list[Lookup]:
 
 
 @contextmanager
-def _faults(
-    world: World, kind: FaultName, root: Endpoint, *, seed: int, begin: threading.Event
-) -> Iterator[None]:
-    """Inject a fault of `kind` on each link when `begin` is set; healed when the block ends."""
+def _faults(world: World, kind: FaultName, root: Endpoint, *, seed: int) -> Iterator[Callable[[], None]]:
+    """Gives what injects a fault of `kind` on each link, and returns once both act; healed when the block ends.
+
+    A fault of the n-th COMMIT finds fewer than n if the clients go on before the proxy has the toxic.
+    """
+    begin = threading.Event()
     over = threading.Event()
+    acting = [threading.Event() for _ in LINKS]
     broken: list[BaseException] = []
 
-    def act(link: str) -> None:
+    def act(link: str, acts: threading.Event) -> None:
         fault = _drawn(kind, link, seed)
         assert isinstance(fault, OutsideFault), "a fault of a link is done from outside"
         site = Site(
@@ -217,15 +218,25 @@ def _faults(
             with fault.inject(site):
                 if kind in _OF_CONNECTS:
                     _end_sessions(root)
+                acts.set()
                 over.wait(_BITE_S if fault.lasts_ms is None else fault.lasts_ms / 1000)
         except BaseException as error:  # noqa: BLE001 - raised again on the caller's thread
             broken.append(error)
+        finally:
+            acts.set()
 
-    threads = [threading.Thread(target=act, args=(link,), daemon=True) for link in LINKS]
+    def begun() -> None:
+        begin.set()
+        for acts in acting:
+            acts.wait()
+
+    threads = [
+        threading.Thread(target=act, args=of_one, daemon=True) for of_one in zip(LINKS, acting, strict=True)
+    ]
     for thread in threads:
         thread.start()
     try:
-        yield
+        yield begun
     finally:
         begin.set()
         over.set()

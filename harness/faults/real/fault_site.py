@@ -21,7 +21,9 @@ from harness.process_identity import ProcessIdentity
 
 __all__ = [
     "Control",
+    "MessageControl",
     "Messages",
+    "ProxyConnection",
     "Site",
     "Succession",
     "ToxicRequest",
@@ -65,6 +67,17 @@ class ToxicRequest:
     attributes: Mapping[str, int | str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyConnection:
+    """A live connection through the proxy."""
+
+    id: int
+    peer: int
+    """The client's port."""
+    via: int | None = None
+    """The port from which the server sees it come; None: the server is not connected yet."""
+
+
 class Control(Protocol):
     """Controls the links of the proxy. Every call has a time limit and may come from any thread."""
 
@@ -88,6 +101,19 @@ class Control(Protocol):
 
     def deeds(self, link: str, after: int = 0) -> DeedsRead | None:
         """The proxy's log of `link` after event `after`; None: it keeps no log."""
+
+
+class MessageControl(Control, Protocol):
+    """Controls our own proxy, which knows connections and messages."""
+
+    def connections(self, link: str) -> Sequence[ProxyConnection]:
+        """The live connections of `link`."""
+
+    def cut_one(self, link: str, connection: int) -> None:
+        """Resets one connection (RST); what is held of it is lost."""
+
+    def release(self, link: str, toxic: str, connection: int) -> None:
+        """Sends what a holding toxic holds of one connection; the toxic stays. No error if it is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

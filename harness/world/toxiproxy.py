@@ -33,6 +33,8 @@ DEEDS_MAX = 100_000
 """Log entries read at once; our proxy keeps no more."""
 
 NOT_FOUND = 404
+_NEVER = 1_000_000_000
+"""A packet toxic that begins at this match acts on none."""
 
 
 class ProxySilent(WorldError):
@@ -156,6 +158,11 @@ class Toxiproxy:
         """Send what a packet toxic holds of that connection; no error if the toxic is gone."""
         path = f"{_path(link)}/toxics/{quote(toxic, safe='')}/release"
         self._call("POST", path, {"connection": connection}, absent_is_fine=True)
+
+    def hold_no_more(self, link: str, toxic: str) -> None:
+        """Let later messages pass a packet toxic; what it holds stays held."""
+        path = f"{_path(link)}/toxics/{quote(toxic, safe='')}"
+        self._call("PATCH", path, {"attributes": {"nth": _NEVER}}, absent_is_fine=True)
 
     def connections(self, link: str) -> Sequence[ProxyConnection]:
         """The live connections of `link`; none for Toxiproxy, which does not tell."""

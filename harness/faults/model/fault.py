@@ -413,7 +413,7 @@ class JobFault(OutsideFault):
 
     by = "job"
     levels = ()
-    triggers = ("at", "between", "record", "sink", "spark")
+    triggers: ClassVar[tuple[TriggerName, ...]] = ("at", "between", "record", "sink", "spark")
     can = ()
 
 

@@ -12,13 +12,16 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.clock import monotonic_us
 from harness.faults.real.evidence import DeedsRead
 from harness.faults.real.job_site import JobProcesses
 from harness.faults.real.server_control import RootLine, ServerControl, close_tables, repeating
 from harness.process_identity import ProcessIdentity
+
+if TYPE_CHECKING:
+    from harness.faults.real.held_message import HeldMessage
 
 __all__ = [
     "Control",
@@ -116,6 +119,9 @@ class MessageControl(Control, Protocol):
     def release(self, link: str, toxic: str, connection: int) -> None:
         """Sends what a holding toxic holds of one connection; the toxic stays. No error if it is gone."""
 
+    def hold_no_more(self, link: str, toxic: str) -> None:
+        """A holding toxic lets later messages pass; what it holds stays held. No error if it is gone."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
@@ -132,6 +138,8 @@ class Site:
     """Set when the fault is to heal."""
     job: JobProcesses | None = None
     """The processes of a user's job; None: the run is not one of a job."""
+    held: HeldMessage | None = None
+    """The message of the job's sink link at which the fault begins; None: it begins at another trigger."""
 
 
 @contextmanager

@@ -40,7 +40,10 @@ class FrozenStart(JobFault):
         "All processes of the job are stopped (SIGSTOP), the job is started a second time, and the first start goes on "
         "once the second has committed, or `for` after it began."
     )
-    must_show = "The first start stood still while the second began, and after it woke it sent a message to the sink, or ended."
+    must_show = (
+        "The first start stood still while the second began, and then sent a message to the sink, or ended."
+    )
+    can = ()
 
     do: Literal["frozen_start"]
     lasts: UntilEffective = None

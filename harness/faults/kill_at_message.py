@@ -27,6 +27,7 @@ class KillAtMessage(JobFault):
     )
     must_show = "The processes were gone while the message was held; it is named."
     triggers = ("sink",)
+    can = ()
 
     do: Literal["kill_at_message"]
 

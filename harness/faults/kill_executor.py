@@ -30,6 +30,7 @@ class KillExecutor(JobFault):
         "An executor of the Spark job is killed (SIGKILL): the one whose message is held, else a drawn one."
     )
     must_show = "The process was gone after the signal; the message that was held meanwhile is named."
+    can = ()
 
     do: Literal["kill_executor"]
 

@@ -23,6 +23,7 @@ class KillOwner(JobFault):
     about = "The process that owns the connection of a held message (worker, executor or driver) is killed (SIGKILL)."
     must_show = "That process was gone while the message was held; the message is named."
     triggers = ("sink",)
+    can = ()
 
     do: Literal["kill_owner"]
 

@@ -47,6 +47,7 @@ class LateCommit(JobFault):
         "next start had begun."
     )
     triggers = ("sink",)
+    can = ()
 
     do: Literal["late_commit"]
     lasts: UntilEffective = None

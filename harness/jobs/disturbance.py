@@ -1,9 +1,8 @@
 """The faults of one run of a job: they wait for their moment, act from outside, and are judged by the proxy's log.
 
-The schedule is the engine's. What differs: a fault may wait for a held message of the sink's link, it `bites` only then,
+The schedule is the engine's. What differs: a fault may wait for a held message of the sink's link and bites only then,
 its failure ends the fault and not the run, and its evidence comes from the proxy's log, for a job keeps no journal of
-ours. Invariants: everything is healed when the block ends; a fault that failed is told with its error, never as if it
-had done nothing.
+ours. Invariants: everything is healed when the block ends; the error of a fault that failed is recorded with its end.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from harness.engine.outside_faults import OutsideFaults, ToldFault
 from harness.errors import WorldError
 from harness.faults.model.fault import OutsideFault
 from harness.faults.real.evidence import Evidence, Seen
-from harness.faults.real.fault_site import MessageControl, Site, Workers
+from harness.faults.real.fault_site import MessageControl, Workers
 from harness.faults.real.held_message import HeldMessage, held_at
 from harness.faults.real.job_site import JobProcesses
 from harness.faults.real.witnesses import witnesses_of

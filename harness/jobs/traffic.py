@@ -1,6 +1,6 @@
 """What a job did over the proxy's links, from the proxy's log: messages, calls, errors and lost connections.
 
-A job writes no journal of ours, so the log of our proxy is the journal: two toxics a link note every message. Answers to
+A job writes no journal of ours, so our proxy's log is the journal: two toxics a link note every message. Answers to
 `harness.history.follower` for runs of the operator. Invariant: an entry is what passed the proxy; a request without an
 answer is kept with no end, and nothing is concluded from what a client did not do.
 """

@@ -414,7 +414,6 @@ class JobFault(OutsideFault):
     by = "job"
     levels = ()
     triggers: ClassVar[tuple[TriggerName, ...]] = ("at", "between", "record", "sink", "spark")
-    can = ()
 
 
 class FoundFault(Fault):

@@ -256,6 +256,10 @@ class JobStarts:
         self.end_all()
         return obeyed
 
+    def end(self, processes: Iterable[ProcessIdentity]) -> None:
+        """Kills these."""
+        _end(processes)
+
     def end_all(self) -> list[ProcessIdentity]:
         """Kills every process of the job that is left; returns those that it killed."""
         with self._lock:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from harness.explanation.explain import ANOMALIES_IN_FULL
 from harness.explanation.text import explanation_lines, rest_of
@@ -56,6 +57,12 @@ class Conviction:
     guarantee: str
     """The strongest guarantee that is shown; empty if the judgement was not explained."""
     again: str
+    lineage_of: str = "Events of this record and its subtask"
+    """What the events of a record are shown with."""
+    place: str = "subtask.attempt"
+
+
+_OF_A_JOB: Final = {"lineage_of": "Events of this record and of the job", "place": "start"}
 
 
 def convictions_of(
@@ -88,6 +95,7 @@ def conviction_of(
         undecided=_undecided(outcome),
         guarantee="" if guarantee is None else guarantee.statement,
         again=outcome.again,
+        **({} if view.outside is None else _OF_A_JOB),
     )
 
 
@@ -146,7 +154,7 @@ def _lines(told: Conviction) -> Iterator[str]:
         yield "  this conviction is expected: the run has a planted defect"
     for story in told.stories:
         yield ""
-        yield from _story_lines(story)
+        yield from _story_lines(story, lineage_of=told.lineage_of)
     if told.rest:
         yield ""
         yield f"  {told.rest}"
@@ -159,14 +167,14 @@ def _lines(told: Conviction) -> Iterator[str]:
     yield f"Again:        {told.again}"
 
 
-def _story_lines(story: AnomalyStory) -> Iterator[str]:
+def _story_lines(story: AnomalyStory, *, lineage_of: str) -> Iterator[str]:
     subject = f": {story.subject}" if story.subject else ""
     yield f"  {story.number}. {story.kind}{subject}"
     yield from (f"     {line}" for line in story.say.splitlines())
     if story.explanation is not None:
         yield from (f"     {line}" for line in explanation_lines(story.explanation))
     if story.lineage:
-        yield "     events of this record and its subtask (> marks the witnesses):"
+        yield f"     {lineage_of.lower()} (> marks the witnesses):"
         yield from map(_event_line, story.lineage)
     if story.around:
         yield "     the events around the witnesses (>):"
@@ -178,5 +186,6 @@ def _story_lines(story: AnomalyStory) -> Iterator[str]:
 def _event_line(line: Line) -> str:
     gap = "          ...\n" if line.after_gap else ""
     sign = ">" if line.marked else " "
-    place = f"{'' if line.s is None else line.s}" + (f".{line.a}" if line.a is not None else "")
+    named = [str(number) for number in (line.s, line.a) if number is not None]
+    place = ".".join(named)
     return f"{gap}     {sign} {line.n:>7}  {line.at_s:>9.4f} s  {place:>5}  {line.text}"

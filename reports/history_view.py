@@ -11,14 +11,16 @@ import gzip
 import io
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
 from harness.explanation.events import Json, describe_event, element_ids
 from harness.explanation.explain import ANOMALIES_IN_FULL
 from harness.verdict import Anomaly, Judgement, Outcome
+from reports.outside_view import Key, OutsideView, describe_outside, key_of
 
 __all__ = ["CallSpan", "CheckpointRow", "Excerpts", "HistoryView", "Lane", "Line", "read_view"]
 
@@ -96,6 +98,7 @@ _LINEAGE = 24
 _LIFE_FOLLOWED = 6
 """After an event of a record, how many starts, snaps, commits and kills of its subtask follow."""
 _LIFE = frozenset({"start", "restore", "snap", "commit", "kill", "failed", "close"})
+_LIFE_OF_A_JOB = frozenset({"start", "exit", "fault", "finished", "giveup"})
 
 Stream = int | None
 
@@ -157,10 +160,12 @@ class _Lineage:
 class Excerpts:
     """Gathers the events that the anomalies of one judgement need, in one pass. Mutable."""
 
-    def __init__(self, judgement: Judgement | None = None) -> None:
+    def __init__(self, judgement: Judgement | None = None, *, outside: bool = False) -> None:
+        self._life = _LIFE_OF_A_JOB if outside else _LIFE
+        self._describe: Callable[[Json], str] = describe_outside if outside else describe_event
         anomalies = list(_told_in_full(judgement)) if judgement else []
         self._witnesses = {n for anomaly in anomalies for n in anomaly.events[:_WITNESSES]}
-        self._lineages = {a.id: _Lineage() for a in anomalies if a.id is not None}
+        self._lineages = {key_of(a.id): _Lineage() for a in anomalies if a.id is not None}
         self._windows: dict[Stream, _Window] = {None: _Window()}
         self._origin_us: int | None = None
 
@@ -185,7 +190,7 @@ class Excerpts:
         named = [i for i in _ids_of(event) if i in self._lineages]
         for record in named:
             self._lineages[record].see(event)
-        if event.get("k") in _LIFE:
+        if event.get("k") in self._life:
             for record, lineage in self._lineages.items():
                 if record not in named:
                     lineage.see_life(event)
@@ -203,7 +208,7 @@ class Excerpts:
 
     def lineage(self, anomaly: Anomaly) -> tuple[Line, ...]:
         """The events of the anomaly's record, over all attempts; empty if it names no record."""
-        lineage = self._lineages.get(anomaly.id) if anomaly.id is not None else None
+        lineage = self._lineages.get(key_of(anomaly.id)) if anomaly.id is not None else None
         events = lineage.events if lineage else []
         head, tail = events[:_LINEAGE], events[_LINEAGE:][-4:]
         placed = list(enumerate(head)) + [(len(events) - len(tail) + i, e) for i, e in enumerate(tail)]
@@ -218,8 +223,8 @@ class Excerpts:
                 n=int(event["n"]),
                 at_s=(int(event["t"]) - (self._origin_us or 0)) / 1_000_000,
                 s=event.get("s"),
-                a=event.get("a"),
-                text=describe_event(event) + _membership(event, record),
+                a=event.get("a", event.get("start")),
+                text=self._describe(event) + _membership(event, record),
                 marked=event["n"] in anomaly.events,
                 after_gap=previous is not None and place != previous + 1,
             )
@@ -232,11 +237,11 @@ def _told_in_full(judgement: Judgement) -> Iterator[Anomaly]:
             yield from verdict.anomalies[:ANOMALIES_IN_FULL]
 
 
-def _ids_of(event: Json) -> list[Any]:
+def _ids_of(event: Json) -> list[Key]:
     if "elements" in event:
         return list(dict.fromkeys(i for i in element_ids(event) if isinstance(i, int | str)))
     record = event.get("id")
-    return [record] if isinstance(record, int | str) else []
+    return [key_of(record)] if isinstance(record, int | str | list) else []
 
 
 def _membership(event: Json, record: Any) -> str:
@@ -309,6 +314,8 @@ class HistoryView:
     checkpoints: list[CheckpointRow] = field(default_factory=list)
     header: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    outside: OutsideView | None = None
+    """Set if the header says `"view": "outside"`; then there are no lanes."""
 
     @property
     def span_us(self) -> int:
@@ -319,7 +326,13 @@ class HistoryView:
 def read_view(path: Path, *, judgement: Judgement | None = None) -> HistoryView:
     """Read a history once, with the excerpts for the anomalies of `judgement`."""
     lines = HistoryLines(path)
-    view = _Reading(excerpts=Excerpts(judgement)).read(lines)
+    events = iter(lines)
+    first = list(islice(events, 1))  # the header is read with it
+    outside = lines.header.get("view") == "outside"
+    reading = _Reading(
+        excerpts=Excerpts(judgement, outside=outside), outside=OutsideView.of(judgement) if outside else None
+    )
+    view = reading.read(chain(first, events))
     view.header, view.problems = lines.header, lines.problems
     view.lanes = dict(sorted(view.lanes.items()))
     return view
@@ -328,8 +341,8 @@ def read_view(path: Path, *, judgement: Judgement | None = None) -> HistoryView:
 class _Reading:
     """The fold from events to a view. Mutable."""
 
-    def __init__(self, *, excerpts: Excerpts) -> None:
-        self.view = HistoryView(excerpts=excerpts)
+    def __init__(self, *, excerpts: Excerpts, outside: OutsideView | None = None) -> None:
+        self.view = HistoryView(excerpts=excerpts, outside=outside)
         self._snaps: dict[tuple[int, int], Json] = {}
         self._completed_us: dict[int, int] = {}
 
@@ -347,7 +360,9 @@ class _Reading:
         view.events += 1
         view.end_us = max(view.end_us, event["t"])
         view.excerpts.see(event)
-        if event["k"] == "done":
+        if view.outside is not None:
+            view.outside.see(event)
+        elif event["k"] == "done":
             self._done(event)
         elif isinstance(event.get("s"), int):
             self._of_subtask(event, self._lane(event["s"]))

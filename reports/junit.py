@@ -42,7 +42,7 @@ def _suite(section: RunSection, *, first: RunSection | None) -> TestSuite:
     """`first`: the earlier run that has the details of the cause for which this one ended early."""
     outcome = section.outcome
     suite = TestSuite(visible(_suite_name(outcome)))
-    for name, value in _properties(outcome):
+    for name, value in (*_properties(outcome), *_of_job(section)):
         suite.add_property(name, visible(value))
     cases = [_case(section, verdict) for verdict in outcome.judgement.invariants]
     cases.append(_whole(section, shown=any(_is_red(case) for case in cases)))
@@ -74,6 +74,17 @@ def _properties(outcome: RunOutcome) -> Iterator[tuple[str, str]]:
         yield "guarantee", "; ".join(line.strip() for line in guarantee_lines(guarantee))
     if (recovery := outcome.judgement.recovery) is not None:
         yield "recovery", "; ".join(line.strip() for line in recovery_lines(recovery))
+
+
+def _of_job(section: RunSection) -> Iterator[tuple[str, str]]:
+    """What a history seen from outside adds."""
+    if section.job is None:
+        return
+    yield "view", "outside"
+    for loss in section.job.losses:
+        yield "loss", loss.line
+    yield "assumed", " ".join(section.job.assumed)
+    yield "not claimed", " ".join(section.job.not_claimed)
 
 
 def _case(section: RunSection, verdict: InvariantVerdict) -> TestCase:
@@ -125,7 +136,12 @@ def _red(kind: type[Failure | Error], section: RunSection, verdict: InvariantVer
     early = section.outcome.error
     cause = "" if early is None else f"The run stopped early: {early}\n"
     result = kind(visible(f"{cause}{verdict.invariant} {verdict.outcome}: {first}"), str(verdict.outcome))
-    result.text = visible(f"{cause}{told}")
+    lost = (
+        [loss.line for loss in section.job.losses if loss.invariant == verdict.invariant]
+        if section.job
+        else []
+    )
+    result.text = visible("\n".join([*lost, f"{cause}{told}"]))
     return result
 
 

@@ -97,6 +97,9 @@ def _run_lines(section: RunSection) -> Iterator[str]:
     yield f"### {_code(outcome.scenario)}: {section.reading.word}"
     yield ""
     yield _plain(section.reading.sentence)
+    if section.job is not None and section.job.losses:
+        yield "\n**What the job's table shows**\n"
+        yield from (f"- {_plain(loss.line)}" for loss in section.job.losses)
     if section.threats:
         yield "\n**Threats to validity**\n"
         yield from (f"- {_plain(line)}" for line in section.threats)
@@ -113,6 +116,12 @@ def _run_lines(section: RunSection) -> Iterator[str]:
     others = [v for v in outcome.judgement.invariants if counts_towards(outcome, v)]
     yield "\n" + ", ".join(f"{verdict.invariant} {verdict.outcome}" for verdict in others)
     yield from _standing(outcome)
+    if section.job is not None:
+        yield "\n<details><summary>Seen from outside: what was judged, assumed, and not claimed</summary>\n"
+        yield from (f"- {_plain(name)}: {_plain(told)}" for name, told in section.job.facts)
+        yield from (f"- assumed: {_plain(line)}" for line in section.job.assumed)
+        yield from (f"- not claimed: {_plain(line)}" for line in section.job.not_claimed)
+        yield "\n</details>"
     yield f"\nAgain: {_code(outcome.again)}"
 
 

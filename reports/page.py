@@ -18,6 +18,7 @@ from markupsafe import Markup
 from harness.explanation.text import reasons_of
 from harness.history.values import brief, visible, without_credentials
 from harness.runs.outcome import CountedRun
+from reports.chart_job import JobTimeline, job_timeline_of
 from reports.chart_latency import LatencyChart, latency_of
 from reports.chart_scale import points
 from reports.chart_timeline import Timeline, timeline_of
@@ -73,6 +74,7 @@ class _Drawn:
     section: RunSection
     open: bool
     timeline: Timeline | None
+    job_timeline: JobTimeline | None
     latency: LatencyChart | None
     checkpoints: Sequence[CheckpointRow]
     checkpoints_left_out: int
@@ -226,6 +228,7 @@ def _drawn(section: RunSection, index: int, total: int, detail: _Detail, *, firs
         section=section,
         open=alone and (total <= _RUNS_OPEN or section.reading.tone is not Tone.GOOD),
         timeline=timeline_of(view, faults, slices=detail.slices) if wanted else None,
+        job_timeline=job_timeline_of(view, faults, slices=detail.slices) if wanted else None,
         latency=latency_of(view, faults, shown=detail.points) if wanted else None,
         checkpoints=kept,
         checkpoints_left_out=len(rows) - len(kept),

@@ -93,6 +93,8 @@ def _print_heading(section: RunSection, console: Console) -> None:
 
 def _print_details(section: RunSection, console: Console) -> None:
     outcome = section.outcome
+    if section.job is not None:
+        _print_lines("what the job's table shows", [loss.line for loss in section.job.losses], console)
     _print_lines("threats to validity", section.threats, console)
     for told in _told(section):
         console.print()
@@ -106,6 +108,10 @@ def _print_details(section: RunSection, console: Console) -> None:
     _print_lines(
         "pitfalls", [f"{told.name}: {told.says} {told.advice}" for told in outcome.pitfalls], console
     )
+    if section.job is not None:
+        _print_lines("seen from outside", [f"{name}: {told}" for name, told in section.job.facts], console)
+        _print_lines("assumed of the job", section.job.assumed, console)
+        _print_lines("not claimed", section.job.not_claimed, console)
     _print_counts(f"counted in {counted_in(outcome)}", outcome.accounting, console)
     _print_counts("counted in the history", outcome.judgement.accounting, console)
     _say(_text(f"  again: {outcome.again}"), console)

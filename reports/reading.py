@@ -16,8 +16,10 @@ from enum import StrEnum
 
 from harness.runs.outcome import CountedRun, RunOutcome
 from harness.verdict import INVARIANTS, InvariantVerdict, Outcome
+from reports.losses import words_of
 
 __all__ = [
+    "JOB",
     "OUTCOME_MEANING",
     "TITLES",
     "Causes",
@@ -78,6 +80,8 @@ def describe_invariant(invariant: str) -> str:
     return INVARIANTS.get(invariant, "Not described in this version of Floodmark.")
 
 
+JOB = "job"
+"""The level of a whole job, whose history is seen from outside."""
 _SIMULATED = "sim"
 """The level without a database."""
 
@@ -177,7 +181,8 @@ def _without_values(outcome: RunOutcome) -> Reading:
     convicted = [verdict.invariant for verdict in outcome.judgement.convicted()]
     if outcome.judgement.outcome is Outcome.FAIL:
         early = f" It stopped early: {outcome.error}." if outcome.error else ""
-        sentence = f"This run violates {_names(convicted)}.{early}"
+        lost = f"The job's table shows: {words_of(outcome.judgement)}. " if outcome.level == JOB else ""
+        sentence = f"{lost}This run violates {_names(convicted)}.{early}"
         return Reading(tone=Tone.BAD, word="violated", sentence=sentence)
     if outcome.interrupted or outcome.error:
         why = "The run was interrupted" if outcome.interrupted else f"The run stopped early: {outcome.error}"
@@ -185,9 +190,9 @@ def _without_values(outcome: RunOutcome) -> Reading:
     if outcome.judgement.outcome is Outcome.PASS:
         kept = sum(v.outcome is Outcome.PASS for v in outcome.judgement.invariants)
         plural = "invariant holds" if kept == 1 else "invariants hold"
-        return Reading(
-            tone=Tone.GOOD, word="conformant", sentence=f"{kept} {plural} in this history; none is violated."
-        )
+        where = "this history, seen from outside" if outcome.level == JOB else "this history"
+        sentence = f"{kept} {plural} in {where}; none is violated."
+        return Reading(tone=Tone.GOOD, word="conformant", sentence=sentence)
     return Reading(tone=Tone.OPEN, word="undecided", sentence=_why_undecided(outcome))
 
 

@@ -95,6 +95,29 @@ class HistoryFile(Part, frozen=True, kw_only=True):
     bytes: int
 
 
+class Loss(Part, frozen=True, kw_only=True):
+    """Records of a job that one moment lost, doubled or got wrong."""
+
+    kind: str = msgspec.field(name="class")
+    """The class of the anomalies."""
+    invariant: str
+    records: int
+    named: list[str]
+    """The first of them, with their keys."""
+    moment: str
+
+
+class Outside(Part, frozen=True, kw_only=True):
+    """What the report says of a job whose history is seen from outside."""
+
+    view: Literal["outside"]
+    losses: list[Loss]
+    seen: dict[str, str]
+    """What was judged, and from what."""
+    assumed: list[str]
+    not_claimed: list[str]
+
+
 class RunDocument(Part, frozen=True, kw_only=True):
     """One run of one scenario."""
 
@@ -135,6 +158,8 @@ class RunDocument(Part, frozen=True, kw_only=True):
     """V17, what each disturbance cost, as `floodmark check` prints it."""
     pitfalls: list[Pitfall] = []
     """Named from what the run left."""
+    outside: Outside | None = None
+    """Of a job: its history is seen from outside."""
 
 
 class CountedRun(Part, frozen=True, kw_only=True):
@@ -251,6 +276,7 @@ def _run(section: RunSection) -> RunDocument:
         guarantee=None if guarantee is None else guarantee.as_json(),
         recovery=None if recovery is None else _free(recovery.as_json()),
         pitfalls=[_pitfall(told) for told in outcome.pitfalls],
+        outside=None if section.job is None else msgspec.convert(section.job.as_json(), Outside),
     )
 
 

@@ -15,7 +15,8 @@ from harness.runs.outcome import FaultRecord, RunOutcome
 from harness.verdict import InvariantVerdict, Outcome
 from reports.conviction import Conviction, convictions_of
 from reports.history_view import HistoryView, read_view
-from reports.reading import Reading, counts_towards, read_run
+from reports.job_section import JobSection, job_section_of
+from reports.reading import JOB, Reading, counts_towards, read_run
 
 __all__ = ["NOT_CLAIMED", "RunSection", "StoredHistory", "section_of", "sections_of", "threats_to"]
 
@@ -84,6 +85,11 @@ def _of_world(outcome: RunOutcome) -> Iterator[str]:
         yield "The world was local processes on this machine, not containers with their own network."
     if outcome.level == "live":
         yield "The level was live: the operator ran without Spark, its scheduling and its retries."
+    if outcome.level == JOB:
+        yield (
+            "The job was seen from outside: its table and the database's log of changes were judged, and nothing of "
+            "what it does inside."
+        )
     if outcome.level == "sim":
         yield "The level was sim: time, network and database are models, which fail only as they were built to."
 
@@ -114,12 +120,14 @@ class RunSection:
     threats: tuple[str, ...]
     convictions: tuple[Conviction, ...]
     view: HistoryView
+    job: JobSection | None = None
+    """Of a history seen from outside."""
     stored: StoredHistory | None = None
 
 
 def section_of(outcome: RunOutcome, *, stored: StoredHistory | None = None) -> RunSection:
     """Read the history of `outcome` and gather what a report shows of it."""
-    if outcome.judgement.guarantee is None:
+    if outcome.judgement.guarantee is None and outcome.level != JOB:
         outcome = replace(outcome, judgement=explained_file(outcome.judgement, outcome.history))
     view = read_view(outcome.history, judgement=outcome.judgement)
     return RunSection(
@@ -128,6 +136,7 @@ def section_of(outcome: RunOutcome, *, stored: StoredHistory | None = None) -> R
         threats=threats_to(outcome, reading_problems=view.problems),
         convictions=convictions_of(outcome, view),
         view=view,
+        job=job_section_of(outcome, view),
         stored=stored,
     )
 

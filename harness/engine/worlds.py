@@ -15,6 +15,7 @@ from harness.errors import CannotHere
 from harness.runs.order import Order
 from harness.sut.registry import connects_itself
 from harness.world.ledger import Ledger, open_ledger
+from harness.world.mysql_server import BINLOG
 from harness.world.proxy_program import LOG, PACKETS
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
@@ -22,7 +23,7 @@ from harness.world.world import World
 
 __all__ = ["Worlds", "abilities_needed", "open_worlds", "shared_needs"]
 
-_DECIDED_WHEN_OPENED = frozenset({PACKETS, "small-disk", "server-clock"})
+_DECIDED_WHEN_OPENED = frozenset({PACKETS, BINLOG, "small-disk", "server-clock"})
 """Abilities that must be requested before a world is opened."""
 
 

@@ -24,7 +24,7 @@ from harness.scenario.yaml_text import Path
 from harness.scenario_parts.parts import Part
 from harness.scenario_parts.triggers import TRIGGER_FORMS, TRIGGERS
 
-__all__ = ["Mistake", "meant", "validated"]
+__all__ = ["Mistake", "meant", "mistakes_in", "validated"]
 
 _SHOWN_MAX = 40
 _NAMED_MAX = 6
@@ -60,9 +60,14 @@ def validated(data: object) -> Scenario | list[Mistake]:
         return list(_mistakes(error, data))
 
 
+def mistakes_in(error: ValidationError, data: object, *, root: type[Part]) -> list[Mistake]:
+    """The mistakes of `data` in its fields, as pydantic found them when it validated `root`."""
+    return [_mistake(details, data, root) for details in error.errors(include_url=False)]
+
+
 def _mistakes(error: ValidationError, data: object) -> Iterator[Mistake]:
     """The mistakes in fields, then those between valid parts (pydantic checks these only if all fields are valid)."""
-    told = [_mistake(details, data) for details in error.errors(include_url=False)]
+    told = mistakes_in(error, data, root=Scenario)
     yield from told
     if isinstance(data, Mapping):
         for breach in breaches(standing(data)):
@@ -71,26 +76,28 @@ def _mistakes(error: ValidationError, data: object) -> Iterator[Mistake]:
                 yield mistake
 
 
-def _mistake(error: ErrorDetails, data: object) -> Mistake:
+def _mistake(error: ErrorDetails, data: object, root: type[Part]) -> Mistake:
     path = _path(error["loc"], data)
-    return _TOLD.get(error["type"], _other)(path, data, error)
+    return _TOLD.get(error["type"], _other)(path, data, error, root)
 
 
-def _rule(path: Path, _data: object, error: ErrorDetails) -> Mistake:
+def _rule(path: Path, _data: object, error: ErrorDetails, _root: type[Part]) -> Mistake:
     return Mistake(path=path, say=error["ctx"]["say"], hint=error["ctx"]["hint"])
 
 
-def _written(path: Path, data: object, error: ErrorDetails) -> Mistake:
+def _written(path: Path, data: object, error: ErrorDetails, _root: type[Part]) -> Mistake:
     return Mistake(path=path, say=f"`{dotted(path, data)}`: {error['ctx']['say']}", hint=error["ctx"]["hint"])
 
 
-def _unknown_field(path: Path, data: object, _error: ErrorDetails) -> Mistake:
+def _unknown_field(path: Path, data: object, _error: ErrorDetails, root: type[Part]) -> Mistake:
     name = str(path[-1])
     kind = _kind_at(path[:-1], data)
     if kind is not None:
         return _not_of_this_kind(path, kind, name)
-    fields = _fields_at(path[:-1])
-    elsewhere = next((where for where in _parts() if name in _fields_at(where) and where != path[:-1]), None)
+    fields = _fields_at(path[:-1], root)
+    elsewhere = next(
+        (where for where in _parts(root) if name in _fields_at(where, root) and where != path[:-1]), None
+    )
     if not get_close_matches(name, fields) and elsewhere:
         hint = f"it belongs to `{'.'.join(map(str, elsewhere))}`"
     else:
@@ -108,20 +115,26 @@ def _not_of_this_kind(path: Path, kind: str, name: str) -> Mistake:
     return Mistake(path=path, say=f"`{kind}` takes no `{name}`", hint=f"take it out{others}")
 
 
-def _missing(path: Path, data: object, _error: ErrorDetails) -> Mistake:
+def _missing(path: Path, data: object, _error: ErrorDetails, root: type[Part]) -> Mistake:
     kind = _kind_at(path[:-1], data)
     if kind is not None and path[-1] in FAULTS[kind].needs():
         hint = f"add `{path[-1]}: {_example(FAULTS[kind], str(path[-1]))}`, say"
         return Mistake(path=path, say=f"`{kind}` needs `{path[-1]}`", hint=hint)
-    around = f"`{dotted(path[:-1], data)}`" if len(path) > 1 else "the scenario"
-    model = _model_at(path[:-1])
+    around = (
+        f"`{dotted(path[:-1], data)}`"
+        if len(path) > 1
+        else "the scenario"
+        if root is Scenario
+        else "the file"
+    )
+    model = _model_at(path[:-1], root)
     field = model.model_fields.get(str(path[-1])) if model else None
     described = f": {field.description}" if field and field.description else ""
     hint = f"add `{path[-1]}`{described}"
     return Mistake(path=path, say=f"{around} lacks `{path[-1]}`", hint=hint, name=True)
 
 
-def _no_trigger(path: Path, _data: object, error: ErrorDetails) -> Mistake:
+def _no_trigger(path: Path, _data: object, error: ErrorDetails, _root: type[Part]) -> Mistake:
     given = error["input"]
     *others, last = TRIGGER_FORMS.values()
     forms = f"{', '.join(others)} or {last}"
@@ -138,19 +151,19 @@ def _no_trigger(path: Path, _data: object, error: ErrorDetails) -> Mistake:
     return Mistake(path=path, say="`when` holds no trigger", hint=f"{hint}write one of {forms}")
 
 
-def _no_fault(path: Path, data: object, error: ErrorDetails) -> Mistake:
+def _no_fault(path: Path, data: object, error: ErrorDetails, root: type[Part]) -> Mistake:
     """A fault without `do`, or with an unknown one."""
     given = error["input"]
     if not isinstance(given, Mapping):
-        return _no_mapping(path, data, error)
+        return _no_mapping(path, data, error, root)
     do = given.get("do")
     if do is None:
-        return _missing((*path, "do"), data, error)
+        return _missing((*path, "do"), data, error, root)
     say = f"`{dotted((*path, 'do'), data)}` cannot be {_shown(do)}"
     return Mistake(path=(*path, "do"), say=say, hint=meant(str(do), list(FAULTS)))
 
 
-def _not_a_choice(path: Path, data: object, error: ErrorDetails) -> Mistake:
+def _not_a_choice(path: Path, data: object, error: ErrorDetails, _root: type[Part]) -> Mistake:
     expected = error["ctx"]["expected"]
     kind = _kind_at(path[:-1], data)
     match kind, path[-1]:
@@ -167,19 +180,19 @@ def _not_a_choice(path: Path, data: object, error: ErrorDetails) -> Mistake:
     return Mistake(path=path, say=say, hint=meant(str(error["input"]), allowed))
 
 
-def _no_mapping(path: Path, data: object, error: ErrorDetails) -> Mistake:
-    name = f"`{dotted(path, data)}`" if path else "a scenario"
-    hint = f"its fields are {', '.join(_fields_at(path))}"
+def _no_mapping(path: Path, data: object, error: ErrorDetails, root: type[Part]) -> Mistake:
+    name = f"`{dotted(path, data)}`" if path else "a scenario" if root is Scenario else "the file"
+    hint = f"its fields are {', '.join(_fields_at(path, root))}"
     return Mistake(path=path, say=f"{name} is a mapping of fields, not {_shown(error['input'])}", hint=hint)
 
 
-def _not_the_pattern(path: Path, data: object, error: ErrorDetails) -> Mistake:
+def _not_the_pattern(path: Path, data: object, error: ErrorDetails, _root: type[Part]) -> Mistake:
     """A name with invalid characters; only names have a pattern."""
     say = f"`{dotted(path, data)}` cannot be {_shown(error['input'])}"
     return Mistake(path=path, say=say, hint="lower case letters, digits and dashes, a letter first")
 
 
-def _other(path: Path, data: object, error: ErrorDetails) -> Mistake:
+def _other(path: Path, data: object, error: ErrorDetails, _root: type[Part]) -> Mistake:
     """Any other pydantic error, as a sentence about the field."""
     say = re.sub(r"^(Input|List|Tuple|String|Value) ", "", error["msg"])
     for theirs, ours in _SAME_BUT_PLAIN.items():
@@ -188,7 +201,7 @@ def _other(path: Path, data: object, error: ErrorDetails) -> Mistake:
     return Mistake(path=path, say=f"`{dotted(path, data)}` {say}{shown}")
 
 
-_TOLD: dict[str, Callable[[Path, object, ErrorDetails], Mistake]] = {
+_TOLD: dict[str, Callable[[Path, object, ErrorDetails, type[Part]], Mistake]] = {
     "rule": _rule,
     "written": _written,
     "extra_forbidden": _unknown_field,
@@ -254,11 +267,11 @@ def _shown(value: object) -> str:
     return text if len(text) <= _SHOWN_MAX else f"{text[: _SHOWN_MAX - 3]}..."
 
 
-def _fields_at(path: Path) -> tuple[str, ...]:
+def _fields_at(path: Path, root: type[Part]) -> tuple[str, ...]:
     """The names of the fields allowed at `path`."""
     if path and path[-1] == "when":
         return tuple(dict.fromkeys(name for kind in TRIGGERS.values() for name in kind.model_fields))
-    model = _model_at(path)
+    model = _model_at(path, root)
     return () if model is None else _fields_of(model)
 
 
@@ -282,9 +295,9 @@ def _example(fault: type[Fault], name: str) -> object:
     return next((field.examples[0] for field in own if field.examples), "...")
 
 
-def _model_at(path: Path) -> type[Part] | None:
+def _model_at(path: Path, root: type[Part]) -> type[Part] | None:
     """The part of the model at `path`; None for a plain value or a union."""
-    here: type[Part] | None = Scenario
+    here: type[Part] | None = root
     for step in path:
         if here is None:
             return None
@@ -306,8 +319,8 @@ def _parts_in(annotation: Any) -> Iterator[type[Part]]:
         yield from _parts_in(argument)
 
 
-def _parts() -> Iterator[Path]:
-    """The paths of the scenario's parts."""
-    for name, field in Scenario.model_fields.items():
+def _parts(root: type[Part]) -> Iterator[Path]:
+    """The paths of the parts of a scenario, or of another model."""
+    for name, field in root.model_fields.items():
         if _only_part(field.annotation) is not None:
             yield (name,)

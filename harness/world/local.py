@@ -95,6 +95,7 @@ def open_local_world(
             root=root,
             ledger=ledger,
             environment=place.environment,
+            needs=needs,
         )
         machine = LocalMachine(server, place=place)
         _stop_at_the_end(machine, stack, data=place.data, keeps_in=keeps_in)

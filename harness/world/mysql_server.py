@@ -19,7 +19,7 @@ from harness.world.processes import ChildProcess
 from harness.world.server_program import ServerProgram
 from harness.world.world import DATABASE, Address, Credentials
 
-__all__ = ["MysqlServer", "app_grants", "server_options", "start_server"]
+__all__ = ["BINLOG", "MysqlServer", "app_grants", "server_options", "start_server"]
 
 SOCKET_PATH_MAX = 107
 """Longest path of a Unix socket in bytes, without the terminating zero."""
@@ -48,6 +48,7 @@ def start_server(
     root: Credentials,
     ledger: Ledger,
     environment: Mapping[str, str],
+    needs: frozenset[str] = frozenset(),
 ) -> MysqlServer:
     """Start it; returns before it is ready. `environment` is added to the program's own."""
     secrets = ledger.folder / "users.sql"
@@ -57,7 +58,13 @@ def start_server(
 
     def started(*options: str) -> ChildProcess:
         return _start(
-            program, options, data=data, port=port, socket=socket, ledger=ledger, environment=environment
+            program,
+            (*options, *server_options(needs=needs)),
+            data=data,
+            port=port,
+            socket=socket,
+            ledger=ledger,
+            environment=environment,
         )
 
     return MysqlServer(
@@ -93,7 +100,6 @@ def _start(
             f"--pid-file={ledger.folder / 'server.pid'}",
             f"--tmpdir={ledger.folder}",
             redo_option(program),
-            *server_options(),
             *(() if program.is_mariadb else ("--secure-file-priv=NULL",)),
         ],
         name=program.title,
@@ -103,11 +109,24 @@ def _start(
     )
 
 
-def server_options() -> tuple[str, ...]:
+BINLOG = "binlog"
+"""The ability to keep a log of every change of every row, which is read to see what became visible, and when."""
+_LOG_OF_CHANGES = (
+    "--log-bin=binlog",
+    "--server-id=1",
+    "--loose-binlog-format=ROW",
+    "--binlog-row-image=FULL",
+    "--binlog-row-metadata=FULL",  # the names of the columns
+    "--sync-binlog=0",  # a killed process loses nothing, and each commit is one wait less
+    "--loose-log-bin-trust-function-creators=1",  # else a user without SUPER may make no trigger
+)
+
+
+def server_options(*, needs: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """Options for the servers of both worlds (`docs/reference/references.md`, Measured)."""
     return (
         "--performance-schema=OFF",  # halves the start
-        "--skip-log-bin",
+        *(_LOG_OF_CHANGES if BINLOG in needs else ("--skip-log-bin",)),
         "--skip-name-resolve",
         "--character-set-server=utf8mb4",
         "--innodb-buffer-pool-size=64M",

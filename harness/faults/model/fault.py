@@ -60,13 +60,13 @@ __all__ = [
     "WorkloadFault",
 ]
 
-By = Literal["link", "server", "process", "inside", "workload"]
+By = Literal["link", "server", "process", "inside", "workload", "job"]
 """Where a fault acts: on a link of the proxy, on the database server, on a worker's process, inside the attempt, or
-on the workload (the records of the source and the calls made for them)."""
+on the workload (the records of the source and the calls made for them), or on the processes of a user's job."""
 
 Ability = Literal[
     "packets", "server-process", "offline-mode", "small-disk", "server-clock", "executor", "superseding", "two-phase",
-    "store",
+    "store", "binlog",
 ]  # fmt: skip
 """A capability that a fault needs and that some worlds, sinks or levels lack."""
 

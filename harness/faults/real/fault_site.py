@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from harness.clock import monotonic_us
 from harness.faults.real.evidence import DeedsRead
+from harness.faults.real.job_site import JobProcesses
 from harness.faults.real.server_control import RootLine, ServerControl, close_tables, repeating
 from harness.process_identity import ProcessIdentity
 
@@ -103,6 +104,8 @@ class Site:
     """The run's seed."""
     over: threading.Event
     """Set when the fault is to heal."""
+    job: JobProcesses | None = None
+    """The processes of a user's job; None: the run is not one of a job."""
 
 
 @contextmanager

@@ -7,7 +7,7 @@ crash.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -98,8 +98,16 @@ def open_containers_world(
         network = _network(labels)
         small, name = "small-disk" in needs, f"floodmark-{ledger.run_id}"
         volume = make_small_volume(engine, images.mysql, name=name, labels=labels) if small else None
+        options = server_options(needs=needs)
         mysql = _mysql(
-            images.mysql, network=network, labels=labels, plan=plan, app=app, root=root, volume=volume
+            images.mysql,
+            options,
+            network=network,
+            labels=labels,
+            plan=plan,
+            app=app,
+            root=root,
+            volume=volume,
         )
         if images.toxiproxy is None:
             process, control = start_own_proxy(ledger=ledger, ports=ports, say=say)
@@ -174,6 +182,7 @@ def _network(labels: Mapping[str, str]) -> Network:
 
 def _mysql(
     image: str,
+    options: Sequence[str],
     *,
     network: Network,
     labels: Mapping[str, str],
@@ -193,7 +202,7 @@ def _mysql(
     if volume is not None:
         container.with_kwargs(labels=dict(labels), mounts=[volume.mount])
     # Options only: the image's entrypoint puts the server's program before them.
-    return container.with_command([*server_options(), f"--loose-innodb-redo-log-capacity={REDO_BYTES}"])
+    return container.with_command([*options, f"--loose-innodb-redo-log-capacity={REDO_BYTES}"])
 
 
 def _toxiproxy(

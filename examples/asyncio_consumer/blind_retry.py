@@ -14,7 +14,9 @@ async def commit(sink, window, rows) -> None:
         try:
             async with sink.cursor() as cursor:
                 await cursor.executemany(INSERT, rows)
-                await cursor.execute("UPDATE progress SET position = %s WHERE source = 'orders'", (window.end,))
+                await cursor.execute(
+                    "UPDATE progress SET position = %s WHERE source = 'orders'", (window.end,)
+                )
             return await sink.commit()
         except (MySQLError, OSError) as error:
             print(f"trying the window once more: {error}")

@@ -1,4 +1,4 @@
-"""Wrong: the rows and the new position in one transaction, but without looking whether the position is still the old one.
+"""Wrong: the rows and the new position in one transaction, whatever the old position is by then.
 
 The textbook's "exactly once". A COMMIT that arrives after its sender's death, and after its successor has read the old
 position, writes the window; the successor writes it again.

@@ -39,11 +39,11 @@ async def connect(url: str) -> Connection:
     )
 
 
-async def saved_position(sink: Connection) -> int:
-    """How far the file has been processed."""
+async def saved_position(sink: Connection, source: str = "orders") -> int:
+    """How far the file, or a partition of the topic, has been processed."""
     async with sink.cursor() as cursor:
-        await cursor.execute("SELECT position FROM progress WHERE source = 'orders'")
-        (position,) = await cursor.fetchone()
+        await cursor.execute("SELECT position FROM progress WHERE source = %s", (source,))
+        (position,) = await cursor.fetchone() or (0,)
     await sink.commit()  # ends the snapshot of this read
     return position
 

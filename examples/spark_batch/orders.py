@@ -1,4 +1,4 @@
-"""What both variants of this batch do alike: wait for the orders of the day, and look up their customers in the executors."""
+"""What both variants do alike: wait for the orders of the day, and look up their customers in the executors."""
 
 import os
 import time
@@ -44,5 +44,6 @@ def run(load: Callable[[Iterable[Row]], None]) -> None:
         .config("spark.ui.enabled", "false")
         .getOrCreate()
     )
+    spark.sparkContext.addPyFile(__file__)  # executors on other hosts need this module
     spark.read.schema(ORDER).json(str(folder)).repartition(8, "key").foreachPartition(load)
     spark.stop()

@@ -1,4 +1,4 @@
-"""Wrong: each task appends in a transaction of its own; one that dies after its COMMIT runs again, and Spark exits with 0."""
+"""Wrong: each task appends in a transaction of its own; one that dies after its COMMIT runs again."""
 
 import os
 

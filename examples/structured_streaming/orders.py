@@ -1,4 +1,4 @@
-"""What every variant of this query does alike: read orders as a stream, and look up their customers in the executors."""
+"""What every variant does alike: read orders as a stream, and look up their customers in the executors."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +27,9 @@ def connect(url: str) -> pymysql.Connection:
 def read_orders(spark: SparkSession) -> DataFrame:
     """The orders of a folder, one file a batch; or those of a Kafka topic, if one is named."""
     if "ORDERS_TOPIC" not in os.environ:
-        return spark.readStream.schema(ORDER).option("maxFilesPerTrigger", 1).json(os.environ["ORDERS_FOLDER"])
+        return (
+            spark.readStream.schema(ORDER).option("maxFilesPerTrigger", 1).json(os.environ["ORDERS_FOLDER"])
+        )
     topic = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", os.environ["KAFKA_SERVERS"])
@@ -56,6 +58,7 @@ def run(write: Callable[[DataFrame, int], None]) -> None:
         .config("spark.ui.enabled", "false")
         .getOrCreate()
     )
+    spark.sparkContext.addPyFile(__file__)  # executors on other hosts need this module
     query = (
         read_orders(spark)
         .writeStream.foreachBatch(write)

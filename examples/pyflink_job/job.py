@@ -1,4 +1,4 @@
-"""Right: Flink reads again what its last checkpoint does not cover, and a key of the table tells a row that is there."""
+"""Right: Flink reads again what its last checkpoint does not cover; a key of the table tells a row that is there."""
 
 from orders import run
 

@@ -1,4 +1,4 @@
-"""What both variants of this job do alike: read orders from a folder, look up each one's customer, and write its row."""
+"""What both variants do alike: read orders from a folder, look up each one's customer, and write its row."""
 
 import json
 import os

@@ -177,6 +177,7 @@ class _Plays:
                 pace=None if calm is None else calm.pace,
                 expected=expected,
                 further_start=further_start,
+                premade="" if calm is None else calm.life.premade,
                 note_process=self.opening.note_process,
                 faults=() if is_calm else order.scenario.faults,
             )

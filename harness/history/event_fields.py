@@ -25,12 +25,26 @@ from harness.history.values import shown
 
 __all__ = [
     "ALL_CLAIMS",
+    "ANY",
     "ENDED_FAULT",
+    "FLAG",
+    "INT",
+    "INT_OR_NULL",
     "KINDS",
+    "LIST",
+    "OBJECT",
+    "PHASE",
     "SCHEMA_FILE",
+    "TEXT",
     "Claims",
+    "EventField",
+    "FieldType",
+    "LineFields",
+    "at_least",
+    "check_fields",
     "claims_of",
     "history_schema",
+    "one_of",
     "schema_text",
     "well_formed",
 ]
@@ -53,7 +67,7 @@ def claims_of(header: Header | None) -> Claims:
     return frozenset(claim for claim, is_made in made.items() if is_made)
 
 
-class _Type(NamedTuple):
+class FieldType(NamedTuple):
     """A type of field: the test of a value, the name for messages, and the JSON Schema."""
 
     holds: Callable[[Any], bool]
@@ -75,17 +89,19 @@ def _is_w(value: Any) -> bool:
     return type(value) is int or value == "end"
 
 
-def _at_least(low: int) -> _Type:
-    return _Type(
+def at_least(low: int) -> FieldType:
+    """The type of an integer of at least `low`."""
+    return FieldType(
         lambda value: type(value) is int and value >= low,
         f"an integer of at least {low}",
         {"type": "integer", "minimum": low},
     )
 
 
-def _one_of(*words: str) -> _Type:
+def one_of(*words: str) -> FieldType:
+    """The type of a string that is one of `words`."""
     said = ", ".join(f'"{word}"' for word in words[:-1]) + f' or "{words[-1]}"'
-    return _Type(lambda value: isinstance(value, str) and value in words, said, {"enum": list(words)})
+    return FieldType(lambda value: isinstance(value, str) and value in words, said, {"enum": list(words)})
 
 
 def _is_element(value: Any) -> bool:
@@ -110,31 +126,31 @@ _ELEMENT_SCHEMA = {
     ],
 }
 
-_INT = _Type(_is_int, "an integer", {"type": "integer"}, frozenset({int}))
-_INT_OR_NULL = _Type(
+INT = FieldType(_is_int, "an integer", {"type": "integer"}, frozenset({int}))
+INT_OR_NULL = FieldType(
     lambda value: value is None or type(value) is int,
     "an integer or null",
     {"type": ["integer", "null"]},
     frozenset({int, NoneType}),
 )
-_TEXT = _Type(lambda value: isinstance(value, str), "a string", {"type": "string"}, frozenset({str}))
-_FLAG = _Type(lambda value: isinstance(value, bool), "true or false", {"type": "boolean"})
-_LIST = _Type(lambda value: isinstance(value, list), "a list", {"type": "array"}, frozenset({list}))
-_OBJECT = _Type(lambda value: isinstance(value, dict), "an object", {"type": "object"})
-_ANY = _Type(lambda _: True, "any JSON", {}, frozenset({int, str, list, dict}))
-_ID = _Type(_is_id, "an integer or a string", _ID_SCHEMA, frozenset({int, str}))
-_W = _Type(_is_w, 'an integer or "end"', _W_SCHEMA, frozenset({int}))
-_ELEMENTS = _Type(
+TEXT = FieldType(lambda value: isinstance(value, str), "a string", {"type": "string"}, frozenset({str}))
+FLAG = FieldType(lambda value: isinstance(value, bool), "true or false", {"type": "boolean"})
+LIST = FieldType(lambda value: isinstance(value, list), "a list", {"type": "array"}, frozenset({list}))
+OBJECT = FieldType(lambda value: isinstance(value, dict), "an object", {"type": "object"})
+ANY = FieldType(lambda _: True, "any JSON", {}, frozenset({int, str, list, dict}))
+_ID = FieldType(_is_id, "an integer or a string", _ID_SCHEMA, frozenset({int, str}))
+_W = FieldType(_is_w, 'an integer or "end"', _W_SCHEMA, frozenset({int}))
+_ELEMENTS = FieldType(
     _is_elements,
     'a list of {"id": ...} and {"w": ..., "pos": ...}',
     {"type": "array", "items": _ELEMENT_SCHEMA},
 )
-_PHASE = _one_of("begin", "end")
-_RESULT = _one_of("ok", "fail", "timeout", "unknown")
+PHASE = one_of("begin", "end")
+_RESULT = one_of("ok", "fail", "timeout", "unknown")
 
 
 _CAUSED = ("failed", "kill", "start", "res")
-_CAN = _Type(
+_CAN = FieldType(
     lambda value: (
         isinstance(value, list) and all(isinstance(kind, str) and kind in _CAUSED for kind in value)
     ),
@@ -143,26 +159,28 @@ _CAN = _Type(
 )
 
 
-class _Field(NamedTuple):
-    type: _Type
+class EventField(NamedTuple):
+    """One field of a kind of event."""
+
+    type: FieldType
     required: bool = True
     claim: _Claim | None = None
     """The claim of the header without which the field is an unknown one."""
 
 
-def _optional(kind: _Type) -> _Field:
-    return _Field(kind, required=False)
+def _optional(kind: FieldType) -> EventField:
+    return EventField(kind, required=False)
 
 
-def _claimed(claim: _Claim, kind: _Type) -> _Field:
-    return _Field(kind, required=False, claim=claim)
+def _claimed(claim: _Claim, kind: FieldType) -> EventField:
+    return EventField(kind, required=False, claim=claim)
 
 
 _EVERYWHERE = {
-    "n": _Field(_INT),
-    "t": _Field(_at_least(0)),
-    "thread": _optional(_TEXT),
-    "mail": _optional(_INT),
+    "n": EventField(INT),
+    "t": EventField(at_least(0)),
+    "thread": _optional(TEXT),
+    "mail": _optional(INT),
 }
 
 
@@ -171,97 +189,97 @@ class _Kind:
     """One row of the table: the event's struct and its fields."""
 
     make: type[Event]
-    fields: Mapping[str, _Field]
+    fields: Mapping[str, EventField]
 
     @classmethod
-    def of(cls, make: type[Event], fields: Mapping[str, _Field]) -> Self:
+    def of(cls, make: type[Event], fields: Mapping[str, EventField]) -> Self:
         """The row with these fields and the fields that every event has."""
         return cls(make=make, fields={**_EVERYWHERE, **fields})
 
 
-_OF = {"s": _Field(_at_least(0)), "a": _Field(_at_least(1))}
-_POS = {"pos": _Field(_INT)}
-_SAVED = {"c": _Field(_INT), "elements": _Field(_ELEMENTS)}
-_TRY = {"id": _Field(_ID), "try": _Field(_at_least(1)), "nonce": _optional(_ANY)}
+_OF = {"s": EventField(at_least(0)), "a": EventField(at_least(1))}
+_POS = {"pos": EventField(INT)}
+_SAVED = {"c": EventField(INT), "elements": EventField(_ELEMENTS)}
+_TRY = {"id": EventField(_ID), "try": EventField(at_least(1)), "nonce": _optional(ANY)}
 _RECORD = {
-    "id": _Field(_ID),
-    "key": _optional(_ANY),
-    "ts": _optional(_INT_OR_NULL),
-    "expect": _optional(_LIST),
+    "id": EventField(_ID),
+    "key": _optional(ANY),
+    "ts": _optional(INT_OR_NULL),
+    "expect": _optional(LIST),
 }
 _OUTCOME = {
-    "r": _Field(_RESULT),
-    "final": _Field(_FLAG),
-    "v": _optional(_LIST),
-    "error": _optional(_ANY),
-    "retry": _claimed("retry", _FLAG),
-    "ver": _claimed("versions", _at_least(0)),
+    "r": EventField(_RESULT),
+    "final": EventField(FLAG),
+    "v": _optional(LIST),
+    "error": _optional(ANY),
+    "retry": _claimed("retry", FLAG),
+    "ver": _claimed("versions", at_least(0)),
 }
-_CAUSE = {"by": _claimed("explained", _TEXT)}
+_CAUSE = {"by": _claimed("explained", TEXT)}
 _EMITTED = {
-    "id": _Field(_ID),
-    "j": _Field(_at_least(0)),
-    "v": _Field(_ANY),
-    "ts": _optional(_INT_OR_NULL),
+    "id": EventField(_ID),
+    "j": EventField(at_least(0)),
+    "v": EventField(ANY),
+    "ts": _optional(INT_OR_NULL),
 }
 _EFFECT = {
-    "s": _Field(_at_least(0)),
-    "id": _Field(_ID),
-    "token": _Field(_INT),
-    "seq": _Field(_INT),
-    "j": _optional(_INT),
-    "v": _optional(_ANY),
+    "s": EventField(at_least(0)),
+    "id": EventField(_ID),
+    "token": EventField(INT),
+    "seq": EventField(INT),
+    "j": _optional(INT),
+    "v": _optional(ANY),
 }
 _FAULT_BEGIN = {
-    "f": _Field(_TEXT),
-    "phase": _Field(_PHASE),
-    "stalls": _optional(_FLAG),
+    "f": EventField(TEXT),
+    "phase": EventField(PHASE),
+    "stalls": _optional(FLAG),
     "can": _claimed("explained", _CAN),
-    "s": _claimed("explained", _at_least(0)),
+    "s": _claimed("explained", at_least(0)),
 }
-_FAULT_END = {"f": _Field(_TEXT), "phase": _Field(_PHASE), "evidence": _Field(_OBJECT)}
+_FAULT_END = {"f": EventField(TEXT), "phase": EventField(PHASE), "evidence": EventField(OBJECT)}
 _ROW = {
-    "table": _Field(_TEXT),
-    "id": _Field(_ID),
-    "j": _optional(_at_least(0)),
-    "v": _optional(_ANY),
-    "seq": _optional(_INT),
-    "token": _optional(_INT),
-    "c": _optional(_INT),
-    "error": _optional(_ANY),
+    "table": EventField(TEXT),
+    "id": EventField(_ID),
+    "j": _optional(at_least(0)),
+    "v": _optional(ANY),
+    "seq": _optional(INT),
+    "token": _optional(INT),
+    "c": _optional(INT),
+    "error": _optional(ANY),
 }
-_CHANGE = {"phase": _Field(_PHASE), "ver": _Field(_at_least(1)), "key": _optional(_ANY)}
+_CHANGE = {"phase": EventField(PHASE), "ver": EventField(at_least(1)), "key": _optional(ANY)}
 
 KINDS: Mapping[str, _Kind] = {
-    "start": _Kind.of(events.Start, {**_OF, "from": _Field(_INT_OR_NULL), **_POS, **_CAUSE}),
+    "start": _Kind.of(events.Start, {**_OF, "from": EventField(INT_OR_NULL), **_POS, **_CAUSE}),
     "restore": _Kind.of(events.Restore, {**_OF, **_SAVED}),
     "in": _Kind.of(events.In, {**_OF, **_POS, **_RECORD}),
-    "wm": _Kind.of(events.Wm, {**_OF, **_POS, "w": _Field(_W)}),
+    "wm": _Kind.of(events.Wm, {**_OF, **_POS, "w": EventField(_W)}),
     "call": _Kind.of(events.Call, {**_OF, **_TRY}),
     "res": _Kind.of(events.Res, {**_OF, **_TRY, **_OUTCOME, **_CAUSE}),
     "out": _Kind.of(events.Out, {**_OF, **_EMITTED}),
-    "owm": _Kind.of(events.Owm, {**_OF, "w": _Field(_W)}),
+    "owm": _Kind.of(events.Owm, {**_OF, "w": EventField(_W)}),
     "snap": _Kind.of(events.Snap, {**_OF, **_SAVED, **_POS}),
-    "dead": _Kind.of(events.Dead, {**_OF, "id": _Field(_ID)}),
-    "failed": _Kind.of(events.Failed, {**_OF, "error": _Field(_ANY), "id": _optional(_ID), **_CAUSE}),
+    "dead": _Kind.of(events.Dead, {**_OF, "id": EventField(_ID)}),
+    "failed": _Kind.of(events.Failed, {**_OF, "error": EventField(ANY), "id": _optional(_ID), **_CAUSE}),
     "end": _Kind.of(events.End, _OF),
     "ended": _Kind.of(events.Ended, _OF),
     "close": _Kind.of(events.Close, _OF),
     "kill": _Kind.of(events.Kill, {**_OF, **_CAUSE}),
-    "done": _Kind.of(events.Done, {"c": _Field(_INT)}),
-    "abort": _Kind.of(events.Abort, {"c": _Field(_INT)}),
-    "retire": _Kind.of(events.Retire, {"c": _Field(_INT)}),
+    "done": _Kind.of(events.Done, {"c": EventField(INT)}),
+    "abort": _Kind.of(events.Abort, {"c": EventField(INT)}),
+    "retire": _Kind.of(events.Retire, {"c": EventField(INT)}),
     "commit": _Kind.of(
         events.Commit,
-        {"s": _Field(_at_least(0)), "c": _Field(_INT), "a": _optional(_at_least(1))},
+        {"s": EventField(at_least(0)), "c": EventField(INT), "a": _optional(at_least(1))},
     ),
-    "ack": _Kind.of(events.Ack, {**_OF, "c": _Field(_INT)}),
+    "ack": _Kind.of(events.Ack, {**_OF, "c": EventField(INT)}),
     "effect": _Kind.of(events.Effect, _EFFECT),
     "row": _Kind.of(events.Row, _ROW),
-    "read": _Kind.of(events.TableRead, {"table": _Field(_TEXT), "rows": _Field(_at_least(0))}),
+    "read": _Kind.of(events.TableRead, {"table": EventField(TEXT), "rows": EventField(at_least(0))}),
     "change": _Kind.of(events.Change, _CHANGE),
     "fault": _Kind.of(events.FaultEvent, _FAULT_BEGIN),
-    "giveup": _Kind.of(events.GiveUp, {"why": _Field(_ANY)}),
+    "giveup": _Kind.of(events.GiveUp, {"why": EventField(ANY)}),
 }
 ENDED_FAULT = _Kind.of(events.FaultEvent, _FAULT_END)
 """The row of a `fault` with phase `end`; `KINDS` has that of phase `begin`."""
@@ -297,12 +315,12 @@ def well_formed(given: Mapping[str, Any], claims: Claims) -> LineFields:
     kind = _kinds_read(claims).get(name) if isinstance(name, str) else None
     if kind is None or not isinstance(name, str):
         said = "the event lacks `k`, its kind" if "k" not in given else f"unknown kind of event {shown(name)}"
-        good, complaints = _check(given, _EVERYWHERE, "an event")
-        good |= _check(given, _OF, "an event")[0]
+        good, complaints = check_fields(given, _EVERYWHERE, "an event")
+        good |= check_fields(given, _OF, "an event")[0]
         return LineFields(good=good, complaints=[said, *complaints])
     if name == "fault" and given.get("phase") == "end":
         kind = ENDED_FAULT
-    good, complaints = _check(given, kind.fields, f"`{name}`")
+    good, complaints = check_fields(given, kind.fields, f"`{name}`")
     if complaints:
         return LineFields(kind=name, good=good, complaints=complaints)
     return LineFields(kind=name, good=good, event=kind.make(**_in_python(good)))
@@ -314,9 +332,10 @@ def _in_python(good: dict[str, Any]) -> dict[str, Any]:
     return {_PYTHON_NAMES.get(name, name): value for name, value in good.items()}
 
 
-def _check(
-    given: Mapping[str, Any], wanted: Mapping[str, _Field], place: str
+def check_fields(
+    given: Mapping[str, Any], wanted: Mapping[str, EventField], place: str
 ) -> tuple[dict[str, Any], list[str]]:
+    """The well-typed fields of an object, and the complaints about the others."""
     good: dict[str, Any] = {}
     complaints: list[str] = []
     for name, (kind, required, _) in wanted.items():

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
-from harness.errors import WorldError
+from harness.errors import UsageError, WorldError
 from harness.history.event import Event
 from harness.history.header import Header
+from harness.history.outside import OutsideEvent, OutsideHeader
 from harness.history.text import COLUMNAR, Chunks, Line, header_line, line_of, numbered, opened
 
 __all__ = ["needs_columns", "read_lines", "write"]
@@ -39,13 +41,21 @@ def needs_columns(path: Path) -> Iterator[None]:
         ) from error
 
 
-def write(path: Path, header: Header, events: Iterable[Event]) -> None:
-    """Write a whole history; the suffix chooses columns or text, and the compression (`.gz`, `.zst`, none)."""
+def write(
+    path: Path, header: Header | OutsideHeader, events: Iterable[Event] | Iterable[OutsideEvent]
+) -> None:
+    """Write a whole history; the suffix chooses columns or text, and the compression (`.gz`, `.zst`, none).
+
+    A history that is seen from outside has no columnar form: raises UsageError.
+    """
     if path.suffix in COLUMNAR:
+        if isinstance(header, OutsideHeader):
+            message = f"{path}: a history that is seen from outside is not written in columns"
+            raise UsageError(message, fix="name a file that ends in .jsonl, .jsonl.gz or .jsonl.zst")
         with needs_columns(path):
             from harness.history.columnar import write_columns  # noqa: PLC0415  (most histories need no Arrow)
 
-        write_columns(path, header, events)
+        write_columns(path, header, cast("Iterable[Event]", events))
         return
     with opened(path) as file:
         file.write(header_line(header))

@@ -18,16 +18,29 @@ from harness.history.values import shown
 from harness.verdict import INVARIANTS, NOT_ON_A_HISTORY
 
 __all__ = [
+    "ANYTHING",
+    "FLAG",
+    "JUDGED",
+    "NAMES",
+    "OBJECT",
+    "THIS_VERSION",
     "VERSION",
     "Bounds",
     "Expects",
     "Header",
+    "HeaderField",
     "OperatorHeader",
     "Retry",
     "Table",
     "header_json",
     "header_schema",
+    "is_names",
+    "object_schema",
     "parse_header",
+    "part_complaints",
+    "unjudged",
+    "whole_from",
+    "word_of",
 ]
 
 VERSION = 1
@@ -147,7 +160,7 @@ class Header:
 Complaint = str
 
 
-class _Check(NamedTuple):
+class HeaderField(NamedTuple):
     """A type of field: the test of a value, the name for messages, and the JSON Schema."""
 
     holds: Callable[[Any], bool]
@@ -155,38 +168,41 @@ class _Check(NamedTuple):
     schema: Mapping[str, Any]
 
 
-def _whole(low: int) -> _Check:
-    return _Check(
+def whole_from(low: int) -> HeaderField:
+    """The type of an integer of at least `low`."""
+    return HeaderField(
         lambda value: type(value) is int and value >= low,
         f"an integer of at least {low}",
         {"type": "integer", "minimum": low},
     )
 
 
-def _one_of(*names: str) -> _Check:
+def word_of(*names: str) -> HeaderField:
+    """The type of a string that is one of `names`."""
     said = "one of " + ", ".join(f'"{name}"' for name in names)
-    return _Check(lambda value: isinstance(value, str) and value in names, said, {"enum": list(names)})
+    return HeaderField(lambda value: isinstance(value, str) and value in names, said, {"enum": list(names)})
 
 
-def _is_names(value: Any) -> bool:
+def is_names(value: Any) -> bool:
+    """Whether a value is a list of strings."""
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-_FLAG = _Check(lambda value: isinstance(value, bool), "true or false", {"type": "boolean"})
-_NUMBER_FROM_1 = _Check(
+FLAG = HeaderField(lambda value: isinstance(value, bool), "true or false", {"type": "boolean"})
+_NUMBER_FROM_1 = HeaderField(
     lambda value: type(value) in {int, float, Decimal} and value >= 1,
     "a number of at least 1",
     {"type": "number", "minimum": 1},
 )
-_NAMES = _Check(_is_names, "a list of names", {"type": "array", "items": {"type": "string"}})
-_JUDGED = _Check(_is_names, "a list of names", {"type": "array", "items": {"enum": list(INVARIANTS)}})
-_OBJECT = _Check(lambda value: isinstance(value, dict), "an object", {"type": "object"})
-_VERSION = _Check(
+NAMES = HeaderField(is_names, "a list of names", {"type": "array", "items": {"type": "string"}})
+JUDGED = HeaderField(is_names, "a list of names", {"type": "array", "items": {"enum": list(INVARIANTS)}})
+OBJECT = HeaderField(lambda value: isinstance(value, dict), "an object", {"type": "object"})
+THIS_VERSION = HeaderField(
     lambda value: type(value) is int and value == VERSION,
     f"{VERSION}, the version of this format",
     {"const": VERSION},
 )
-_ANYTHING = _Check(lambda _: True, "any JSON", {})
+ANYTHING = HeaderField(lambda _: True, "any JSON", {})
 _RETRIED = ("fail", "unknown", "empty")
 _HOLDINGS: tuple[tuple[Holding, ...], ...] = (
     ("outputs",),
@@ -199,75 +215,75 @@ _HOLDINGS: tuple[tuple[Holding, ...], ...] = (
 
 
 def _is_choice(value: Any) -> bool:
-    return _is_names(value) and len(set(value)) == len(value) and set(value) <= set(_RETRIED)
+    return is_names(value) and len(set(value)) == len(value) and set(value) <= set(_RETRIED)
 
 
 def _is_holding(value: Any) -> bool:
-    return _is_names(value) and sorted(value) in map(sorted, _HOLDINGS)
+    return is_names(value) and sorted(value) in map(sorted, _HOLDINGS)
 
 
-_ON = _Check(
+_ON = HeaderField(
     _is_choice,
     'a list of "fail", "unknown" and "empty", none twice',
     {"type": "array", "items": {"enum": list(_RETRIED)}, "uniqueItems": True},
 )
-_HOLDS = _Check(
+_HOLDS = HeaderField(
     _is_holding,
     'a list of "outputs", "effects" or both, or of "dead" or "audit" alone',
     {"enum": [list(words) for words in (*_HOLDINGS, ("effects", "outputs"))]},
 )
 
-_OPERATOR: Mapping[str, _Check] = {
-    "mode": _one_of("ordered", "unordered"),
-    "capacity": _whole(1),
-    "timeout_ms": _whole(0),
-    "max_tries": _whole(1),
-    "watermark_slots": _FLAG,
-    "coalesces_watermarks": _FLAG,
-    "per_key_order": _FLAG,
-    "retry": _OBJECT,
-    "on_error": _one_of("fail", "dead"),
-    "on_timeout": _one_of("fail", "dead", "substitute"),
+_OPERATOR: Mapping[str, HeaderField] = {
+    "mode": word_of("ordered", "unordered"),
+    "capacity": whole_from(1),
+    "timeout_ms": whole_from(0),
+    "max_tries": whole_from(1),
+    "watermark_slots": FLAG,
+    "coalesces_watermarks": FLAG,
+    "per_key_order": FLAG,
+    "retry": OBJECT,
+    "on_error": word_of("fail", "dead"),
+    "on_timeout": word_of("fail", "dead", "substitute"),
 }
-_RETRY: Mapping[str, _Check] = {
-    "backoff": _one_of("fixed", "exponential"),
-    "initial_ms": _whole(0),
+_RETRY: Mapping[str, HeaderField] = {
+    "backoff": word_of("fixed", "exponential"),
+    "initial_ms": whole_from(0),
     "multiplier": _NUMBER_FROM_1,
-    "max_ms": _whole(0),
-    "slack_ms": _whole(0),
+    "max_ms": whole_from(0),
+    "slack_ms": whole_from(0),
     "on": _ON,
-    "at_end": _one_of("once", "same"),
-    "profile": _one_of("strict", "flink"),
+    "at_end": word_of("once", "same"),
+    "profile": word_of("strict", "flink"),
 }
-_TABLE: Mapping[str, _Check] = {
+_TABLE: Mapping[str, HeaderField] = {
     "holds": _HOLDS,
-    "keep": _one_of("all", "first", "last"),
-    "ordered": _FLAG,
+    "keep": word_of("all", "first", "last"),
+    "ordered": FLAG,
 }
-_BOUNDS: Mapping[str, _Check] = {bound.name: _whole(0) for bound in fields(Bounds)}
-_EXPECTS: Mapping[str, _Check] = {
-    "records": _whole(0),
-    "checkpoints": _whole(0),
-    "restores": _whole(0),
-    "faults": _NAMES,
+_BOUNDS: Mapping[str, HeaderField] = {bound.name: whole_from(0) for bound in fields(Bounds)}
+_EXPECTS: Mapping[str, HeaderField] = {
+    "records": whole_from(0),
+    "checkpoints": whole_from(0),
+    "restores": whole_from(0),
+    "faults": NAMES,
 }
-_TOP: Mapping[str, _Check] = {
-    "history": _VERSION,
-    "operator": _OBJECT,
-    "sink": _one_of("rollback", "append", "atomic", "two-phase"),
-    "effects": _one_of("records", "outputs"),
-    "fenced": _FLAG,
-    "bounds": _OBJECT,
-    "expects": _OBJECT,
-    "decisive": _JUDGED,
-    "tables": _OBJECT,
-    "explained": _one_of("alone", "together"),
-    "expect_from": _one_of("given", "calm", "none"),
-    "by_key": _FLAG,
-    "versions": _FLAG,
-    "run": _ANYTHING,
+_TOP: Mapping[str, HeaderField] = {
+    "history": THIS_VERSION,
+    "operator": OBJECT,
+    "sink": word_of("rollback", "append", "atomic", "two-phase"),
+    "effects": word_of("records", "outputs"),
+    "fenced": FLAG,
+    "bounds": OBJECT,
+    "expects": OBJECT,
+    "decisive": JUDGED,
+    "tables": OBJECT,
+    "explained": word_of("alone", "together"),
+    "expect_from": word_of("given", "calm", "none"),
+    "by_key": FLAG,
+    "versions": FLAG,
+    "run": ANYTHING,
 }
-_PARTS: Mapping[str, tuple[Mapping[str, _Check], tuple[str, ...]]] = {
+_PARTS: Mapping[str, tuple[Mapping[str, HeaderField], tuple[str, ...]]] = {
     "operator": (_OPERATOR, ("mode", "capacity", "timeout_ms")),
     "bounds": (_BOUNDS, ()),
     "expects": (_EXPECTS, ()),
@@ -312,23 +328,24 @@ def _operator(given: Mapping[str, Any]) -> OperatorHeader:
 
 
 def _complaints(given: Mapping[str, Any]) -> Iterator[Complaint]:
-    yield from _part(given, _TOP, required=_REQUIRED, place="the header")
+    yield from part_complaints(given, _TOP, required=_REQUIRED, place="the header")
     for name, (checks, required) in _PARTS.items():
         if isinstance(part := given.get(name), dict):
-            yield from _part(part, checks, required=required, place=f"`{name}` of the header")
+            yield from part_complaints(part, checks, required=required, place=f"`{name}` of the header")
     if isinstance(operator := given.get("operator"), dict) and isinstance(
         retry := operator.get("retry"), dict
     ):
         yield from _retry(retry)
     if isinstance(tables := given.get("tables"), dict):
         yield from _tables(tables, given)
-    if _is_names(decisive := given.get("decisive")):
-        yield from _unjudged(cast("list[str]", decisive))
+    if is_names(decisive := given.get("decisive")):
+        yield from unjudged(cast("list[str]", decisive))
 
 
-def _part(
-    given: Mapping[str, Any], checks: Mapping[str, _Check], *, required: tuple[str, ...], place: str
+def part_complaints(
+    given: Mapping[str, Any], checks: Mapping[str, HeaderField], *, required: tuple[str, ...], place: str
 ) -> Iterator[Complaint]:
+    """What is wrong with the fields of one object of the header."""
     for name in required:
         if name not in given:
             yield f"{place} lacks `{name}`"
@@ -340,7 +357,9 @@ def _part(
 
 
 def _retry(retry: Mapping[str, Any]) -> Iterator[Complaint]:
-    yield from _part(retry, _RETRY, required=_RETRY_REQUIRED, place="`operator.retry` of the header")
+    yield from part_complaints(
+        retry, _RETRY, required=_RETRY_REQUIRED, place="`operator.retry` of the header"
+    )
     if retry.get("backoff") == "exponential" and "multiplier" not in retry:
         yield "`operator.retry` of the header lacks `multiplier`, which an exponential backoff has"
     for name in _EXPONENTIAL_ONLY:
@@ -355,7 +374,7 @@ def _tables(tables: Mapping[str, Any], header: Mapping[str, Any]) -> Iterator[Co
         if not isinstance(table, dict):
             yield f"{place} is {shown(table)}, but must be an object"
             continue
-        yield from _part(table, _TABLE, required=_TABLE_REQUIRED, place=place)
+        yield from part_complaints(table, _TABLE, required=_TABLE_REQUIRED, place=place)
         holds: Any = table.get("holds")
         if _HOLDS.holds(holds):
             yield from _kept(table, set(holds), header, place)
@@ -368,6 +387,7 @@ def _tables(tables: Mapping[str, Any], header: Mapping[str, Any]) -> Iterator[Co
 def _kept(
     table: Mapping[str, Any], holds: set[str], header: Mapping[str, Any], place: str
 ) -> Iterator[Complaint]:
+    """What is wrong with the fields of one object of the header."""
     """The breaches between what a table holds and its other fields or those of the header."""
     if holds == {"outputs", "effects"} and header.get("effects") != "outputs":
         yield f'{place} holds outputs and effects, so `effects` of the header must be "outputs"'
@@ -383,7 +403,8 @@ def _kept(
         yield f'{place} is ordered, so it must hold outputs and keep "all"'
 
 
-def _unjudged(decisive: list[str]) -> Iterator[Complaint]:
+def unjudged(decisive: list[str]) -> Iterator[Complaint]:
+    """The names in `decisive` that are no invariants of a history."""
     for name in decisive:
         if name in NOT_ON_A_HISTORY:
             yield f"`decisive` names {name}, which no history is judged by: {NOT_ON_A_HISTORY[name]}"
@@ -393,9 +414,9 @@ def _unjudged(decisive: list[str]) -> Iterator[Complaint]:
 
 def header_schema() -> dict[str, Any]:
     """The JSON Schema of line 1."""
-    whole = _object_schema(_TOP, _REQUIRED)
+    whole = object_schema(_TOP, _REQUIRED)
     for name, (checks, required) in _PARTS.items():
-        whole["properties"][name] = _object_schema(checks, required)
+        whole["properties"][name] = object_schema(checks, required)
     whole["properties"]["operator"]["properties"]["retry"] = _retry_schema()
     whole["properties"]["tables"] = {"type": "object", "additionalProperties": _table_schema()}
     return whole
@@ -405,8 +426,8 @@ def _retry_schema() -> dict[str, Any]:
     fixed = {name: check for name, check in _RETRY.items() if name not in _EXPONENTIAL_ONLY}
     return {
         "oneOf": [
-            _object_schema({**fixed, "backoff": _one_of("fixed")}, _RETRY_REQUIRED),
-            _object_schema({**_RETRY, "backoff": _one_of("exponential")}, (*_RETRY_REQUIRED, "multiplier")),
+            object_schema({**fixed, "backoff": word_of("fixed")}, _RETRY_REQUIRED),
+            object_schema({**_RETRY, "backoff": word_of("exponential")}, (*_RETRY_REQUIRED, "multiplier")),
         ]
     }
 
@@ -416,17 +437,18 @@ def _table_schema() -> dict[str, Any]:
     written = [list(words) for words in (*_HOLDINGS, ("effects", "outputs"))]
     rows = {"enum": [words for words in written if "audit" not in words]}
     outputs = {"enum": [words for words in written if "outputs" in words]}
-    whole = _object_schema(_TABLE, _TABLE_REQUIRED)
+    whole = object_schema(_TABLE, _TABLE_REQUIRED)
     return {
         "anyOf": [
-            _object_schema({"holds": _HOLDS._replace(schema={"const": ["audit"]})}, _TABLE_REQUIRED),
+            object_schema({"holds": _HOLDS._replace(schema={"const": ["audit"]})}, _TABLE_REQUIRED),
             whole | {"properties": {**whole["properties"], "holds": rows, "ordered": {"const": False}}},
             whole | {"properties": {**whole["properties"], "holds": outputs, "keep": {"const": "all"}}},
         ]
     }
 
 
-def _object_schema(checks: Mapping[str, _Check], required: tuple[str, ...]) -> dict[str, Any]:
+def object_schema(checks: Mapping[str, HeaderField], required: tuple[str, ...]) -> dict[str, Any]:
+    """The JSON Schema of one object of the header."""
     named = {"required": list(required)} if required else {}
     properties = {name: check.schema for name, check in checks.items()}
     return {"type": "object", **named, "properties": properties, "additionalProperties": False}

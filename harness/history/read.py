@@ -7,7 +7,7 @@ until the first breach; whether the whole history is well-formed is known when t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import MAX_EMAX, Decimal, DecimalException
 from pathlib import Path
 from typing import Any, cast
@@ -17,12 +17,24 @@ from harness.history.event import Event
 from harness.history.event_fields import claims_of, well_formed
 from harness.history.files import read_lines
 from harness.history.header import Header, parse_header
+from harness.history.outside import OUTSIDE, OutsideEvent, OutsideHeader, parse_outside_header
+from harness.history.outside_fields import OutsideFields
+from harness.history.outside_rules import OutsideRules
 from harness.history.rules import FormatBreach, Rules
 from harness.history.strict_json import Loose, strictly
-from harness.history.text import CutOff, Line, numbered
+from harness.history.text import CutOff, Line, json_text, numbered
 from harness.history.values import shown
 
-__all__ = ["WHITE", "HistoryReader", "cut_off", "open_history", "open_text", "read_whole"]
+__all__ = [
+    "WHITE",
+    "HistoryReader",
+    "cut_off",
+    "open_history",
+    "open_text",
+    "outside_of",
+    "read_outside",
+    "read_whole",
+]
 
 WHITE = b" \t\r"
 """JSON's white space, without the line feed."""
@@ -44,9 +56,38 @@ def read_whole(path: Path) -> tuple[Header, list[Event]]:
     reader = open_history(path)
     events = list(reader.events())
     if reader.header is None or reader.breaches:
-        listing = "".join(f"\n  line {breach.line}: {breach.say}" for breach in reader.breaches)
-        raise HistoryError(f"{path} is no well-formed history:{listing}", fix="correct these lines")
+        raise _no_history(path, reader)
     return reader.header, events
+
+
+def read_outside(path: Path) -> tuple[OutsideHeader, list[OutsideEvent]]:
+    """The same for a history that is seen from outside."""
+    return _outside(path, open_history(path))
+
+
+def outside_of(
+    header: Mapping[str, Any], events: Iterable[Mapping[str, Any]]
+) -> tuple[OutsideHeader, list[OutsideEvent]]:
+    """The history seen from outside with these objects as its lines; raises HistoryError that lists every breach."""
+    lines = "".join(json_text(dict(line)) + "\n" for line in (header, *events))
+    return _outside("the history", open_text(lines.encode()))
+
+
+def _outside(name: Path | str, reader: HistoryReader) -> tuple[OutsideHeader, list[OutsideEvent]]:
+    events = list(reader.outside_events())
+    if reader.outside is None or reader.breaches:
+        raise _no_history(name, reader)
+    return reader.outside, events
+
+
+def _no_history(name: Path | str, reader: HistoryReader) -> HistoryError:
+    seen = "is seen from outside" if reader.is_outside else "is not seen from outside"
+    if not reader.breaches:
+        return HistoryError(
+            f"{name} {seen}, which is not expected here", fix="name a history of the other view"
+        )
+    listing = "".join(f"\n  line {breach.line}: {breach.say}" for breach in reader.breaches)
+    return HistoryError(f"{name} is no well-formed history:{listing}", fix="correct these lines")
 
 
 def cut_off(number: int, value: Any) -> str:
@@ -79,23 +120,39 @@ def _with_written_multiplier(given: dict[str, Any], raw: bytes) -> dict[str, Any
 
 
 class HistoryReader:
-    """One pass over one history. Mutable: `breaches` and `warnings` grow while `events` is iterated."""
+    """One pass over one history. Mutable: `breaches` and `warnings` grow while its events are iterated.
+
+    A history of the view `outside` has its header in `outside` and its events in `outside_events`; every other one in
+    `header` and `events`.
+    """
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self.breaches: list[FormatBreach] = []
         self.warnings: list[str] = []
+        self.is_outside = False
+        """Whether the header, well-formed or not, says that the view is `outside`."""
+        self.header: Header | None = None
+        self.outside: OutsideHeader | None = None
         self._lines = self._until_cut(iter(lines))
-        self.header = self._header()
-        self._rules = Rules(self.header)
-        self._claims = claims_of(self.header)
+        self._read_header()
+        self._form = _OutsideForm(self.outside) if self.is_outside else _InsideForm(self.header)
 
     def events(self) -> Iterator[Event]:
         """The events in order, once; stops yielding at the first breach, but reads on to the last line."""
+        return self._events(_InsideForm)
+
+    def outside_events(self) -> Iterator[OutsideEvent]:
+        """The same for a history that is seen from outside."""
+        return self._events(_OutsideForm)
+
+    def _events(self, form: type[_InsideForm | _OutsideForm]) -> Iterator[Any]:
+        """Yields none if the history is of the other view."""
+        wanted = isinstance(self._form, form)
         for line in self._lines:
             event = self._event(line)
-            if event is not None and not self.breaches:
+            if event is not None and wanted and not self.breaches:
                 yield event
-        self.breaches.extend(self._rules.at_end())
+        self.breaches.extend(self._form.at_end())
         self.breaches.sort(key=lambda breach: breach.line)
 
     def _until_cut(self, lines: Iterator[Line]) -> Iterator[Line]:
@@ -110,27 +167,35 @@ class HistoryReader:
     def _breach(self, line: int, say: str) -> None:
         self.breaches.append(FormatBreach(line=line, say=say))
 
-    def _header(self) -> Header | None:
+    def _read_header(self) -> None:
         line = next(self._lines, None)
         if line is None:
             if not self.breaches:
                 self._breach(1, "the file is empty; its first line must be the header")
-            return None
+            return
         raw = line.raw
         if raw.startswith(_BYTE_ORDER_MARK):
             self._breach(1, "the file begins with a byte-order mark; write UTF-8 without one")
             raw = raw.removeprefix(_BYTE_ORDER_MARK)
         given = self._object(1, raw)
         if given is None:
-            return None
-        parsed = parse_header(given if self.breaches else _with_written_multiplier(given, raw))
-        if isinstance(parsed, Header):
-            return parsed
-        for complaint in parsed:
-            self._breach(1, complaint)
-        return None
+            return
+        self.is_outside = given.get("view") == OUTSIDE
+        parsed: Header | OutsideHeader | list[str]
+        if self.is_outside:
+            parsed = parse_outside_header(given)
+        else:
+            parsed = parse_header(given if self.breaches else _with_written_multiplier(given, raw))
+        match parsed:
+            case Header():
+                self.header = parsed
+            case OutsideHeader():
+                self.outside = parsed
+            case complaints:
+                for complaint in complaints:
+                    self._breach(1, complaint)
 
-    def _event(self, line: Line) -> Event | None:
+    def _event(self, line: Line) -> Event | OutsideEvent | None:
         value = Loose(say=line.odd) if line.odd else strictly(line.raw.strip(WHITE))
         if not line.ended and not isinstance(value, dict):
             self.warnings.append(cut_off(line.number, value))
@@ -138,14 +203,12 @@ class HistoryReader:
         given = self._understood(line.number, line.raw, value)
         if given is None:
             if line.raw.strip(WHITE):
-                self._rules.unread()
+                self._form.unread()
             return None
-        fields = well_formed(given, self._claims)
-        for complaint in fields.complaints:
+        event, complaints = self._form.check(line.number, given)
+        for complaint in complaints:
             self._breach(line.number, complaint)
-        for breach in self._rules.check(line.number, fields.kind, fields.good):
-            self._breach(line.number, breach)
-        return fields.event
+        return event
 
     def _object(self, number: int, raw: bytes) -> dict[str, Any] | None:
         return self._understood(number, raw, strictly(raw.strip(WHITE)))
@@ -159,3 +222,39 @@ class HistoryReader:
         elif not isinstance(value, dict):
             self._breach(number, f"the line is {shown(value)}, but must be a JSON object")
         return value if isinstance(value, dict) else None
+
+
+class _InsideForm:
+    """Checks the events of an operator's history. Mutable: the state of the rules between them."""
+
+    def __init__(self, header: Header | None) -> None:
+        self._rules = Rules(header)
+        self._claims = claims_of(header)
+        self.unread = self._rules.unread
+        self.at_end = self._rules.at_end
+
+    def check(self, line: int, given: Mapping[str, Any]) -> tuple[Event | None, list[str]]:
+        """The event of a line, and what is wrong with it."""
+        fields = well_formed(given, self._claims)
+        said = [*fields.complaints, *self._rules.check(line, fields.kind, fields.good)]
+        return fields.event, said
+
+
+class _OutsideForm:
+    """Checks the events of a history seen from outside. Mutable: the state of the rules between them."""
+
+    def __init__(self, header: OutsideHeader | None) -> None:
+        self._rules = OutsideRules(header)
+        self._fields = OutsideFields(header)
+        self.unread = self._rules.unread
+
+    def check(self, line: int, given: Mapping[str, Any]) -> tuple[OutsideEvent | None, list[str]]:
+        """The event of a line, and what is wrong with it."""
+        fields = self._fields.check(given)
+        whole = fields.event is not None
+        said = [*fields.complaints, *self._rules.check(line, fields.kind, fields.good, whole=whole)]
+        return fields.event, said
+
+    def at_end(self) -> Iterable[FormatBreach]:
+        """The breaches that need the whole history: there are none."""
+        return ()

@@ -22,6 +22,7 @@ from msgspec import UNSET
 from harness.errors import UsageError
 from harness.history.event import Event
 from harness.history.header import Header, header_json
+from harness.history.outside import OutsideEvent, OutsideHeader, outside_header_json
 
 __all__ = [
     "COLUMNAR",
@@ -144,8 +145,10 @@ _MULTIPLIER = "written below"
 _STRING_OR_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity')
 
 
-def header_line(header: Header) -> bytes:
+def header_line(header: Header | OutsideHeader) -> bytes:
     """Line 1, with its line feed."""
+    if isinstance(header, OutsideHeader):
+        return _line(outside_header_json(header))
     given = header_json(header)
     operator = given["operator"]
     multiplier = operator.get("retry", {}).get("multiplier")
@@ -158,12 +161,12 @@ def header_line(header: Header) -> bytes:
     return f'{rest[:-1]},"operator":{written}}}\n'.encode()
 
 
-def line_of(event: Event) -> bytes:
+def line_of(event: Event | OutsideEvent) -> bytes:
     """The line of one event, with its line feed."""
     return _line(event_json(event))
 
 
-def event_json(event: Event) -> dict[str, Any]:
+def event_json(event: Event | OutsideEvent) -> dict[str, Any]:
     """The object of an event's line: `n`, `t`, `k`, then its fields in the order of `docs/reference/history.md`."""
     fields = dict(zip(event.__struct_encode_fields__, msgspec.structs.astuple(event), strict=True))
     kind = {"n": event.n, "t": event.t, "k": event.__struct_config__.tag}

@@ -28,7 +28,7 @@ from harness.jobs.job_file import (
 from harness.scenario_parts.parts import Part
 from tools.pages.scenario_schema import draft_07, written_defaults
 
-__all__ = ["JOB_SCHEMA", "PAGE", "job_schema", "job_schema_text", "keys_text", "page_text"]
+__all__ = ["JOB_SCHEMA", "PAGE", "job_schema", "job_schema_text", "page_text"]
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 JOB_SCHEMA = _ROOT / "harness" / "schemas" / "job.v1.json"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import count
 from threading import Lock
@@ -23,7 +22,7 @@ from harness.errors import WorldError
 from harness.jobs.binlog import ChangeLog, Transaction
 from harness.jobs.finished import EndSeen, ExpectedRows, How, how_finished, missing_records
 from harness.jobs.ground import JobGround
-from harness.jobs.job_database import AUDIT, JobDatabase, Snapshot
+from harness.jobs.job_database import JobDatabase, Snapshot
 from harness.jobs.order import JobOrder
 from harness.jobs.processes import JobExitSeen, JobStarts
 from harness.jobs.recording import JobRecording
@@ -314,6 +313,7 @@ class JobLife:
             peers=_Peers(world=parts.world),
             begins=self._begin_start,
             commits=lambda: len(self._row_us),
+            source=parts.ground.source,
             note_process=parts.note_process,
             state_folder=parts.ground.state,
         )
@@ -466,9 +466,7 @@ class JobLife:
             quiet_us=calm_us if pace is None else pace.quiet_us,
             start_up_us=0 if pace is None else 2 * pace.first_row_us,
             state=self.parts.ground.state,
-            source_folder=self.parts.ground.source_folder
-            if self.parts.order.job.source.kind == "folder"
-            else None,
+            spark_end=self.parts.ground.source.spark_end(),
         )
 
     def _tell(self, deadline: Deadline) -> None:

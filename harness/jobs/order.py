@@ -28,6 +28,9 @@ class JobOrder:
     scenario: JobScenario
     job: JobFile
     seed: int
+    """The seed of the faults' choices."""
+    data_seed: int
+    """The seed of the records and rows: the same in all runs of a command, so that they share a calm twin."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What the job's environment is made from: that of the command, without the harness's own options."""
     calm_only: bool = False

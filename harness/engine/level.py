@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import Signals
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.checkers.judge import judge
 from harness.database.table_hand import TableHand
@@ -22,8 +22,9 @@ from harness.errors import UsageError
 from harness.faults.real.fault_site import Workers
 from harness.history.event import Event
 from harness.history.header import Header
+from harness.history.outside import OutsideEvent, OutsideHeader
 from harness.runs.expected import JudgedValues
-from harness.runs.order import Order
+from harness.runs.order import AnyOrder, Order
 from harness.runs.outcome import FaultRecord, Pitfall, WorldDescription
 from harness.runs.plan import RunPlan
 from harness.verdict import Judgement
@@ -37,8 +38,10 @@ __all__ = [
     "Levels",
     "Observer",
     "Opening",
+    "OutsideRecord",
     "Play",
     "ProcessEnd",
+    "Ran",
     "RunRecord",
     "RunSite",
     "Stop",
@@ -157,11 +160,9 @@ class RunSite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRecord:
-    """The recorded result of a run, before it is judged; times are those of its history."""
+class Ran:
+    """What is known of a run besides its history, before it is judged; times are those of its history."""
 
-    header: Header
-    events: Sequence[Event]
     whole: bool
     """Whether it ran to its end and no recorded line is missing; otherwise it cannot pass."""
     error: str | None
@@ -177,9 +178,7 @@ class RunRecord:
     pitfalls: tuple[Pitfall, ...] | None = None
     """None: this level does not record the data to detect pitfalls."""
     values: JudgedValues | None = None
-    """How the expected results of a user's lookup were found; None: for our own."""
-    judge: Callable[[Header, Sequence[Event]], Judgement] = judge
-    """The function that judges the run; a planted defect may replace it."""
+    """How the expected results of a user's lookup or job were found; None: for our own."""
 
     @property
     def all_pitfalls(self) -> tuple[Pitfall, ...]:
@@ -187,8 +186,30 @@ class RunRecord:
         return (*(self.pitfalls or ()), *(self.values.pitfalls if self.values else ()))
 
 
-Play = Callable[[Order, RunSite], RunRecord]
-"""Makes one run. Raises CannotHere before it starts if the world lacks an ability that a fault needs, and WorldError if
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord(Ran):
+    """The recorded result of a run of the operator."""
+
+    header: Header
+    events: Sequence[Event]
+    judge: Callable[[Header, Sequence[Event]], Judgement] = judge
+    """The function that judges the run; a planted defect may replace it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideRecord(Ran):
+    """The recorded result of a run of a user's job, seen from outside."""
+
+    header: OutsideHeader
+    events: Sequence[OutsideEvent]
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    """Further facts for the report, under the key `job`."""
+    judge: Callable[[OutsideHeader, Sequence[OutsideEvent]], Judgement]
+    """The function that judges the run."""
+
+
+Play = Callable[[Any, RunSite], RunRecord | OutsideRecord]
+"""Makes one run of an order of its level's kind. Raises CannotHere before it starts if the world lacks an ability that a fault needs, and WorldError if
 the world fails."""
 
 
@@ -202,6 +223,8 @@ class Opening:
     """A folder for its own files."""
     note_process: Callable[[int], None] = lambda pid: None
     """Called with the pid of each process that is started."""
+    note_mark: Callable[[str], None] = lambda mark: None
+    """Called with a mark before processes start that have it in their environment, as `NAME=VALUE`."""
     announce: Callable[[str], None] = lambda text: None
 
 
@@ -220,8 +243,8 @@ class Level(Protocol):
     def repeatable(self) -> bool:
         """Whether equal orders give equal histories, so that many runs can be counted in forked processes."""
 
-    def refuse(self, order: Order) -> None:
-        """Raises UsageError if this level cannot run the order."""
+    def refuse(self, order: Any) -> None:
+        """Raises UsageError if this level cannot run the order, one of its own kind."""
 
     def refuse_blindness(self, world: World | None) -> None:
         """Takes the canaries along the way of a run. Raises HarnessError with those that the harness overlooks."""
@@ -234,8 +257,14 @@ Levels = Callable[[str], Level]
 """Finds a level by its name."""
 
 
-def refuse(order: Order, level: Level) -> None:
+def refuse(order: AnyOrder, level: Level) -> None:
     """Raises UsageError if `order` cannot run at `level`: the file does not list it, or a fault cannot act there."""
+    if isinstance(order, Order):
+        _refuse_scenario(order, level)
+    level.refuse(order)
+
+
+def _refuse_scenario(order: Order, level: Level) -> None:
     scenario = order.scenario
     refuse_at_level(scenario, level.name)
     if level.name not in scenario.levels:
@@ -243,7 +272,6 @@ def refuse(order: Order, level: Level) -> None:
         raise UsageError(message, fix=f"choose --level {' or '.join(scenario.levels)}")
     if scenario.own_schema is not None:
         _refuse_own_tables(order, level)
-    level.refuse(order)
 
 
 def _refuse_own_tables(order: Order, level: Level) -> None:

@@ -9,44 +9,50 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.clock import monotonic_us, utc_now
-from harness.engine.accounting import hold_together
+from harness.engine.accounting import hold_outside_together, hold_together
 from harness.engine.cross_checks import (
     refuse_other_claims,
     refuse_other_source,
     refuse_uncounted_rows,
 )
-from harness.engine.level import Play, RunRecord, RunSite
+from harness.engine.level import OutsideRecord, Play, Ran, RunRecord, RunSite
 from harness.history.files import write
 from harness.runs.expected import JudgedValues
-from harness.runs.order import Order
+from harness.runs.order import AnyOrder, AnyScenario, Order
 from harness.runs.outcome import RunOutcome
 from harness.runs.versions import versions
-from harness.scenario.model import Scenario
 from harness.verdict import Judgement, Outcome, worst
 
 __all__ = ["convicts_of", "judged", "judged_by_order", "perform"]
 
 
-def judged(record: RunRecord) -> Judgement:
+def judged(record: RunRecord | OutsideRecord) -> Judgement:
     """The verdict; at best `unknown` for a run that did not finish or whose recording has gaps.
 
     Raises HarnessError if the counts by SQL contradict the history or the verdict.
     """
-    verdict = record.judge(record.header, record.events)
-    hold_together(record.accounting, record.header, record.events, verdict)
+    if isinstance(record, OutsideRecord):
+        verdict = record.judge(record.header, record.events)
+        hold_outside_together(record.accounting, record.header, record.events, verdict)
+    else:
+        verdict = record.judge(record.header, record.events)
+        hold_together(record.accounting, record.header, record.events, verdict)
     # A missing line may be the one that shows a violation, so the run cannot pass.
     return verdict if record.whole else replace(verdict, outcome=worst([verdict.outcome, Outcome.UNKNOWN]))
 
 
-def judged_by_order(order: Order, record: RunRecord) -> Judgement:
+def judged_by_order(order: AnyOrder, record: RunRecord | OutsideRecord) -> Judgement:
     """As `judged`. Raises HarnessError too if the record is not one of `order`: its claims, its seed, its counts."""
+    if isinstance(record, OutsideRecord):
+        return judged(record)
+    assert isinstance(order, Order), "only a job is seen from outside"
     refuse_other_claims(order, record.header)
     refuse_other_source(order, record.events)
     refuse_uncounted_rows(record.accounting, record.events, error=record.error)
     return judged(record)
 
 
-def convicts_of(order: Order) -> tuple[str, ...]:
+def convicts_of(order: AnyOrder) -> tuple[str, ...]:
     """The invariants that must detect the planted defect; empty: the run must pass."""
     if order.mutant is None:
         return ()
@@ -55,7 +61,7 @@ def convicts_of(order: Order) -> tuple[str, ...]:
     return find_defect(order.mutant).convicted_by
 
 
-def perform(order: Order, *, play: Play, site: RunSite) -> RunOutcome:
+def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:
     """Performs `order` and leaves its history in the site's folder.
 
     Raises what `play` raises, and HarnessError if the record is not one of the order, or contradicts itself.
@@ -96,6 +102,7 @@ def perform(order: Order, *, play: Play, site: RunSite) -> RunOutcome:
         pitfalls=record.all_pitfalls,
         values=_values(record.values, run_s=(judged_us - began_us) / 1e6),
         fails_on_pitfall=order.fails_on_pitfall,
+        extras=record.extras if isinstance(record, OutsideRecord) else {},
     )
 
 
@@ -107,7 +114,7 @@ def _values(values: JudgedValues | None, *, run_s: float) -> str:
     return f"{values.says}; {cost}." if not values.says.endswith(".") else f"{values.says[:-1]}; {cost}."
 
 
-def _unnamed(scenario: Scenario, record: RunRecord) -> tuple[str, ...]:
+def _unnamed(scenario: AnyScenario, record: Ran) -> tuple[str, ...]:
     """A warning if the scenario expects a pitfall that the run did not show."""
     if scenario.pitfall is None or record.pitfalls is None:
         return ()

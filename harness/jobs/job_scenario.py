@@ -6,7 +6,7 @@ Invariant: it names no job, no world and no seed, so the same scenario runs with
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -33,6 +33,9 @@ class JobScenario(Part):
     """Everything that a run of a job needs except the job, a world and a seed."""
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+    pitfall: ClassVar[str | None] = None
+    """No job scenario expects a pitfall."""
 
     scenario: Name = Field(
         alias="job_scenario", description="The scenario's name, unique in the catalogue of job scenarios."

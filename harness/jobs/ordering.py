@@ -45,6 +45,7 @@ def job_order(
     named: str,
     seed: int,
     environment: Mapping[str, str],
+    data_seed: int | None = None,
     import_path: tuple[str, ...] = (),
     world: tuple[str, str] = ("auto", "auto"),
     more: tuple[str, ...] = (),
@@ -53,16 +54,18 @@ def job_order(
 ) -> JobOrder:
     """The order of one run.
 
-    `source`: the scenario's name in the catalogue, or its file; `named`: what `job_named` returned; `world`: world and
-    proxy; `more`: further words of the command that repeats the run.
+    `source`: the scenario's name in the catalogue, or its file; `named`: what `job_named` returned; `data_seed`: as of
+    `JobOrder`; `world`: world and proxy; `more`: further words of the command that repeats the run.
     """
     words = ["floodmark", "job", source, "--job", named, "--world", world[0], "--proxy", world[1]]
-    words += ["--seed", str(seed), *(["--calm-only"] if calm_only else []), *more]
+    words += ["--seed", str(seed), *([] if data_seed is None else ["--data-seed", str(data_seed)])]
+    words += [*(["--calm-only"] if calm_only else []), *more]
     return JobOrder(
         scenario=scenario,
         job=job,
         seed=seed,
         environment=environment,
+        data_seed=data_seed,
         calm_only=calm_only,
         import_path=import_path,
         again=shlex.join(words),

@@ -77,6 +77,11 @@ class Job(Part):
     engine: Literal["auto", "spark", "plain"] = Field(
         default="auto", description="Whether it has workers and executors of Spark."
     )
+    scenarios: tuple[_Text, ...] = Field(
+        default=(),
+        description="The job scenarios that `pytest job.toml` runs; empty: all that have the tag `gate` and are for "
+        "its engine.",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

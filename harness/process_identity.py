@@ -20,6 +20,7 @@ __all__ = [
     "exists",
     "identify",
     "is_alive",
+    "marked_processes",
     "this_owner",
     "this_process",
 ]
@@ -91,6 +92,21 @@ def end_process(who: ProcessIdentity) -> bool:
     except psutil.NoSuchProcess:
         return False
     return True
+
+
+def marked_processes(mark: str) -> list[ProcessIdentity]:
+    """The live processes, not this one, that were started with `mark` (`NAME=VALUE`) in their environment."""
+    name, _, value = mark.partition("=")
+    found = []
+    for process in psutil.process_iter():
+        try:
+            has_mark = process.pid != os.getpid() and process.environ().get(name) == value
+        except (psutil.Error, OSError):  # it has ended, or is another user's
+            continue
+        who = identify(process.pid) if has_mark else None
+        if who is not None:
+            found.append(who)
+    return found
 
 
 def this_owner() -> Owner:

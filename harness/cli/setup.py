@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -33,6 +34,11 @@ __all__ = ["setup"]
     help="Get the real Flink instead: its jar (331 MB), and compile the program around its operator (javac).",
 )
 @click.option(
+    "--kafka",
+    is_flag=True,
+    help="Get a Kafka broker instead, and Spark's source of it: 59 jars (47 MB), for jobs that read a topic.",
+)
+@click.option(
     "--proxy",
     type=click.Choice(["auto", "own"]),
     default="auto",
@@ -40,8 +46,8 @@ __all__ = ["setup"]
     help="Of the local world; auto: Toxiproxy too, built if Go is here; own: only ours, which needs nothing.",
 )
 @click.option("--rebuild", is_flag=True, help="Make again what is there already.")
-def setup(*, world: str, offline_images: bool, oracle: bool, proxy: str, rebuild: bool) -> None:
-    """Get what a world lacks: a database server, a proxy, images; or the oracle.
+def setup(*, world: str, offline_images: bool, oracle: bool, kafka: bool, proxy: str, rebuild: bool) -> None:
+    """Get what a world lacks: a database server, a proxy, images; or the oracle; or Kafka.
 
     Installed programs are used; the others go into the cache (~/.cache/floodmark, or $FLOODMARK_CACHE).
     Nothing is installed into the system, and root is needed only for --offline-images.
@@ -50,11 +56,12 @@ def setup(*, world: str, offline_images: bool, oracle: bool, proxy: str, rebuild
     from harness.world.setup.provision import provisioning
 
     with provisioning(WorldSettings.from_environment(), rebuild=rebuild, say=_progress) as task:
-        steps = (
-            _oracle(task)
-            if oracle
-            else _steps(task, world=world, offline_images=offline_images, toxiproxy=proxy == "auto")
-        )
+        if oracle or kafka:
+            steps: Iterator[ProvisionStep] = chain(
+                _oracle(task) if oracle else (), _kafka(task) if kafka else ()
+            )
+        else:
+            steps = _steps(task, world=world, offline_images=offline_images, toxiproxy=proxy == "auto")
         for step in steps:
             click.echo(str(step))
 
@@ -63,6 +70,12 @@ def _oracle(task: Provision) -> Iterator[ProvisionStep]:
     from harness.oracle.provide import provide_oracle
 
     yield from provide_oracle(task)
+
+
+def _kafka(task: Provision) -> Iterator[ProvisionStep]:
+    from harness.world.setup.provision_kafka import provide_kafka
+
+    yield from provide_kafka(task)
 
 
 def _steps(task: Provision, *, world: str, offline_images: bool, toxiproxy: bool) -> Iterator[ProvisionStep]:

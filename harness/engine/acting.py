@@ -107,7 +107,13 @@ class ActingOutside:
             self.failure = self._told(error)
 
     def _act(self) -> None:
-        site = Site(
+        self._skip_deeds()
+        self.arming_us = self._noted("~arming")
+        self._inject(self._site())
+
+    def _site(self) -> Site:
+        """What the fault may use."""
+        return Site(
             control=self.control,
             server=self.server,
             workers=self.workers,
@@ -115,9 +121,12 @@ class ActingOutside:
             seed=self.seed,
             over=self._over,
         )
-        self._skip_deeds()
-        self.arming_us = self._noted("~arming")
+
+    def _inject(self, site: Site) -> None:
+        """Keeps the fault active until it is to heal."""
         with self.fault.inject(site):
+            if site.held is not None:
+                site.held.release()
             self.armed_us = self._noted("~armed", logged=self._keeps_log)
             while not self._over.wait(_LOOK_S):
                 self._read_deeds()

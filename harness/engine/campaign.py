@@ -16,7 +16,7 @@ from harness.engine.level import Level, Observer, Stop, refuse
 from harness.engine.stage import RunStage, StagePlan, open_stage
 from harness.engine.tally import Counted, Tally, count, tallies, worth_keeping
 from harness.errors import CannotHere, Exit, SutError, WorldError, worst_code
-from harness.runs.order import Order
+from harness.runs.order import AnyOrder
 from harness.runs.outcome import CountedRun, RunOutcome
 from harness.verdict import Outcome
 
@@ -82,7 +82,7 @@ class Finished:
 
 
 def carry_out(
-    orders: Sequence[Order],
+    orders: Sequence[AnyOrder],
     plan: StagePlan,
     *,
     observer: Observer,
@@ -121,7 +121,7 @@ class _Campaign:
 
     def __init__(
         self,
-        orders: Sequence[Order],
+        orders: Sequence[AnyOrder],
         level: Level,
         *,
         plan: StagePlan,

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import Signals
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.checkers.judge import judge
 from harness.database.table_hand import TableHand
@@ -23,7 +23,7 @@ from harness.faults.real.fault_site import Workers
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.runs.expected import JudgedValues
-from harness.runs.order import Order
+from harness.runs.order import AnyOrder, Order
 from harness.runs.outcome import FaultRecord, Pitfall, WorldDescription
 from harness.runs.plan import RunPlan
 from harness.verdict import Judgement
@@ -37,6 +37,7 @@ __all__ = [
     "Levels",
     "Observer",
     "Opening",
+    "OutsideRecord",
     "Play",
     "ProcessEnd",
     "RunRecord",
@@ -156,6 +157,16 @@ class RunSite:
     """Called after the run, before its tables are read, with a hand on them: for canaries and tests."""
 
 
+class OutsideRecord(Protocol):
+    """The history of a user's job, seen from outside."""
+
+    def write(self, path: Path) -> None:
+        """Writes it to a file."""
+
+    def judged(self) -> Judgement:
+        """The verdict. Raises HarnessError if the counts by SQL contradict it or the history."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
     """The recorded result of a run, before it is judged; times are those of its history."""
@@ -180,6 +191,8 @@ class RunRecord:
     """How the expected results of a user's lookup were found; None: for our own."""
     judge: Callable[[Header, Sequence[Event]], Judgement] = judge
     """The function that judges the run; a planted defect may replace it."""
+    outside: OutsideRecord | None = None
+    """Of a job: its history seen from outside, in place of `header` and `events`, which are empty then."""
 
     @property
     def all_pitfalls(self) -> tuple[Pitfall, ...]:
@@ -187,8 +200,8 @@ class RunRecord:
         return (*(self.pitfalls or ()), *(self.values.pitfalls if self.values else ()))
 
 
-Play = Callable[[Order, RunSite], RunRecord]
-"""Makes one run. Raises CannotHere before it starts if the world lacks an ability that a fault needs, and WorldError if
+Play = Callable[[Any, RunSite], RunRecord]
+"""Makes one run of an order of its level's kind. Raises CannotHere before it starts if the world lacks an ability that a fault needs, and WorldError if
 the world fails."""
 
 
@@ -202,6 +215,8 @@ class Opening:
     """A folder for its own files."""
     note_process: Callable[[int], None] = lambda pid: None
     """Called with the pid of each process that is started."""
+    note_mark: Callable[[str], None] = lambda mark: None
+    """Called with a mark before processes start that have it in their environment, as `NAME=VALUE`."""
     announce: Callable[[str], None] = lambda text: None
 
 
@@ -220,8 +235,8 @@ class Level(Protocol):
     def repeatable(self) -> bool:
         """Whether equal orders give equal histories, so that many runs can be counted in forked processes."""
 
-    def refuse(self, order: Order) -> None:
-        """Raises UsageError if this level cannot run the order."""
+    def refuse(self, order: Any) -> None:
+        """Raises UsageError if this level cannot run the order, one of its own kind."""
 
     def refuse_blindness(self, world: World | None) -> None:
         """Takes the canaries along the way of a run. Raises HarnessError with those that the harness overlooks."""
@@ -234,8 +249,14 @@ Levels = Callable[[str], Level]
 """Finds a level by its name."""
 
 
-def refuse(order: Order, level: Level) -> None:
+def refuse(order: AnyOrder, level: Level) -> None:
     """Raises UsageError if `order` cannot run at `level`: the file does not list it, or a fault cannot act there."""
+    if isinstance(order, Order):
+        _refuse_scenario(order, level)
+    level.refuse(order)
+
+
+def _refuse_scenario(order: Order, level: Level) -> None:
     scenario = order.scenario
     refuse_at_level(scenario, level.name)
     if level.name not in scenario.levels:
@@ -243,7 +264,6 @@ def refuse(order: Order, level: Level) -> None:
         raise UsageError(message, fix=f"choose --level {' or '.join(scenario.levels)}")
     if scenario.own_schema is not None:
         _refuse_own_tables(order, level)
-    level.refuse(order)
 
 
 def _refuse_own_tables(order: Order, level: Level) -> None:

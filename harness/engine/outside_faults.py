@@ -6,7 +6,7 @@ activation of a fault has its own thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self, cast
@@ -18,10 +18,9 @@ from harness.faults.real.evidence import Evidence, Seen, as_the_proxy_saw
 from harness.faults.real.fault_site import Control, Workers
 from harness.faults.real.server_control import ServerControl
 from harness.history.follower import Progress
-from harness.scenario.model import Scenario
 from harness.scenario.moments import Moments
 
-__all__ = ["OutsideFaults"]
+__all__ = ["OutsideFaults", "ToldFault"]
 
 _LOOK_US: Final = 100_000
 """Interval between two checks whether a fault has evidence."""
@@ -38,7 +37,7 @@ class OutsideFaults:
     `~armed` and `~healing`. `tell` gets messages for the user, from the thread that calls `step`.
     """
 
-    scenario: Scenario
+    faults: Sequence[Fault]
     seed: int
     control: Control
     server: ServerControl
@@ -47,14 +46,14 @@ class OutsideFaults:
     tell: Callable[[str], None] = lambda text: None
     now_us: int = 0
     watches_to_the_end: bool = True
-    _schedule: Schedule[_Told] = field(init=False)
+    _schedule: Schedule[ToldFault] = field(init=False)
     _alarms: list[_Alarm] = field(default_factory=list)
     _next_step: list[Callable[[], None]] = field(default_factory=list)
     _begun: list[ActingOutside] = field(default_factory=list)
     _progress: Progress = field(default_factory=Progress)
 
     def __post_init__(self) -> None:
-        outside = [fault for fault in self.scenario.faults if isinstance(fault, OutsideFault)]
+        outside = [fault for fault in self.faults if isinstance(fault, OutsideFault)]
         self._schedule = Schedule(faults=outside, seed=self.seed, place=self)
 
     def active(self) -> dict[str, bool]:
@@ -95,10 +94,18 @@ class OutsideFaults:
     def lasts_ms(self, fault: Fault) -> int | None:
         return fault.lasts_ms
 
-    def begins(self, fault: Fault, *, cycle: int, due_us: int) -> _Told:
+    def begins(self, fault: Fault, *, cycle: int, due_us: int) -> ToldFault:
         after = max((one.after for one in self._begun if one.fault.on_link == fault.on_link), default=0)
-        acting = _Told(
-            fault=cast("OutsideFault", fault),
+        acting = self.acting(cast("OutsideFault", fault), cycle=cycle, after=after)
+        self._begun.append(acting)
+        self.note("~due", fault.id, cycle=cycle, due=due_us)
+        self.tell(f"{fault.id} begins")
+        return acting
+
+    def acting(self, fault: OutsideFault, *, cycle: int, after: int) -> ToldFault:
+        """An activation of `fault` that has not begun."""
+        return ToldFault(
+            fault=fault,
             control=self.control,
             server=self.server,
             workers=self.workers,
@@ -108,10 +115,6 @@ class OutsideFaults:
             after=after,
             outside=self,
         )
-        self._begun.append(acting)
-        self.note("~due", fault.id, cycle=cycle, due=due_us)
-        self.tell(f"{fault.id} begins")
-        return acting
 
     def evidence(self, acting: ActingOutside) -> Evidence:
         """The evidence of an activation so far."""
@@ -143,7 +146,7 @@ class OutsideFaults:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Told(ActingOutside):
+class ToldFault(ActingOutside):
     """One activation of a fault, which reports its evidence and its end. Mutable."""
 
     outside: OutsideFaults

@@ -18,10 +18,9 @@ from harness.engine.cross_checks import (
 from harness.engine.level import Play, RunRecord, RunSite
 from harness.history.files import write
 from harness.runs.expected import JudgedValues
-from harness.runs.order import Order
+from harness.runs.order import AnyOrder, AnyScenario, Order
 from harness.runs.outcome import RunOutcome
 from harness.runs.versions import versions
-from harness.scenario.model import Scenario
 from harness.verdict import Judgement, Outcome, worst
 
 __all__ = ["convicts_of", "judged", "judged_by_order", "perform"]
@@ -34,19 +33,26 @@ def judged(record: RunRecord) -> Judgement:
     """
     verdict = record.judge(record.header, record.events)
     hold_together(record.accounting, record.header, record.events, verdict)
-    # A missing line may be the one that shows a violation, so the run cannot pass.
+    return _not_better(verdict, record)
+
+
+def _not_better(verdict: Judgement, record: RunRecord) -> Judgement:
+    """A missing line may be the one that shows a violation, so a run with gaps cannot pass."""
     return verdict if record.whole else replace(verdict, outcome=worst([verdict.outcome, Outcome.UNKNOWN]))
 
 
-def judged_by_order(order: Order, record: RunRecord) -> Judgement:
+def judged_by_order(order: AnyOrder, record: RunRecord) -> Judgement:
     """As `judged`. Raises HarnessError too if the record is not one of `order`: its claims, its seed, its counts."""
+    if record.outside is not None:
+        return _not_better(record.outside.judged(), record)
+    assert isinstance(order, Order), "only a job is seen from outside"
     refuse_other_claims(order, record.header)
     refuse_other_source(order, record.events)
     refuse_uncounted_rows(record.accounting, record.events, error=record.error)
     return judged(record)
 
 
-def convicts_of(order: Order) -> tuple[str, ...]:
+def convicts_of(order: AnyOrder) -> tuple[str, ...]:
     """The invariants that must detect the planted defect; empty: the run must pass."""
     if order.mutant is None:
         return ()
@@ -55,7 +61,7 @@ def convicts_of(order: Order) -> tuple[str, ...]:
     return find_defect(order.mutant).convicted_by
 
 
-def perform(order: Order, *, play: Play, site: RunSite) -> RunOutcome:
+def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:
     """Performs `order` and leaves its history in the site's folder.
 
     Raises what `play` raises, and HarnessError if the record is not one of the order, or contradicts itself.
@@ -65,7 +71,10 @@ def perform(order: Order, *, play: Play, site: RunSite) -> RunOutcome:
     scenario = order.scenario
     record = play(order, site)
     history = site.folder / "history.jsonl"
-    write(history, record.header, record.events)
+    if record.outside is not None:
+        record.outside.write(history)
+    else:
+        write(history, record.header, record.events)
     judgement, unnamed = judged_by_order(order, record), _unnamed(scenario, record)
     if unnamed:
         judgement = replace(judgement, outcome=worst([judgement.outcome, Outcome.VACUOUS]))
@@ -107,7 +116,7 @@ def _values(values: JudgedValues | None, *, run_s: float) -> str:
     return f"{values.says}; {cost}." if not values.says.endswith(".") else f"{values.says[:-1]}; {cost}."
 
 
-def _unnamed(scenario: Scenario, record: RunRecord) -> tuple[str, ...]:
+def _unnamed(scenario: AnyScenario, record: RunRecord) -> tuple[str, ...]:
     """A warning if the scenario expects a pitfall that the run did not show."""
     if scenario.pitfall is None or record.pitfalls is None:
         return ()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from harness.errors import CannotHere
 from harness.faults.model.fault import LEVELS
+from harness.runs.order import AnyScenario
 from harness.scenario.model import Scenario
 
 __all__ = ["refuse_at_level", "refuse_in_world"]
@@ -20,7 +21,7 @@ def refuse_at_level(scenario: Scenario, level: str) -> None:
     _refuse(scenario, _no_fault_of(scenario, level), fix=_levels_for(scenario))
 
 
-def refuse_in_world(scenario: Scenario, lacks: Mapping[str, str]) -> None:
+def refuse_in_world(scenario: AnyScenario, lacks: Mapping[str, str]) -> None:
     """Raises CannotHere if a fault needs an ability that the world lacks; `lacks` says for each where to get it."""
     sentences = [
         f"`{fault.do}` (fault {fault.id}) needs {lacks[ability]}"
@@ -44,7 +45,7 @@ def _levels_for(scenario: Scenario) -> str:
     return f"choose --level {' or '.join(able)}"
 
 
-def _refuse(scenario: Scenario, sentences: Iterable[str], *, fix: str) -> None:
+def _refuse(scenario: AnyScenario, sentences: Iterable[str], *, fix: str) -> None:
     told = list(sentences)
     if told:
         raise CannotHere(f"scenario {scenario.scenario} cannot run here: {'; '.join(told)}", fix=fix)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from harness.engine.level import Levels, Observer, Opening, Play, RunSite, Stop, refuse
 from harness.engine.perform import perform
 from harness.errors import HarnessError, WorldError
-from harness.runs.order import Order
+from harness.runs.order import AnyOrder
 from harness.runs.outcome import RunOutcome
 from harness.verdict import Outcome
 
@@ -82,7 +82,7 @@ class RunStage:
         """How to open the data of each server that stays, one line each."""
         return () if self._worlds is None else tuple(self._worlds.kept)
 
-    def run(self, order: Order, *, limit_s: float | None = None) -> RunOutcome:
+    def run(self, order: AnyOrder, *, limit_s: float | None = None) -> RunOutcome:
         """Performs `order`, in a scratch folder if it has a world, and moves the files to keep to the report's folder.
 
         Raises CannotHere before it starts if the world lacks an ability that a fault needs, and WorldError if no world
@@ -111,7 +111,7 @@ class RunStage:
         return outcome if scratch == home else self._kept(outcome, scratch, home)
 
     @contextmanager
-    def _world_of(self, order: Order) -> Iterator[World | None]:
+    def _world_of(self, order: AnyOrder) -> Iterator[World | None]:
         if not self._plan.levels(order.level).needs_world:
             yield None
             return
@@ -149,7 +149,7 @@ class RunStage:
             opening = Opening(lanes=self._plan.lanes, announce=lambda text: self._observer.phase(name, text))
             if self._worlds is not None:
                 ledger = self._worlds.ledger
-                opening = replace(opening, folder=ledger.folder / name, note_process=ledger.note_process)
+                opening = replace(opening, folder=ledger.folder / name, note_process=ledger.note_process, note_mark=ledger.note_mark)
             with self._stop.setting_up():
                 self._plays[name] = self._stack.enter_context(self._plan.levels(name).open(opening))
         return self._plays[name]

@@ -21,7 +21,7 @@ from harness.clock import Deadline
 from harness.engine.level import Level, Opening, Play, RunSite, refuse
 from harness.engine.perform import convicts_of, judged_by_order
 from harness.errors import Exit, SutError
-from harness.runs.order import Order
+from harness.runs.order import AnyOrder
 from harness.runs.outcome import RunOutcome, seen_as_expected
 from harness.verdict import Outcome
 
@@ -79,7 +79,7 @@ class Tally:
     counts: dict[Outcome, int]
     events: int
     unexpected: int
-    first: Order | None
+    first: AnyOrder | None
     """The first order with an unexpected result."""
     exit_codes: frozenset[Exit]
     """The exit codes of its runs."""
@@ -91,7 +91,7 @@ class Tally:
 
 
 def count(
-    orders: Sequence[Order],
+    orders: Sequence[AnyOrder],
     level: Level,
     *,
     jobs: int = 1,
@@ -126,7 +126,7 @@ def count(
 
 
 def _count_here(
-    orders: Sequence[Order], play: Play, goes_on: Callable[[], bool], budget: Deadline | None
+    orders: Sequence[AnyOrder], play: Play, goes_on: Callable[[], bool], budget: Deadline | None
 ) -> Iterator[Counted]:
     with _uncollected():
         for number, order in enumerate(orders):
@@ -140,7 +140,7 @@ def _count_here(
 class _Shared:
     """The data that a forked worker process inherits. Set once."""
 
-    orders: Sequence[Order] = ()
+    orders: Sequence[AnyOrder] = ()
     play: Play
     level: Level
     budget: Deadline | None = None
@@ -148,7 +148,7 @@ class _Shared:
     """Whether this process has seen the canaries."""
 
 
-def _share(orders: Sequence[Order], play: Play, level: Level, budget: Deadline | None) -> None:
+def _share(orders: Sequence[AnyOrder], play: Play, level: Level, budget: Deadline | None) -> None:
     """Passes the data by fork, because a variant cannot be pickled. Workers ignore Ctrl-C; the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -188,7 +188,7 @@ def _is_over(budget: Deadline | None) -> bool:
     return budget is not None and budget.passed
 
 
-def _counted(order: Order, number: int, play: Play, budget: Deadline | None) -> Counted:
+def _counted(order: AnyOrder, number: int, play: Play, budget: Deadline | None) -> Counted:
     """Performs one run without writing files, until the budget has passed."""
     limit_s = None if budget is None else budget.left_s
     try:
@@ -208,13 +208,13 @@ def _counted(order: Order, number: int, play: Play, budget: Deadline | None) -> 
     )
 
 
-def tallies(orders: Sequence[Order], counted: Sequence[Counted]) -> list[Tally]:
+def tallies(orders: Sequence[AnyOrder], counted: Sequence[Counted]) -> list[Tally]:
     """One tally for each scenario and mutant, in the order of the orders."""
     kinds = dict.fromkeys((order.scenario.scenario, order.mutant) for order in orders)
     return [_tally(scenario, mutant, orders, counted) for scenario, mutant in kinds]
 
 
-def _tally(scenario: str, mutant: str | None, orders: Sequence[Order], counted: Sequence[Counted]) -> Tally:
+def _tally(scenario: str, mutant: str | None, orders: Sequence[AnyOrder], counted: Sequence[Counted]) -> Tally:
     mine = [run for run in counted if _kind(orders[run.order]) == (scenario, mutant)]
     counts = Counter(run.outcome for run in mine)
     unexpected = [run for run in mine if not run.as_expected]
@@ -229,7 +229,7 @@ def _tally(scenario: str, mutant: str | None, orders: Sequence[Order], counted: 
     )
 
 
-def _kind(order: Order) -> tuple[str, str | None]:
+def _kind(order: AnyOrder) -> tuple[str, str | None]:
     return order.scenario.scenario, order.mutant
 
 

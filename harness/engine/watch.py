@@ -160,7 +160,7 @@ class Watch:
 
     def _schedule(self, world: World, execution: Execution) -> OutsideFaults:
         return OutsideFaults(
-            scenario=self.acts,
+            faults=self.acts.faults,
             seed=self.plan.seed,
             control=world.proxy,
             server=world.server.of_run(self.plan.sink.database),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import CannotHere
-from harness.runs.order import Order
+from harness.runs.order import AnyOrder, Order
 from harness.sut.registry import connects_itself
 from harness.world.ledger import Ledger, open_ledger
 from harness.world.mysql_server import BINLOG
@@ -27,16 +27,16 @@ _DECIDED_WHEN_OPENED = frozenset({PACKETS, BINLOG, "small-disk", "server-clock"}
 """Abilities that must be requested before a world is opened."""
 
 
-def abilities_needed(order: Order) -> frozenset[str]:
+def abilities_needed(order: AnyOrder) -> frozenset[str]:
     """The abilities for this run that must be requested before its world is opened."""
     of_faults = {ability: None for fault in order.scenario.faults for ability in fault.abilities}
-    of_lookup = {LOG} if connects_itself(order.sut) else frozenset[str]()
-    return _DECIDED_WHEN_OPENED.intersection(of_faults) | of_lookup
+    of_lookup = {LOG} if isinstance(order, Order) and connects_itself(order.sut) else frozenset[str]()
+    return _DECIDED_WHEN_OPENED.intersection(of_faults) | of_lookup | order.needs
 
 
-def shared_needs(orders: Sequence[Order]) -> frozenset[str]:
+def shared_needs(orders: Sequence[AnyOrder]) -> frozenset[str]:
     """The abilities for a world of all runs: the proxy's, if any run needs it, but none that change the server."""
-    return frozenset().union(*[abilities_needed(order) for order in orders]) & {PACKETS, LOG}
+    return frozenset().union(*[abilities_needed(order) for order in orders]) & {PACKETS, LOG, BINLOG}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ Invariant: it names no job, no world and no seed, so the same scenario runs with
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -22,6 +22,9 @@ class JobScenario(Part):
     """Everything that a run of a job needs except the job, a world and a seed."""
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+    pitfall: ClassVar[str | None] = None
+    """No job scenario expects a pitfall."""
 
     scenario: Name = Field(
         alias="job_scenario", description="The scenario's name, unique in the catalogue of job scenarios."

@@ -21,11 +21,12 @@ _WHERE: Final = {
     "sim": ("harness.levels.sim.level", "SimulatedLevel"),
     "live": ("harness.levels.live.supervisor", "LiveLevel"),
     "spark": ("harness.levels.spark.level", "SparkLevel"),
+    "job": ("harness.jobs.level", "JobLevel"),
 }
-_EXTRAS: Final[Mapping[str, Sequence[str]]] = {"sim": (), "live": ("mysql",), "spark": ("spark", "mysql")}
+_EXTRAS: Final[Mapping[str, Sequence[str]]] = {"sim": (), "live": ("mysql",), "spark": ("spark", "mysql"), "job": ("mysql",)}
 """The extras of the distribution that a level needs."""
 _MODULES: Final[Mapping[str, Sequence[str]]] = {
-    "mysql": ("asyncmy", "pymysql", "faker"),
+    "mysql": ("asyncmy", "pymysql", "faker", "pymysqlreplication"),
     "spark": ("pyspark", "pandas", "pyarrow"),
 }
 """What an extra installs of that which a level imports."""

@@ -3,6 +3,7 @@
     GET /proxies · POST /proxies · POST /populate · POST /reset · GET /version · GET /metrics
     GET|PATCH|POST|DELETE /proxies/{p} · GET|POST /proxies/{p}/toxics · GET|PATCH|POST|DELETE /proxies/{p}/toxics/{t}
     ours: GET|PUT /floodmark · GET /proxies/{p}/deeds?after=N · GET /proxies/{p}/connections · POST /proxies/{p}/cut
+          POST /proxies/{p}/toxics/{t}/release
 
 Invariants: a name in a path is only ever a key into a table; every refusal is JSON with its status. A request
 whose User-Agent is a browser's is refused, as Toxiproxy does, so that no web page can control a proxy of this
@@ -20,7 +21,8 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 
 from harness.proxy.asked import (
-    read_how,
+    read_connection,
+    read_cut,
     read_link,
     read_link_change,
     read_links,
@@ -85,6 +87,7 @@ class Api:
                 "PATCH": self._change_toxic,
                 "DELETE": self._remove_toxic,
             },
+            ("proxies", "*", "toxics", "*", "release"): {"POST": self._release},
             ("proxies", "*", "deeds"): {"GET": self._tell_deeds},
             ("proxies", "*", "connections"): {"GET": self._tell_connections},
             ("proxies", "*", "cut"): {"POST": self._cut},
@@ -214,7 +217,12 @@ class Api:
 
     def _cut(self, call: _RoutedRequest) -> HttpResponse:
         link = self._registry.link(call.names[0])
-        return _json({"connections": link.cut(read_how(call.body))})
+        how, connection = read_cut(call.body)
+        return _json({"connections": link.cut(how, connection=connection)})
+
+    def _release(self, call: _RoutedRequest) -> HttpResponse:
+        link, toxic = call.names[:2]
+        return _json({"connections": self._registry.release(link, toxic, read_connection(call.body))})
 
 
 def refused(refusal: Refusal) -> HttpResponse:

@@ -33,7 +33,8 @@ __all__ = [
     "ToxicAsked",
     "ToxicChange",
     "attributes_asked",
-    "read_how",
+    "read_connection",
+    "read_cut",
     "read_link",
     "read_link_change",
     "read_links",
@@ -211,16 +212,25 @@ def _direction(stream: str) -> Stream:
         raise invalid_stream() from None
 
 
-def read_how(body: bytes) -> Cutting:
-    """How to end a link's live connections: `rst` or `fin`."""
-    how = read_fields(read_json(body), {"how": Field(kind=STRING, place="cut.how")}, whole="cut").get(
-        "how", ""
-    )
+def read_cut(body: bytes) -> tuple[Cutting, int]:
+    """How to end a link's live connections, `rst` or `fin`, and the number of the only one to end (0: all)."""
+    fields = {
+        "how": Field(kind=STRING, place="cut.how"),
+        "connection": Field(kind=INTEGER, place="cut.connection"),
+    }
+    asked = read_fields(read_json(body), fields, whole="cut")
+    how = asked.get("how", "")
     try:
-        return Cutting(how)
+        return Cutting(how), int(asked.get("connection", 0))
     except ValueError:
         words = f"how was invalid, can be either {' or '.join(Cutting)}"
         raise Refusal(words, HTTPStatus.BAD_REQUEST) from None
+
+
+def read_connection(body: bytes) -> int:
+    """The number of the connection whose held bytes are to be sent; 0: all."""
+    fields = {"connection": Field(kind=INTEGER, place="release.connection")}
+    return int(read_fields(read_json(body), fields, whole="release").get("connection", 0))
 
 
 def read_seed(body: bytes) -> int:

@@ -18,7 +18,7 @@ from harness.proxy.deeds import ProxyEventLog
 from harness.proxy.dial import Dial
 from harness.proxy.direction import Direction
 from harness.proxy.mysql.conversation import MySqlConversation
-from harness.proxy.mysql.rules import PacketToxic
+from harness.proxy.mysql.rules import PacketToxic, RuleAction
 from harness.proxy.peer import Peer
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Gate, Stream, Timer, Toxic, Wire
@@ -178,6 +178,7 @@ class Connection:
     def _dialled(self, connected: socket.socket | None) -> None:
         dial, self._dial = self._dial, None
         if connected is None:
+            self._note_undialled()
             if dial is not None and dial.was_reset:
                 self._client.reset()
             else:
@@ -195,6 +196,12 @@ class Connection:
         self._arrange(self.downstream)
         self.upstream.begin(gate=gates[0])
         self.downstream.begin(gate=gates[1])
+
+    def _note_undialled(self) -> None:
+        """Log, for toxics that note, that the server could not be reached."""
+        for toxic in self._link.packet_toxics.values():
+            if toxic.rule.do is RuleAction.NOTE and toxic.stream is Stream.DOWNSTREAM:
+                self.deed("undialled", stream=toxic.stream, toxic=toxic.name, **self.ports())
 
     def _converse(self) -> tuple[Gate, Gate]:
         conversation = self._conversation = MySqlConversation(self)
@@ -326,6 +333,16 @@ class Connection:
     def choices(self, toxic: str) -> Choices:
         return self._dice.choices(self._link.name, self._number, toxic)
 
+    def ports(self) -> dict[str, int]:
+        """See `GateWire`; without `via` while the server is not connected."""
+        via = {} if self._server is None else {"via": self._server.port}
+        return {"peer": int(self.peer.rpartition(":")[2]), **via}
+
+    def release(self, toxic: PacketToxic) -> None:
+        """Send what a packet toxic holds of this connection."""
+        if self._conversation is not None and not self.ended:
+            self._conversation.release(toxic)
+
     def deed(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None:
         self._link.deeds.note(self.id, stream, toxic, did, **numbers)
 
@@ -380,6 +397,8 @@ class Connection:
         """
         state = "live" if self._server is not None else "dialling" if self._dial is not None else "stalled"
         shown: dict[str, object] = {"id": self.id, "peer": self.peer, "state": state}
+        if self._server is not None:
+            shown["via"] = self._server.port
         for direction in (self.upstream, self.downstream):
             shown[str(direction.stream)] = (
                 direction.counted() if self._server is not None else {"received": 0, "delivered": 0}

@@ -215,9 +215,16 @@ class Link:
             self._listener.shut()
         self.deeds.note(0, str(toxic.direction), toxic.name, "refused")
 
-    def cut(self, how: Cutting) -> list[int]:
-        """End all live connections by RST or by FIN to both ends; returns their ids."""
-        cut = self._end_all(how)
+    def release(self, name: str, *, connection: int) -> list[int]:
+        """Send what a packet toxic holds of one connection (0: of all); returns the ids of those released."""
+        released = [one for one in self._connections() if connection in {0, one.id}]
+        for one in released:
+            one.release(self.packet_toxics[name])
+        return [one.id for one in released]
+
+    def cut(self, how: Cutting, *, connection: int = 0) -> list[int]:
+        """End live connections (one, or with 0 all) by RST or by FIN to both ends; returns their ids."""
+        cut = self._end_all(how, connection=connection)
         did = "reset" if how is Cutting.RST else "cut"
         for number in cut:
             self.deeds.note(number, "", "", did)
@@ -238,17 +245,17 @@ class Link:
         """The log entries after that number."""
         return self.deeds.after(number)
 
-    def _end_all(self, how: Cutting) -> list[int]:
-        ended = self._connections()
-        for connection in ended:
+    def _end_all(self, how: Cutting, *, connection: int = 0) -> list[int]:
+        ended = [one for one in self._connections() if connection in {0, one.id}]
+        for one in ended:
             match how:
                 case Cutting.RST:
-                    connection.reset()
+                    one.reset()
                 case Cutting.FIN:
-                    connection.close(deliver=False)
+                    one.close(deliver=False)
                 case _:
                     assert_never(how)
-        return [connection.id for connection in ended]
+        return [one.id for one in ended]
 
     def _connections(self) -> list[Connection]:
         return list(self._live.values())

@@ -71,6 +71,7 @@ class Peer:
         "_watched",
         "_watcher",
         "closed",
+        "port",
         "sent",
         "shut",
         "unsent",
@@ -81,6 +82,8 @@ class Peer:
         self._recv = connected.recv
         self._send = connected.send
         self._descriptor = connected.fileno()
+        self.port: int = connected.getsockname()[1]
+        """Our own port of this socket."""
         self._pump = pump
         self._into = into
         self._feed = into.feed

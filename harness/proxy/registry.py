@@ -159,6 +159,11 @@ class Registry:
         """Remove a toxic; bytes that it held are passed on or lost, as its kind documents."""
         self.link(name).remove_toxic(self.toxic(name, toxic).name)
 
+    def release(self, name: str, toxic: str, connection: int) -> list[int]:
+        """Send what a packet toxic holds of a connection (0: of all); the toxic stays."""
+        found = self.toxic(name, toxic)
+        return self.link(name).release(found.name, connection=connection) if found.type == "packet" else []
+
     def _built(self, asked: LinkAsked) -> Link:
         listen = listen_address(asked.listen or "")
         return Link(

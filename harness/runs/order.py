@@ -6,20 +6,82 @@ Invariant: a run depends only on its order, so equal orders at level sim give eq
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.choices import fresh_seed
 from harness.clock import utc_now
 from harness.runs.plan import Crash
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
 if TYPE_CHECKING:  # the process of the calm twin needs no scenario, and starts sooner without
     from harness.faults.kill_worker import KillWorker
     from harness.scenario.model import Fault, Scenario
 
-__all__ = ["REFERENCE", "Order", "new_run_id", "planned_crashes", "planned_inside"]
+__all__ = ["REFERENCE", "AnyOrder", "AnyScenario", "Order", "new_run_id", "planned_crashes", "planned_inside"]
 
 REFERENCE = "reference"
 """The default system under test."""
+
+
+class AnyScenario(Protocol):
+    """What the engine asks of a scenario, of whatever kind."""
+
+    @property
+    def scenario(self) -> str:
+        """Its name."""
+
+    @property
+    def about(self) -> str:
+        """Which fault is injected and what must hold, in one sentence."""
+
+    @property
+    def faults(self) -> Sequence[Fault]:
+        """The faults to inject."""
+
+    @property
+    def pitfall(self) -> str | None:
+        """The mistake that a run must report, or it counts as vacuous."""
+
+    def model_dump(self, *, mode: str, by_alias: bool) -> Mapping[str, Any]:
+        """Its JSON form."""
+
+
+class AnyOrder(Protocol):
+    """What the engine asks of an order, of whatever kind: of our operator's run, or of a user's job."""
+
+    @property
+    def scenario(self) -> AnyScenario:
+        """What happens in the run."""
+
+    @property
+    def level(self) -> str:
+        """The name of its level."""
+
+    @property
+    def seed(self) -> int:
+        """The seed of every random choice."""
+
+    @property
+    def sut(self) -> str:
+        """The name of the system under test."""
+
+    @property
+    def mutant(self) -> str | None:
+        """The planted defect, if there is one."""
+
+    @property
+    def again(self) -> str:
+        """The command line that repeats this run."""
+
+    @property
+    def fails_on_pitfall(self) -> bool:
+        """Whether a pitfall makes the run fail."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The abilities of a world that it needs, besides those of its faults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +101,8 @@ class Order:
     """The command line that repeats this run."""
     fails_on_pitfall: bool = False
     """Whether a pitfall makes the run fail (`--fail-on pitfall`)."""
+    needs: frozenset[str] = frozenset()
+    """The abilities of a world that it needs, besides those of its faults."""
 
 
 def planned_crashes(scenario: Scenario) -> list[Crash]:

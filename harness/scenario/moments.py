@@ -15,7 +15,17 @@ from typing import Self
 from harness.choices import Choices
 from harness.faults.model.fault import Fault
 from harness.history.follower import Progress
-from harness.scenario_parts.triggers import At, Between, Call, CheckpointDone, Phase, RecordTaken, When
+from harness.scenario_parts.triggers import (
+    At,
+    Between,
+    Call,
+    CheckpointDone,
+    Phase,
+    RecordTaken,
+    SinkMoment,
+    SparkGap,
+    When,
+)
 
 __all__ = ["Awaited", "Moments", "awaited", "due", "due_us", "instant_ms", "shown_by"]
 
@@ -84,7 +94,10 @@ def shown_by(when: When) -> str:
 
 
 def due(waits: Awaited, moments: Moments) -> bool:
-    """Whether the trigger has come; never true for a time trigger, which `due_us` handles."""
+    """Whether the trigger has come; never true for a time trigger, which `due_us` handles.
+
+    A moment of a job has always come: who waits for it must be there from the beginning.
+    """
     match waits.when:
         case CheckpointDone(checkpoint=checkpoint, subtask=subtask):
             return any(c == checkpoint and subtask in {None, s} for s, c in moments.commits)
@@ -93,6 +106,8 @@ def due(waits: Awaited, moments: Moments) -> bool:
         case RecordTaken(record=record, subtask=subtask):
             of = waits.subtask if subtask is None else subtask
             return _count(moments.taken, of, whole=False) >= record
+        case SinkMoment() | SparkGap():
+            return True  # the fault itself waits for it, from before the job's first start
         case Phase(phase=phase, hit=hit):
             return waits.fault in moments.stopped or _hits(moments, phase, waits.subtask, hit)
         case _:

@@ -18,7 +18,18 @@ from harness.faults.change_rows import ChangeRows
 from harness.faults.model.fault import Fault
 from harness.faults.registry import fault_of
 from harness.scenario_parts.parts import Breach, Expectations, Operator, Task, Workload
-from harness.scenario_parts.triggers import PHASE_FORMS, At, Between, Call, CheckpointDone, Phase, RecordTaken
+from harness.scenario_parts.triggers import (
+    PHASE_FORMS,
+    At,
+    Between,
+    Call,
+    CheckpointDone,
+    Phase,
+    RecordTaken,
+    SinkMoment,
+    SparkGap,
+    name_of,
+)
 from harness.scenario_parts.values import Duration, duration_text
 from harness.verdict import INVARIANTS, NOT_ON_A_HISTORY
 
@@ -112,6 +123,7 @@ def _sound_budget(value: object) -> int | None:
 def breaches(parts: Standing) -> Iterator[Breach]:
     """Every broken rule between parts, in the order of the file."""
     yield from _fault_ids(parts)
+    yield from _of_jobs(parts)
     yield from _subtasks(parts)
     yield from _levels(parts)
     yield from _of_another_sink(parts)
@@ -134,6 +146,20 @@ def _fault_ids(parts: Standing) -> Iterator[Breach]:
         seen.setdefault(name, index)
 
 
+def _of_jobs(parts: Standing) -> Iterator[Breach]:
+    """What needs the processes and the sink's link of a user's job, which only `floodmark job` runs."""
+    for index, fault in parts.faults:
+        if fault.by == "job":
+            say = f"`{fault.do}` is done to the processes of a user's job, and this scenario runs an operator"
+            yield Breach(path=("faults", index, "do"), say=say, hint=_IN_A_JOB_SCENARIO)
+        elif isinstance(fault.when, SinkMoment | SparkGap):
+            say = f"a `{name_of(fault.when)}` moment is of a user's job, and this scenario runs an operator"
+            yield Breach(path=("faults", index, "when"), say=say, hint=_IN_A_JOB_SCENARIO)
+
+
+_IN_A_JOB_SCENARIO = "put it into a job scenario (`job_scenario: NAME`) and run that with `floodmark job`"
+
+
 def _subtasks(parts: Standing) -> Iterator[Breach]:
     if parts.workload is None:
         return
@@ -150,7 +176,7 @@ def _subtasks(parts: Standing) -> Iterator[Breach]:
 
 def _levels(parts: Standing) -> Iterator[Breach]:
     for index, level in enumerate(parts.levels):
-        unable = [fault for _, fault in parts.faults if level not in fault.levels]
+        unable = [fault for _, fault in parts.faults if fault.levels and level not in fault.levels]
         if unable:
             able = [other for other in parts.levels if all(other in fault.levels for fault in unable)]
             say = f"`{unable[0].do}` cannot be done at level {level}"

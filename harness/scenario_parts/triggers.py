@@ -1,4 +1,4 @@
-"""The triggers of faults: a time, a drawn time, a checkpoint, a call, a record, or a phase of an attempt.
+"""The triggers of faults: a time, a drawn time, a checkpoint, a call, a record, a phase of an attempt, or a moment of a job.
 
 Answers to the schedules of Jepsen's generators, and to the points at which Flink's own tests kill a task. Invariants:
 the field name selects the trigger, so exactly one can be given; `PHASE_FORMS` is the only list of phases; an older
@@ -29,6 +29,8 @@ __all__ = [
     "Phase",
     "PhaseName",
     "RecordTaken",
+    "SinkMoment",
+    "SparkGap",
     "Trigger",
     "TriggerName",
     "When",
@@ -84,7 +86,7 @@ NOT_RECORDED = frozenset(name for name, form in PHASE_FORMS.items() if not form.
 PHASE_ALIASES: Mapping[str, PhaseName] = {"snapshot-taken": "snap.end", "committed": "commit.post"}
 """Older names that files may still use."""
 
-TriggerName = Literal["at", "between", "checkpoint", "call", "record", "phase"]
+TriggerName = Literal["at", "between", "checkpoint", "call", "record", "phase", "sink", "spark"]
 
 
 def _today(name: object) -> object:
@@ -165,7 +167,32 @@ class Phase(Part):
     )
 
 
-When = At | Between | CheckpointDone | Call | RecordTaken | Phase
+class SinkMoment(Part):
+    """Begins while the `nth` message of a kind on the sink's link is held; only in runs of a user's job."""
+
+    sink: Literal["commit", "write", "message"] = Field(
+        description="Which messages of the sink's link count, over all its connections. `commit`: a COMMIT of a "
+        "transaction that has changed rows; `write`: an INSERT, UPDATE, DELETE or the like; `message`: any request, a "
+        "login included."
+    )
+    nth: Whole = Field(default=1, gt=0, description="Which of them, counted from the first start of the job.")
+    moment: Literal["before", "after"] = Field(
+        default="before",
+        description="`before`: the request is held and has not reached the server; `after`: the server has carried it "
+        "out, and its answer is held.",
+    )
+
+
+class SparkGap(Part):
+    """Begins when Spark has begun a batch and not completed it; only in runs of a user's Spark job."""
+
+    spark: Literal["gap"] = Field(
+        description="`gap`: the checkpoint of the query has `offsets/BATCH`, and no `commits/BATCH` yet."
+    )
+    batch: Whole = Field(default=0, ge=0, description="The number of the batch, from 0.")
+
+
+When = At | Between | CheckpointDone | Call | RecordTaken | Phase | SinkMoment | SparkGap
 TRIGGERS: dict[TriggerName, type[When]] = {
     "at": At,
     "between": Between,
@@ -173,6 +200,8 @@ TRIGGERS: dict[TriggerName, type[When]] = {
     "call": Call,
     "record": RecordTaken,
     "phase": Phase,
+    "sink": SinkMoment,
+    "spark": SparkGap,
 }
 """The class of each trigger by its field name."""
 
@@ -183,6 +212,8 @@ TRIGGER_FORMS: dict[TriggerName, str] = {
     "call": "{call: 120}",
     "record": "{record: 40}",
     "phase": "{phase: snap.end, hit: 3}",
+    "sink": "{sink: commit, nth: 2, moment: before}",
+    "spark": "{spark: gap, batch: 2}",
 }
 """An example of each trigger, for hints."""
 
@@ -206,7 +237,9 @@ Trigger = Annotated[
     | Annotated[CheckpointDone, Tag("<checkpoint>")]
     | Annotated[Call, Tag("<call>")]
     | Annotated[RecordTaken, Tag("<record>")]
-    | Annotated[Phase, Tag("<phase>")],
+    | Annotated[Phase, Tag("<phase>")]
+    | Annotated[SinkMoment, Tag("<sink>")]
+    | Annotated[SparkGap, Tag("<spark>")],
     Discriminator(
         _trigger, custom_error_type="trigger", custom_error_message="should hold exactly one trigger"
     ),

@@ -160,6 +160,7 @@ def _faults(
         kind
         for kind, form in FAULTS.items()
         if set(levels) <= set(form.levels)
+        and form.by != "job"
         and (sink != "atomic" or "store" not in form.abilities)
         and not (is_keyed and kind == "watermark_burst")
     ]
@@ -195,4 +196,4 @@ def _whens(draw: st.DrawFn, form: type[Fault], subtask: int) -> dict[str, Any]:
             "hit": 2,
         },
     }
-    return forms[draw(st.sampled_from(form.triggers))]
+    return forms[draw(st.sampled_from([name for name in form.triggers if name in forms]))]

@@ -22,7 +22,14 @@ from typing import Any
 
 from harness.choices import fresh_seed
 from harness.errors import WorldError
-from harness.process_identity import Owner, ProcessIdentity, end_process, identify, this_owner
+from harness.process_identity import (
+    Owner,
+    ProcessIdentity,
+    end_process,
+    identify,
+    marked_processes,
+    this_owner,
+)
 from harness.world.places import Places
 from harness.world.server_clock import remove_shared_memory
 
@@ -80,6 +87,13 @@ class Ledger:
         who = identify(pid)
         if who is not None:
             _append(self.path, {"process": asdict(who)})
+
+    def note_mark(self, mark: str) -> None:
+        """List a mark (`NAME=VALUE`) that processes are about to have in their environment.
+
+        They are a job's, and may start others that this process never learns of.
+        """
+        _append(self.path, {"mark": mark})
 
     def note_folder(self, folder: Path) -> None:
         """List a folder (or file) that is about to be made."""
@@ -161,6 +175,8 @@ def _undo(entry: Mapping[str, Any], *, run_id: str, places: Places, sweep: Engin
     match entry:
         case {"process": {"pid": int(pid), "started": int(started)}}:
             return _end_process(ProcessIdentity(pid=pid, started=started))
+        case {"mark": str(mark)}:
+            return [said for who in marked_processes(mark) for said in _end_process(who)]
         case {"folder": str(folder)}:
             return _remove_folder(Path(folder))
         case {"mount": str(folder)}:

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from harness.clock import Deadline, wait_until
 from harness.errors import WorldError
 from harness.faults.real.evidence import DeedsRead, ProxyEvidence, deed_of
-from harness.faults.real.fault_site import ToxicRequest
+from harness.faults.real.fault_site import ProxyConnection, ToxicRequest
 from harness.world.world import Address
 
 __all__ = ["ProxySilent", "Toxiproxy"]
@@ -33,6 +33,8 @@ DEEDS_MAX = 100_000
 """Log entries read at once; our proxy keeps no more."""
 
 NOT_FOUND = 404
+_NEVER = 1_000_000_000
+"""A packet toxic that begins at this match acts on none."""
 
 
 class ProxySilent(WorldError):
@@ -147,6 +149,30 @@ class Toxiproxy:
             self.disable(link)
             self.enable(link)
         return []
+
+    def cut_one(self, link: str, connection: int) -> None:
+        """Reset one connection; only our own proxy can."""
+        self._call("POST", f"{_path(link)}/cut", {"how": "rst", "connection": connection})
+
+    def release(self, link: str, toxic: str, connection: int) -> None:
+        """Send what a packet toxic holds of that connection; no error if the toxic is gone."""
+        path = f"{_path(link)}/toxics/{quote(toxic, safe='')}/release"
+        self._call("POST", path, {"connection": connection}, absent_is_fine=True)
+
+    def hold_no_more(self, link: str, toxic: str) -> None:
+        """Let later messages pass a packet toxic; what it holds stays held."""
+        path = f"{_path(link)}/toxics/{quote(toxic, safe='')}"
+        self._call("PATCH", path, {"attributes": {"nth": _NEVER}}, absent_is_fine=True)
+
+    def connections(self, link: str) -> Sequence[ProxyConnection]:
+        """The live connections of `link`; none for Toxiproxy, which does not tell."""
+        if not self.own:
+            return []
+        shown = self._call("GET", f"{_path(link)}/connections")["connections"]
+        return [
+            ProxyConnection(id=one["id"], peer=int(str(one["peer"]).rpartition(":")[2]), via=one.get("via"))
+            for one in shown
+        ]
 
     def reseed(self, seed: int) -> None:
         """Set the seed of our own proxy's draws for new connections; does nothing for Toxiproxy."""

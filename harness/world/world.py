@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.database.endpoint import Endpoint
-from harness.faults.real.fault_site import Control
+from harness.faults.real.fault_site import MessageControl
 from harness.faults.real.server_control import ServerControl
 from harness.runs.outcome import WorldDescription
 
@@ -47,7 +47,7 @@ class Credentials:
         )
 
 
-class ProxyControl(Control, Protocol):
+class ProxyControl(MessageControl, Protocol):
     """The proxy's control interface, by link name (`lookups`, `sink`): what faults use, and its state."""
 
     def toxics(self, link: str) -> Sequence[str]:

@@ -40,6 +40,7 @@ _GROUPS: Mapping[By, str] = {
     "process": "Of a worker's process",
     "inside": "Inside the attempt: its loop, its clock, its checkpoint store",
     "workload": "In what the source sends and the adapter answers",
+    "job": "Of a user's job: its driver, workers and executors (`floodmark job`)",
 }
 
 _ABILITIES: Mapping[Ability, str] = {
@@ -52,6 +53,7 @@ _ABILITIES: Mapping[Ability, str] = {
     "superseding": "",
     "two-phase": "sink two-phase",
     "store": "sink two-phase or idempotent",
+    "binlog": "our own proxy",
 }
 """Where each ability is available; empty: in every world that has the level."""
 
@@ -103,6 +105,8 @@ def _cell(text: str) -> str:
 def where_of(kind: type[Fault]) -> str:
     """The worlds and levels in which faults of this kind can be used."""
     places = [place for place in (_ABILITIES[ability] for ability in kind.abilities) if place]
+    if not kind.levels:
+        return "; ".join([*places, "job scenarios"])
     levels = "every level" if kind.levels == LEVELS else f"level {' and '.join(kind.levels)}"
     return "; ".join([*places, levels])
 

@@ -36,7 +36,7 @@ _DOES = {
 
 _MEANS = {
     "on": "the command of the request, or of the request that a reply answers: {words}; a COMMIT sent as text counts,"
-    " too",
+    " too; a `write` may change rows (INSERT, UPDATE, DELETE, REPLACE, LOAD, CALL, TRUNCATE)",
     "statement": "only statements with this beginning (case, blanks and comments do not matter); empty: any",
     "nth": "the first match to act on, counted from when the toxic was added",
     "per": "`proxy` or `connection`: which matches are counted together",
@@ -44,8 +44,8 @@ _MEANS = {
     "packet": "begin at this packet of the message, from 1 (`drop` takes that one alone); 0: the whole message",
     "byte": "begin after this many bytes of that packet, its header included; -1: before it. Once bytes are dropped"
     " inside a packet, nothing more of this direction is delivered",
-    "do": "`drop`, `hold` (until the toxic is removed), `delay`, `reset` (RST to both), `close` (FIN to both), or"
-    " `error`: the proxy answers the request itself",
+    "do": "`drop`, `hold` (until the toxic is removed), `delay`, `reset` (RST to both), `close` (FIN to both),"
+    " `error` (the proxy answers the request itself), or `note`: only log it",
     "ms": "how long to `delay`",
     "code": "of the `error`: {codes}; its text says that it is synthetic",
     "then": "`none`, `reset` or `close`: what happens to the connection afterwards",

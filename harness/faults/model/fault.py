@@ -51,6 +51,7 @@ __all__ = [
     "Fault",
     "FoundFault",
     "InsideFault",
+    "JobFault",
     "LinkFault",
     "MessageFault",
     "OutsideFault",
@@ -104,6 +105,8 @@ class Fault(Part):
     record that times out because its call, or the task that waits for its commit, takes long."""
     holds_locks: ClassVar[bool] = False
     """Whether the stopped attempt of one subtask may hold locks for which the others' calls wait."""
+    not_in_jobs: ClassVar[str] = ""
+    """Why no run of a user's job can do it or show that it acted, and what to write there; empty: one can."""
     attempts_own: ClassVar[bool] = False
     """Whether the attempt does it to itself, at the phase that it waits for."""
 
@@ -272,6 +275,8 @@ class Fault(Part):
                 return "acts on a link, so it cannot begin at a `phase` of an attempt"
             case "server", "phase":
                 return "acts on the server, so it cannot begin at a `phase` of an attempt"
+            case "job", _:
+                return f"is done to a user's job, so it cannot begin at a `{trigger}`"
             case "workload", _:
                 return "acts on the workload, so it can begin only at a `record`"
             case _ if cls.triggers == ("phase",):
@@ -328,6 +333,7 @@ class LinkFault(OutsideFault, Repeats):
     """A fault of the connections of one link."""
 
     by = "link"
+    triggers = (*OutsideFault.triggers, "sink", "spark")
 
     link: OnLink
 
@@ -396,9 +402,18 @@ class ServerFault(OutsideFault, Repeats):
     """A fault of the database server itself."""
 
     by = "server"
+    triggers = (*OutsideFault.triggers, "sink", "spark")
 
     def simulated(self, run: SimulatedRun) -> Act:
         raise NotImplementedError
+
+
+class JobFault(OutsideFault):
+    """A fault of the processes of a user's job; only job scenarios have it."""
+
+    by = "job"
+    levels = ()
+    triggers: ClassVar[tuple[TriggerName, ...]] = ("at", "between", "record", "sink", "spark")
 
 
 class FoundFault(Fault):

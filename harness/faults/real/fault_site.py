@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.clock import monotonic_us
 from harness.faults.real.evidence import DeedsRead
@@ -20,9 +20,14 @@ from harness.faults.real.job_site import JobProcesses
 from harness.faults.real.server_control import RootLine, ServerControl, close_tables, repeating
 from harness.process_identity import ProcessIdentity
 
+if TYPE_CHECKING:
+    from harness.faults.real.held_message import HeldMessage
+
 __all__ = [
     "Control",
+    "MessageControl",
     "Messages",
+    "ProxyConnection",
     "Site",
     "Succession",
     "ToxicRequest",
@@ -66,6 +71,17 @@ class ToxicRequest:
     attributes: Mapping[str, int | str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyConnection:
+    """A live connection through the proxy."""
+
+    id: int
+    peer: int
+    """The client's port."""
+    via: int | None = None
+    """The port from which the server sees it come; None: the server is not connected yet."""
+
+
 class Control(Protocol):
     """Controls the links of the proxy. Every call has a time limit and may come from any thread."""
 
@@ -91,6 +107,22 @@ class Control(Protocol):
         """The proxy's log of `link` after event `after`; None: it keeps no log."""
 
 
+class MessageControl(Control, Protocol):
+    """Controls our own proxy, which knows connections and messages."""
+
+    def connections(self, link: str) -> Sequence[ProxyConnection]:
+        """The live connections of `link`."""
+
+    def cut_one(self, link: str, connection: int) -> None:
+        """Resets one connection (RST); what is held of it is lost."""
+
+    def release(self, link: str, toxic: str, connection: int) -> None:
+        """Sends what a holding toxic holds of one connection; the toxic stays. No error if it is gone."""
+
+    def hold_no_more(self, link: str, toxic: str) -> None:
+        """A holding toxic lets later messages pass; what it holds stays held. No error if it is gone."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """What a fault may use while it is active."""
@@ -106,6 +138,8 @@ class Site:
     """Set when the fault is to heal."""
     job: JobProcesses | None = None
     """The processes of a user's job; None: the run is not one of a job."""
+    held: HeldMessage | None = None
+    """The message of the job's sink link at which the fault begins; None: it begins at another trigger."""
 
 
 @contextmanager

@@ -9,7 +9,12 @@ from harness.faults.registry import FAULTS, fault_of
 __all__ = ["made"]
 
 
-_WHEN: dict[str, dict[str, Any]] = {"at": {"at": "0ms"}, "record": {"record": 3}, "phase": {"phase": "emit"}}
+_WHEN: dict[str, dict[str, Any]] = {
+    "at": {"at": "0ms"},
+    "record": {"record": 3},
+    "phase": {"phase": "emit"},
+    "sink": {"sink": "commit"},
+}
 
 
 def made(do: str, **fields: Any) -> Any:

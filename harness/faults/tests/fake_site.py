@@ -115,7 +115,7 @@ class Stage:
         self.proxy = Proxy(self.log, failing=failing, keeps_log=keeps_log)
         self._note = note
         self.schedule = OutsideFaults(
-            scenario=scenario(*faults),
+            faults=scenario(*faults).faults,
             seed=seed,
             control=self.proxy,
             server=cast("ServerControl", NOWHERE),

@@ -1,3 +1,5 @@
+"""Job files: what is read from them, and how their mistakes are told."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -5,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.jobs.job_file import job_of_command, read_job
+from harness.jobs.job_file import JobFile, job_of_command, read_job
 from harness.scenario.yaml_text import ScenarioProblems
 
 WHOLE = """\
@@ -27,7 +29,7 @@ delivery = "at-least-once"
 """
 
 
-def _read(tmp_path: Path, text: str):
+def _read(tmp_path: Path, text: str) -> JobFile:
     file = tmp_path / "job.toml"
     file.write_text(text)
     return read_job(file)

@@ -61,6 +61,8 @@ class MessageKind(StrEnum):
     EXECUTE = "execute"
     COMMIT = "commit"
     ROLLBACK = "rollback"
+    WRITE = "write"
+    """A statement that may change rows."""
     PING = "ping"
     QUIT = "quit"
     OTHER = "other"
@@ -84,7 +86,14 @@ _BLANKS: Final = re.compile(r"\s+")
 _COMMIT: Final = re.compile(r"(xa )?commit\b")
 _ROLLBACK: Final = re.compile(r"(xa rollback\b|rollback\b(?!( work)? to\b))")
 """`ROLLBACK TO` does not end the transaction."""
+_WRITE: Final = re.compile(r"(insert|update|delete|replace|load|call|merge|truncate)\b")
 _WORD: Final = re.compile(r"[a-z_]+")
+_TABLE: Final = re.compile(
+    r"(?:(?:insert|replace|delete|load|select)\b.*?\b(?:into table|into|from)\b"
+    r"|truncate(?: table)?\b|update\b(?: (?:low_priority|ignore))*)\s*([`\w.]+)"
+)
+"""The first table that a statement names, whatever its name may mean: it is for readers of a log."""
+_NAME_MAX: Final = 64
 
 WORDS: Final = frozenset(kind.value for kind in MessageKind)
 
@@ -119,12 +128,19 @@ class Exchange(msgspec.Struct, kw_only=True, eq=False):
                 return (MessageKind.COMMIT, named)
             if _ROLLBACK.match(statement):
                 return (MessageKind.ROLLBACK, named)
+            if _WRITE.match(statement):
+                return (named, MessageKind.WRITE)
         return (named,)
 
     def first_word(self) -> str:
         """The statement's first word, the only part that is logged, since the rest could hold a password."""
         word = _WORD.match(self.statement())
         return word[0] if word else ""
+
+    def table(self) -> str:
+        """The table that a statement about rows names first, without quotes; empty: it names none."""
+        named = _TABLE.match(self.statement())
+        return named[1].replace("`", "")[:_NAME_MAX] if named else ""
 
 
 def plain(text: bytes) -> str:

@@ -41,6 +41,13 @@ class MySqlConversation:
     def _gate(self, toxic: GateToxic) -> PacketGate:
         return self.requests if toxic.stream is Stream.UPSTREAM else self.replies
 
+    def release(self, toxic: GateToxic) -> None:
+        """Send what the toxic holds here; it goes on acting."""
+        self._gate(toxic).release(toxic.name)
+
+    def unanswered(self) -> int:
+        return len(self._dialogue.session.open)
+
     def owes(self) -> bool:
         return bool(self._owed)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol, assert_never
 
@@ -100,6 +100,29 @@ class Action:
             "offset": self.offset,
         }
         return {**said, "reply": self.reply} if self.reply else said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A message that is only logged."""
+
+    toxic: str
+    match: int
+    reply: str = ""
+    code: int = 0
+    """The number of the server's error; 0: the reply is none."""
+
+    def numbers(self, exchange: Exchange) -> dict[str, int | str]:
+        """The fields of its log entry."""
+        said: dict[str, int | str] = {
+            "match": self.match,
+            "command": exchange.kinds()[0].value,
+            "statement": exchange.first_word(),
+            "table": exchange.table(),
+        }
+        if self.reply:
+            said["reply"] = self.reply
+        return {**said, "code": self.code} if self.code else said
 
 
 class Outlet(Protocol):
@@ -246,6 +269,9 @@ class GateWire(Protocol):
     def eased(self) -> None:
         """Fewer bytes are held than before."""
 
+    def ports(self) -> dict[str, int]:
+        """`peer`: the client's port; `via`: the port from which the server sees the connection come."""
+
     def deed(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None:
         """Add an entry to the link's log."""
 
@@ -255,6 +281,9 @@ class GatedConversation(Protocol):
 
     @property
     def wire(self) -> GateWire: ...
+
+    def unanswered(self) -> int:
+        """How many requests have no complete reply yet; a login is one."""
 
     def owes(self) -> bool:
         """Whether an error of ours waits to be sent among the replies."""
@@ -300,9 +329,13 @@ class PacketGate:
         self._matched: dict[str, int] = {}
         self._picked: tuple[Exchange | None, list[GateToxic]] = None, []
         """The current message and the toxics that match it; only toxics that were there when it began."""
+        self._notes: list[Note] = []
+        """What is to be logged of the current message."""
         self._action: Action | None = None
         self._silenced_by = ""
         self._over = False
+        self._ended = False
+        """Whether the source has sent its FIN or RST."""
         self._offset = 0
         """Bytes of this direction before the part that is being processed."""
         self._position = 0
@@ -332,12 +365,14 @@ class PacketGate:
 
     def eof(self) -> None:
         """The source's FIN."""
+        self._note_end()
         if not self._deaf:
             self.let_go()
             self.out.eof()
 
     def reset(self) -> None:
         """The source's RST."""
+        self._note_end()
         if not self._deaf:
             self.out.reset()
 
@@ -357,6 +392,12 @@ class PacketGate:
         else:
             self.out.lift_all_of(toxic.name)
             self._table.wire.eased()
+        self.settle()
+
+    def release(self, toxic: str) -> None:
+        """Send what `toxic` holds here; it goes on acting on later messages."""
+        self.out.lift_all_of(toxic)
+        self._table.wire.eased()
         self.settle()
 
     def settle(self) -> None:
@@ -395,6 +436,8 @@ class PacketGate:
         assert isinstance(exchange, Exchange)
         if part.starts and not self._starts(packet, exchange):
             return
+        if self._notes:
+            self._take_notes(packet, part)
         if self.stream is Stream.DOWNSTREAM and exchange.replaced:
             self._offset += len(part.data)
         elif self._action is None or self._action.exchange is not exchange:
@@ -419,6 +462,7 @@ class PacketGate:
         """Match the packet against the toxics that name its number; the first one whose rule acts on its match wins."""
         if number == 1:
             self._action = None
+            self._notes = []
             self._picked = exchange, [each for each in self._toxics.values() if each.picks(exchange)]
         message, toxics = self._picked
         if message is not exchange:
@@ -429,8 +473,41 @@ class PacketGate:
                 continue
             match = toxic.match(matched_here=self._matched.get(name, 0))
             self._matched[name] = self._matched.get(name, 0) + 1
-            if self._action is None and rule.acts_on(match):
+            if rule.do is RuleAction.NOTE:
+                if rule.acts_on(match):
+                    self._notes.append(Note(toxic=name, match=match))
+            elif self._action is None and rule.acts_on(match):
                 self._action = Action(toxic=name, rule=rule, exchange=exchange, match=match)
+
+    def _take_notes(self, packet: Packet, part: PacketPart) -> None:
+        """Log a request at its first bytes, a reply when all of it has come from the server."""
+        if part.starts and packet.number == 1 and self.stream is Stream.DOWNSTREAM:
+            payload = part.data[HEADER_BYTES:]
+            word = reply_word(payload)
+            code = int.from_bytes(payload[1:3], "little") if word == "error" else 0
+            self._notes = [replace(note, reply=word, code=code) for note in self._notes]
+        if self.stream is Stream.UPSTREAM or (packet.last and part.ends):
+            exchange = packet.message
+            assert isinstance(exchange, Exchange)
+            for note in self._notes:
+                self._table.wire.deed(
+                    "noted",
+                    stream=self.stream.value,
+                    toxic=note.toxic,
+                    **note.numbers(exchange),
+                    **self._table.wire.ports(),
+                )
+            self._notes = []
+
+    def _note_end(self) -> None:
+        """Log once, for each toxic that notes, that the source has ended the connection."""
+        for toxic in self._toxics.values():
+            if toxic.rule.do is RuleAction.NOTE and not self._ended:
+                left = self._table.unanswered()
+                self._table.wire.deed(
+                    "ended", stream=self.stream.value, toxic=toxic.name, left=left, **self._table.wire.ports()
+                )
+        self._ended = True
 
     def _deliver(self, data: bytes) -> None:
         if data:
@@ -504,7 +581,7 @@ class PacketGate:
         if delays:
             wire.call_later(action.rule.ms / 1000, lambda: self._lift(barrier))
         else:
-            self._deed("held", action)
+            self._deed("held", action, table=action.exchange.table(), **wire.ports())
 
     def _lift(self, barrier: Barrier) -> None:
         self.out.lift(barrier)

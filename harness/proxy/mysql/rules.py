@@ -70,6 +70,8 @@ class RuleAction(StrEnum):
     RESET = "reset"
     CLOSE = "close"
     ERROR = "error"
+    NOTE = "note"
+    """Only log it; other toxics act on the same message as if this one were not there."""
 
 
 class Then(StrEnum):
@@ -181,6 +183,10 @@ def _contradiction(rule: PacketRule) -> str:
         return "`do: error` replaces whole packets: leave `byte` out"
     if (rule.do is RuleAction.DELAY) != bool(rule.ms):
         return "`ms` goes with `do: delay`, and `do: delay` needs an `ms` of at least 1"
+    if rule.do is RuleAction.NOTE and (rule.packet or rule.byte >= 0):
+        return "`do: note` is of whole messages: leave `packet` and `byte` out"
+    if rule.do is RuleAction.NOTE and rule.then is not Then.NONE:
+        return "`do: note` lets the connection go on: leave `then` out"
     if rule.do in {RuleAction.RESET, RuleAction.CLOSE} and rule.then is not Then.NONE:
         return f"`do: {rule.do}` ends the connection itself: leave `then` out"
     return ""

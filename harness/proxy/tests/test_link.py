@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from harness.proxy.link import Link
+from harness.proxy.link import Cutting, Link
 from harness.proxy.tests.conftest import Stand
 from harness.proxy.toxics.stage import Stream
 from harness.proxy.workshop import Workshop
@@ -174,3 +174,24 @@ def test_what_passed_is_counted_for_live_and_ended_connections(stand: Stand) -> 
     (live,) = stand.call(stand.link.connections)
     assert live["id"] == 2
     assert live["upstream"] == {"received": 5, "delivered": 5, "held": 0, "swallowed": 0}
+
+
+def test_one_connection_is_cut_and_the_others_go_on(stand: Stand) -> None:
+    first, first_server = stand.pair()
+    second, second_server = stand.pair()
+
+    cut = stand.call(lambda: stand.link.cut(Cutting.RST, connection=1))
+    second.sendall(b"x")
+
+    assert cut == [1]
+    assert (stand.ending(first), stand.ending(first_server)) == ("rst", "rst")
+    assert second_server.recv(1) == b"x"
+
+
+def test_a_live_connection_is_shown_with_the_port_that_the_server_sees(stand: Stand) -> None:
+    client, server = stand.pair()
+
+    (shown,) = stand.call(stand.link.connections)
+
+    assert shown["peer"] == "{}:{}".format(*client.getsockname())
+    assert shown["via"] == server.getpeername()[1]

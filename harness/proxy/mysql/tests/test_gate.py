@@ -32,6 +32,8 @@ RULES: list[tuple[str, dict[str, int | str]]] = [
     ("downstream", {"on": "handshake", "do": "error", "code": 1040}),
     ("downstream", {"on": "handshake", "do": "drop"}),
     ("upstream", {"on": "handshake", "do": "close", "byte": 9}),
+    ("upstream", {"on": "any", "do": "note", "times": 0}),
+    ("downstream", {"on": "any", "do": "note", "times": 0}),
 ]
 SCRIPT = [
     (False, GREETING), (True, LOGIN), (False, LOGGED_IN), (True, query("SELECT 1")), (False, rows(3)),
@@ -435,3 +437,83 @@ def test_a_rollback_in_a_pipeline_takes_only_its_own_replys_place_proxy_d() -> N
 
     assert talk.server.got == query("SELECT 1") + rollback_packet() + query("SELECT 2")
     assert talk.client.got == rows(1) + synthetic(1213) + rows(2)
+
+
+FAILED = framed(b"\xff\xbd\x04#40001Deadlock", sequence=1)
+
+
+def test_a_note_logs_every_message_and_leaves_it_to_the_toxic_that_acts() -> None:
+    talk = Exchanged()
+    talk.toxic("upstream", "up", do="note", times=0)
+    talk.toxic("downstream", "down", do="note", times=0)
+    talk.toxic("upstream", "lost", on="commit", do="drop")
+
+    talk.up(query("INSERT INTO `shop`.`rows` VALUES (1)"))
+    talk.down(FAILED)
+    talk.up(query("COMMIT"))
+    talk.up(query("SELECT 1"))
+    talk.down(rows(2))
+
+    asked = [
+        (deed["toxic"], deed["match"], deed["statement"], deed["table"]) for deed in talk.wire.did("noted")
+    ]
+    replies = [
+        (deed["reply"], deed.get("code")) for deed in talk.wire.did("noted") if deed["toxic"] == "down"
+    ]
+    assert [line for line in asked if line[0] == "up"] == [
+        ("up", 1, "insert", "shop.rows"),
+        ("up", 2, "commit", ""),
+        ("up", 3, "select", ""),
+    ]
+    assert replies == [("error", 1213), ("result", None)]
+    assert len(talk.wire.did("dropped")) == 1
+    assert talk.wire.did("noted")[0]["peer"] == 50_000
+
+
+def test_a_note_tells_who_ended_the_connection_and_how_many_replies_are_missing() -> None:
+    talk = Exchanged()
+    talk.toxic("upstream", "up", do="note", times=0)
+    talk.toxic("downstream", "down", do="note", times=0)
+    talk.up(query("COMMIT"))
+
+    talk.talk.replies.eof()
+    talk.talk.requests.reset()
+
+    assert [(deed["stream"], deed["left"]) for deed in talk.wire.did("ended")] == [
+        ("downstream", 1),
+        ("upstream", 1),
+    ]
+
+
+def test_a_held_message_is_released_while_the_toxic_goes_on_holding() -> None:
+    talk = Exchanged()
+    toxic = talk.toxic("upstream", on="commit", do="hold", times=0)
+    talk.up(query("COMMIT"))
+    assert talk.server.got == b""
+
+    talk.talk.release(toxic)
+    first = talk.server.got
+    talk.up(query("COMMIT AND CHAIN"))
+
+    assert first == talk.server.got == query("COMMIT")
+    assert [deed["match"] for deed in talk.wire.did("held")] == [1, 2]
+
+
+def test_a_write_is_a_statement_that_may_change_rows() -> None:
+    talk = Exchanged()
+    talk.toxic("upstream", on="write", do="note", times=0)
+
+    for statement in (
+        "SELECT 1",
+        "/* x */ insert into a values (1)",
+        "UPDATE IGNORE b SET c = 1",
+        "delete from d",
+        "BEGIN",
+    ):
+        talk.up(query(statement))
+
+    assert [(deed["statement"], deed["table"]) for deed in talk.wire.did("noted")] == [
+        ("insert", "a"),
+        ("update", "b"),
+        ("delete", "d"),
+    ]

@@ -12,7 +12,7 @@ from harness.proxy.mysql.rules import ATTRIBUTES, refuse, rule_of
     ("given", "said"),
     [
         ({"on": "commits"}, "`on` must be one of any, commit,"),
-        ({"do": "lose"}, "`do` must be one of drop, hold, delay, reset, close, error, not 'lose'"),
+        ({"do": "lose"}, "`do` must be one of drop, hold, delay, reset, close, error, note, not 'lose'"),
         ({"per": "link"}, "`per` must be one of proxy, connection"),
         ({"then": "rst"}, "`then` must be one of none, reset, close"),
         ({"nth": 0}, "`nth` must be at least 1, not 0"),
@@ -25,6 +25,8 @@ from harness.proxy.mysql.rules import ATTRIBUTES, refuse, rule_of
         ({"do": "delay"}, "`ms` goes with `do: delay`"),
         ({"ms": 5}, "`ms` goes with `do: delay`"),
         ({"do": "reset", "then": "close"}, "leave `then` out"),
+        ({"do": "note", "then": "close"}, "leave `then` out"),
+        ({"do": "note", "packet": 2}, "leave `packet` and `byte` out"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_a_sentence(given: dict[str, int | str], said: str) -> None:

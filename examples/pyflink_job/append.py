@@ -1,0 +1,5 @@
+"""Wrong: the rows are appended; what Flink reads again after a death is there twice."""
+
+from orders import run
+
+run("INSERT INTO enriched (id, k, name, city, tier) VALUES (%s, %s, %s, %s, %s)")

@@ -1,0 +1,132 @@
+"""`frozen_start`: stop a start of the job (SIGSTOP), start the job a second time, and let the first one go on.
+
+Answers to a pause so long that a supervisor takes the job for dead: a virtual machine that migrates, a laptop that
+sleeps. Evidence: the processes stood still, a second start began meanwhile, and the first one did something after it
+woke: it sent a message to the sink, or ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Final, Literal
+
+import psutil
+
+from harness.clock import Deadline, monotonic_us, wait_until
+from harness.faults.model.fault import JobFault
+from harness.faults.model.fields import UntilEffective
+from harness.faults.real.evidence import Evidence, Seen
+from harness.faults.real.fault_site import Messages, Site, packets_on
+from harness.faults.real.held_message import SINK
+from harness.faults.real.job_kill import awaited_start, job_of
+from harness.faults.real.job_site import LiveStart
+from harness.faults.real.suspension import suspended
+from harness.process_identity import ProcessIdentity
+
+__all__ = ["FrozenStart"]
+
+_COMMITS_S: Final = 120.0
+"""How long the second start may take to its first commit; an engine takes up to a minute."""
+_LAST_WORDS_S: Final = 15.0
+"""How long the first start, awake again, may take to send a message or to end."""
+_LOOK_S: Final = 0.05
+
+
+class FrozenStart(JobFault):
+    """Stops all processes of the newest start until the second start has committed, or for `for`."""
+
+    about = (
+        "All processes of the job are stopped (SIGSTOP), the job is started a second time, and the first start goes on "
+        "once the second has committed, or `for` after it began."
+    )
+    must_show = (
+        "The first start stood still while the second began, and then sent a message to the sink, or ended."
+    )
+    can = ()
+
+    do: Literal["frozen_start"]
+    lasts: UntilEffective = None
+
+    @property
+    def lasts_ms(self) -> int | None:
+        """None: the first start is awake again before the fault counts as active."""
+        return None
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """The first start is resumed before the block begins, or when anything fails."""
+        job, first = job_of(site), awaited_start(site, fault=self.id)
+        with packets_on(
+            site.control,
+            SINK,
+            Messages(command="any", times=0),
+            name=f"{self.id}.notes",
+            stream="upstream",
+            do="note",
+        ):
+            with ExitStack() as frozen:
+                family = job.family(first)
+                for process in family:
+                    frozen.enter_context(suspended(process, site.found))
+                ports = _ports(family)
+                if site.held is not None:
+                    site.held.release()
+                job.expect_death(first, fault=self.id)
+                commits = job.seen_commits()
+                second = job.start_beside(fault=self.id)
+                limit = Deadline(_COMMITS_S if self.lasts is None else self.lasts / 1000)
+                while not limit.passed and not site.over.is_set():
+                    if self.lasts is None and job.seen_commits() > commits:
+                        break
+                    site.over.wait(_LOOK_S)
+            self._observe(site, first, second, ports=ports, committed=job.seen_commits() - commits)
+            yield
+
+    def _observe(
+        self, site: Site, first: LiveStart, second: LiveStart, *, ports: set[int], committed: int
+    ) -> None:
+        """Waits for what the first start does, now that it is awake."""
+        job, woke_us = job_of(site), monotonic_us()
+        ended = [False]
+
+        def acts() -> bool:
+            ended[0] = job.wait_for_exit(first, limit_s=0)
+            return ended[0] or site.over.is_set() or bool(self._messages(site, ports, woke_us))
+
+        wait_until(acts, deadline=Deadline(_LAST_WORDS_S), every_s=_LOOK_S)
+        site.found(
+            what="woke",
+            first=first.number,
+            second=second.number,
+            commits_of_the_second=committed,
+            messages_after_it_woke=self._messages(site, ports, woke_us),
+            ended=ended[0],
+        )
+
+    def _messages(self, site: Site, ports: set[int], since_us: int) -> int:
+        """How many requests the first start has sent to the sink since then."""
+        read = site.control.deeds(SINK)
+        return sum(
+            deed.toxic == f"{self.id}.notes.upstream"
+            and deed.t_us >= since_us
+            and deed.more.get("peer") in ports
+            for deed in (() if read is None else read.deeds)
+        )
+
+    def evidence(self, seen: Seen) -> Evidence:
+        woke = seen.fact("woke")
+        if woke is None or not (woke["messages_after_it_woke"] or woke["ended"]):
+            return {}
+        stopped = [fact["pid"] for fact in seen.found if fact["what"] == "stopped"]
+        return {"stopped": stopped, **{name: value for name, value in woke.items() if name != "what"}}
+
+
+def _ports(family: Sequence[ProcessIdentity]) -> set[int]:
+    """The ports from which these processes talk over TCP."""
+    ports: set[int] = set()
+    for one in family:
+        with suppress(psutil.Error):
+            for connection in psutil.Process(one.pid).net_connections(kind="tcp"):
+                ports.add(connection.laddr.port)
+    return ports

@@ -1,0 +1,234 @@
+"""Holds one message of a job's sink link at a chosen moment: the n-th COMMIT that writes, write, or message at all.
+
+Answers to a debugger's breakpoint, set on the wire: while the message is held, the job stands still at a known point,
+so whatever is done then is done without a race. Invariants: which message it is is decided while it is held, and only
+`nth` decides; other messages go on, and when the block ends nothing is held any more, also after an exception.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from harness.clock import Deadline, monotonic_us, wait_until
+from harness.faults.real.evidence import ProxyEvidence
+from harness.faults.real.fault_site import MessageControl, ToxicRequest
+from harness.faults.real.server_control import RootLine, ServerControl
+from harness.scenario_parts.triggers import SinkMoment
+
+__all__ = ["SINK", "HeldMessage", "held_at"]
+
+SINK: Final = "sink"
+"""The link whose messages are held."""
+_LOOK_S: Final = 0.01
+_CACHED_S: Final = 0.11
+"""InnoDB answers questions about transactions from a copy that is up to 0.1 s old while it is asked more often."""
+_ANSWER_S: Final = 60.0
+"""How long the answer of a COMMIT that was let through may take."""
+_WRITERS: Final = """
+    SELECT p.HOST, t.trx_rows_modified FROM information_schema.INNODB_TRX t
+    JOIN information_schema.PROCESSLIST p ON p.ID = t.trx_mysql_thread_id"""
+
+
+@dataclass(slots=True, kw_only=True)
+class HeldMessage:
+    """A message that the proxy holds. Mutable: it is let go once, by `release` or by `cut`."""
+
+    control: MessageControl
+    toxic: str
+    """The toxic that holds it."""
+    connection: int
+    peer: int
+    """The client's port."""
+    when: SinkMoment
+    said: str
+    """The request, in words: `COMMIT`, `UPDATE offsets`."""
+    held_us: int
+    rows_modified: int | None = None
+    """Of a COMMIT: how many rows its transaction has changed."""
+    is_over: bool = False
+
+    @property
+    def name(self) -> str:
+        """In words: `before COMMIT 3`, `after UPDATE offsets (message 7)`."""
+        if self.when.sink == "commit":
+            return f"{self.when.moment} {self.said} {self.when.nth}"
+        return f"{self.when.moment} {self.said} ({self.when.sink} {self.when.nth})"
+
+    def release(self) -> None:
+        """Lets it go on."""
+        if not self.is_over:
+            self.is_over = True
+            self.control.release(SINK, self.toxic, self.connection)
+
+    def cut(self) -> None:
+        """Resets its connection: a request never arrives, and the server rolls back what was open."""
+        if not self.is_over:
+            self.is_over = True
+            self.control.cut_one(SINK, self.connection)
+
+
+@contextmanager
+def held_at(
+    when: SinkMoment,
+    *,
+    name: str,
+    control: MessageControl,
+    server: ServerControl,
+    over: threading.Event,
+    armed: Callable[[], None] = lambda: None,
+) -> Iterator[HeldMessage | None]:
+    """Waits for the moment and holds its message while the block lasts; None: `over` was set before it came.
+
+    `armed` is called when no message can be missed any more. The toxics are called `name.upstream`, `name.downstream`.
+    """
+    with _Holding(when=when, name=name, control=control, server=server, over=over) as holding:
+        holding.arm()
+        armed()
+        held = holding.await_it()
+        try:
+            yield held
+        finally:
+            if held is not None:
+                held.release()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Holding:
+    """The toxics of one moment and a cursor in the proxy's log. Mutable; use it as a block."""
+
+    when: SinkMoment
+    name: str
+    control: MessageControl
+    server: ServerControl
+    over: threading.Event
+    _stack: ExitStack = field(default_factory=ExitStack)
+    _after: int = 0
+    _writes: int = 0
+    _asked_us: int = 0
+    _root: RootLine | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    @property
+    def _is_commit(self) -> bool:
+        return self.when.sink == "commit"
+
+    def arm(self) -> None:
+        """Sets the toxic that holds every COMMIT, or the `nth` of the other messages."""
+        read = self.control.deeds(SINK, self._after)
+        self._after = 0 if read is None else read.next
+        if self._is_commit:
+            self._root = self._stack.enter_context(RootLine(self.server))
+            self._hold("upstream", on="commit", nth=1, times=0)
+        else:
+            stream = "upstream" if self.when.moment == "before" else "downstream"
+            on = "write" if self.when.sink == "write" else "any"
+            self._hold(stream, on=on, nth=self.when.nth, times=1)
+
+    def _hold(self, stream: str, **attributes: int | str) -> None:
+        toxic = f"{self.name}.{stream}"
+        self._stack.callback(self.control.remove_toxic, SINK, toxic)
+        self.control.add_toxic(
+            SINK,
+            ToxicRequest(name=toxic, type="packet", stream=stream, attributes={"do": "hold", **attributes}),
+        )
+
+    def await_it(self) -> HeldMessage | None:
+        """The held message; None: `over` was set first."""
+        while not self.over.is_set():
+            for deed in self._new_holds():
+                rows = self._rows_modified(deed) if self._is_commit else None
+                if rows == 0:
+                    self.control.release(SINK, deed.toxic, deed.connection)
+                    continue
+                self._writes += 1
+                if not self._is_commit or self._writes == self.when.nth:
+                    return self._found(deed, rows)
+                self.control.release(SINK, deed.toxic, deed.connection)
+            self.over.wait(_LOOK_S)
+        return None
+
+    def _new_holds(self, *, stream: str = "") -> list[ProxyEvidence]:
+        read = self.control.deeds(SINK, self._after)
+        if read is None:
+            return []
+        self._after = read.next
+        return [
+            deed
+            for deed in read.deeds
+            if deed.did == "held" and deed.toxic.startswith(f"{self.name}.") and stream in {"", deed.stream}
+        ]
+
+    def _found(self, deed: ProxyEvidence, rows: int | None) -> HeldMessage | None:
+        """Later COMMITs pass; with `after`, this one is let through and its answer held."""
+        if self._is_commit and self.when.moment == "after":
+            self._hold("downstream", on="commit", nth=1, times=0)
+            self.control.release(SINK, deed.toxic, deed.connection)
+            answer = self._await_answer(deed.connection)
+            if answer is None:
+                return None
+            deed = answer
+        if self._is_commit:
+            self.control.hold_no_more(SINK, deed.toxic)
+            self._pass_others(deed.connection)
+        return HeldMessage(
+            control=self.control,
+            toxic=deed.toxic,
+            connection=deed.connection,
+            peer=int(deed.more.get("peer", 0)),
+            when=self.when,
+            said=_in_words(deed),
+            held_us=deed.t_us,
+            rows_modified=rows,
+        )
+
+    def _await_answer(self, connection: int) -> ProxyEvidence | None:
+        """The held answer of the COMMIT that was let through; None: it did not come."""
+        deadline = Deadline(_ANSWER_S)
+        while not self.over.is_set() and not deadline.passed:
+            for deed in self._new_holds():
+                if deed.connection == connection and deed.stream == "downstream":
+                    return deed
+                self.control.release(SINK, deed.toxic, deed.connection)
+            self.over.wait(_LOOK_S)
+        return None
+
+    def _pass_others(self, connection: int) -> None:
+        """Releases what was held beside it until now; with `after` the COMMITs to come are no longer held either."""
+        if self.when.moment == "after":
+            self.control.hold_no_more(SINK, f"{self.name}.upstream")
+        for other in self._new_holds():
+            if other.connection != connection:
+                self.control.release(SINK, other.toxic, other.connection)
+
+    def _rows_modified(self, deed: ProxyEvidence) -> int:
+        """How many rows the transaction of a held COMMIT has changed; 0: it only reads, or there is none."""
+        assert self._root is not None, "a COMMIT is held only after `arm`"
+        fresh_us = self._asked_us + round(_CACHED_S * 1_000_000)
+        wait_until(lambda: monotonic_us() >= fresh_us, deadline=Deadline(_CACHED_S))
+        rows = self._root(_writers)
+        self._asked_us = monotonic_us()
+        of_port = {int(host.rpartition(":")[2] or 0): count for host, count in rows or () if ":" in host}
+        via = deed.more.get("via")
+        return of_port.get(int(via), 0) if via is not None else max(of_port.values(), default=0)
+
+
+def _writers(root: Any) -> list[tuple[str, int]]:
+    """The client's address and the number of changed rows of each transaction that is open."""
+    with root.cursor() as cursor:
+        cursor.execute(_WRITERS)
+        return [(str(host), int(rows)) for host, rows in cursor.fetchall()]
+
+
+def _in_words(deed: ProxyEvidence) -> str:
+    statement = str(deed.more.get("statement") or deed.command)
+    table = str(deed.more.get("table") or "")
+    return f"{statement.upper()} {table}".strip()

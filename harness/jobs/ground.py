@@ -1,0 +1,152 @@
+"""What a job's run stands on: its database with the tables to look up, its source, its folders and its links.
+
+Invariant: everything is made anew for each run, and is gone with it; the passwords are those of the world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pymysql
+
+from harness.database.endpoint import Endpoint, connect
+from harness.database.own_tables import fill_own_tables, read_own_tables
+from harness.database.schema import run_database
+from harness.errors import UsageError, WorldError
+from harness.jobs.environment import job_environment
+from harness.jobs.job_database import JobDatabase
+from harness.jobs.order import JobOrder
+from harness.jobs.records import JobInput
+from harness.jobs.source_site import JobSource, SourceSite
+from harness.jobs.sources import source_of
+from harness.workloads.lookups import customer_rows
+from harness.world.world import World
+
+__all__ = ["JobGround", "prepared_ground"]
+
+_CUSTOMER: Final = "customer"
+_MAKE_CUSTOMER: Final = (
+    "CREATE TABLE customer (k {kind} NOT NULL PRIMARY KEY, name VARCHAR(200) NOT NULL, city VARCHAR(200) NULL,"
+    " tier BIGINT NOT NULL)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobGround:
+    """What is there before the first start."""
+
+    database: JobDatabase
+    source: JobSource
+    links: Mapping[str, Endpoint]
+    """`sink` and `lookups`, as the job reaches them."""
+    state: Path
+    done: Path
+    logs: Path
+    lookup_tables: Sequence[str]
+
+    def environment(self, order: JobOrder, *, start: int, run_id: str) -> dict[str, str]:
+        """The environment of one start."""
+        return job_environment(
+            order.job,
+            base=order.environment,
+            links=self.links,
+            source=self.source.environment(),
+            state=self.state,
+            done=self.done,
+            start=start,
+            run_id=run_id,
+        )
+
+
+@contextmanager
+def prepared_ground(
+    order: JobOrder,
+    given: JobInput,
+    *,
+    world: World,
+    name: str,
+    folder: Path,
+    stays: bool,
+    note_process: Callable[[int], None],
+) -> Iterator[JobGround]:
+    """Makes it for the block. Raises UsageError if a file of the user's is refused, WorldError if the world fails."""
+    for inside in ("state", "logs"):
+        (folder / inside).mkdir(parents=True)
+    root = world.root.at(world.direct, name)
+    with run_database(world.root.at(world.direct, ""), name=name, stays=stays):
+        database = JobDatabase(root=root)
+        _fill(order, given, root)
+        lookups = list(database.tables())
+        if order.job.sink.schema_file is not None:
+            fill_own_tables(root, read_own_tables(str(order.job.path(order.job.sink.schema_file)), ()))
+        source = source_of(order.job)
+        links = {link: world.app.at(address, name) for link, address in world.links.items()}
+        source.open(
+            SourceSite(
+                folder=folder / "source",
+                direct=root,
+                sink=links["sink"],
+                partitions=order.job.source.partitions,
+                run_id=name,
+                note_process=note_process,
+            )
+        )
+        try:
+            yield JobGround(
+                database=database,
+                source=source,
+                links=links,
+                state=folder / "state",
+                done=folder / "done",
+                logs=folder / "logs",
+                lookup_tables=lookups,
+            )
+        finally:
+            source.close()
+            database.close()
+
+
+def _fill(order: JobOrder, given: JobInput, root: Endpoint) -> None:
+    """The tables to look up: the user's, or `customer` with a row for each key."""
+    own = order.job.lookups
+    if own.schema_file is not None:
+        tables = read_own_tables(
+            str(order.job.path(own.schema_file)), [str(order.job.path(one)) for one in own.data]
+        )
+        fill_own_tables(root, tables)
+        return
+    kind = "BIGINT" if all(isinstance(key, int) for key in given.keys) else "VARCHAR(200)"
+    rows = customer_rows(
+        keys=[_as_kind(key, kind) for key in sorted(given.keys, key=str)], seed=order.data_seed
+    )
+    try:
+        with connect(root) as connection, connection.cursor() as cursor:
+            cursor.execute(_MAKE_CUSTOMER.format(kind=kind))
+            cursor.executemany("INSERT INTO customer (k, name, city, tier) VALUES (%s, %s, %s, %s)", rows)
+            connection.commit()
+    except pymysql.MySQLError as error:
+        message = f"the database refused the table {_CUSTOMER}: {error.args}"
+        raise WorldError(message, fix="floodmark doctor shows what the world lacks") from error
+
+
+def _as_kind(key: Any, kind: str) -> Any:
+    return key if kind == "BIGINT" else str(key)
+
+
+def read_files(order: JobOrder) -> None:
+    """Reads the user's files of SQL and data. Raises UsageError with file and line, before anything starts."""
+    job = order.job
+    if job.lookups.data and job.lookups.schema_file is None:
+        raise UsageError(
+            "lookups.data fills the tables of `lookups.schema`, and there is none", fix="name it"
+        )
+    if job.lookups.schema_file is not None:
+        read_own_tables(
+            str(job.path(job.lookups.schema_file)), [str(job.path(one)) for one in job.lookups.data]
+        )
+    if job.sink.schema_file is not None:
+        read_own_tables(str(job.path(job.sink.schema_file)), ())

@@ -1,0 +1,585 @@
+"""The life of a job in one run: its starts, what it is offered, the faults, and its end; with or without faults.
+
+Answers to Jepsen's `run!` for a program that is not ours. Invariants: when it is over no process of the job is left and
+every fault is healed, also after an error; every event is noted with its place in the log of changes; a table is read
+when no start lives.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from threading import Lock
+from typing import Any, Final, Protocol
+
+import pymysql
+
+from harness.clock import Deadline, monotonic_us, pause
+from harness.engine.level import RunSite
+from harness.errors import WorldError
+from harness.jobs.binlog import ChangeLog, Transaction
+from harness.jobs.finished import EndSeen, ExpectedRows, How, how_finished, missing_records
+from harness.jobs.ground import JobGround
+from harness.jobs.job_database import JobDatabase, Snapshot
+from harness.jobs.order import JobOrder
+from harness.jobs.processes import JobExitSeen, JobStarts
+from harness.jobs.recording import JobRecording
+from harness.jobs.records import JobInput
+from harness.jobs.sessions import JobSessions
+from harness.jobs.sink_rows import SinkColumns, SinkReplay, id_text
+from harness.runs.outcome import FaultRecord
+from harness.world.world import World
+
+__all__ = ["FaultsOfJob", "JobLife", "LifeParts", "NoFaults", "Pace"]
+
+_POLL_S: Final = 0.01
+_TELL_EVERY: Final = 20
+_ORPHANS_EVERY_US: Final = 200_000
+_ORPHANS_MAX_US: Final = 5_000_000
+_CHUNKS: Final = 20
+_BACK_OFF_S: Final = (0.0, 0.2, 0.5, 1.0, 2.0)
+_SHORT_LIFE_S: Final = 1.0
+_CATCH_UP_S: Final = 30.0
+_QUIET_MIN_US: Final = 300_000
+_RECOVER_MIN_US: Final = 5_000_000
+_FURTHER_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How fast the job is without faults, in microseconds."""
+
+    first_row_us: int
+    """From its start to its first row."""
+    gap_us: int
+    """The longest time between two transactions."""
+    took_us: int
+    """From its start to its end."""
+
+    @property
+    def quiet_us(self) -> int:
+        """After so much silence a working job would have written."""
+        return max(_QUIET_MIN_US, 3 * self.gap_us)
+
+    @property
+    def recover_us(self) -> int:
+        """How long it may take to go on after a fault."""
+        return max(_RECOVER_MIN_US, 3 * self.took_us)
+
+
+class FaultsOfJob(Protocol):
+    """The faults of one run; all are healed when its block ends."""
+
+    def arm(self) -> None:
+        """Prepares those that wait for a message, before the first start."""
+
+    def step(self, *, offered: int, first_offer_us: int | None, now_us: int) -> None:
+        """Begins what is due and ends what is over. Raises the error of a fault that cannot be healed."""
+
+    def is_settled(self) -> bool:
+        """Whether none acts, and none is being armed or healed."""
+
+    def active(self) -> Mapping[str, bool]:
+        """Those that act, and whether each has evidence."""
+
+    def close(self) -> None:
+        """Heals all."""
+
+    def finish(self) -> None:
+        """Tells the recording the evidence of each; the run is over and the proxy's log complete."""
+
+    def records(self) -> tuple[FaultRecord, ...]:
+        """What became of each."""
+
+
+class NoFaults:
+    """Implements `FaultsOfJob` for a calm run."""
+
+    def arm(self) -> None:
+        """Nothing waits."""
+
+    def step(self, *, offered: int, first_offer_us: int | None, now_us: int) -> None:
+        """Nothing is due."""
+
+    def is_settled(self) -> bool:
+        return True
+
+    def active(self) -> Mapping[str, bool]:
+        return {}
+
+    def close(self) -> None:
+        """Nothing acts."""
+
+    def finish(self) -> None:
+        """There is nothing to tell."""
+
+    def records(self) -> tuple[FaultRecord, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifeParts:
+    """What a life is made of."""
+
+    order: JobOrder
+    given: JobInput
+    site: RunSite
+    world: World
+    ground: JobGround
+    command: Sequence[str]
+    run_id: str
+    limit_s: float
+    pace: Pace | None = None
+    """None: this is the calm twin, and nobody knows its pace yet."""
+    expected: ExpectedRows | None = None
+    """None: nobody knows yet."""
+    further_start: bool = False
+    """Whether it is started once more when it is done."""
+    note_process: Callable[[int], None] = lambda pid: None
+    faults: Callable[[JobLife], FaultsOfJob] = lambda life: NoFaults()
+
+
+@dataclass(slots=True, kw_only=True)
+class JobLife:
+    """One life, lived by `live`. Mutable: everything seen of it is kept here."""
+
+    parts: LifeParts
+    transactions: list[Transaction] = field(default_factory=list)
+    columns: SinkColumns | None = None
+    """None: the table is not there yet."""
+    sessions: JobSessions = field(default_factory=JobSessions)
+    how: How | None = None
+    """By what it was done; None: it was not."""
+    gave_up: str = ""
+    interrupted: bool = False
+    exits: list[JobExitSeen] = field(default_factory=list)
+    readings: list[Snapshot] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What limits the meaning of a pass, a sentence each."""
+    began_us: int = 0
+    """When it was started first."""
+    ended_us: int = 0
+    recording: JobRecording = field(init=False)
+    starts: JobStarts = field(init=False)
+    log: ChangeLog = field(init=False)
+    faults: FaultsOfJob = field(default_factory=NoFaults)
+    _replay: SinkReplay | None = None
+    _digested: int = 0
+    _row_us: list[int] = field(default_factory=list)
+    _offered: int = 0
+    _first_offer_us: int | None = None
+    _offered_us: int | None = None
+    _start_us: int | None = None
+    _restart_us: int | None = None
+    _exited_well: bool = False
+    _orphans_us: int | None = None
+    """Since when there are processes of starts that have ended."""
+    _looked_us: int = 0
+    _file: str = ""
+    _lock: Lock = field(default_factory=Lock)
+
+    # -------------------------------------------------------------------------------------- the whole
+
+    def live(self) -> None:
+        """Lives it. Raises WorldError if the world fails or a fault cannot be healed, OSError if nothing starts."""
+        parts, database = self.parts, self.parts.ground.database
+        begin = database.end_of_log(lambda: _nowhere(database))
+        self._file = begin.file
+        root = parts.world.root.at(parts.world.direct, "")
+        self.log = ChangeLog(root, database=database.root.database, begin=begin, take=self._take)
+        self.recording = JobRecording(
+            where=lambda: database.end_of_log(lambda: self.log.position), read=lambda: self.log.position
+        )
+        self.starts = self._made_starts()
+        with self.log:
+            self.faults = parts.faults(self)
+            try:
+                self._go()
+            finally:
+                try:
+                    self.faults.close()
+                finally:
+                    self.starts.end_all()
+                    self._reap()
+            self._read()
+            if self._wants_further_start():
+                self._start_once_more()
+            self.faults.finish()
+
+    def _go(self) -> None:
+        self.faults.arm()
+        self._audit()
+        if self.parts.order.scenario.offer == "all":
+            self._offer(len(self.parts.given.records))
+        self._start()
+        self.began_us = self._start_us or 0
+        deadline, turn = Deadline(self.parts.limit_s), count()
+        while not self._is_over(deadline):
+            self._offer(self._due())
+            self.faults.step(
+                offered=self._offered, first_offer_us=self._first_offer_us, now_us=monotonic_us()
+            )
+            self._look_at_processes()
+            if next(turn) % _TELL_EVERY == 0:
+                self.parts.world.look()
+                self._tell(deadline)
+            pause(_POLL_S)
+        self.ended_us = monotonic_us()
+        self.faults.close()
+        self._digest()
+        if self.how is not None:
+            self.recording.note("finished", how=self.how)
+        elif self.gave_up:
+            self.recording.note("giveup", why=self.gave_up)
+        self._stop()
+
+    def _is_over(self, deadline: Deadline) -> bool:
+        self._digest()
+        self._reap()
+        self.how = how_finished(self.parts.order.job, self.parts.given, self._seen(), self.parts.expected)
+        if self.how is not None:
+            return True
+        if self.parts.site.stop.is_set():
+            self.interrupted = True
+            return True
+        self.gave_up = self._why_give_up(deadline)
+        return bool(self.gave_up)
+
+    def _why_give_up(self, deadline: Deadline) -> str:
+        job = self.parts.order.job.job
+        all_are_over = self.starts.count >= job.starts and self._restart_us is None
+        if self.parts.pace is None and self.exits and self.exits[-1].code != 0:
+            return f"the job {self.exits[-1].text.partition(' ')[2].partition(' ')[2]}"
+        if all_are_over and self.starts.newest() is None and self.exits and not self._exited_well:
+            return f"the job has used up its {job.starts} starts; the last one: {self.exits[-1].text}"
+        if not deadline.passed:
+            return ""
+        return f"after {deadline.seconds:.3g} s the job was not done{self._what_is_missing()}"
+
+    def _what_is_missing(self) -> str:
+        given, expected = self.parts.given.records, self.parts.expected or {}
+        missing = list(missing_records(given, self._replay, expected))
+        if not missing:
+            return ", though all its rows are there"
+        return f": of {len(missing)} of {len(given)} records a row is missing, first of {missing[0].id}"
+
+    # ------------------------------------------------------------------------------ what is offered
+
+    def _due(self) -> int:
+        """How many records are due to be offered."""
+        total, spread = len(self.parts.given.records), self.parts.order.scenario.offer
+        if spread == "all" or self._start_us is None:
+            return total
+        chunks = min(_CHUNKS, total)
+        passed = min(chunks, 1 + (monotonic_us() - self.began_us) * chunks // (spread * 1000))
+        return total * passed // chunks
+
+    def _offer(self, due: int) -> None:
+        """Offers the records up to number `due`, a few at a time."""
+        source, records = self.parts.ground.source, self.parts.given.records
+        step = max(1, -(-len(records) // _CHUNKS))
+        while self._offered < due:
+            some = records[self._offered : min(due, self._offered + step)]
+            for record in some:
+                self.recording.note_offer(**self._as_offer(record))
+            if self._first_offer_us is None:
+                self._first_offer_us = monotonic_us()
+            source.offer(some)
+            self._offered += len(some)
+            if self._offered == len(records):
+                if self.parts.order.job.job.ends != "settles":
+                    source.end()
+                self._offered_us = monotonic_us()
+
+    def _as_offer(self, record: Any) -> dict[str, Any]:
+        told = {"part": record.part, "pos": record.pos, "id": record.id, "key": record.key}
+        if record.fails:
+            return {**told, "fails": True}
+        rows = (self.parts.expected or {}).get(id_text(record.id))
+        return told if rows is None else {**told, "expect": [list(values) for values in rows]}
+
+    # ------------------------------------------------------------------------------------ processes
+
+    def _made_starts(self) -> JobStarts:
+        parts = self.parts
+        return JobStarts(
+            command=parts.command,
+            folder=parts.order.job.folder,
+            logs=parts.ground.logs,
+            run_id=parts.run_id,
+            links=parts.world.links,
+            peers=_Peers(world=parts.world),
+            begins=self._begin_start,
+            commits=lambda: len(self._row_us),
+            source=parts.ground.source,
+            note_process=parts.note_process,
+            state_folder=parts.ground.state,
+        )
+
+    def _begin_start(self, number: int) -> Mapping[str, str]:
+        """Called before each start, also one that a fault makes beside another."""
+        database = self.parts.ground.database
+        is_alone = self.starts.newest() is None and self._orphans_us is None
+        at = database.end_of_log(lambda: self.log.position)
+        self.sessions.pass_to(number if is_alone else None, session=database.sessions(), at=at)
+        self.recording.note("start", start=number)
+        self._start_us = monotonic_us()
+        self._exited_well = False
+        return self.parts.ground.environment(self.parts.order, start=number, run_id=self.parts.run_id)
+
+    def _start(self) -> None:
+        self._restart_us = None
+        self.starts.start()
+        if self.starts.count > 1:
+            self.parts.site.observer.phase("job", f"start {self.starts.count}")
+
+    def _reap(self) -> None:
+        for seen in self.starts.poll():
+            self.exits.append(seen)
+            self.recording.note("exit", **seen.fields())
+            self.parts.site.observer.phase("job", seen.text)
+            if seen.by == "outside":
+                self.notes.append(f"{seen.text}: a signal that no fault of this run has sent.")
+            if seen.start == self.starts.count:
+                self._exited_well = seen.code == 0
+                short = seen.lived_s < _SHORT_LIFE_S
+                wait_s = _BACK_OFF_S[min(len(self.exits) - 1, len(_BACK_OFF_S) - 1)] if short else 0.0
+                self._restart_us = monotonic_us() + round(wait_s * 1e6)
+            self._orphans_us = monotonic_us() if self._orphans_us is None else self._orphans_us
+
+    def _look_at_processes(self) -> None:
+        """Starts the job again after an exit, and follows processes whose start has ended."""
+        now_us = monotonic_us()
+        if self._orphans_us is not None and now_us - self._looked_us >= _ORPHANS_EVERY_US:
+            self._looked_us = now_us
+            orphans = self.starts.orphans()
+            if orphans and now_us - self._orphans_us > _ORPHANS_MAX_US:
+                self.starts.end(orphans)
+            elif not orphans:
+                self._orphans_us = None
+                self._note_boundary()
+        if self.log.position.file != self._file:  # the server was restarted, and counts its sessions anew
+            self._file = self.log.position.file
+            self._note_boundary(from_session=0)
+        is_due = self._restart_us is not None and now_us >= self._restart_us
+        if is_due and self.starts.newest() is None and self.starts.count < self.parts.order.job.job.starts:
+            self._audit()
+            self._start()
+        elif is_due and self.starts.count >= self.parts.order.job.job.starts:
+            self._restart_us = None
+
+    def _note_boundary(self, *, from_session: int | None = None) -> None:
+        database, newest = self.parts.ground.database, self.starts.newest()
+        at = database.end_of_log(lambda: self.log.position)
+        session = database.sessions() if from_session is None else from_session
+        is_alone = newest is not None and self._orphans_us is None
+        self.sessions.pass_to(newest.number if newest and is_alone else None, session=session, at=at)
+
+    def _stop(self) -> None:
+        stop = self.parts.order.job.job.stop
+        number = signal.Signals[f"SIG{stop.signal}"]
+        if not self.starts.stop(number=number, grace_s=stop.grace / 1000):
+            self.notes.append(
+                f"The job did not end within {stop.grace / 1000:g} s of SIG{stop.signal}, so it was killed."
+            )
+        self._reap()
+
+    # --------------------------------------------------------------------------------- what is seen
+
+    def _take(self, transaction: Transaction) -> None:
+        """Called by the reader of the log, in its own thread."""
+        with self._lock:
+            self.transactions.append(transaction)
+            if any(change.table == self.parts.order.job.sink.table for change in transaction.changes):
+                self._row_us.append(transaction.seen_us)
+
+    def _digest(self) -> None:
+        """Applies what is new in the log to the replay; learns the columns when the table appears."""
+        with self._lock:
+            new = self.transactions[self._digested :]
+        table = self.parts.order.job.sink.table
+        if any(table in transaction.statement for transaction in new):
+            self.columns = self._replay = None
+            self._digested = 0
+        if self.columns is None and (new or not self.transactions):
+            self._learn()
+        if self._replay is None:
+            return
+        with self._lock:
+            new = self.transactions[self._digested :]
+            self._digested = len(self.transactions)
+        for transaction in new:
+            self._replay.take(transaction)
+
+    def _learn(self) -> None:
+        sink, database = self.parts.order.job.sink, self.parts.ground.database
+        try:
+            types = database.columns(sink.table)
+        except (pymysql.MySQLError, OSError):  # a fault has the server down
+            return
+        if not types:
+            return
+        wanted = [*sink.id, *sink.values, *([sink.j] if sink.j else [])]
+        refuse_columns(sink.table, wanted, types)
+        offered = {id_text(record.id): record.id for record in self.parts.given.records}
+        self.columns = SinkColumns(sink=sink, types=types, offered=offered)
+        self._replay, self._digested = SinkReplay(columns=self.columns), 0
+        self._audit()
+
+    def _audit(self) -> None:
+        """Makes the audit trigger, if the table is there; it may be refused."""
+        database, table = self.parts.ground.database, self.parts.order.job.sink.table
+        try:
+            kind = database.tables().get(table)
+        except (pymysql.MySQLError, OSError):
+            return
+        if kind is None:
+            return
+        if kind == "VIEW":
+            message = f"sink.table {table} is a view, whose changes the log of changes does not show"
+            raise WorldError(message, fix="name the table behind it")
+        why = database.install_audit(table)
+        note = f"The trigger that tells sessions could not be made ({why}); the log of changes is read without it."
+        if why and note not in self.notes:
+            self.notes.append(note)
+
+    def _seen(self) -> EndSeen:
+        pace, now_us = self.parts.pace, monotonic_us()
+        first_us = self._row_us[0] if self._row_us else None
+        gaps = [b - a for a, b in zip(self._row_us, self._row_us[1:], strict=False)]
+        calm_us = max(2_000_000, 3 * max(gaps, default=0), (first_us or 0) - self.began_us)
+        done = self.parts.ground.done
+        return EndSeen(
+            now_us=now_us,
+            offered_us=self._offered_us,
+            exited_well=self._exited_well,
+            exited_us=self.recording.last_us("exit"),
+            lives=self.starts.newest() is not None,
+            said_done=self._offered_us is not None and done.exists(),
+            replay=self._replay,
+            last_row_us=self._row_us[-1] if self._row_us else None,
+            last_event_us=self.recording.last_us("start", "exit", "fault"),
+            last_start_us=self._start_us,
+            faults_settled=self.faults.is_settled(),
+            quiet_us=calm_us if pace is None else pace.quiet_us,
+            start_up_us=0 if pace is None else 2 * pace.first_row_us,
+            state=self.parts.ground.state,
+            spark_end=self.parts.ground.source.spark_end(),
+        )
+
+    def _tell(self, deadline: Deadline) -> None:
+        records = len(self.parts.given.records)
+        rows = 0 if self._replay is None else self._replay.rows.total()
+        self.parts.site.observer.standing(
+            in_flight=0,
+            lag=max(0, records - rows),
+            epoch=self.starts.count,
+            faults=self.faults.active(),
+            elapsed_s=deadline.seconds - deadline.left_s,
+        )
+
+    # ---------------------------------------------------------------------------------- the readings
+
+    def _read(self) -> None:
+        """Reads the tables and notes the reading."""
+        order, database = self.parts.order, self.parts.ground.database
+        sink, number = order.job.sink, len(self.readings) + 1
+        tables = [sink.table, *([sink.dead_letters] if sink.dead_letters else [])]
+        try:
+            snapshot = database.snapshot(tables, limit_s=_CATCH_UP_S)
+        except (pymysql.MySQLError, OSError) as error:
+            self.notes.append(f"The tables could not be read: {error}.")
+            return
+        self.readings.append(snapshot)
+        has_log = self.log.wait_for(snapshot.at, limit_s=_CATCH_UP_S)
+        self._digest()
+        self._note_reading(number, snapshot)
+        if has_log:
+            self.recording.note("read", at=snapshot.at, reading=number, of="log", rows=0)
+        else:
+            why = self.log.broken or "it did not come in time"
+            self.notes.append(f"The log of changes could not be read to the end: {why}.")
+
+    def _note_reading(self, number: int, snapshot: Snapshot) -> None:
+        sink, note = self.parts.order.job.sink, self.recording.note
+        if sink.table in snapshot.tables or self.columns is None:
+            for row in snapshot.tables.get(sink.table, ()) if self.columns is not None else ():
+                told = self.columns.row(row).told() if self.columns is not None else {}
+                note("table", at=snapshot.at, reading=number, **told)
+            note("read", at=snapshot.at, reading=number, of="table", rows=snapshot.counts.get(sink.table, 0))
+        elif sink.table not in snapshot.tables:  # it was dropped
+            note("read", at=snapshot.at, reading=number, of="table", rows=0)
+        if sink.dead_letters:
+            offered = {id_text(record.id): record.id for record in self.parts.given.records}
+            for row in snapshot.tables.get(sink.dead_letters, ()):
+                note("dead", at=snapshot.at, reading=number, **_dead(row, sink.id, offered))
+            if sink.dead_letters in snapshot.tables:
+                rows = snapshot.counts[sink.dead_letters]
+                note("read", at=snapshot.at, reading=number, of="dead", rows=rows)
+
+    def _wants_further_start(self) -> bool:
+        return self.parts.further_start and self.how is not None and not self.interrupted
+
+    def _start_once_more(self) -> None:
+        """Starts the finished job again, waits until it has had time to do something, and reads again."""
+        pace = self.parts.pace
+        assert pace is not None, "only a run that follows a calm twin is started once more"
+        self.parts.ground.done.unlink(missing_ok=True)
+        self.parts.site.observer.phase("job", f"start {self.starts.count + 1}: nothing may change")
+        try:
+            self._start()
+            idle_us = 2 * pace.first_row_us + pace.quiet_us
+            deadline = Deadline(max(_FURTHER_S, 3 * pace.took_us / 1e6))
+            while not deadline.passed and not self.parts.site.stop.is_set():
+                self._digest()
+                self._reap()
+                is_idle = monotonic_us() - max(self._start_us or 0, self._row_us[-1] if self._row_us else 0)
+                if self.starts.newest() is None or (
+                    is_idle >= idle_us and self.parts.order.job.job.ends == "settles"
+                ):
+                    break
+                if self.parts.order.job.job.ends == "file" and self.parts.ground.done.exists():
+                    break
+                pause(_POLL_S)
+            self._stop()
+        finally:
+            self.starts.end_all()
+            self._reap()
+        self._read()
+
+
+def refuse_columns(table: str, wanted: Sequence[str], types: Mapping[str, str]) -> None:
+    """Raises WorldError if the table lacks a column that the job file names."""
+    by_name = {name.lower(): name for name in types}
+    lacking = [name for name in wanted if name.lower() not in by_name]
+    if lacking:
+        message = f"table {table} has no column {' and no column '.join(lacking)}; its columns are {', '.join(types)}"
+        raise WorldError(message, fix="name its columns in [sink]: id, key, values, j")
+
+
+def _dead(row: Mapping[str, Any], columns: Sequence[str], offered: Mapping[str, Any]) -> dict[str, Any]:
+    parts = [row.get(column) for column in columns]
+    told = parts[0] if len(parts) == 1 else parts
+    found = offered.get(id_text(told), told)
+    error = row.get("error")
+    return {"id": found, **({} if error is None else {"error": str(error)})}
+
+
+def _nowhere(database: JobDatabase) -> Any:
+    message = f"the server at {database.root.host}:{database.root.port} does not tell the end of its log"
+    raise WorldError(message, fix="floodmark doctor shows what the world lacks")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Peers:
+    """Implements `PeersOfLinks` by the proxy's list of live connections."""
+
+    world: World
+
+    def peer_port(self, link: str, connection: int) -> int | None:
+        for one in self.world.proxy.connections(link):
+            if one.id == connection:
+                return int(one.peer)
+        return None

@@ -1,0 +1,158 @@
+"""What is special about a Spark job: which processes are its executors, and what its checkpoint says.
+
+A checkpoint's folder `offsets` names each batch before it runs, `commits` after it has run, and `sources/N` the files
+of each batch. Only Spark writes them; they are read without Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import psutil
+
+from harness.process_identity import ProcessIdentity, identify
+
+__all__ = ["SparkCheckpoint", "SparkEnd", "find_checkpoints", "find_executors", "is_spark", "spark_is_behind"]
+
+_EXECUTOR = "org.apache.spark.executor."
+_DRIVER = "org.apache.spark.deploy.SparkSubmit"
+_DRIVER_URL = re.compile(r"^spark://\w+@.+:(\d+)$")
+_DEPTH_MAX = 4
+"""How deep below the state folder a checkpoint is looked for."""
+
+
+def is_spark(family: Iterable[ProcessIdentity]) -> bool:
+    """Whether one of these processes is the Java machine of a Spark driver."""
+    return any(_DRIVER in _command(process.pid) for process in family)
+
+
+def find_executors(family: Sequence[ProcessIdentity]) -> list[ProcessIdentity]:
+    """The executors of the drivers among `family`, by the driver's port in their command line.
+
+    Those of a standalone cluster are children of its workers, not of the driver. A local master has none.
+    """
+    ports = set(_listening(process.pid for process in family))
+    found = (
+        identify(process.pid)
+        for process in psutil.process_iter()
+        if driver_port(_command(process.pid)) in ports
+    )
+    return [executor for executor in found if executor is not None]
+
+
+def driver_port(command: Sequence[str]) -> int | None:
+    """The port of the driver that an executor with this command line serves; None: it is no executor."""
+    if not any(word.startswith(_EXECUTOR) for word in command) or "--driver-url" not in command[:-1]:
+        return None
+    told = _DRIVER_URL.match(command[command.index("--driver-url") + 1])
+    return int(told[1]) if told else None
+
+
+def _command(pid: int) -> Sequence[str]:
+    try:
+        return psutil.Process(pid).cmdline()
+    except (psutil.NoSuchProcess, psutil.AccessDenied):  # it has just ended, or is another user's
+        return ()
+
+
+def _listening(pids: Iterable[int]) -> Iterator[int]:
+    for pid in pids:
+        try:
+            sockets = psutil.Process(pid).net_connections(kind="tcp")
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+        yield from (socket.laddr.port for socket in sockets if socket.status == psutil.CONN_LISTEN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkEnd:
+    """All that a source holds, in the words of a checkpoint: the names of its files, or a topic's end offsets."""
+
+    files: Collection[str] = ()
+    topic: str = ""
+    offsets: Mapping[int, int] = field(default_factory=dict)
+    """By partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkCheckpoint:
+    """The checkpoint of one streaming query, as it is on disk whenever it is asked."""
+
+    folder: Path
+
+    def in_gap(self, batch: int) -> bool:
+        """Whether this batch has been planned and Spark's log has no commit of it yet."""
+        return (self.folder / "offsets" / str(batch)).exists() and not self._has_committed(batch)
+
+    def is_idle(self) -> bool:
+        """Whether the newest batch that was planned has been committed, or there is none."""
+        newest = self._newest()
+        return newest is None or self._has_committed(newest)
+
+    def files(self) -> set[str]:
+        """The names of all files in the logs of the sources, also of those that Spark has compacted."""
+        lines = [line for log in self.folder.glob("sources/*/*") for line in _objects(log)]
+        paths = [str(line.get("path", "")) for line in lines]
+        return {unquote(Path(urlsplit(path).path).name) for path in paths}
+
+    def offsets(self, topic: str) -> Iterator[Mapping[int, int]]:
+        """Where the newest batch ends in each partition of a topic; one for each source that reads it."""
+        newest = self._newest()
+        lines = [] if newest is None else _objects(self.folder / "offsets" / str(newest))
+        for told in (line[topic] for line in lines if isinstance(line.get(topic), dict)):
+            yield {int(part): int(offset) for part, offset in told.items()}
+
+    def _newest(self) -> int | None:
+        return max(_numbers(self.folder / "offsets"), default=None)
+
+    def _has_committed(self, batch: int) -> bool:
+        return (self.folder / "commits" / str(batch)).exists()
+
+
+def spark_is_behind(state: Path, end: SparkEnd) -> bool:
+    """Whether a batch is on, or the checkpoints below `state` do not have all of `end`.
+
+    A query that keeps no log of files, or reads no topic of that name, is judged by its batches alone.
+    """
+    checkpoints = find_checkpoints(state)
+    if not all(checkpoint.is_idle() for checkpoint in checkpoints):
+        return True
+    logged = {name for checkpoint in checkpoints for name in checkpoint.files()}
+    if logged and not logged.issuperset(end.files):
+        return True
+    read = [offsets for checkpoint in checkpoints for offsets in checkpoint.offsets(end.topic)]
+    reached = (all(offsets.get(part, 0) >= at for part, at in end.offsets.items()) for offsets in read)
+    return bool(read) and not any(reached)
+
+
+def find_checkpoints(state: Path) -> list[SparkCheckpoint]:
+    """The checkpoints below a folder, in the order of their paths."""
+    patterns = ("*/" * depth + "offsets" for depth in range(_DEPTH_MAX))
+    found = sorted({log.parent for pattern in patterns for log in state.glob(pattern)})
+    return [SparkCheckpoint(folder=folder) for folder in found if (folder / "metadata").exists()]
+
+
+def _numbers(folder: Path) -> Iterator[int]:
+    if folder.is_dir():
+        yield from (int(file.name) for file in folder.iterdir() if file.name.isdecimal())
+
+
+def _objects(log: Path) -> Iterator[Mapping[str, Any]]:
+    """The JSON objects of one of Spark's logs, whose first line is a version."""
+    try:
+        lines = log.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):  # compacted away meanwhile, or a checksum
+        return
+    for line in lines:
+        try:
+            found = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if isinstance(found, dict):
+            yield found

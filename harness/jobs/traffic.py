@@ -1,0 +1,213 @@
+"""What a job did over the proxy's links, from the proxy's log: messages, calls, errors and lost connections.
+
+A job writes no journal of ours, so our proxy's log is the journal: two toxics a link note every message. Answers to
+`harness.history.follower` for runs of the operator. Invariant: an entry is what passed the proxy; a request without an
+answer is kept with no end, and nothing is concluded from what a client did not do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from harness.faults.real.evidence import Loss, ProxyEvidence
+from harness.faults.real.fault_site import MessageControl, toxics_on
+from harness.history.follower import TimedCall
+
+__all__ = ["NOTES", "Message", "Traffic", "noted"]
+
+NOTES: Final = "job-notes"
+"""The name of the toxics that note every message."""
+_LINKS: Final = ("lookups", "sink")
+_STREAMS: Final = ("upstream", "downstream")
+_NOTHING_SAID: Final = frozenset({"handshake", "quit", "ping"})
+"""Requests that ask for no data: their answers are no calls of the user's."""
+
+_LOST: Final = 2013
+"""`Lost connection to server`: what a client is told whose connection ends while it waits, or before it asks again."""
+_REFUSED: Final = 2003
+"""`Can't connect to server`."""
+_BY_THE_PROXY: Final = frozenset({"cut", "reset", "shut", "limited", "refused"})
+_WRITES: Final = frozenset({"insert", "update", "delete", "replace", "load", "call", "truncate", "merge"})
+
+Side = Literal["request", "answer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message of a link, as the proxy saw it come."""
+
+    t_us: int
+    link: str
+    side: Side
+    n: int
+    """Its number among the requests, or the answers, of its link, from 1."""
+    connection: int
+    peer: int
+    """The client's port."""
+    command: str
+    statement: str
+    """The statement's first word; empty: the command has none."""
+    table: str
+    reply: str = ""
+    """Of an answer: `ok`, `error` or `result`."""
+    code: int = 0
+    """Of an answer that is an error: its number."""
+
+    @property
+    def name(self) -> str:
+        """In words: `COMMIT`, `UPDATE offsets`, `HANDSHAKE`."""
+        return f"{(self.statement or self.command).upper()} {self.table}".strip()
+
+    @property
+    def is_write(self) -> bool:
+        """Whether its statement may change rows."""
+        return self.command in {"query", "execute"} and self.statement in _WRITES
+
+
+@contextmanager
+def noted(control: MessageControl) -> Iterator[None]:
+    """Notes every message of both links while the block lasts; begin it before the job's first start."""
+    with ExitStack() as stack:
+        for link in _LINKS:
+            stack.enter_context(
+                toxics_on(
+                    control,
+                    link,
+                    name=NOTES,
+                    type="packet",
+                    streams=_STREAMS,
+                    attributes={"do": "note", "on": "any", "times": 0},
+                )
+            )
+        yield
+
+
+@dataclass(slots=True, kw_only=True)
+class Traffic:
+    """Reads the proxy's log of both links; `poll` adds what is new. Mutable."""
+
+    control: MessageControl
+    messages: list[Message] = field(default_factory=list)
+    calls: list[TimedCall] = field(default_factory=list)
+    """Calls with an outcome, in the order of their ends."""
+    errors: list[Loss] = field(default_factory=list)
+    """Errors that clients got, lost connections included; the code of a loss is the one that a client reports."""
+    losses: list[Loss] = field(default_factory=list)
+    entries_lost: int = 0
+    """Entries of the log that were dropped before they were read."""
+    deeds: list[tuple[str, ProxyEvidence]] = field(default_factory=list)
+    """What toxics and cuts did, by link, in the order of each link's log."""
+    _after: dict[str, int] = field(default_factory=dict)
+    _open: dict[tuple[str, int], list[Message]] = field(default_factory=dict)
+    """Requests without an answer, by link and connection."""
+    _ended: dict[tuple[str, int], None] = field(default_factory=dict)
+
+    def skip(self) -> None:
+        """Leaves out what the log holds of earlier runs."""
+        for link in _LINKS:
+            read = self.control.deeds(link, self._after.get(link, 0))
+            self._after[link] = 0 if read is None else read.next
+
+    def poll(self) -> None:
+        """Reads what was logged since the last call."""
+        for link in _LINKS:
+            read = self.control.deeds(link, self._after.get(link, 0))
+            if read is None:
+                continue
+            self._after[link] = read.next
+            self.entries_lost += read.lost
+            for deed in read.deeds:
+                self._take(link, deed)
+
+    def waiting(self) -> list[TimedCall]:
+        """Calls that have no outcome yet."""
+        return [
+            TimedCall(began_us=one.t_us, ended_us=None, ending=None, link=link)
+            for (link, _), asked in self._open.items()
+            for one in asked
+            if one.command not in _NOTHING_SAID
+        ]
+
+    def requests(self, link: str = "sink") -> list[Message]:
+        """The requests over `link`, in order."""
+        return [one for one in self.messages if one.link == link and one.side == "request"]
+
+    def answers(self, link: str = "sink") -> list[Message]:
+        """The answers over `link`, in order."""
+        return [one for one in self.messages if one.link == link and one.side == "answer"]
+
+    def _take(self, link: str, deed: ProxyEvidence) -> None:
+        key = (link, deed.connection)
+        if not deed.toxic.startswith(f"{NOTES}."):
+            self.deeds.append((link, deed))
+        match deed.did:
+            case "noted" if deed.stream == "upstream":
+                message = _message(link, "request", deed)
+                self.messages.append(message)
+                self._open.setdefault(key, []).append(message)
+            case "noted":
+                message = _message(link, "answer", deed)
+                self.messages.append(message)
+                self._answered(key, message)
+            case "error":
+                self._failed_by_us(key, deed)
+            case "ended":
+                self._lose(key, deed, by_client=deed.stream == "upstream")
+            case "undialled":
+                self._note_loss(deed.t_us, link, _REFUSED)
+            case did if did in _BY_THE_PROXY and deed.connection:
+                self._lose(key, deed, by_client=False)
+
+    def _answered(self, key: tuple[str, int], answer: Message) -> None:
+        asked = self._open.get(key)
+        if answer.code:
+            self.errors.append((answer.t_us, answer.link, answer.code))
+        if asked:
+            self._end(asked.pop(0), answer.t_us, "fail" if answer.code else "ok")
+
+    def _failed_by_us(self, key: tuple[str, int], deed: ProxyEvidence) -> None:
+        """The proxy answered with an error of its own."""
+        code = int(deed.more.get("code", 0))
+        self.errors.append((deed.t_us, key[0], code))
+        asked = self._open.get(key)
+        if deed.stream == "upstream" and asked:
+            self._end(asked.pop(), deed.t_us, "fail")
+
+    def _lose(self, key: tuple[str, int], deed: ProxyEvidence, *, by_client: bool) -> None:
+        """A connection ends, once: its client loses it, or has given up the requests that it still waits for."""
+        if key in self._ended:
+            return
+        self._ended[key] = None
+        asked = [one for one in self._open.pop(key, []) if one.command != "quit"]
+        for one in asked:
+            self._end(one, deed.t_us, "timeout" if by_client else "fail")
+        if not by_client:
+            self._note_loss(deed.t_us, key[0], _LOST)
+
+    def _note_loss(self, t_us: int, link: str, code: int) -> None:
+        self.losses.append((t_us, link, code))
+        self.errors.append((t_us, link, code))
+
+    def _end(self, asked: Message, t_us: int, ending: str) -> None:
+        if asked.command not in _NOTHING_SAID:
+            self.calls.append(TimedCall(began_us=asked.t_us, ended_us=t_us, ending=ending, link=asked.link))
+
+
+def _message(link: str, side: Side, deed: ProxyEvidence) -> Message:
+    more: Mapping[str, object] = deed.more
+    return Message(
+        t_us=deed.t_us,
+        link=link,
+        side=side,
+        n=int(str(more["match"])),
+        connection=deed.connection,
+        peer=int(str(more.get("peer", 0))),
+        command=deed.command,
+        statement=str(more.get("statement", "")),
+        table=str(more.get("table", "")),
+        reply=str(more.get("reply", "")),
+        code=int(str(more.get("code", 0))),
+    )

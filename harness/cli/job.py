@@ -117,9 +117,7 @@ def _selected(
     from harness.scenario.catalogue import catalogue
 
     if asked["calm_only"]:
-        return (
-            [("calm", apply_job_settings(_calm(), asked["settings"]))] if not names else _calmed(names, asked)
-        )
+        return [("", apply_job_settings(_calm(), asked["settings"]))] if not names else _calmed(names, asked)
     wanted = list(names) or list(job_file.job.scenarios)
     if not wanted:
         if not asked["tags"]:

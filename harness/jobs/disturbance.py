@@ -25,6 +25,7 @@ from harness.faults.real.held_message import HeldMessage, held_at
 from harness.faults.real.job_site import JobProcesses
 from harness.faults.real.witnesses import witnesses_of
 from harness.history.follower import Progress
+from harness.jobs.spark_engine import SparkCheckpoint, find_checkpoints
 from harness.jobs.traffic import Traffic, noted
 from harness.runs.outcome import FaultRecord, FaultTime
 from harness.scenario_parts.triggers import SinkMoment, SparkGap
@@ -227,7 +228,8 @@ class _JobFaultActing(ToldFault):
     def _bite(self) -> None:
         """Records the beginning, once; also of a fault that fails before its moment: it was to act, and could not."""
         if self.bit_us is None:
-            self.place.log.begins(self.fault.id, can=() if self.fault.by == "job" else ("exit",))
+            is_named = self.fault.by == "job" and not self.fault.can  # the exits that it causes name it
+            self.place.log.begins(self.fault.id, can=() if is_named else ("exit",))
             self.bit_us = self.arming_us = monotonic_us()
 
     @contextmanager
@@ -260,12 +262,11 @@ class _Moment:
 
 def _gap_comes(when: SparkGap, state: Path, over: threading.Event) -> bool:
     """Waits until a query's checkpoint below `state` has the batch among its offsets and not among its commits."""
-    batch, logs, searched = str(when.batch), list[Path](), Deadline(0)
+    found, searched = list[SparkCheckpoint](), Deadline(0)
     while not over.is_set():
-        if not logs and searched.passed:
-            logs, searched = list(state.glob("**/offsets")), Deadline(_FIND_S)
-        for offsets in logs:
-            if (offsets / batch).exists() and not (offsets.parent / "commits" / batch).exists():
-                return True
+        if not found and searched.passed:
+            found, searched = find_checkpoints(state), Deadline(_FIND_S)
+        if any(checkpoint.in_gap(when.batch) for checkpoint in found):
+            return True
         over.wait(_LOOK_S)
     return False

@@ -26,7 +26,7 @@ _SOURCE_PARTS: Final = {
     "folder": ("kind", "folder"),
     "file": ("kind", "file"),
     "table": ("kind", "table"),
-    "kafka": ("kind", "kafka", "topic"),
+    "kafka": ("kind", "kafka", "topic", "jars"),
 }
 
 

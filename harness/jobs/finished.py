@@ -15,8 +15,9 @@ from typing import Any, Literal
 from harness.jobs.job_file import JobFile
 from harness.jobs.records import JobInput, SourceRecord
 from harness.jobs.sink_rows import SinkReplay, id_text
+from harness.jobs.spark_engine import SparkEnd, spark_is_behind
 
-__all__ = ["EndSeen", "ExpectedRows", "how_finished", "missing_records", "spark_is_behind"]
+__all__ = ["EndSeen", "ExpectedRows", "how_finished", "missing_records"]
 
 ExpectedRows = Mapping[str, Sequence[Sequence[Any]]]
 """The values of the rows that a record must yield, by the text of its id; one that is not in it may yield anything."""
@@ -49,8 +50,8 @@ class EndSeen:
     start_up_us: int
     """How long a start may take to its first row."""
     state: Path
-    source_folder: Path | None = None
-    """Where the files of the source are, if it is a folder."""
+    spark_end: SparkEnd
+    """What the source holds, in the words of a checkpoint of Spark."""
 
 
 def how_finished(job: JobFile, given: JobInput, seen: EndSeen, expected: ExpectedRows | None) -> How | None:
@@ -70,7 +71,8 @@ def how_finished(job: JobFile, given: JobInput, seen: EndSeen, expected: Expecte
     is_last_seen = seen.replay is not None and all(
         _is_seen(of_part, seen.replay, expected) for of_part in given.last_of_parts.values()
     )
-    return "settled" if is_last_seen and not spark_is_behind(job, seen.state, seen.source_folder) else None
+    is_behind = job.job.engine != "plain" and spark_is_behind(seen.state, seen.spark_end)
+    return "settled" if is_last_seen and not is_behind else None
 
 
 def is_quiet(seen: EndSeen) -> bool:
@@ -110,25 +112,3 @@ def _is_seen(of_part: Sequence[SourceRecord], replay: SinkReplay, expected: Expe
             return bool(replay.of(record.id))
         return not _lacks(record, replay, expected)
     return True
-
-
-def spark_is_behind(job: JobFile, state: Path, source: Path | None) -> bool:
-    """Whether a checkpoint of Structured Streaming below `state` has a batch that is begun and not committed.
-
-    Or whether its log of the source does not name every file that was offered.
-    """
-    checkpoints = (
-        [path for path in state.rglob("offsets") if path.is_dir()] if job.job.engine != "plain" else []
-    )
-    if any(_newest(offsets) > _newest(offsets.with_name("commits")) for offsets in checkpoints):
-        return True
-    logs = [path for path in state.rglob("sources/*/*") if path.is_file()] if checkpoints else []
-    if source is None or not logs:
-        return False
-    told = "".join(path.read_text(errors="replace") for path in logs)
-    return any(file.name not in told for file in source.glob("*.jsonl"))
-
-
-def _newest(folder: Path) -> int:
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    return max((int(name) for name in names if name.isdecimal()), default=-1)

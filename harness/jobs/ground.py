@@ -21,7 +21,8 @@ from harness.jobs.environment import job_environment
 from harness.jobs.job_database import JobDatabase
 from harness.jobs.order import JobOrder
 from harness.jobs.records import JobInput
-from harness.jobs.sources import JobSource, SourceSite, source_of
+from harness.jobs.source_site import JobSource, SourceSite
+from harness.jobs.sources import source_of
 from harness.workloads.lookups import customer_rows
 from harness.world.world import World
 
@@ -45,7 +46,6 @@ class JobGround:
     state: Path
     done: Path
     logs: Path
-    source_folder: Path
     lookup_tables: Sequence[str]
 
     def environment(self, order: JobOrder, *, start: int, run_id: str) -> dict[str, str]:
@@ -103,7 +103,6 @@ def prepared_ground(
                 state=folder / "state",
                 done=folder / "done",
                 logs=folder / "logs",
-                source_folder=folder / "source",
                 lookup_tables=lookups,
             )
         finally:

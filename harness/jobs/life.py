@@ -296,6 +296,7 @@ class JobLife:
             peers=_Peers(world=parts.world),
             begins=self._begin_start,
             commits=lambda: len(self._row_us),
+            source=parts.ground.source,
             note_process=parts.note_process,
             state_folder=parts.ground.state,
         )
@@ -449,9 +450,7 @@ class JobLife:
             quiet_us=calm_us if pace is None else pace.quiet_us,
             start_up_us=0 if pace is None else 2 * pace.first_row_us,
             state=self.parts.ground.state,
-            source_folder=self.parts.ground.source_folder
-            if self.parts.order.job.source.kind == "folder"
-            else None,
+            spark_end=self.parts.ground.source.spark_end(),
         )
 
     def _tell(self, deadline: Deadline) -> None:

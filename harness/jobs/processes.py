@@ -8,7 +8,6 @@ and start time; after `end_all` none of them is left.
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import threading
@@ -21,14 +20,15 @@ from typing import Final, Protocol
 import psutil
 
 from harness.clock import Deadline, monotonic_us, wait_until
-from harness.faults.real.job_site import LiveStart
+from harness.faults.real.job_site import LiveStart, SourceBroker
 from harness.jobs.environment import MARK
+from harness.jobs.source_site import JobSource
+from harness.jobs.spark_engine import find_executors
 from harness.process_identity import ProcessIdentity, end_process, identify, is_alive, marked_processes
 from harness.world.world import Address
 
 __all__ = ["JobExitSeen", "JobStarts", "PeersOfLinks"]
 
-_DRIVER: Final = re.compile(r"--driver-url\s+spark://\S+?@[^\s:]+:(\d+)")
 _OWN_SIGNALS: Final = frozenset({"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS", "SIGTRAP"})
 """Signals by which a process ends through a mistake of its own code."""
 _LAST_LINES: Final = 12
@@ -94,6 +94,7 @@ class JobStarts:
     peers: PeersOfLinks
     begins: Callable[[int], Mapping[str, str]]
     commits: Callable[[], int]
+    source: JobSource
     note_process: Callable[[int], None] = lambda pid: None
     state_folder: Path = Path()
     """Where the job keeps its state."""
@@ -177,19 +178,10 @@ class JobStarts:
         start = self.newest()
         if start is None:
             return []
-        pids = {who.pid for who in self.family(start)}
-        ports = {
-            _port(socket.laddr)
-            for socket in psutil.net_connections(kind="tcp")
-            if socket.pid in pids and socket.status == psutil.CONN_LISTEN
-        }
-        found = []
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                port = _DRIVER.search(" ".join(process.cmdline()))
-                who = identify(process.pid) if port and int(port[1]) in ports else None
-                found += [] if who is None else [who]
-        return found
+        return find_executors(self.family(start))
+
+    def broker(self) -> SourceBroker | None:
+        return self.source.broker
 
     def kill(self, process: ProcessIdentity, *, fault: str) -> bool:
         with self._lock:

@@ -7,52 +7,19 @@ committed alone. What is offered does not go through the proxy.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import assert_never
 
 from harness.database.endpoint import Endpoint, connect
 from harness.errors import UsageError
 from harness.jobs.job_file import JobFile
+from harness.jobs.kafka_source import KafkaSource
 from harness.jobs.records import SourceRecord
+from harness.jobs.source_site import JobSource, SourceSite
+from harness.jobs.spark_engine import SparkEnd
 
-__all__ = ["JobSource", "SourceSite", "source_of"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceSite:
-    """What a source gets when it is opened."""
-
-    folder: Path
-    """An empty folder of its own."""
-    direct: Endpoint
-    """The run's database, past the proxy, as root."""
-    sink: Endpoint
-    """The run's database as the job reaches it."""
-    partitions: int
-    run_id: str
-    note_process: Callable[[int], None] = lambda pid: None
-    """Called with the pid of each process that it starts."""
-
-
-class JobSource(Protocol):
-    """A source of one run. Mutable: it is opened, filled and closed, from one thread."""
-
-    def open(self, site: SourceSite) -> None:
-        """Makes it, empty. Raises WorldError if it cannot."""
-
-    def environment(self) -> Mapping[str, str]:
-        """Its part of the job's environment; each `FLOODMARK_JOB_SOURCE_X` is `{source.x}` in a template too."""
-
-    def offer(self, records: Sequence[SourceRecord]) -> None:
-        """Puts these records into it, after those before; returns when the job can see them."""
-
-    def end(self) -> None:
-        """Says that no record follows, if a source of this kind can."""
-
-    def close(self) -> None:
-        """Removes what would outlive the run."""
+__all__ = ["source_of"]
 
 
 def source_of(job: JobFile) -> JobSource:
@@ -68,12 +35,16 @@ def source_of(job: JobFile) -> JobSource:
             return FileSource()
         case "table":
             return TableSource(job)
+        case "kafka":
+            return KafkaSource(partitions=parts)
         case _:
-            raise UsageError(f"a source of kind {kind} is not there yet", fix="choose folder, file or table")
+            assert_never(kind)
 
 
 class FolderSource:
     """Files of JSON lines; each is written as a dot-file, then renamed. The end is a file `_END`."""
+
+    broker = None
 
     def __init__(self) -> None:
         self._folder = Path()
@@ -101,12 +72,17 @@ class FolderSource:
     def end(self) -> None:
         (self._folder / "_END").touch()
 
+    def spark_end(self) -> SparkEnd:
+        return SparkEnd(files=[file.name for file in self._folder.glob("*.jsonl")])
+
     def close(self) -> None:
         """The folder goes with the run's."""
 
 
 class FileSource:
     """One growing file of JSON lines. The end is a line `{"end": true}`."""
+
+    broker = None
 
     def __init__(self) -> None:
         self._file = Path()
@@ -125,6 +101,9 @@ class FileSource:
     def end(self) -> None:
         self._append('{"end": true}\n')
 
+    def spark_end(self) -> SparkEnd:
+        return SparkEnd()
+
     def close(self) -> None:
         """The file goes with the run's folder."""
 
@@ -138,6 +117,8 @@ _INBOX = "inbox"
 
 class TableSource:
     """A table `inbox` beside the sink; the end is `last = 1` in the row of the last record."""
+
+    broker = None
 
     def __init__(self, job: JobFile) -> None:
         self._names = job.source.fields
@@ -168,6 +149,9 @@ class TableSource:
 
     def end(self) -> None:
         self._do(f"UPDATE {_INBOX} SET last = 1 WHERE pos = {self._count - 1}")  # noqa: S608 - our own name
+
+    def spark_end(self) -> SparkEnd:
+        return SparkEnd()
 
     def close(self) -> None:
         """The table goes with the run's database."""

@@ -18,7 +18,7 @@ import psutil
 
 from harness.process_identity import ProcessIdentity, identify
 
-__all__ = ["SparkCheckpoint", "SparkEnd", "find_checkpoints", "find_executors", "is_spark"]
+__all__ = ["SparkCheckpoint", "SparkEnd", "find_checkpoints", "find_executors", "is_spark", "spark_is_behind"]
 
 _EXECUTOR = "org.apache.spark.executor."
 _DRIVER = "org.apache.spark.deploy.SparkSubmit"
@@ -90,30 +90,45 @@ class SparkCheckpoint:
         """Whether this batch has been planned and Spark's log has no commit of it yet."""
         return (self.folder / "offsets" / str(batch)).exists() and not self._has_committed(batch)
 
-    def is_caught_up(self, end: SparkEnd) -> bool:
-        """Whether no batch is on, and the batches have all of `end`."""
-        newest = max(_numbers(self.folder / "offsets"), default=None)
-        if newest is None or not self._has_committed(newest):
-            return False
-        return set(end.files) <= self._files() and (not end.topic or self._has_read(newest, end))
+    def is_idle(self) -> bool:
+        """Whether the newest batch that was planned has been committed, or there is none."""
+        newest = self._newest()
+        return newest is None or self._has_committed(newest)
 
-    def _has_committed(self, batch: int) -> bool:
-        return (self.folder / "commits" / str(batch)).exists()
-
-    def _files(self) -> set[str]:
-        """The names of all files in the logs of the sources, those that Spark has compacted too."""
+    def files(self) -> set[str]:
+        """The names of all files in the logs of the sources, also of those that Spark has compacted."""
         lines = [line for log in self.folder.glob("sources/*/*") for line in _objects(log)]
         paths = [str(line.get("path", "")) for line in lines]
         return {unquote(Path(urlsplit(path).path).name) for path in paths}
 
-    def _has_read(self, batch: int, end: SparkEnd) -> bool:
-        planned = [
-            line[end.topic] for line in _objects(self.folder / "offsets" / str(batch)) if end.topic in line
-        ]
-        return any(
-            all(int(offsets.get(str(part), -1)) >= offset for part, offset in end.offsets.items())
-            for offsets in planned
-        )
+    def offsets(self, topic: str) -> Iterator[Mapping[int, int]]:
+        """Where the newest batch ends in each partition of a topic; one for each source that reads it."""
+        newest = self._newest()
+        lines = [] if newest is None else _objects(self.folder / "offsets" / str(newest))
+        for told in (line[topic] for line in lines if isinstance(line.get(topic), dict)):
+            yield {int(part): int(offset) for part, offset in told.items()}
+
+    def _newest(self) -> int | None:
+        return max(_numbers(self.folder / "offsets"), default=None)
+
+    def _has_committed(self, batch: int) -> bool:
+        return (self.folder / "commits" / str(batch)).exists()
+
+
+def spark_is_behind(state: Path, end: SparkEnd) -> bool:
+    """Whether a batch is on, or the checkpoints below `state` do not have all of `end`.
+
+    A query that keeps no log of files, or reads no topic of that name, is judged by its batches alone.
+    """
+    checkpoints = find_checkpoints(state)
+    if not all(checkpoint.is_idle() for checkpoint in checkpoints):
+        return True
+    logged = {name for checkpoint in checkpoints for name in checkpoint.files()}
+    if logged and not logged.issuperset(end.files):
+        return True
+    read = [offsets for checkpoint in checkpoints for offsets in checkpoint.offsets(end.topic)]
+    reached = (all(offsets.get(part, 0) >= at for part, at in end.offsets.items()) for offsets in read)
+    return bool(read) and not any(reached)
 
 
 def find_checkpoints(state: Path) -> list[SparkCheckpoint]:

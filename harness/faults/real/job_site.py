@@ -12,7 +12,7 @@ from typing import Protocol
 
 from harness.process_identity import ProcessIdentity
 
-__all__ = ["JobProcesses", "LiveStart"]
+__all__ = ["JobProcesses", "LiveStart", "SourceBroker"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,24 @@ class LiveStart:
     number: int
     """1, 2, ..."""
     main: ProcessIdentity
+
+
+class SourceBroker(Protocol):
+    """The server that holds a job's source: a Kafka broker. What it has taken outlives its death."""
+
+    @property
+    def pid(self) -> int | None:
+        """The process that runs, or ran last."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+
+    def kill(self) -> None:
+        """SIGKILL; nothing if it does not run."""
+
+    def start(self) -> None:
+        """Starts it on the same port and data, and waits until it serves."""
 
 
 class JobProcesses(Protocol):
@@ -53,6 +71,9 @@ class JobProcesses(Protocol):
 
     def wait_for_exit(self, start: LiveStart, *, limit_s: float) -> bool:
         """Waits until the main process of `start` was reaped; False: it was not within `limit_s`."""
+
+    def broker(self) -> SourceBroker | None:
+        """The broker of the job's source; None: a source of this kind has none."""
 
     def seen_commits(self) -> int:
         """How many transactions that changed the sink's table the database's log has shown so far."""

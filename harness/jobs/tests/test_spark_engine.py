@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.jobs.spark_engine import SparkEnd, driver_port, find_checkpoints, find_executors, is_spark
+from harness.jobs.spark_engine import (
+    SparkEnd,
+    driver_port,
+    find_checkpoints,
+    find_executors,
+    is_spark,
+    spark_is_behind,
+)
 from harness.process_identity import this_process
 
 EXECUTOR = ("java", "-Xmx1g", "org.apache.spark.executor.CoarseGrainedExecutorBackend")
@@ -62,35 +69,37 @@ def test_a_batch_is_in_the_gap_from_its_plan_to_its_commit(checkpoint: Checkpoin
 def test_a_query_is_behind_while_a_batch_is_on_or_a_file_is_in_none(
     checkpoint: Checkpoint, tmp_path: Path
 ) -> None:
-    (found,) = find_checkpoints(tmp_path)
     end = SparkEnd(files=["a.json", "b c.json"])
     checkpoint.plans(0, source='{"logOffset":0}')
     checkpoint.logs("0", "a.json")
-    is_on = found.is_caught_up(SparkEnd(files=["a.json"]))
+    is_on = spark_is_behind(tmp_path, SparkEnd(files=["a.json"]))
     checkpoint.commits(0)
-    lacks_one = found.is_caught_up(end)
+    lacks_one = spark_is_behind(tmp_path, end)
     checkpoint.plans(1, source='{"logOffset":1}')
     checkpoint.logs("1.compact", "a.json", "b%20c.json")
     checkpoint.commits(1)
 
-    assert (is_on, lacks_one, found.is_caught_up(end)) == (False, False, True)
+    assert (is_on, lacks_one, spark_is_behind(tmp_path, end)) == (True, True, False)
 
 
 def test_a_query_of_a_topic_is_behind_until_each_partition_is_read(
     checkpoint: Checkpoint, tmp_path: Path
 ) -> None:
-    (found,) = find_checkpoints(tmp_path)
     end = SparkEnd(topic="records", offsets={0: 5, 1: 7})
     checkpoint.plans(0, source='{"records":{"0":5,"1":6}}')
     checkpoint.commits(0)
-    behind = found.is_caught_up(end)
+    behind = spark_is_behind(tmp_path, end)
     checkpoint.plans(1, source='{"records":{"0":5,"1":7}}')
     checkpoint.commits(1)
 
-    assert (behind, found.is_caught_up(end)) == (False, True)
+    assert (behind, spark_is_behind(tmp_path, end)) == (True, False)
 
 
-def test_a_query_that_has_planned_nothing_is_behind(checkpoint: Checkpoint, tmp_path: Path) -> None:
-    (found,) = find_checkpoints(tmp_path)
+def test_a_query_that_keeps_no_log_of_its_source_is_judged_by_its_batches(
+    checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    checkpoint.plans(0, source='{"from":"elsewhere"}')
+    is_on = spark_is_behind(tmp_path, SparkEnd(files=["a.json"]))
+    checkpoint.commits(0)
 
-    assert not found.is_caught_up(SparkEnd())
+    assert (is_on, spark_is_behind(tmp_path, SparkEnd(files=["a.json"]))) == (True, False)

@@ -1,0 +1,58 @@
+"""`kill_broker`: kill the broker of a job's source (Kafka) by SIGKILL, and start it again when the fault heals.
+
+Answers to Jepsen's `kill!` of a Kafka node. Evidence: the process was gone after the signal, and another one, on the same
+port and data, served afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from harness.clock import monotonic_us
+from harness.errors import WorldError
+from harness.faults.model.fault import JobFault
+from harness.faults.model.fields import Lasts
+from harness.faults.real.evidence import Evidence, Seen, fact
+from harness.faults.real.fault_site import Site
+from harness.faults.real.job_kill import job_of
+
+__all__ = ["KillBroker"]
+
+
+class KillBroker(JobFault):
+    """The source's broker is gone for a while."""
+
+    about = (
+        "The Kafka broker of the job's source is killed (SIGKILL) and started again on the same port and data when the "
+        "fault heals."
+    )
+    must_show = "The process was gone after the signal, and another one served afterwards."
+    can = ("failed",)
+
+    do: Literal["kill_broker"]
+    lasts: Lasts = 1_000
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        """It serves again when the block is over."""
+        broker = job_of(site).broker()
+        if broker is None:
+            message = f"the job's source has no broker for {self.id} to kill"
+            raise WorldError(message, fix='run it with `source.kind = "kafka"`')
+        began_us = monotonic_us()
+        try:
+            broker.kill()
+            site.found(pid=broker.pid, gone=not broker.alive)
+            if site.held is not None:
+                site.held.release()
+            yield
+        finally:
+            broker.start()
+            site.found(next_pid=broker.pid, down_ms=(monotonic_us() - began_us) // 1000)
+
+    def evidence(self, seen: Seen) -> Evidence:
+        if not fact(seen, "gone") or fact(seen, "next_pid") is None:
+            return {}
+        return {name: fact(seen, name) for name in ("pid", "next_pid", "down_ms")}

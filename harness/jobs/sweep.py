@@ -1,6 +1,6 @@
 """The sweep: every crash point of a job's cycle, one run each, found by the calm twin's messages to the sink.
 
-Answers to CrashMonkey and ALICE, which crash a program at every write of its log. Invariants: a crash point is a message
+Answers to CrashMonkey and ALICE, which crash a program at every write. Invariants: a crash point is a message
 of the sink's link and a side of it, `before` the server gets it or `after` its answer and before the client sees that;
 points are in the order in which the calm twin passed them; a point is named by what was sent there.
 """

@@ -7,6 +7,7 @@ when no start lives.
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -89,6 +90,8 @@ class LifeParts:
     """None: nobody knows yet."""
     further_start: bool = False
     """Whether it is started once more when it is done."""
+    premade: str = ""
+    """The statement that makes the job's table beforehand; empty: the job does, or its schema did."""
     note_process: Callable[[int], None] = lambda pid: None
     faults: Sequence[Fault] = ()
 
@@ -108,6 +111,8 @@ class JobLife:
     interrupted: bool = False
     exits: list[JobExitSeen] = field(default_factory=list)
     readings: list[Snapshot] = field(default_factory=list)
+    premade: str = ""
+    """Of a calm life: see `LifeParts.premade`."""
     notes: list[str] = field(default_factory=list)
     """What limits the meaning of a pass, a sentence each."""
     began_us: int = 0
@@ -172,12 +177,16 @@ class JobLife:
                 self.starts.end_all()
                 self._reap()
             self._read()
+            if self.parts.pace is None:
+                self.premade = self.made_table()
             if self._wants_further_start():
                 self._start_once_more()
             self.records = self.faults.finish()
 
     def _go(self) -> None:
         self.faults.arm()
+        if self.parts.premade:
+            self.parts.ground.database.run(self.parts.premade)
         self._audit()
         if self.parts.order.scenario.offer == "all":
             self._offer(len(self.parts.given.records))
@@ -502,6 +511,22 @@ class JobLife:
             if sink.dead_letters in snapshot.tables:
                 rows = snapshot.counts[sink.dead_letters]
                 note("read", at=snapshot.at, reading=number, of="dead", rows=rows)
+
+    def made_table(self) -> str:
+        """The statement that makes the table as the job made it, if the job does so only where it is not there yet."""
+        table, database = self.parts.order.job.sink.table, self.parts.ground.database
+        made = [
+            one.statement
+            for one in self.transactions
+            if table in one.statement and "TRIGGER" not in one.statement.upper()
+        ]
+        words = [" ".join(statement.split()).upper() for statement in made]
+        if not made or not all(said.startswith("CREATE TABLE IF NOT EXISTS") for said in words):
+            return ""
+        try:
+            return re.sub(r" AUTO_INCREMENT=\d+", "", database.made_by(table))
+        except (pymysql.MySQLError, OSError):
+            return ""
 
     def _wants_further_start(self) -> bool:
         return self.parts.further_start and self.how is not None and not self.interrupted

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import Literal
 
 from harness.checkers.outside.judge import judge_outside
 from harness.engine.level import OutsideRecord
@@ -18,13 +19,12 @@ from harness.history.outside import (
     OutsideHeader,
     OutsideSink,
 )
+from harness.jobs.calm_twin import CalmTwin
 from harness.jobs.job_database import audited_session
 from harness.jobs.life import JobLife
 from harness.jobs.recording import events_of
 from harness.runs.expected import JudgedValues
-
-if TYPE_CHECKING:
-    from harness.jobs.calm import CalmTwin
+from harness.runs.outcome import FaultRecord
 
 __all__ = ["record_of"]
 
@@ -57,7 +57,7 @@ def record_of(
         interrupted=life.interrupted,
         ran_us=life.ended_us,
         world=life.parts.world.description,
-        faults=tuple(life.records),
+        faults=tuple(_on_history_clock(record, life.recording.began_us) for record in life.records),
         accounting=_accounting(life, calm),
         threats=tuple(life.notes),
         values=JudgedValues(says=_SAYS[expect_from].format(name=name)),
@@ -71,6 +71,10 @@ def record_of(
             }
         },
     )
+
+
+def _on_history_clock(record: FaultRecord, origin_us: int) -> FaultRecord:
+    return replace(record, times=tuple(time.moved(origin_us) for time in record.times))
 
 
 def _header(life: JobLife, calm: CalmTwin, expect_from: Literal["given", "calm", "none"]) -> OutsideHeader:

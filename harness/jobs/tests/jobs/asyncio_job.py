@@ -66,7 +66,8 @@ async def make_tables(sink: Any) -> None:
     )
     await execute(sink, "CREATE TABLE IF NOT EXISTS offsets (one INT PRIMARY KEY, pos BIGINT NOT NULL)")
     await execute(sink, "CREATE TABLE IF NOT EXISTS done (first BIGINT PRIMARY KEY)")
-    await execute(sink, "INSERT IGNORE INTO offsets VALUES (1, 0)")
+    if await one(sink, "SELECT pos FROM offsets") is None:
+        await execute(sink, "INSERT INTO offsets VALUES (1, 0)")
     await sink.commit()
 
 

@@ -82,6 +82,11 @@ class Job(Part):
         description="A standalone Spark cluster of so many workers for each run, whose master is {cluster.master} in "
         "`env`; 0: none.",
     )
+    scenarios: tuple[_Text, ...] = Field(
+        default=(),
+        description="The job scenarios that `pytest job.toml` runs; empty: all that have the tag `gate` and are for "
+        "its engine.",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -152,11 +157,9 @@ class SinkTable(Part):
     id: Annotated[tuple[_Column, ...], Field(min_length=1)] = Field(
         default=("id",), description="The column (or columns) with the record's id."
     )
-    key: _Column | None = Field(
-        default=None, description="The column with the record's key, if there is one."
-    )
+    key: str = Field(default="k", description="The column with the record's key; empty: none.")
     values: tuple[_Column, ...] = Field(
-        default=(),
+        default=("name", "city", "tier"),
         description="The columns whose values are judged; none that differs from run to run (times, sessions).",
     )
     write: Literal["append", "replace", "upsert"] = Field(

@@ -168,13 +168,18 @@ class Anomaly:
     say: str
     events: tuple[int, ...]
     s: int | None = None
-    id: int | str | None = None
+    id: int | str | tuple[Any, ...] | None = None
+    """In a history seen from outside, an id of several columns, or one that is null, is the tuple of its columns."""
     w: int | str | None = None
     c: int | None = None
     table: str | None = None
     """The table whose rows show it."""
     j: int | None = None
     """The number of the output, where a table is judged by output."""
+    tx: int | None = None
+    """The transaction of a log of changes."""
+    start: int | None = None
+    """The start of a job seen from outside."""
     explanation: Explanation | None = None
     """Set for the first anomalies of each invariant, once the judgement is explained."""
 
@@ -186,10 +191,15 @@ class Anomaly:
             "w": self.w,
             "c": self.c,
             "table": self.table,
+            "tx": self.tx,
+            "start": self.start,
         }
+        told: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+        if isinstance(self.id, tuple):
+            told["id"] = list(self.id) if len(self.id) > 1 else self.id[0]
         return {
             "class": self.kind,
-            **{name: value for name, value in named.items() if value is not None},
+            **told,
             "events": list(self.events),
             "say": self.say,
             **({"explanation": self.explanation.as_json()} if self.explanation else {}),
@@ -272,6 +282,8 @@ class Judgement:
     warnings: tuple[str, ...] = ()
     accounting: Mapping[str, int] = field(default_factory=dict)
     """Counts for a reader: events, records, outputs, watermarks, attempts, checkpoints, ..."""
+    view: str = ""
+    """The view of the history, such as `outside`; empty: that of an operator."""
     guarantee: Guarantee | None = None
     recovery: Recovery | None = None
     """V17. Guarantee and recovery are None until the judgement is explained."""
@@ -280,6 +292,7 @@ class Judgement:
         """The form of `floodmark check --format json`."""
         return {
             "verdict": str(self.outcome),
+            **({"view": self.view} if self.view else {}),
             "invariants": [verdict.as_json() for verdict in self.invariants],
             "warnings": list(self.warnings),
             **({"guarantee": self.guarantee.as_json()} if self.guarantee else {}),

@@ -107,7 +107,23 @@ def conclude(invariant: Invariant, case: Case) -> InvariantVerdict:
     return settle(invariant, [*parts, invariant.across(case)])
 
 
-def settle(invariant: Invariant, parts: Iterable[Findings]) -> InvariantVerdict:
+class Settled(Protocol):
+    """What the verdict on some findings needs of their invariant."""
+
+    @property
+    def name(self) -> str:
+        """Its number, such as `V8`."""
+
+    @property
+    def vacuous(self) -> str:
+        """The reason to give when nothing could have violated it."""
+
+    @property
+    def unsettled(self) -> str:
+        """The words that precede the clauses of `pending`."""
+
+
+def settle(invariant: Settled, parts: Iterable[Findings]) -> InvariantVerdict:
     """The verdict on the sum of the findings: a violation beats unknown, unknown beats vacuous."""
     parts = [part for part in parts if part is not _NOTHING]
     anomalies = [anomaly for part in parts for anomaly in part.anomalies]
@@ -123,7 +139,7 @@ def settle(invariant: Invariant, parts: Iterable[Findings]) -> InvariantVerdict:
     )
 
 
-def _outcome(invariant: Invariant, convicted: bool, parts: list[Findings]) -> tuple[Outcome, str]:  # noqa: FBT001
+def _outcome(invariant: Settled, convicted: bool, parts: list[Findings]) -> tuple[Outcome, str]:  # noqa: FBT001
     if convicted:
         return Outcome.FAIL, ""
     pending = [clause for part in parts for clause in part.pending]

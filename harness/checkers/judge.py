@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import traceback
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -21,6 +21,7 @@ from harness.checkers.case import Case
 from harness.checkers.evidence import completed_checkpoints, restores
 from harness.checkers.history_trace import Trace
 from harness.checkers.invariant import Invariant, conclude
+from harness.checkers.overall import overall
 from harness.checkers.registry import CHECKERS
 from harness.history.event import Event, Out, Owm
 from harness.history.fast_files import open_fast
@@ -30,45 +31,9 @@ from harness.history.read import HistoryReader, open_history
 from harness.history.rules import FormatBreach
 from harness.history.strict_json import integers_of_any_length
 from harness.history.text import COLUMNAR, Chunks, Line, numbered
-from harness.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome, worst
+from harness.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome
 
-__all__ = ["Malformed", "Progress", "judge", "judge_file", "judge_reader", "judge_trace", "overall"]
-
-_ALWAYS_COUNTS = "V23"
-"""A vacuous V23 always counts: the run did not show what was expected."""
-_COUNTS_WITHOUT_VALUES = "V8"
-"""A vacuous V8 counts if no expected value is known: the run did not show that any result is right."""
-
-
-def overall(
-    verdicts: Iterable[InvariantVerdict],
-    *,
-    decisive: Sequence[str] | None,
-    took_anything: bool,
-    without_values: bool = False,
-) -> Outcome:
-    """The overall outcome, given the verdict on each invariant; `without_values`: V8 knows no expected value."""
-    counting = {_ALWAYS_COUNTS, *(decisive or ()), *((_COUNTS_WITHOUT_VALUES,) if without_values else ())}
-    counted = [outcome for verdict in verdicts for outcome in _counted(verdict, decisive, counting)]
-    outcome = worst(counted)
-    return Outcome.VACUOUS if outcome is Outcome.PASS and not took_anything else outcome
-
-
-def _counted(
-    verdict: InvariantVerdict, decisive: Sequence[str] | None, counting: Container[str]
-) -> list[Outcome]:
-    """What a verdict adds to the overall one; `counting` names the invariants whose `vacuous` counts."""
-    named = decisive is not None and verdict.invariant in decisive
-    match verdict.outcome:
-        case Outcome.NOT_CLAIMED:
-            return [Outcome.VACUOUS] if named else []
-        case Outcome.VACUOUS:
-            return [Outcome.VACUOUS] if verdict.invariant in counting else []
-        case Outcome.UNKNOWN:
-            return [Outcome.UNKNOWN] if named or decisive is None else []
-        case outcome:
-            return [outcome]
-
+__all__ = ["Malformed", "Progress", "exact_reader", "judge", "judge_file", "judge_reader", "judge_trace"]
 
 Progress = Callable[[int, int], None]
 """Callback: bytes of the file read so far, bytes in total."""
@@ -84,11 +49,14 @@ class Malformed:
 
     breaches: tuple[FormatBreach, ...]
     warnings: tuple[str, ...] = ()
+    view: str = ""
+    """The view of the history, if its header says one."""
 
     def as_json(self) -> dict[str, Any]:
         """The form of `floodmark check --format json`."""
         return {
             "verdict": "malformed",
+            **({"view": self.view} if self.view else {}),
             "breaches": [{"line": breach.line, "say": breach.say} for breach in self.breaches],
             "warnings": list(self.warnings),
             "invariants": [],
@@ -133,7 +101,7 @@ def judge_file(
             streamed = Declined()
         if not isinstance(streamed, Declined):
             return streamed
-        judged = _judge_reader(_reader(path, progress), checkers)
+        judged = _judge_reader(exact_reader(path, progress), checkers)
         return replace(judged, warnings=(*judged.warnings, *streamed.warnings))
 
 
@@ -151,7 +119,7 @@ def _judge_streamed(
     return _completed(header, screening, events, checkers=checkers, warnings=history.warnings)
 
 
-def _reader(path: Path, progress: Progress | None) -> HistoryReader:
+def exact_reader(path: Path, progress: Progress | None) -> HistoryReader:
     """The exact reader; reports progress if asked to."""
     if progress is None or path.suffix in COLUMNAR:
         return open_history(path)

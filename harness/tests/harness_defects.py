@@ -17,6 +17,7 @@ from harness import choices
 from harness.checkers import judge as judging
 from harness.checkers.acquittal import Acquittal
 from harness.checkers.invariant import conclude, settle
+from harness.checkers.overall import overall
 from harness.database import audit, stored_tables
 from harness.database.stored_tables import ROWS_OF, counting
 from harness.engine import attempt, canaries_in_world, findings, in_world, perform, reading
@@ -328,7 +329,6 @@ def shows_one_subtask(patch: pytest.MonkeyPatch) -> None:
 
 def counts_what_is_decisive(patch: pytest.MonkeyPatch) -> None:
     """A violation counts only of an invariant that the header names."""
-    overall = judging.overall
 
     def lenient(verdicts: Any, *, decisive: Any, **more: Any) -> Outcome:
         named = [one for one in verdicts if decisive is None or one.invariant in decisive]
@@ -339,7 +339,6 @@ def counts_what_is_decisive(patch: pytest.MonkeyPatch) -> None:
 
 def takes_unknown_for_pass(patch: pytest.MonkeyPatch) -> None:
     """A verdict that is unknown counts as a pass."""
-    overall = judging.overall
 
     def lenient(*parts: Any, **more: Any) -> Outcome:
         outcome = overall(*parts, **more)

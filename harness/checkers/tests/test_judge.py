@@ -12,7 +12,8 @@ from harness.checkers.case import Case
 from harness.checkers.exactly_once import ExactlyOnce
 from harness.checkers.history_trace import Trace
 from harness.checkers.invariant import ANOMALIES_MAX, Invariant
-from harness.checkers.judge import Malformed, judge, judge_file, judge_trace, overall
+from harness.checkers.judge import Malformed, judge, judge_file, judge_trace
+from harness.checkers.overall import overall
 from harness.checkers.registry import CHECKERS
 from harness.checkers.tests.legal_histories import legal_history
 from harness.history.event import Ack, Change, Event, Row, TableRead

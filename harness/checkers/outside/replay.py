@@ -1,0 +1,297 @@
+"""Replays the log of changes: the table after each transaction, and what each slot of it went through.
+
+Invariant: only transactions that have their `last` count. The log convicts (`found`, `zombies`) as if it agreed with
+the readings; whether it may is for the caller to say. Memory grows with the slots and with the longest transaction.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from harness.checkers.outside.slots import NO_KEY, Digest, Records, SlotKey, SlotRows, digest, key_of
+from harness.history.outside import LogRow, OutsideHeader
+from harness.history.values import shown
+
+__all__ = ["Effect", "Found", "LoggedSlot", "Order", "Replay", "Zombie"]
+
+
+class Found(NamedTuple):
+    """What a transaction or a reading shows of a slot."""
+
+    events: tuple[int, ...]
+    say: str
+
+
+class Effect(NamedTuple):
+    """A transaction after which the table is another one."""
+
+    tx: int
+    start: int
+    n: int
+
+
+class Zombie(NamedTuple):
+    """An effect of a lower start after one of a higher."""
+
+    effect: Effect
+    before: Effect
+    """The effect of the highest start until then."""
+
+
+class LoggedSlot:
+    """One slot in the replay, and what it went through. Mutable."""
+
+    __slots__ = ("_segments", "appeared", "is_whole_there", "least", "missing_there", "rows")
+
+    def __init__(self, rows: SlotRows) -> None:
+        self.rows = rows
+        self.appeared = 0
+        """The event of its first row; 0: none yet."""
+        self.least: int | None = None
+        """The least number of rows missing after a transaction before reading 1; None: no such transaction."""
+        self.missing_there = rows.missing
+        """How many rows were missing at the `finished` or `giveup`."""
+        self.is_whole_there = rows.has_all
+        self._segments: list[tuple[int, int]] = [(rows.missing, 0)]
+        """(rows missing, faults begun by then): how many were missing since then, in rising order."""
+
+    def now_missing(self, missing: int, faults: int) -> tuple[int, int] | None:
+        """So many rows are missing now; returns the faults (first, one after the last) that began while more were."""
+        reached = faults
+        while self._segments and self._segments[-1][0] > missing:
+            reached = self._segments.pop()[1]
+        if not self._segments or self._segments[-1][0] < missing:
+            self._segments.append((missing, faults))
+        return (reached, faults) if reached < faults else None
+
+
+class Order:
+    """Slots that first appear after a later one of the same part, or of the same part and key. Mutable."""
+
+    def __init__(self, *, by_key: bool) -> None:
+        self._by_key = by_key
+        self._highest: dict[Any, tuple[int, int, int, SlotKey]] = {}
+        """Position and j of the highest slot so far, the event that showed it, and the slot itself."""
+        self.found: dict[SlotKey, Found] = {}
+        self.compared = 0
+        """How many slots came after another one that they are compared with."""
+
+    def appear(self, slot: SlotKey, n: int, records: Records) -> None:
+        """The slot of an offered record appears at event `n`."""
+        record = records.by_key[slot[0]]
+        if self._by_key and record.key == NO_KEY:
+            return
+        group = (record.part, record.key) if self._by_key else record.part
+        now = (record.pos, slot[1] or 0, n, slot)
+        highest = self._highest.setdefault(group, now)
+        if highest is now:
+            return
+        self.compared += 1
+        if now[:2] > highest[:2]:
+            self._highest[group] = now
+            return
+        before = records.by_key[highest[3][0]]
+        say = (
+            f"{named(slot)} appears after {named(highest[3])}, though its record stands before in part {record.part}"
+            f" of the source (position {record.pos}, not {before.pos})"
+        )
+        events = dict.fromkeys((record.n, before.n, highest[2], n))
+        self.found[slot] = Found(tuple(sorted(events)), say)
+
+
+def named(slot: SlotKey) -> str:
+    """A slot in a sentence: `record 7`, `row 1 of record 7`."""
+    key, j = slot
+    told = f"record {shown(list(key) if isinstance(key, tuple) else key)}"
+    return told if j is None else f"row {j} of {told}"
+
+
+class Replay:
+    """The table that the log makes of an empty one. Mutable."""
+
+    def __init__(self, header: OutsideHeader, records: Records) -> None:
+        self._records = records
+        self._write = header.sink.write
+        self._doubles = header.claims.delivery != "at-least-once"
+        self._upserts = header.sink.write == "upsert"
+        self.slots: dict[SlotKey, LoggedSlot] = {}
+        self.found: dict[tuple[str, SlotKey], Found] = {}
+        """What V8 convicts of, by class and slot."""
+        self.by_source, self.by_key = Order(by_key=False), Order(by_key=True)
+        self.zombies: list[Zombie] = []
+        self.unowned: list[int] = []
+        """The first effect whose start is not known."""
+        self.effects = 0
+        self.transactions = 0
+        self.rows = 0
+        """How many `row` events there were."""
+        self.has_starts = False
+        """Whether any `row` has a start."""
+        self.missing_row: Found | None = None
+        """The first row that is taken away and is not there."""
+        self.highest: dict[Any, int] = {}
+        """The highest j ever shown, by id."""
+        self.less_later: Found | None = None
+        """A slot of which less is missing after the `finished` than there."""
+        self._highest_effect: Effect | None = None
+        self._open: list[LogRow] = []
+        self._faults = 0
+        self._bites: Counter[int] = Counter()
+        self._is_over = False
+        self._is_read = False
+
+    def step(self, row: LogRow) -> None:
+        """The next row of the log."""
+        self.rows += 1
+        self.has_starts |= isinstance(row.start, int)
+        self._open.append(row)
+        if row.last is True:
+            self._commit(self._open)
+            self._open = []
+
+    def begin_fault(self) -> None:
+        """A fault begins."""
+        self._faults += 1
+
+    def begin_reading(self) -> None:
+        """Reading 1 begins."""
+        self._is_read = True
+
+    def mark(self) -> None:
+        """The `finished` or `giveup` comes: remember what is missing."""
+        self._is_over = True
+        for slot in self.slots.values():
+            slot.missing_there, slot.is_whole_there = slot.rows.missing, slot.rows.has_all
+
+    def bitten(self) -> Sequence[bool]:
+        """For each fault, in the order of their beginnings, whether a later transaction showed what was missing."""
+        depth, found = 0, []
+        for fault in range(self._faults):
+            depth += self._bites[fault]
+            found.append(depth > 0)
+        return found
+
+    def missing_there(self, slot: SlotKey) -> int:
+        """How many rows of a slot were missing at the `finished` or `giveup`."""
+        logged = self.slots.get(slot)
+        return self._fresh(slot).missing if logged is None else logged.missing_there
+
+    def has_all_there(self, slot: SlotKey) -> bool:
+        """Whether every expected row of a slot was there at that moment."""
+        logged = self.slots.get(slot)
+        return self._fresh(slot).has_all if logged is None else logged.is_whole_there
+
+    def least(self, slot: SlotKey) -> int | None:
+        """The least number of its rows missing after a transaction before reading 1."""
+        logged = self.slots.get(slot)
+        return None if logged is None else logged.least
+
+    def _fresh(self, slot: SlotKey) -> SlotRows:
+        return SlotRows(self._records.expected(slot), numbered=self._records.numbered)
+
+    def _slot(self, key: SlotKey) -> LoggedSlot:
+        slot = self.slots.get(key)
+        if slot is None:
+            slot = self.slots[key] = LoggedSlot(self._fresh(key))
+        return slot
+
+    def _commit(self, rows: Sequence[LogRow]) -> None:
+        """Apply one transaction, then look at each slot that it touched."""
+        self.transactions += 1
+        before: dict[SlotKey, tuple[int, int]] = {}
+        """For each slot touched: how many rows were missing, and the last event that touched it."""
+        net: Counter[tuple[SlotKey, Digest]] = Counter()
+        for row in rows:
+            for key, value, change in _changes(row):
+                slot = self._slot(key)
+                missing = before[key][0] if key in before else slot.rows.missing
+                before[key] = missing, row.n
+                net[key, value] += change
+                self._change(key, slot, value, change, row)
+        for key, (missing, n) in before.items():
+            if key[0] in self._records.by_key:
+                self._look(key, missing, n)
+            elif self.slots[key].rows.size:
+                say = f"a row of {named(key)}, which was never offered, is in the table after transaction {rows[0].tx}"
+                self.found.setdefault(("phantom", key), Found((n,), say))
+        if any(net.values()):
+            self._note_effect(rows[-1])
+
+    def _change(self, key: SlotKey, slot: LoggedSlot, value: Digest, change: int, row: LogRow) -> None:
+        if change < 0:
+            if not slot.rows.remove(value) and self.missing_row is None:
+                say = f"the log takes a row of {named(key)} away that is not there (event {row.n})"
+                self.missing_row = Found((row.n,), say)
+            return
+        slot.rows.add(value, row.n)
+        if key[1] is not None:
+            self.highest[key[0]] = max(key[1], self.highest.get(key[0], 0))
+        if not slot.appeared:
+            slot.appeared = row.n
+            if key[0] in self._records.by_key:
+                self.by_source.appear(key, row.n, self._records)
+                self.by_key.appear(key, row.n, self._records)
+
+    def _look(self, key: SlotKey, before: int, n: int) -> None:
+        """Look at the slot of an offered record after a transaction that touched it last at event `n`."""
+        slot = self.slots[key]
+        rows, missing = slot.rows, slot.rows.missing
+        offered = self._records.by_key[key[0]].n
+        shown_by = tuple(sorted({offered, slot.appeared or n, n}))
+        doubled = rows.has_too_many if self._upserts else rows.is_doubled
+        if doubled and self._doubles:
+            self.found.setdefault(("duplicate", key), Found(shown_by, f"{named(key)} is in the table twice"))
+        if rows.wrong and not self._upserts:
+            say = f"{named(key)} has a row in the table that it must not yield"
+            self.found.setdefault(("wrong-value", key), Found(shown_by, say))
+        if missing > before and self._write == "append":
+            say = f"a row of {named(key)} was in the table, and is taken away"
+            self.found.setdefault(("deleted", key), Found(shown_by, say))
+        if not self._is_read:
+            slot.least = missing if slot.least is None else min(slot.least, missing)
+        if self._is_over and missing < slot.missing_there and self.less_later is None:
+            say = f"a row of {named(key)} that was missing then is in the table later (event {n})"
+            self.less_later = Found((n,), say)
+        if missing != before and (faults := slot.now_missing(missing, self._faults)) is not None:
+            self._bites[faults[0]] += 1
+            self._bites[faults[1]] -= 1
+
+    def _note_effect(self, row: LogRow) -> None:
+        """The transaction that `row` ends has an effect."""
+        self.effects += 1
+        if not isinstance(row.start, int):
+            self.unowned = self.unowned or [row.n]
+            return
+        effect = Effect(row.tx, row.start, row.n)
+        highest = self._highest_effect
+        if highest is None or effect.start >= highest.start:
+            self._highest_effect = effect
+        else:
+            self.zombies.append(Zombie(effect, highest))
+
+
+def _changes(row: LogRow) -> Iterator[tuple[SlotKey, Digest, int]]:
+    """The rows that a row of the log takes away (-1) and adds (+1)."""
+    if row.op == "update" and isinstance(row.was, dict):
+        yield slot_of(row.was["id"], row.was.get("j")), digest(row.was["v"]), -1
+    value = digest(row.v)
+    yield slot_of(row.id, row.j), value, -1 if row.op == "delete" else +1
+
+
+def slot_of(id_: Any, j: Any) -> SlotKey:
+    """The slot of a row."""
+    return key_of(id_), j if isinstance(j, int) else None
+
+
+def differs(slots: Mapping[SlotKey, LoggedSlot], reading: Mapping[SlotKey, SlotRows]) -> SlotKey | None:
+    """A slot whose rows in the replay are not those of a reading; None: there is none."""
+    for key, logged in slots.items():
+        other = reading.get(key)
+        if other is None:
+            if logged.rows.size:
+                return key
+        elif logged.rows.size != other.size or logged.rows.counts() != other.counts():
+            return key
+    return next((key for key in reading if key not in slots), None)

@@ -1,0 +1,242 @@
+"""Offered records, and the rows of a slot against those that are expected of it (`docs/reference/history-outside.md`).
+
+A slot is an id, or with the header's `j` an id and a j. Invariant: a value is kept as its digest; digests are equal for
+equal values. Counting is incremental, so that each question about a slot takes constant time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from hashlib import blake2b
+from typing import Any
+
+from msgspec import UNSET
+
+from harness.history.outside import Offer, OutsideHeader, OutsideId
+from harness.history.values import identity
+
+__all__ = [
+    "NO_KEY",
+    "RecordKey",
+    "Records",
+    "SlotKey",
+    "SlotRows",
+    "Sourced",
+    "cells",
+    "digest",
+    "id_of",
+    "key_of",
+]
+
+RecordKey = int | str | tuple[Any, ...] | None
+"""An id as a dictionary key; of several columns a tuple."""
+SlotKey = tuple[RecordKey, int | None]
+"""A record's id and, if the header names it, a j."""
+Digest = bytes
+NO_KEY = ("no key",)
+"""The key of a record without one; no identity of a JSON value equals it."""
+_BYTES = 16
+_FEW = 4
+"""Up to so many rows of a slot are kept in a tuple, which takes less memory than a dictionary."""
+
+
+def key_of(id_: OutsideId) -> RecordKey:
+    """The id as a dictionary key."""
+    return tuple(id_) if isinstance(id_, list) else id_
+
+
+def id_of(key: RecordKey) -> OutsideId:
+    """The id that a dictionary key stands for."""
+    return list(key) if isinstance(key, tuple) else key
+
+
+def cells(key: RecordKey) -> int | str | tuple[Any, ...]:
+    """The id as an anomaly names it: null is a tuple of one column, for there None means that no record is named."""
+    return (None,) if key is None else key
+
+
+def digest(values: Any) -> Digest:
+    """A digest that is equal for equal values."""
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"))
+    if "-0.0" in text:
+        text = json.dumps(_without_negative_zero(values), sort_keys=True, separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=_BYTES).digest()
+
+
+def _without_negative_zero(value: Any) -> Any:
+    match value:
+        case float():
+            return value + 0.0
+        case list():
+            return [_without_negative_zero(item) for item in value]
+        case dict():
+            return {name: _without_negative_zero(item) for name, item in value.items()}
+        case _:
+            return value
+
+
+class Sourced:
+    """One offered record."""
+
+    __slots__ = ("expect", "fails", "key", "n", "part", "pos")
+
+    def __init__(self, offer: Offer) -> None:
+        self.n = offer.n
+        self.part = offer.part
+        self.pos = offer.pos
+        self.fails = offer.fails is True
+        self.key: Hashable = NO_KEY if offer.key is UNSET else identity(offer.key)
+        expect = [] if self.fails else offer.expect
+        self.expect = None if expect is UNSET else tuple(map(digest, expect))
+        """The digests of the rows that it must yield; None: not known."""
+
+    @property
+    def expects_nothing(self) -> bool:
+        return self.expect == ()
+
+
+class Records:
+    """What was offered, in the order of the offers. Grows with the records."""
+
+    def __init__(self, header: OutsideHeader, events: Iterable[Any]) -> None:
+        self.numbered = header.sink.j is not None
+        """Whether the rows of a record are numbered."""
+        self.by_key: Mapping[RecordKey, Sourced] = {
+            key_of(event.id): Sourced(event) for event in events if isinstance(event, Offer)
+        }
+
+    def expected(self, slot: SlotKey) -> tuple[Digest, ...] | None:
+        """The expected rows of a slot; None: not known, or the id was not offered."""
+        key, j = slot
+        record = self.by_key.get(key)
+        if record is None or record.expect is None or j is None:
+            return None if record is None else record.expect
+        return record.expect[j : j + 1]
+
+    def slots(self, key: RecordKey, *, highest: int) -> Iterator[SlotKey]:
+        """The slots of an offered record of which something can be missing; `highest`: the highest j ever shown."""
+        if not self.numbered:
+            yield key, None
+            return
+        expect = self.by_key[key].expect
+        for j in range(max(highest, 0) + 1 if expect is None else len(expect)):
+            yield key, j
+
+
+class _Bag:
+    """A multiset of digests, small ones compact. Mutable."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self) -> None:
+        self._rows: tuple[Digest, ...] | Counter[Digest] = ()
+
+    def count(self, value: Digest) -> int:
+        rows = self._rows
+        return rows.count(value) if isinstance(rows, tuple) else rows[value]
+
+    def add(self, value: Digest) -> None:
+        rows = self._rows
+        if isinstance(rows, tuple) and len(rows) < _FEW:
+            self._rows = (*rows, value)
+            return
+        if isinstance(rows, tuple):
+            rows = self._rows = Counter(rows)
+        rows[value] += 1
+
+    def remove(self, value: Digest) -> None:
+        rows = self._rows
+        if isinstance(rows, tuple):
+            place = rows.index(value)
+            self._rows = (*rows[:place], *rows[place + 1 :])
+        else:
+            rows[value] -= 1
+            if not rows[value]:
+                del rows[value]
+
+    def counts(self) -> Counter[Digest]:
+        return Counter(self._rows)
+
+
+class SlotRows:
+    """The rows of one slot at a moment, against the expected ones. Mutable."""
+
+    __slots__ = ("_expected", "_extra", "_needed", "_right", "_rows", "n", "numbered", "size", "wrong")
+
+    def __init__(self, expected: tuple[Digest, ...] | None, *, numbered: bool) -> None:
+        self._rows = _Bag()
+        self._expected: tuple[Digest, ...] | Counter[Digest] | None = expected
+        if expected is not None and len(expected) > _FEW:
+            self._expected = Counter(expected)
+        self._needed = None if expected is None else len(expected)
+        self._right = 0
+        """How many rows are expected ones."""
+        self._extra = 0
+        """How many rows have an expected value and are too many; without expectation: repeat another row."""
+        self.wrong = 0
+        self.size = 0
+        self.numbered = numbered
+        self.n = 0
+        """The number of the event that showed its first row; 0: none has."""
+
+    def add(self, value: Digest, n: int) -> None:
+        """A row appears at event `n`."""
+        have = self._rows.count(value)
+        self._rows.add(value)
+        self._weigh(value, have, +1)
+        self.n = self.n or n
+
+    def remove(self, value: Digest) -> bool:
+        """A row is taken away; returns whether it was there."""
+        have = self._rows.count(value)
+        if not have:
+            return False
+        self._rows.remove(value)
+        self._weigh(value, have - 1, -1)
+        return True
+
+    def _weigh(self, value: Digest, others: int, change: int) -> None:
+        """Count a row beside so many `others` of its value in or out."""
+        self.size += change
+        expected = self._expected
+        if expected is None:
+            self._extra += change * (others > 0)
+            return
+        wanted = expected.count(value) if isinstance(expected, tuple) else expected[value]
+        if not wanted:
+            self.wrong += change
+        elif others < wanted:
+            self._right += change
+        else:
+            self._extra += change
+
+    @property
+    def missing(self) -> int:
+        """How many of the expected rows are missing; a wrong row stands for one of them."""
+        if self._needed is None:
+            return 0 if self.size else 1
+        return max(0, self._needed - self._right - self.wrong)
+
+    @property
+    def has_all(self) -> bool:
+        """Whether every expected row is there; without expectation: whether nothing is missing."""
+        return self.size > 0 if self._needed is None else self._right == self._needed
+
+    @property
+    def has_too_many(self) -> bool:
+        """Whether there are more rows than expected, whatever their values."""
+        if self._needed is None:
+            return self.numbered and self.size > 1
+        return 0 < self._needed < self.size
+
+    @property
+    def is_doubled(self) -> bool:
+        if self._needed is None:
+            return self.has_too_many or (not self.numbered and self._extra > 0)
+        return self._needed > 0 and (self._needed < self.size or self._extra > 0)
+
+    def counts(self) -> Counter[Digest]:
+        """The rows as a multiset of digests."""
+        return self._rows.counts()

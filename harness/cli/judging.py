@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from harness.checkers.judge import Malformed, judge_file
+from harness.checkers.judge import Malformed
+from harness.checkers.outside.judge import judge_history
 from harness.checkers.registry import CHECKERS
 from harness.cli.history_files import HistoryFile
 from harness.clock import monotonic_us
@@ -312,7 +313,7 @@ def _answer(history: HistoryFile, wish: Wish) -> Answer:
     with integers_of_any_length():
         try:
             with reading(history.name, quiet=wish.quiet, verbose=wish.verbose) as progress:
-                judged = judge_file(history.path, checkers=chosen, progress=progress)
+                judged = judge_history(history.path, checkers=chosen, progress=progress)
                 if isinstance(judged, Judgement):
                     judged = explained_file(judged, history.path)
         except (UsageError, WorldError) as error:

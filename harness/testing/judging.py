@@ -12,7 +12,8 @@ from pathlib import Path
 
 from harness.canaries.all import CANARIES, OF_FILES
 from harness.canaries.canary import overlooked
-from harness.checkers.judge import Malformed, judge, judge_file
+from harness.checkers.judge import Malformed, judge
+from harness.checkers.outside.judge import judge_history
 from harness.errors import HarnessError, HistoryError
 from harness.explanation.explain import ANOMALIES_IN_FULL, explained_file
 from harness.explanation.text import anomaly_lines, closing_lines, rest_of
@@ -53,7 +54,7 @@ def check(path: str | Path) -> Verdict:
     refuse_blind_judge()
     file = Path(path)
     with integers_of_any_length():
-        judged = judge_file(file)
+        judged = judge_history(file)
         if isinstance(judged, Malformed):
             breaches = "\n".join(f"  line {breach.line}: {breach.say}" for breach in judged.breaches)
             raise HistoryError(f"{file} breaks the format of histories\n{breaches}")

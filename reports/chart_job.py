@@ -16,7 +16,7 @@ from reports.chart_scale import Band, LinearScale, Tick, bands_of, bucket_of, la
 from reports.history_view import HistoryView
 from reports.outside_view import FaultSpan, OutsideView, StartSpan
 
-__all__ = ["JobTimeline", "LifeBar", "job_timeline_of"]
+__all__ = ["JobTimeline", "job_timeline_of"]
 
 WIDTH = 1100
 _LEFT, _RIGHT = 96, 14

@@ -18,6 +18,7 @@ from harness.verdict import InvariantVerdict, Outcome
 from reports.conviction import as_text
 from reports.reading import Causes, Tone, counts_towards, title_of
 from reports.run_section import RunSection
+from reports.sweep_strip import crash_point_of
 
 __all__ = ["junit_text"]
 
@@ -56,7 +57,9 @@ def _suite(section: RunSection, *, first: RunSection | None) -> TestSuite:
 
 def _suite_name(outcome: RunOutcome) -> str:
     variant = f" --mutant {outcome.mutant}" if outcome.mutant else ""
-    return f"{outcome.scenario} at {outcome.level}{variant} seed {outcome.seed}"
+    point = crash_point_of(outcome)
+    at = "" if point is None else f" {point[1]} message {point[0]}"
+    return f"{outcome.scenario}{at} at {outcome.level}{variant} seed {outcome.seed}"
 
 
 def _properties(outcome: RunOutcome) -> Iterator[tuple[str, str]]:

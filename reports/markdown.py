@@ -16,6 +16,7 @@ from harness.verdict import InvariantVerdict
 from reports.conviction import as_text, by_its_lineage, conviction_of
 from reports.reading import Causes, Tone, counts_towards, headline_of
 from reports.run_section import RunSection
+from reports.sweep_strip import crash_point_of, strip_lines, strips_of
 
 __all__ = ["MARKDOWN_CHARS_MAX", "markdown_text"]
 
@@ -59,6 +60,13 @@ def _lines(
     if counted:
         yield f"{len(everything)} of the {len(counted)} runs are shown here; the page and `run.json` list all."
         yield ""
+    for strip in strips_of([section.outcome for section in everything]):
+        yield from (
+            "```text",
+            *(line.replace("`", "'") for line in map(visible, strip_lines(strip))),
+            "```",
+            "",
+        )
     yield from _table(sections)
     if len(everything) > len(sections):
         yield f"\n{len(everything) - len(sections)} more runs are in the report."
@@ -78,7 +86,7 @@ def _table(sections: Sequence[RunSection]) -> Iterator[str]:
         effective = sum(fault.bites for fault in outcome.faults)
         cells = (
             f"{_SIGNS[section.reading.tone]} {section.reading.word}",
-            _code(outcome.scenario),
+            _code(outcome.scenario) + _point(outcome),
             _plain(outcome.level),
             _subject(outcome),
             str(outcome.seed),
@@ -86,6 +94,11 @@ def _table(sections: Sequence[RunSection]) -> Iterator[str]:
             f"{outcome.duration_s:.1f} s",
         )
         yield f"| {' | '.join(cells)} |"
+
+
+def _point(outcome: RunOutcome) -> str:
+    point = crash_point_of(outcome)
+    return "" if point is None else f" {point[1]} message {point[0]}"
 
 
 def _subject(outcome: RunOutcome) -> str:

@@ -36,6 +36,7 @@ from reports.reading import (
     tone_of,
 )
 from reports.run_section import NOT_CLAIMED, RunSection
+from reports.sweep_strip import crash_point_of, strips_of
 
 __all__ = ["PAGE_BYTES_MAX", "page_text"]
 
@@ -82,6 +83,8 @@ class _Drawn:
     stories: int
     first: str | None
     """The anchor of the earlier run that has the details of its cause."""
+    point: tuple[int, str] | None
+    """Of a sweep: the message at which the job was killed, and `before` or `after`."""
 
 
 def page_text(sections: Sequence[RunSection], *, title: str, counted: Sequence[CountedRun] = ()) -> str:
@@ -207,6 +210,8 @@ def _page(
             tones=list(Tone),
             runs=runs,
             causes=list(causes.sentences()),
+            strips=strips_of(outcomes),
+            anchor_of=_anchor,
             meanings=OUTCOME_MEANING,
             not_claimed=NOT_CLAIMED,
             style=Markup((_TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704  a file of ours
@@ -235,6 +240,7 @@ def _drawn(section: RunSection, index: int, total: int, detail: _Detail, *, firs
         longest_gap=max((r for r in rows if r.gap_us is not None), key=lambda r: r.gap_us or 0, default=None),
         stories=detail.stories if alone else 0,
         first=None if first is None else _anchor(first),
+        point=crash_point_of(section.outcome),
     )
 
 

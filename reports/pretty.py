@@ -22,6 +22,7 @@ from harness.verdict import Outcome
 from reports.conviction import Conviction, as_text, by_its_lineage, convictions_of
 from reports.reading import Causes, Reading, Tone, counted_in, counts_towards, headline_of, title_of
 from reports.run_section import RunSection, sections_of
+from reports.sweep_strip import crash_point_of, strip_lines, strips_of
 
 __all__ = ["print_outcomes", "print_sections", "terminal"]
 
@@ -77,6 +78,9 @@ def print_sections(sections: Sequence[RunSection], *, console: Console) -> None:
         _print_heading(section, console)
         if causes.first_of(index) is None and (few or section.reading.tone is not Tone.GOOD):
             _print_details(section, console)
+    for strip in strips_of(outcomes):
+        for line in strip_lines(strip):
+            _say(_text(line), console)
     for sentence in causes.sentences():
         _say(_text(sentence), console)
     if len(sections) != 1:
@@ -86,7 +90,9 @@ def print_sections(sections: Sequence[RunSection], *, console: Console) -> None:
 def _print_heading(section: RunSection, console: Console) -> None:
     outcome = section.outcome
     planted = f"  planted defect {outcome.mutant}" if outcome.mutant else ""
-    heading = f"{outcome.scenario}  level {outcome.level}  seed {outcome.seed}{planted}"
+    point = crash_point_of(outcome)
+    at = "" if point is None else f"  {point[1]} message {point[0]}"
+    heading = f"{outcome.scenario}{at}  level {outcome.level}  seed {outcome.seed}{planted}"
     _say(_text(heading, style="bold"), console)
     _say(_headline(section.reading), console)
 

@@ -7,7 +7,7 @@ docstrings included; within a version fields are added, never changed; passwords
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from harness.verdict import InvariantVerdict
 from reports.conviction import as_text, conviction_of
 from reports.reading import headline_of, read_run
 from reports.run_section import RunSection
+from reports.sweep_strip import strips_of
 
 __all__ = ["document_of", "document_text", "load_document", "schema_text"]
 
@@ -174,6 +175,20 @@ class CountedRun(Part, frozen=True, kw_only=True):
     events: int
 
 
+class CrashPoint(Part, frozen=True, kw_only=True):
+    """One run of a sweep: the job was killed before or after its n-th message to the sink."""
+
+    scenario: str
+    sut: str
+    n: int
+    moment: str
+    held: str
+    """The message, as the evidence names it."""
+    run_id: str
+    as_expected: bool
+    found: str
+
+
 class Document(Part, frozen=True, kw_only=True):
     """The whole file."""
 
@@ -184,6 +199,8 @@ class Document(Part, frozen=True, kw_only=True):
     runs: list[RunDocument]
     counted: list[CountedRun] = []
     """Every run, if `runs` are only some of them; else empty."""
+    sweep: list[CrashPoint] = []
+    """The crash points of a job, each with its run."""
 
 
 def document_of(
@@ -198,7 +215,23 @@ def document_of(
         sentence=headline.sentence,
         runs=[_run(section) for section in sections],
         counted=[_counted(run) for run in counted],
+        sweep=list(_sweep([section.outcome for section in sections])),
     )
+
+
+def _sweep(outcomes: Sequence[RunOutcome]) -> Iterator[CrashPoint]:
+    for strip in strips_of(outcomes):
+        for point in strip.points:
+            yield CrashPoint(
+                scenario=strip.scenario,
+                sut=strip.sut,
+                n=point.n,
+                moment=point.moment,
+                held=point.held,
+                run_id=outcomes[point.run].run_id,
+                as_expected=outcomes[point.run].as_expected,
+                found=point.found,
+            )
 
 
 def _counted(run: outcome_values.CountedRun) -> CountedRun:

@@ -1,4 +1,4 @@
-"""`floodmark init [FOLDER]`: the beginning of a project: a lookup, its test, a scenario, a CI file.
+"""`floodmark init [FOLDER]`: the beginning of a project for a lookup, or with `--job` for a whole job.
 
 Invariant: no file that exists is changed.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from harness.cli.job_beginning import JOB_FILES
 from harness.errors import UsageError, WorldError
 
 __all__ = ["FILES", "MARKED", "init"]
@@ -93,17 +94,23 @@ FILES: Mapping[str, str] = {
 
 @click.command()
 @click.argument("folder", default=".", metavar="[FOLDER]", type=click.Path(file_okay=False, path_type=Path))
-def init(folder: Path) -> None:
+@click.option(
+    "--job", "of_job", is_flag=True, help="For a whole job: job.toml, a small job, its table, its test."
+)
+def init(folder: Path, *, of_job: bool) -> None:
     """Make the beginning of a project in FOLDER: a lookup, its test, a scenario of its own, a CI file.
 
-    The test passes. One marked line of the lookup, uncommented, makes it fail. A pyproject.toml that exists is left as
-    it is; if any other of the files exists, nothing is written.
+    With --job, of one that puts a whole job under fire: a commented job.toml, a small job, its table, its test.
+
+    The test passes. One marked line of the lookup or the job, uncommented, makes it fail. A pyproject.toml that exists
+    is left as it is; if any other of the files exists, nothing is written.
 
     Exit code: 0 made, 4 a file exists already, 11 the folder cannot be written.
     """
-    wanted = {folder / name: text for name, text in FILES.items()}
+    files = JOB_FILES if of_job else FILES
+    wanted = {folder / name: text for name, text in files.items()}
     project = folder / "pyproject.toml"
-    kept = wanted.pop(project) if project.exists() else None
+    kept = wanted.pop(project) if project in wanted and project.exists() else None
     if taken := [str(file) for file in wanted if file.exists()]:
         raise UsageError(f"nothing was written, for {', '.join(taken)} exists", fix="name another folder")
     try:
@@ -116,4 +123,5 @@ def init(folder: Path) -> None:
         raise WorldError(message, fix="name a folder that you may write to") from error
     if kept is not None:
         click.echo(f"kept     {project}; add to it:\n\n{kept}")
-    click.echo(f"next     {'' if folder == Path() else f'cd {folder} && '}pytest")
+    command = "floodmark job late-commit --job job.toml" if of_job else "pytest"
+    click.echo(f"next     {'' if folder == Path() else f'cd {folder} && '}{command}")

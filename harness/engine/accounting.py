@@ -14,6 +14,7 @@ from msgspec import UNSET
 from harness.errors import HarnessError
 from harness.history.event import Event, In, Res, Row, TableRead
 from harness.history.header import Header
+from harness.history.outside import OutsideEvent, OutsideHeader, TableRow
 from harness.runs.claims import DEAD_LETTERS, OUTPUTS
 from harness.runs.expected import Expected
 from harness.scenario.model import Scenario
@@ -22,7 +23,7 @@ from harness.verdict import Judgement, Outcome
 from harness.workloads.keys import Key, key_of
 from harness.workloads.lookups import offered_records
 
-__all__ = ["accounting_of", "claims_order", "hold_together"]
+__all__ = ["accounting_of", "claims_order", "hold_outside_together", "hold_together"]
 
 _WRONG = ("doubled", "disordered", "missing")
 """The counts that are 0 beside a pass."""
@@ -105,6 +106,27 @@ def hold_together(
     if judgement.outcome is Outcome.PASS:
         wrong = [f"{accounting[name]} {name}" for name in _WRONG if accounting.get(name)]
         said += [f"the verdict is a pass, and SQL counts {' and '.join(wrong)}"] if wrong else []
+    if said:
+        raise HarnessError("; ".join(said), fix="please report it, with the run's history")
+
+
+def hold_outside_together(
+    accounting: Mapping[str, int],
+    header: OutsideHeader,
+    events: Sequence[OutsideEvent],
+    judgement: Judgement,
+) -> None:
+    """Raises HarnessError if a count of a job's table contradicts its last reading in the history, or a pass."""
+    if "rows" not in accounting:
+        return
+    last = max((event.reading for event in events if isinstance(event, TableRow)), default=0)
+    rows = [event for event in events if isinstance(event, TableRow) and event.reading == last]
+    said = []
+    if len(rows) != accounting["rows"]:
+        said.append(f"SQL counts {accounting['rows']} rows, the history holds {len(rows)}")
+    allows_doubles = header.claims.delivery == "at-least-once"
+    if judgement.outcome is Outcome.PASS and accounting.get("doubled") and not allows_doubles:
+        said.append(f"the verdict is a pass, and SQL counts {accounting['doubled']} doubled")
     if said:
         raise HarnessError("; ".join(said), fix="please report it, with the run's history")
 

@@ -22,6 +22,7 @@ from harness.errors import UsageError
 from harness.faults.real.fault_site import Workers
 from harness.history.event import Event
 from harness.history.header import Header
+from harness.history.outside import OutsideEvent, OutsideHeader
 from harness.runs.expected import JudgedValues
 from harness.runs.order import AnyOrder, Order
 from harness.runs.outcome import FaultRecord, Pitfall, WorldDescription
@@ -40,6 +41,7 @@ __all__ = [
     "OutsideRecord",
     "Play",
     "ProcessEnd",
+    "Ran",
     "RunRecord",
     "RunSite",
     "Stop",
@@ -157,22 +159,10 @@ class RunSite:
     """Called after the run, before its tables are read, with a hand on them: for canaries and tests."""
 
 
-class OutsideRecord(Protocol):
-    """The history of a user's job, seen from outside."""
-
-    def write(self, path: Path) -> None:
-        """Writes it to a file."""
-
-    def judged(self) -> Judgement:
-        """The verdict. Raises HarnessError if the counts by SQL contradict it or the history."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRecord:
-    """The recorded result of a run, before it is judged; times are those of its history."""
+class Ran:
+    """What is known of a run besides its history, before it is judged; times are those of its history."""
 
-    header: Header
-    events: Sequence[Event]
     whole: bool
     """Whether it ran to its end and no recorded line is missing; otherwise it cannot pass."""
     error: str | None
@@ -188,11 +178,7 @@ class RunRecord:
     pitfalls: tuple[Pitfall, ...] | None = None
     """None: this level does not record the data to detect pitfalls."""
     values: JudgedValues | None = None
-    """How the expected results of a user's lookup were found; None: for our own."""
-    judge: Callable[[Header, Sequence[Event]], Judgement] = judge
-    """The function that judges the run; a planted defect may replace it."""
-    outside: OutsideRecord | None = None
-    """Of a job: its history seen from outside, in place of `header` and `events`, which are empty then."""
+    """How the expected results of a user's lookup or job were found; None: for our own."""
 
     @property
     def all_pitfalls(self) -> tuple[Pitfall, ...]:
@@ -200,7 +186,29 @@ class RunRecord:
         return (*(self.pitfalls or ()), *(self.values.pitfalls if self.values else ()))
 
 
-Play = Callable[[Any, RunSite], RunRecord]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord(Ran):
+    """The recorded result of a run of the operator."""
+
+    header: Header
+    events: Sequence[Event]
+    judge: Callable[[Header, Sequence[Event]], Judgement] = judge
+    """The function that judges the run; a planted defect may replace it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideRecord(Ran):
+    """The recorded result of a run of a user's job, seen from outside."""
+
+    header: OutsideHeader
+    events: Sequence[OutsideEvent]
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    """Further facts for the report, under the key `job`."""
+    judge: Callable[[OutsideHeader, Sequence[OutsideEvent]], Judgement]
+    """The function that judges the run."""
+
+
+Play = Callable[[Any, RunSite], RunRecord | OutsideRecord]
 """Makes one run of an order of its level's kind. Raises CannotHere before it starts if the world lacks an ability that a fault needs, and WorldError if
 the world fails."""
 

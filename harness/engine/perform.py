@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.clock import monotonic_us, utc_now
-from harness.engine.accounting import hold_together
+from harness.engine.accounting import hold_outside_together, hold_together
 from harness.engine.cross_checks import (
     refuse_other_claims,
     refuse_other_source,
     refuse_uncounted_rows,
 )
-from harness.engine.level import Play, RunRecord, RunSite
+from harness.engine.level import OutsideRecord, Play, Ran, RunRecord, RunSite
 from harness.history.files import write
 from harness.runs.expected import JudgedValues
 from harness.runs.order import AnyOrder, AnyScenario, Order
@@ -26,25 +26,25 @@ from harness.verdict import Judgement, Outcome, worst
 __all__ = ["convicts_of", "judged", "judged_by_order", "perform"]
 
 
-def judged(record: RunRecord) -> Judgement:
+def judged(record: RunRecord | OutsideRecord) -> Judgement:
     """The verdict; at best `unknown` for a run that did not finish or whose recording has gaps.
 
     Raises HarnessError if the counts by SQL contradict the history or the verdict.
     """
-    verdict = record.judge(record.header, record.events)
-    hold_together(record.accounting, record.header, record.events, verdict)
-    return _not_better(verdict, record)
-
-
-def _not_better(verdict: Judgement, record: RunRecord) -> Judgement:
-    """A missing line may be the one that shows a violation, so a run with gaps cannot pass."""
+    if isinstance(record, OutsideRecord):
+        verdict = record.judge(record.header, record.events)
+        hold_outside_together(record.accounting, record.header, record.events, verdict)
+    else:
+        verdict = record.judge(record.header, record.events)
+        hold_together(record.accounting, record.header, record.events, verdict)
+    # A missing line may be the one that shows a violation, so the run cannot pass.
     return verdict if record.whole else replace(verdict, outcome=worst([verdict.outcome, Outcome.UNKNOWN]))
 
 
-def judged_by_order(order: AnyOrder, record: RunRecord) -> Judgement:
+def judged_by_order(order: AnyOrder, record: RunRecord | OutsideRecord) -> Judgement:
     """As `judged`. Raises HarnessError too if the record is not one of `order`: its claims, its seed, its counts."""
-    if record.outside is not None:
-        return _not_better(record.outside.judged(), record)
+    if isinstance(record, OutsideRecord):
+        return judged(record)
     assert isinstance(order, Order), "only a job is seen from outside"
     refuse_other_claims(order, record.header)
     refuse_other_source(order, record.events)
@@ -71,10 +71,7 @@ def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:
     scenario = order.scenario
     record = play(order, site)
     history = site.folder / "history.jsonl"
-    if record.outside is not None:
-        record.outside.write(history)
-    else:
-        write(history, record.header, record.events)
+    write(history, record.header, record.events)
     judgement, unnamed = judged_by_order(order, record), _unnamed(scenario, record)
     if unnamed:
         judgement = replace(judgement, outcome=worst([judgement.outcome, Outcome.VACUOUS]))
@@ -105,6 +102,7 @@ def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:
         pitfalls=record.all_pitfalls,
         values=_values(record.values, run_s=(judged_us - began_us) / 1e6),
         fails_on_pitfall=order.fails_on_pitfall,
+        extras=record.extras if isinstance(record, OutsideRecord) else {},
     )
 
 
@@ -116,7 +114,7 @@ def _values(values: JudgedValues | None, *, run_s: float) -> str:
     return f"{values.says}; {cost}." if not values.says.endswith(".") else f"{values.says[:-1]}; {cost}."
 
 
-def _unnamed(scenario: AnyScenario, record: RunRecord) -> tuple[str, ...]:
+def _unnamed(scenario: AnyScenario, record: Ran) -> tuple[str, ...]:
     """A warning if the scenario expects a pitfall that the run did not show."""
     if scenario.pitfall is None or record.pitfalls is None:
         return ()

@@ -55,6 +55,9 @@ class ChangeRows(ServerFault):
     )
     must_show = "The change was committed, and later lookups were made; of ours, some gave the new version, or no rows."
 
+    not_in_jobs = (
+        "changes rows of Floodmark's own lookups, and what a job must write comes from its first rows"
+    )
     can = ()
 
     do: Literal["change_rows"]

@@ -50,6 +50,9 @@ class Deadlocks(ServerFault):
         "Another transaction locks the sink's rows in the opposite order, every `gap`, at most `count` times."
     )
     must_show = "Clients got error 1213, and the server's own deadlock counter rose."
+    not_in_jobs = (
+        "locks rows of the tables of Floodmark's own sink; write `do: sql_error`, `link: sink`, `code: 1213`"
+    )
     can = ("res",)
 
     do: Literal["deadlocks"]

@@ -36,6 +36,9 @@ class DiskFull(ServerFault):
         "bytes."
     )
     abilities = ("small-disk",)
+    not_in_jobs = (
+        "fills the disk with the log from which a job is judged; write `do: sql_error`, `code: 1290`"
+    )
     can = ("res",)
 
     do: Literal["disk_full"]

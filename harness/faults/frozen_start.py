@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Final, Literal
 
 import psutil
@@ -17,10 +18,10 @@ from harness.clock import Deadline, monotonic_us, wait_until
 from harness.faults.model.fault import JobFault
 from harness.faults.model.fields import UntilEffective
 from harness.faults.real.evidence import Evidence, Seen
-from harness.faults.real.fault_site import Messages, Site, packets_on
-from harness.faults.real.held_message import SINK
+from harness.faults.real.fault_site import Site
 from harness.faults.real.job_kill import awaited_start, job_of
-from harness.faults.real.job_site import LiveStart
+from harness.faults.real.job_site import JobProcesses, LiveStart
+from harness.faults.real.sink_log import SinkLog, sink_noted
 from harness.faults.real.suspension import suspended
 from harness.process_identity import ProcessIdentity
 
@@ -30,6 +31,8 @@ _COMMITS_S: Final = 120.0
 """How long the second start may take to its first commit; an engine takes up to a minute."""
 _LAST_WORDS_S: Final = 15.0
 """How long the first start, awake again, may take to send a message or to end."""
+_BLOCKED_S: Final = 3.0
+"""A second start that gets no answer for so long waits for locks that the first one has."""
 _LOOK_S: Final = 0.05
 
 
@@ -57,14 +60,7 @@ class FrozenStart(JobFault):
     def inject(self, site: Site) -> Iterator[None]:
         """The first start is resumed before the block begins, or when anything fails."""
         job, first = job_of(site), awaited_start(site, fault=self.id)
-        with packets_on(
-            site.control,
-            SINK,
-            Messages(command="any", times=0),
-            name=f"{self.id}.notes",
-            stream="upstream",
-            do="note",
-        ):
+        with sink_noted(site.control, self.id) as log:
             with ExitStack() as frozen:
                 family = job.family(first)
                 for process in family:
@@ -75,44 +71,30 @@ class FrozenStart(JobFault):
                 job.expect_death(first, fault=self.id)
                 commits = job.seen_commits()
                 second = job.start_beside(fault=self.id)
-                limit = Deadline(_COMMITS_S if self.lasts is None else self.lasts / 1000)
-                while not limit.passed and not site.over.is_set():
-                    if self.lasts is None and job.seen_commits() > commits:
-                        break
-                    site.over.wait(_LOOK_S)
-            self._observe(site, first, second, ports=ports, committed=job.seen_commits() - commits)
+                self._await_second(site, log, ports=ports, commits=commits)
+            woke_us = monotonic_us()
+            acts = partial(_acts, job, first, log, ports, woke_us)
+            wait_until(
+                lambda: site.over.is_set() or acts(), deadline=Deadline(_LAST_WORDS_S), every_s=_LOOK_S
+            )
+            site.found(
+                what="woke",
+                first=first.number,
+                second=second.number,
+                commits_of_the_second=job.seen_commits() - commits,
+                messages_after_it_woke=log.requests_from(ports, since_us=woke_us),
+                ended=job.wait_for_exit(first, limit_s=0),
+            )
             yield
 
-    def _observe(
-        self, site: Site, first: LiveStart, second: LiveStart, *, ports: set[int], committed: int
-    ) -> None:
-        """Waits for what the first start does, now that it is awake."""
-        job, woke_us = job_of(site), monotonic_us()
-        ended = [False]
-
-        def acts() -> bool:
-            ended[0] = job.wait_for_exit(first, limit_s=0)
-            return ended[0] or site.over.is_set() or bool(self._messages(site, ports, woke_us))
-
-        wait_until(acts, deadline=Deadline(_LAST_WORDS_S), every_s=_LOOK_S)
-        site.found(
-            what="woke",
-            first=first.number,
-            second=second.number,
-            commits_of_the_second=committed,
-            messages_after_it_woke=self._messages(site, ports, woke_us),
-            ended=ended[0],
-        )
-
-    def _messages(self, site: Site, ports: set[int], since_us: int) -> int:
-        """How many requests the first start has sent to the sink since then."""
-        read = site.control.deeds(SINK)
-        return sum(
-            deed.toxic == f"{self.id}.notes.upstream"
-            and deed.t_us >= since_us
-            and deed.more.get("peer") in ports
-            for deed in (() if read is None else read.deeds)
-        )
+    def _await_second(self, site: Site, log: SinkLog, *, ports: set[int], commits: int) -> None:
+        """Waits until the second start has committed, or waits for locks of the first; or for `for`."""
+        limit = Deadline(_COMMITS_S if self.lasts is None else self.lasts / 1000)
+        while not limit.passed and not site.over.is_set():
+            works = job_of(site).seen_commits() > commits or log.waits_s(but=ports) > _BLOCKED_S
+            if works and self.lasts is None:
+                return
+            site.over.wait(_LOOK_S)
 
     def evidence(self, seen: Seen) -> Evidence:
         woke = seen.fact("woke")
@@ -120,6 +102,11 @@ class FrozenStart(JobFault):
             return {}
         stopped = [fact["pid"] for fact in seen.found if fact["what"] == "stopped"]
         return {"stopped": stopped, **{name: value for name, value in woke.items() if name != "what"}}
+
+
+def _acts(job: JobProcesses, first: LiveStart, log: SinkLog, ports: set[int], woke_us: int) -> bool:
+    """Whether the first start, awake again, has ended or sent a message."""
+    return job.wait_for_exit(first, limit_s=0) or log.requests_from(ports, since_us=woke_us) > 0
 
 
 def _ports(family: Sequence[ProcessIdentity]) -> set[int]:

@@ -7,19 +7,18 @@ answered it with OK after a later start had begun.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, Literal
 
 from harness.clock import Deadline, monotonic_us, wait_until
 from harness.errors import WorldError
 from harness.faults.model.fault import JobFault
 from harness.faults.model.fields import UntilEffective
-from harness.faults.real.evidence import Evidence, ProxyEvidence, Seen
-from harness.faults.real.fault_site import Control, Messages, Site, packets_on
-from harness.faults.real.held_message import SINK
+from harness.faults.real.evidence import Evidence, Seen
+from harness.faults.real.fault_site import Site
 from harness.faults.real.job_kill import job_of, owner_of_held
+from harness.faults.real.sink_log import SinkLog, sink_noted
 from harness.process_identity import is_alive
 from harness.scenario_parts.parts import Breach
 from harness.scenario_parts.triggers import SinkMoment
@@ -32,7 +31,8 @@ _GONE_S: Final = 10.0
 _COMMIT_S: Final = 30.0
 """How long the server may take to carry out the COMMIT that was let through."""
 _LOOK_S: Final = 0.01
-_WRITES: Final = frozenset({"insert", "update", "delete", "replace", "load", "call", "truncate", "merge"})
+_BLOCKED_S: Final = 3.0
+"""A successor that gets no answer for so long waits for locks that the held transaction has."""
 
 
 class LateCommit(JobFault):
@@ -70,8 +70,7 @@ class LateCommit(JobFault):
         held, job = site.held, job_of(site)
         assert held is not None, "a late COMMIT is held first"
         owner, start = owner_of_held(site, fault=self.id), job.newest()
-        with _noting(site.control, self.id):
-            log = _Log(control=site.control, since_us=held.held_us)
+        with sink_noted(site.control, self.id) as log:
             killed_us = monotonic_us()
             if not job.kill(owner, fault=self.id):
                 raise WorldError(f"the sender of the COMMIT had ended before {self.id} could kill it")
@@ -87,7 +86,9 @@ class LateCommit(JobFault):
             let_through_us = monotonic_us()
             held.release()
             committed = wait_until(
-                lambda: log.has_committed(held.connection), deadline=Deadline(_COMMIT_S), every_s=_LOOK_S
+                lambda: log.has_committed(held.connection, since_us=held.held_us),
+                deadline=Deadline(_COMMIT_S),
+                every_s=_LOOK_S,
             )
             site.found(
                 what="late",
@@ -102,17 +103,20 @@ class LateCommit(JobFault):
             )
             yield
 
-    def _await_successor(self, site: Site, log: _Log, *, known: int) -> str:
-        """Waits for the first write over a connection that was opened since, or for `for`; what came, in words."""
+    def _await_successor(self, site: Site, log: SinkLog, *, known: int) -> str:
+        """Waits until a connection that was opened since has sent a write to the sink's table, or waits for locks."""
         deadline = Deadline(_RESTART_S if self.lasts is None else self.lasts / 1000)
-        newest = max([known, *log.connections()])
-        writes = False
+        newest = log.newest_connection(known=known)
+        came = ""
         while not deadline.passed and not site.over.is_set():
-            writes = writes or log.has_written(since=newest)
-            if writes and self.lasts is None:
+            if log.has_written(table=site.sink_table, since=newest):
+                came = "writes"
+            elif not came and log.waits_s(since=newest) > _BLOCKED_S:
+                came = "waits for the held transaction"
+            if came and self.lasts is None:
                 break
             site.over.wait(_LOOK_S)
-        return "writes" if writes else ""
+        return came
 
     def evidence(self, seen: Seen) -> Evidence:
         late = seen.fact("late")
@@ -120,52 +124,3 @@ class LateCommit(JobFault):
             return {}
         names = ("pid", "held", "rows_modified", "held_ms", "after_the_kill_ms", "successor")
         return {name: late[name] for name in names}
-
-
-@contextmanager
-def _noting(control: Control, fault: str) -> Iterator[None]:
-    """Has the proxy log every message of the sink's link while the block lasts."""
-    every = Messages(command="any", times=0)
-    with ExitStack() as stack:
-        for stream in ("upstream", "downstream"):
-            stack.enter_context(
-                packets_on(control, SINK, every, name=f"{fault}.notes", stream=stream, do="note")
-            )
-        yield
-
-
-@dataclass(slots=True, kw_only=True)
-class _Log:
-    """What the proxy noted on the sink's link since the fault began. Mutable: it reads on."""
-
-    control: Control
-    since_us: int
-    _after: int = 0
-    _noted: list[ProxyEvidence] = field(default_factory=list)
-
-    def _read(self) -> Sequence[ProxyEvidence]:
-        read = self.control.deeds(SINK, self._after)
-        if read is not None:
-            self._after = read.next
-            self._noted += [deed for deed in read.deeds if deed.did == "noted"]
-        return self._noted
-
-    def connections(self) -> list[int]:
-        """The connections that have sent or got a message so far."""
-        return [deed.connection for deed in self._read()]
-
-    def has_written(self, *, since: int) -> bool:
-        """Whether a connection with a higher number has sent a statement that may change rows."""
-        return any(
-            deed.connection > since and deed.stream == "upstream" and deed.more.get("statement") in _WRITES
-            for deed in self._read()
-        )
-
-    def has_committed(self, connection: int) -> bool:
-        """Whether the server has answered a COMMIT of that connection with OK since it was held."""
-        return any(
-            deed.connection == connection
-            and (deed.stream, deed.command, deed.more.get("reply")) == ("downstream", "commit", "ok")
-            and deed.t_us >= self.since_us
-            for deed in self._read()
-        )

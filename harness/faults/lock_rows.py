@@ -44,6 +44,7 @@ class LockRows(ServerFault):
     must_show = (
         "The server listed statements of the run that waited for the lock; those that gave up got 1205."
     )
+    not_in_jobs = "locks tables of Floodmark's own operator; write `do: sql_error` with `code: 1205`"
     can = ("res",)
 
     do: Literal["lock_rows"]

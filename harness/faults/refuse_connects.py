@@ -28,6 +28,7 @@ class RefuseConnects(LinkFault):
     about = "New connections to the link are refused; live ones go on."
     must_show = "Connects were refused during the fault (2003)."
     abilities = ("packets",)
+    not_in_jobs = "leaves no trace outside the job's own clients; write `do: down` or `do: stalled_handshake`"
     can = ("res",)
 
     do: Literal["refuse_connects"]

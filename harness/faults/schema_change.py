@@ -36,6 +36,9 @@ class SchemaChange(ServerFault):
 
     about = "A column that the lookups read, or (`how: table`) their table, is renamed for a while."
     must_show = "Clients got error 1054 or 1146 while the server's catalogue showed the new name."
+    not_in_jobs = (
+        "renames parts of Floodmark's own lookups; write `do: sql_error`, or end the server by `db_kill`"
+    )
     can = ("res",)
 
     do: Literal["schema_change"]

@@ -41,6 +41,7 @@ class SlowQuery(ServerFault):
     must_show = (
         "The server listed statements of the run that slept, and the median call took at least the delay."
     )
+    not_in_jobs = "puts a view in place of Floodmark's own lookups; write `do: latency`, `link: lookups`"
     can = ("res",)
 
     do: Literal["slow_query"]

@@ -69,6 +69,8 @@ class JobFaults(OutsideFaults):
     control: MessageControl
     job: JobProcesses
     log: FaultLog
+    table: str = ""
+    """The table that the job writes to."""
     state: Path
     """The job's state folder, in which a Spark query keeps its checkpoint."""
     workers: Workers = field(default_factory=lambda: cast("Workers", None))
@@ -209,7 +211,7 @@ class _JobFaultActing(ToldFault):
 
     def _act(self) -> None:
         self._skip_deeds()
-        site = replace(self._site(), job=self.place.job)
+        site = replace(self._site(), job=self.place.job, sink_table=self.place.table)
         try:
             with self._moment() as moment:
                 if moment is not None:

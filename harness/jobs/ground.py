@@ -121,7 +121,7 @@ def _fill(order: JobOrder, given: JobInput, root: Endpoint) -> None:
         return
     kind = "BIGINT" if all(isinstance(key, int) for key in given.keys) else "VARCHAR(200)"
     rows = customer_rows(
-        keys=[_as_kind(key, kind) for key in sorted(given.keys, key=str)], seed=order.data_seed
+        keys=[_as_kind(key, kind) for key in sorted(given.keys, key=str)], seed=order.drawn_by
     )
     try:
         with connect(root) as connection, connection.cursor() as cursor:

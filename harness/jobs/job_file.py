@@ -77,6 +77,11 @@ class Job(Part):
     engine: Literal["auto", "spark", "plain"] = Field(
         default="auto", description="Whether it has workers and executors of Spark."
     )
+    scenarios: tuple[_Text, ...] = Field(
+        default=(),
+        description="The job scenarios that `pytest job.toml` runs; empty: all that have the tag `gate` and are for "
+        "its engine.",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -147,11 +152,9 @@ class SinkTable(Part):
     id: Annotated[tuple[_Column, ...], Field(min_length=1)] = Field(
         default=("id",), description="The column (or columns) with the record's id."
     )
-    key: _Column | None = Field(
-        default=None, description="The column with the record's key, if there is one."
-    )
+    key: str = Field(default="k", description="The column with the record's key; empty: none.")
     values: tuple[_Column, ...] = Field(
-        default=(),
+        default=("name", "city", "tier"),
         description="The columns whose values are judged; none that differs from run to run (times, sessions).",
     )
     write: Literal["append", "replace", "upsert"] = Field(

@@ -5,12 +5,23 @@ Invariant: it names no job, no world and no seed, so the same scenario runs with
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
+from harness.faults.model.fault import Fault
 from harness.faults.registry import AnyFault
-from harness.scenario_parts.parts import Part
+from harness.scenario_parts.parts import Breach, Part, refuse
+from harness.scenario_parts.triggers import (
+    TRIGGER_FORMS,
+    At,
+    Between,
+    RecordTaken,
+    SinkMoment,
+    SparkGap,
+    name_of,
+)
 from harness.scenario_parts.values import Name, Span, Whole
 
 __all__ = ["JobEngine", "JobScenario"]
@@ -50,3 +61,46 @@ class JobScenario(Part):
     )
     faults: tuple[AnyFault, ...] = Field(default=(), description="The faults to inject; empty: none.")
     budget: Span = Field(default=60_000, description="The time limit of a run, without its calm twin.")
+
+    @model_validator(mode="after")
+    def _fits_a_job(self) -> Self:
+        refuse("JobScenario", self._breaches())
+        return self
+
+    def _breaches(self) -> Iterator[Breach]:
+        """The faults that no run of a job can do or show, and those that this scenario's engines lack."""
+        seen: dict[str, int] = {}
+        for index, fault in enumerate(self.faults):
+            if fault.id in seen:
+                say = f"faults {seen[fault.id]} and {index} (from 0) are both called `{fault.id}`"
+                yield Breach(path=("faults", index, "id"), say=say, hint="give each its own id")
+            seen.setdefault(fault.id, index)
+            yield from _breaches_of(fault, index)
+            if "plain" in self.engines and (fault.do == "kill_executor" or isinstance(fault.when, SparkGap)):
+                what = "`kill_executor`" if fault.do == "kill_executor" else "a `spark` moment"
+                yield Breach(
+                    path=("faults", index), say=f"{what} is of Spark jobs only", hint="write engines: [spark]"
+                )
+
+
+_OF_ATTEMPTS: Final = frozenset({"process", "inside", "workload"})
+_SHOWN: Final = (At, Between, RecordTaken, SinkMoment, SparkGap)
+"""The triggers that can be seen from outside of a job."""
+
+
+def _breaches_of(fault: Fault, index: int) -> Iterator[Breach]:
+    if fault.by in _OF_ATTEMPTS:
+        say = f"`{fault.do}` acts inside Floodmark's own operator or its source, which a job does not have"
+        hint = (
+            "use kill_driver, kill_owner, kill_at_message or frozen_start, or a fault of a link or the server"
+        )
+        yield Breach(path=("faults", index, "do"), say=say, hint=hint)
+    elif fault.not_in_jobs:
+        why, _, instead = fault.not_in_jobs.partition("; ")
+        yield Breach(
+            path=("faults", index, "do"), say=f"`{fault.do}` {why}", hint=instead or "leave this fault out"
+        )
+    elif not isinstance(fault.when, _SHOWN):
+        say = f"a `{name_of(fault.when)}` happens inside an operator of Floodmark's own, and nobody sees it in a job"
+        hint = f"write {' or '.join(TRIGGER_FORMS[name] for name in ('at', 'record', 'sink'))}"
+        yield Breach(path=("faults", index, "when"), say=say, hint=hint)

@@ -7,19 +7,22 @@ when no start lives.
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, pairwise
 from threading import Lock
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pymysql
 
 from harness.clock import Deadline, monotonic_us, pause
 from harness.engine.level import RunSite
 from harness.errors import WorldError
+from harness.faults.model.fault import Fault
 from harness.jobs.binlog import ChangeLog, Transaction
+from harness.jobs.disturbance import JobFaults
 from harness.jobs.finished import EndSeen, ExpectedRows, How, how_finished, missing_records
 from harness.jobs.ground import JobGround
 from harness.jobs.job_database import JobDatabase, Snapshot
@@ -32,7 +35,7 @@ from harness.jobs.sink_rows import SinkColumns, SinkReplay, id_text
 from harness.runs.outcome import FaultRecord
 from harness.world.world import World
 
-__all__ = ["FaultsOfJob", "JobLife", "LifeParts", "NoFaults", "Pace"]
+__all__ = ["JobLife", "LifeParts", "Pace"]
 
 _POLL_S: Final = 0.01
 _TELL_EVERY: Final = 20
@@ -69,56 +72,6 @@ class Pace:
         return max(_RECOVER_MIN_US, 3 * self.took_us)
 
 
-class FaultsOfJob(Protocol):
-    """The faults of one run; all are healed when its block ends."""
-
-    def arm(self) -> None:
-        """Prepares those that wait for a message, before the first start."""
-
-    def step(self, *, offered: int, first_offer_us: int | None, now_us: int) -> None:
-        """Begins what is due and ends what is over. Raises the error of a fault that cannot be healed."""
-
-    def is_settled(self) -> bool:
-        """Whether none acts, and none is being armed or healed."""
-
-    def active(self) -> Mapping[str, bool]:
-        """Those that act, and whether each has evidence."""
-
-    def close(self) -> None:
-        """Heals all."""
-
-    def finish(self) -> None:
-        """Tells the recording the evidence of each; the run is over and the proxy's log complete."""
-
-    def records(self) -> tuple[FaultRecord, ...]:
-        """What became of each."""
-
-
-class NoFaults:
-    """Implements `FaultsOfJob` for a calm run."""
-
-    def arm(self) -> None:
-        """Nothing waits."""
-
-    def step(self, *, offered: int, first_offer_us: int | None, now_us: int) -> None:
-        """Nothing is due."""
-
-    def is_settled(self) -> bool:
-        return True
-
-    def active(self) -> Mapping[str, bool]:
-        return {}
-
-    def close(self) -> None:
-        """Nothing acts."""
-
-    def finish(self) -> None:
-        """There is nothing to tell."""
-
-    def records(self) -> tuple[FaultRecord, ...]:
-        return ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifeParts:
     """What a life is made of."""
@@ -137,8 +90,10 @@ class LifeParts:
     """None: nobody knows yet."""
     further_start: bool = False
     """Whether it is started once more when it is done."""
+    premade: str = ""
+    """The statement that makes the job's table beforehand; empty: the job does, or its schema did."""
     note_process: Callable[[int], None] = lambda pid: None
-    faults: Callable[[JobLife], FaultsOfJob] = lambda life: NoFaults()
+    faults: Sequence[Fault] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -156,6 +111,8 @@ class JobLife:
     interrupted: bool = False
     exits: list[JobExitSeen] = field(default_factory=list)
     readings: list[Snapshot] = field(default_factory=list)
+    premade: str = ""
+    """Of a calm life: see `LifeParts.premade`."""
     notes: list[str] = field(default_factory=list)
     """What limits the meaning of a pass, a sentence each."""
     began_us: int = 0
@@ -164,7 +121,9 @@ class JobLife:
     recording: JobRecording = field(init=False)
     starts: JobStarts = field(init=False)
     log: ChangeLog = field(init=False)
-    faults: FaultsOfJob = field(default_factory=NoFaults)
+    faults: JobFaults = field(init=False)
+    records: Sequence[FaultRecord] = ()
+    """What became of the faults."""
     _replay: SinkReplay | None = None
     _digested: int = 0
     _row_us: list[int] = field(default_factory=list)
@@ -180,6 +139,21 @@ class JobLife:
     _file: str = ""
     _lock: Lock = field(default_factory=Lock)
 
+    @property
+    def row_times(self) -> Sequence[int]:
+        """When each transaction that changed the table was first seen."""
+        return self._row_us
+
+    @property
+    def offered(self) -> int:
+        """How many records were offered."""
+        return self._offered
+
+    @property
+    def offered_ids(self) -> Sequence[str]:
+        """The text of the id of each record that is not meant to fail."""
+        return [id_text(record.id) for record in self.parts.given.records if not record.fails]
+
     # -------------------------------------------------------------------------------------- the whole
 
     def live(self) -> None:
@@ -193,23 +167,26 @@ class JobLife:
             where=lambda: database.end_of_log(lambda: self.log.position), read=lambda: self.log.position
         )
         self.starts = self._made_starts()
+        self.faults = self._made_faults()
         with self.log:
-            self.faults = parts.faults(self)
             try:
-                self._go()
+                with self.faults:
+                    self._go()
+                self._end()
             finally:
-                try:
-                    self.faults.close()
-                finally:
-                    self.starts.end_all()
-                    self._reap()
+                self.starts.end_all()
+                self._reap()
             self._read()
+            if self.parts.pace is None:
+                self.premade = self.made_table()
             if self._wants_further_start():
                 self._start_once_more()
-            self.faults.finish()
+            self.records = self.faults.finish()
 
     def _go(self) -> None:
         self.faults.arm()
+        if self.parts.premade:
+            self.parts.ground.database.run(self.parts.premade)
         self._audit()
         if self.parts.order.scenario.offer == "all":
             self._offer(len(self.parts.given.records))
@@ -218,16 +195,16 @@ class JobLife:
         deadline, turn = Deadline(self.parts.limit_s), count()
         while not self._is_over(deadline):
             self._offer(self._due())
-            self.faults.step(
-                offered=self._offered, first_offer_us=self._first_offer_us, now_us=monotonic_us()
-            )
+            self.faults.advance(offered=self._offered, first_offer_us=self._first_offer_us)
             self._look_at_processes()
             if next(turn) % _TELL_EVERY == 0:
                 self.parts.world.look()
                 self._tell(deadline)
             pause(_POLL_S)
         self.ended_us = monotonic_us()
-        self.faults.close()
+
+    def _end(self) -> None:
+        """Every fault has healed: says how it ended, and stops the job."""
         self._digest()
         if self.how is not None:
             self.recording.note("finished", how=self.how)
@@ -302,6 +279,20 @@ class JobLife:
 
     # ------------------------------------------------------------------------------------ processes
 
+    def _made_faults(self) -> JobFaults:
+        parts = self.parts
+        return JobFaults(
+            faults=parts.faults,
+            seed=parts.order.seed,
+            control=parts.world.proxy,
+            server=parts.world.server.of_run(parts.ground.database.root.database),
+            job=self.starts,
+            log=self.recording,
+            state=parts.ground.state,
+            note=lambda kind, fault, **facts: monotonic_us(),
+            tell=lambda text: parts.site.observer.phase("fault", text),
+        )
+
     def _made_starts(self) -> JobStarts:
         parts = self.parts
         return JobStarts(
@@ -338,7 +329,8 @@ class JobLife:
     def _reap(self) -> None:
         for seen in self.starts.poll():
             self.exits.append(seen)
-            self.recording.note("exit", **seen.fields())
+            fields: dict[str, Any] = dict(seen.fields())
+            self.recording.note("exit", **fields)
             self.parts.site.observer.phase("job", seen.text)
             if seen.by == "outside":
                 self.notes.append(f"{seen.text}: a signal that no fault of this run has sent.")
@@ -448,7 +440,7 @@ class JobLife:
     def _seen(self) -> EndSeen:
         pace, now_us = self.parts.pace, monotonic_us()
         first_us = self._row_us[0] if self._row_us else None
-        gaps = [b - a for a, b in zip(self._row_us, self._row_us[1:], strict=False)]
+        gaps = [b - a for a, b in pairwise(self._row_us)]
         calm_us = max(2_000_000, 3 * max(gaps, default=0), (first_us or 0) - self.began_us)
         done = self.parts.ground.done
         return EndSeen(
@@ -518,6 +510,22 @@ class JobLife:
             if sink.dead_letters in snapshot.tables:
                 rows = snapshot.counts[sink.dead_letters]
                 note("read", at=snapshot.at, reading=number, of="dead", rows=rows)
+
+    def made_table(self) -> str:
+        """The statement that makes the table as the job made it, if the job does so only where it is not there yet."""
+        table, database = self.parts.order.job.sink.table, self.parts.ground.database
+        made = [
+            one.statement
+            for one in self.transactions
+            if table in one.statement and "TRIGGER" not in one.statement.upper()
+        ]
+        words = [" ".join(statement.split()).upper() for statement in made]
+        if not made or not all(said.startswith("CREATE TABLE IF NOT EXISTS") for said in words):
+            return ""
+        try:
+            return re.sub(r" AUTO_INCREMENT=\d+", "", database.made_by(table))
+        except (pymysql.MySQLError, OSError):
+            return ""
 
     def _wants_further_start(self) -> bool:
         return self.parts.further_start and self.how is not None and not self.interrupted

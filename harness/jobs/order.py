@@ -29,16 +29,24 @@ class JobOrder:
     job: JobFile
     seed: int
     """The seed of the faults' choices."""
-    data_seed: int
-    """The seed of the records and rows: the same in all runs of a command, so that they share a calm twin."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What the job's environment is made from: that of the command, without the harness's own options."""
+    data_seed: int | None = None
+    """The seed of the records and rows, the same in all runs of a command, so that they share a calm twin.
+
+    None: `seed`.
+    """
     calm_only: bool = False
     """Whether only the calm twin runs; the run is that twin."""
     import_path: tuple[str, ...] = ()
     """Where `claims.expected` is imported from."""
     again: str = ""
     fails_on_pitfall: bool = False
+
+    @property
+    def drawn_by(self) -> int:
+        """The seed of the records and rows."""
+        return self.seed if self.data_seed is None else self.data_seed
 
     @property
     def sut(self) -> str:

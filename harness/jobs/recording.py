@@ -30,7 +30,7 @@ from harness.history.outside import (
     TableRow,
 )
 from harness.jobs.binlog import LogPosition, Transaction
-from harness.jobs.sink_rows import SinkColumns, SinkReplay
+from harness.jobs.sink_rows import SinkColumns, SinkReplay, id_text
 
 __all__ = ["JobRecording", "OwnersOfSessions", "events_of"]
 
@@ -114,6 +114,14 @@ class JobRecording:
             if cycle < len(ends):
                 ends[cycle].fields |= {} if not evidence else {"evidence": dict(evidence)}
                 ends[cycle].fields |= {} if error is None else {"error": error}
+
+    def expect(self, rows: Mapping[str, Sequence[Sequence[Any]]]) -> None:
+        """Tells each offered record what it must yield, by the text of its id."""
+        with self._lock:
+            for one in self._noted:
+                wanted = rows.get(id_text(one.fields["id"])) if one.kind == "offer" else None
+                if wanted is not None and not one.fields.get("fails"):
+                    one.fields["expect"] = [list(values) for values in wanted]
 
     def last_us(self, *kinds: str) -> int | None:
         """When an event of one of these kinds was last noted."""

@@ -159,6 +159,7 @@ class Connection:
         self._timers: dict[ConnectionTimer, None] = {}
         self._closes_behind: dict[Stream, None] = {}
         self.ended = False
+        self._told_own_end = False
 
     # ------------------------------------------------------------------------------ its beginning
 
@@ -190,6 +191,9 @@ class Connection:
         gates: tuple[Gate, Gate] | tuple[None, None] = (None, None)
         if self._link.mysql or self._link.packet_toxics:
             gates = self._converse()
+        if self._conversation is not None and any(self._noters()):
+            self._conversation.replies.tap.is_fitted = True
+            self.downstream.tap = self._conversation.replies.tap
         for toxic in self._link.toxics:
             self._fit(toxic, self._direction(toxic.direction))
         self._arrange(self.upstream)
@@ -199,9 +203,24 @@ class Connection:
 
     def _note_undialled(self) -> None:
         """Log, for toxics that note, that the server could not be reached."""
-        for toxic in self._link.packet_toxics.values():
-            if toxic.rule.do is RuleAction.NOTE and toxic.stream is Stream.DOWNSTREAM:
-                self.deed("undialled", stream=toxic.stream, toxic=toxic.name, **self.ports())
+        for toxic in self._noters():
+            self.deed("undialled", stream=toxic.stream, toxic=toxic.name, **self.ports())
+
+    def _noters(self) -> list[PacketToxic]:
+        """The toxics that note the replies."""
+        return [
+            toxic
+            for toxic in self._link.packet_toxics.values()
+            if toxic.rule.do is RuleAction.NOTE and toxic.stream is Stream.DOWNSTREAM
+        ]
+
+    def _note_own_end(self) -> None:
+        """Log, for toxics that note, that a toxic or a call of the control interface ends the connection."""
+        if self._conversation is not None and not self._told_own_end and not self.ended:
+            self._told_own_end = True
+            for toxic in self._noters():
+                left = self._conversation.unanswered()
+                self.deed("ended", stream="", toxic=toxic.name, left=left, **self.ports())
 
     def _converse(self) -> tuple[Gate, Gate]:
         conversation = self._conversation = MySqlConversation(self)
@@ -298,12 +317,14 @@ class Connection:
 
     def reset(self) -> None:
         """RST to both ends, now; what is held is lost."""
+        self._note_own_end()
         self._abandon_dial(reset=True)
         for peer in self._peers():
             peer.reset()
 
     def close(self, *, deliver: bool = True) -> None:
         """FIN to both ends, after what already left the stages (`deliver`) or at once; what stages hold is lost."""
+        self._note_own_end()
         self._abandon_dial(reset=False)
         for peer in self._peers():
             peer.close(deliver=deliver)

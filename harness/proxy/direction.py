@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from harness.proxy.mysql.gate import Tap
 from harness.proxy.peer import Peer
 from harness.proxy.toxics.stage import Gate, Receiver, Stage, Stream
 from harness.proxy.workshop import Holdings
@@ -33,6 +34,7 @@ class Direction:
         "source",
         "stages",
         "stream",
+        "tap",
     )
 
     source: Peer
@@ -46,6 +48,8 @@ class Direction:
         """By the toxic's name, in the order of the chain."""
         self.received = 0
         """Bytes that the source sent."""
+        self.tap: Tap | None = None
+        """Follows what has passed all stages; set before `begin`."""
         self._gate: Gate | None = None
         self._head: Receiver
         self._holdings = holdings
@@ -63,6 +67,9 @@ class Direction:
         """Chain the stages in the order of `names`; names without a stage in this direction are skipped."""
         self.stages = {name: self.stages[name] for name in names if name in self.stages}
         after: Receiver = self.outlet
+        if self.tap is not None:
+            self.tap.next = after
+            after = self.tap
         for stage in reversed(self.stages.values()):
             stage.next = after
             after = stage

@@ -10,7 +10,7 @@ from typing import Any
 from harness.runs.outcome import FaultRecord, FaultTime, RunOutcome, WorldDescription
 from harness.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
 
-__all__ = ["doubled", "job_outcome", "killed_twice", "lost", "passed", "zombie"]
+__all__ = ["doubled", "job_outcome", "killed_twice", "lost", "passed", "swept", "zombie"]
 
 Event = dict[str, Any]
 _HEADER = {
@@ -146,6 +146,36 @@ def lost(folder: Path) -> RunOutcome:
     return job_outcome(
         folder, events, anomalies={"V8": [Anomaly(kind="lost", say=say, events=(20, 120), id=1)]}, name="lost"
     )
+
+
+def swept(folder: Path, *, points: int = 40, bad: Sequence[int] = (7, 8, 19)) -> list[RunOutcome]:
+    """A sweep: one run for each message, before and after it; those of `bad` double a record."""
+    made = []
+    for n in range(1, points + 1):
+        for moment in ("before", "after"):
+            fault = {
+                "id": "kill",
+                "do": "kill_at_message",
+                "when": {"sink": "message", "nth": n, "moment": moment},
+            }
+            plan = {"job_scenario": "sweep", "faults": [fault]}
+            is_bad = n in bad and moment == "after"
+            anomalies = (
+                {"V8": [Anomaly(kind="duplicate", say="twice", events=(40, 90), id=1)]} if is_bad else {}
+            )
+            held = {"pid": 712, "held": "COMMIT" if n % 6 == 0 else f"INSERT INTO enriched {n}"}
+            times = (FaultTime(armed_us=55, measured_us=60, healed_us=61, evidence=held),)
+            made.append(
+                job_outcome(
+                    folder,
+                    _DOUBLED if is_bad else [_with_rows(e, 2) for e in _DOUBLED if e["n"] not in {40, 130}],
+                    anomalies=anomalies,
+                    faults=[FaultRecord(id="kill", kind="kill_at_message", plan=fault, times=times)],
+                    name=f"sweep-{n}-{moment}",
+                    plan=plan,
+                )
+            )
+    return made
 
 
 def _with_rows(event: Event, rows: int) -> Event:

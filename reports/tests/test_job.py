@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from junitparser import JUnitXml
 
-from harness.verdict import Anomaly
+from harness.verdict import Anomaly, Outcome
 from reports.chart_job import job_timeline_of
 from reports.history_view import read_view
 from reports.junit import junit_text
@@ -18,8 +18,10 @@ from reports.losses import losses_of
 from reports.markdown import markdown_text
 from reports.page import page_text
 from reports.pretty import print_sections, terminal
+from reports.reading import Tone
 from reports.run_document import document_of, document_text
 from reports.run_section import RunSection, section_of
+from reports.sweep_strip import strips_of
 from reports.tests import job_sample
 from reports.tests.test_page import parsed
 
@@ -213,3 +215,49 @@ def test_an_id_of_several_columns_has_its_events_in_the_excerpt(folder: Path) ->
 
     assert '("a", 1)' in _losses(section)[0]
     assert [line.n for line in section.convictions[0].stories[0].lineage] == [2, 3]
+
+
+def test_a_sweep_names_each_crash_point_that_did_not_hold_in_every_form(folder: Path) -> None:
+    outcomes = job_sample.swept(folder, points=12, bad=(7, 8))
+    sections = [section_of(outcome) for outcome in outcomes]
+
+    (strip,) = strips_of(outcomes)
+    document = json.loads(document_text(document_of(sections, title="t")))
+
+    told = "killed after message 7 (INSERT INTO enriched 7): 1 doubled"
+    assert strip.sentence == "24 crash points tried: 2 broke a promise."
+    assert next(point.told for point in strip.points if point.tone is Tone.BAD) == told
+    stream = StringIO()
+    print_sections(sections, console=terminal(stream, color=False))
+    assert told in stream.getvalue()
+    assert "   after  n=1    ......XX....\n" in stream.getvalue()
+    assert told in markdown_text(sections, title="t")
+    assert told in page_text(sections, title="t")
+    assert [(p["n"], p["moment"]) for p in document["sweep"] if not p["as_expected"]] == [
+        (7, "after"),
+        (8, "after"),
+    ]
+
+
+def test_a_point_of_the_strip_leads_to_its_run(folder: Path) -> None:
+    page = page_text(
+        [section_of(outcome) for outcome in job_sample.swept(folder, points=2, bad=())], title="t"
+    )
+
+    parser = parsed(page)
+    targets = {value for name, value in parser.attributes if name == "id"}
+    links = {value.removeprefix("#") for name, value in parser.attributes if name == "href"}
+    assert links <= targets
+
+
+def test_a_kill_that_left_no_evidence_is_open_in_the_strip(folder: Path) -> None:
+    outcomes = job_sample.swept(folder, points=1, bad=())
+    vacuous = replace(outcomes[0], judgement=replace(outcomes[0].judgement, outcome=Outcome.VACUOUS))
+
+    (strip,) = strips_of([vacuous, outcomes[1]])
+
+    assert [point.tone for point in strip.points] == [Tone.OPEN, Tone.GOOD]
+
+
+def test_one_run_at_a_message_is_no_sweep(folder: Path) -> None:
+    assert not strips_of(job_sample.swept(folder, points=1, bad=())[:1])

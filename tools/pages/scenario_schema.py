@@ -20,7 +20,7 @@ from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import Downstream, Expectations, Operator, Part, Task, Workload
 from harness.scenario_parts.triggers import TRIGGERS
 
-__all__ = ["SCHEMA_FILE", "scenario_schema", "schema_text"]
+__all__ = ["SCHEMA_FILE", "draft_07", "scenario_schema", "schema_text", "written_defaults"]
 
 SCHEMA_FILE = Path(__file__).resolve().parents[2] / "harness" / "schemas" / "scenario.v1.json"
 
@@ -39,8 +39,8 @@ def scenario_schema() -> dict[str, Any]:
     made = Scenario.model_json_schema(by_alias=True, mode="validation")
     definitions = made.pop("$defs")
     for part in _PARTS:
-        _written_defaults(part, definitions[part.__name__])
-    _written_defaults(Scenario, made)
+        written_defaults(part, definitions[part.__name__])
+    written_defaults(Scenario, made)
     made["properties"]["faults"]["items"] = {"$ref": "#/$defs/Fault"}
     definitions["Fault"] = _any_fault([definitions.pop(kind.__name__) for kind in FAULTS.values()])
     whole = {
@@ -49,11 +49,11 @@ def scenario_schema() -> dict[str, Any]:
         **{key: value for key, value in made.items() if key != "title"},
         "definitions": definitions,
     }
-    cleaned: dict[str, Any] = _draft_07(whole)
+    cleaned: dict[str, Any] = draft_07(whole)
     return cleaned
 
 
-def _written_defaults(part: type[Part], schema: dict[str, Any]) -> None:
+def written_defaults(part: type[Part], schema: dict[str, Any]) -> None:
     """Writes defaults as in a file (`60s`, not 60000); None is not written."""
     for name, field in part.model_fields.items():
         entry = schema["properties"][field.alias or name]
@@ -102,7 +102,7 @@ def _rule(name: str, kind: Mapping[str, Any], fields: Mapping[str, Any]) -> dict
     return {"if": {"properties": {"do": {"const": name}}, "required": ["do"]}, "then": then}
 
 
-def _draft_07(node: Any) -> Any:
+def draft_07(node: Any) -> Any:
     """Rewrites what draft 07 lacks or ignores (`$defs`, keys beside a `$ref`), and drops generated titles."""
     match node:
         case {"$ref": str(target), **beside}:
@@ -110,11 +110,11 @@ def _draft_07(node: Any) -> Any:
             rest = _cleaned(beside)
             return {"allOf": [reference], **rest} if rest else reference
         case {"anyOf": [only, {"type": "null"}], **beside}:
-            return _draft_07({**only, **beside})
+            return draft_07({**only, **beside})
         case dict():
             return _cleaned(node)
         case list():
-            return [_draft_07(item) for item in node]
+            return [draft_07(item) for item in node]
         case _:
             return node
 
@@ -122,7 +122,7 @@ def _draft_07(node: Any) -> Any:
 def _cleaned(node: Mapping[Any, Any]) -> dict[str, Any]:
     """Drops generated titles; a field called `title` would be a mapping, not a text."""
     noise = isinstance(node.get("title"), str) and "$schema" not in node
-    return {key: _draft_07(value) for key, value in node.items() if not (noise and key == "title")}
+    return {key: draft_07(value) for key, value in node.items() if not (noise and key == "title")}
 
 
 def main() -> None:

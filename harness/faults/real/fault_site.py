@@ -138,6 +138,8 @@ class Site:
     """Set when the fault is to heal."""
     job: JobProcesses | None = None
     """The processes of a user's job; None: the run is not one of a job."""
+    sink_table: str = ""
+    """The table that the job writes to; empty: not known, or no run of a job."""
     held: HeldMessage | None = None
     """The message of the job's sink link at which the fault begins; None: it begins at another trigger."""
 

@@ -30,7 +30,9 @@ def recorded(function: Any, *settings: str, seed: int = 3) -> RunRecord:
         sut=f"{__name__}:{function.__name__}",
     )
     with SimulatedLevel().open(Opening()) as play:
-        return play(order, RunSite(run_id="test", folder=Path()))
+        record = play(order, RunSite(run_id="test", folder=Path()))
+    assert isinstance(record, RunRecord)
+    return record
 
 
 def pitfalls(function: Any, *settings: str, seed: int = 3) -> dict[str, Pitfall]:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Protocol, assert_never
 
 from harness.proxy.mysql.commands import HANDSHAKE, Exchange
@@ -19,7 +20,7 @@ from harness.proxy.mysql.frames import HEADER_BYTES, FrameTracker, Packet, Packe
 from harness.proxy.mysql.rules import ENDING, PacketRule, RuleAction, Then
 from harness.proxy.toxics.stage import Receiver, Stream, Timer
 
-__all__ = ["HELD_MAX", "Action", "GateToxic", "GateWire", "PacketGate"]
+__all__ = ["HELD_MAX", "Action", "GateToxic", "GateWire", "PacketGate", "Tap"]
 
 
 class Action:
@@ -147,6 +148,40 @@ class Barrier:
     """Called when it lets go, with the seconds it stood and the bytes that waited behind it."""
     lifted: bool = False
     bytes: int = 0
+
+
+class Tap:
+    """The end of a direction's chain: calls back when so many bytes have passed all toxics. Mutable."""
+
+    __slots__ = ("_passed", "_waiting", "is_fitted", "next")
+
+    next: Receiver
+    """The socket; set by the direction."""
+
+    def __init__(self) -> None:
+        self._passed = 0
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self.is_fitted = False
+        """Whether bytes pass it, from the connection's first on; else calls are made at once."""
+
+    def call_after(self, count: int, act: Callable[[], None]) -> None:
+        """Call `act` when `count` bytes of the whole direction have passed."""
+        if self.is_fitted and self._passed < count:
+            self._waiting.append((count, act))
+        else:
+            act()
+
+    def data(self, chunk: bytes) -> None:
+        self.next.data(chunk)
+        self._passed += len(chunk)
+        while self._waiting and self._waiting[0][0] <= self._passed:
+            self._waiting.popleft()[1]()
+
+    def eof(self) -> None:
+        self.next.eof()
+
+    def reset(self) -> None:
+        self.next.reset()
 
 
 class Outflow:
@@ -321,6 +356,10 @@ class PacketGate:
         self.tracking = True
         """Whether the direction may call `track` and pass the bytes on itself."""
         self.out = Outflow(self, now=table.wire.now)
+        self.tap = Tap()
+        """At the end of the direction's chain, once `is_fitted`."""
+        self._sent = 0
+        """Bytes that were given to `out` by the gate itself."""
         self._table = table
         self._tracker = tracker
         self._delivered: list[bytes] = []
@@ -417,6 +456,7 @@ class PacketGate:
     def emit(self, data: bytes) -> None:
         """Send bytes to the far end, after what was delivered."""
         self._flush()
+        self._sent += len(data)
         self.out.data(data)
 
     @property
@@ -436,8 +476,8 @@ class PacketGate:
         assert isinstance(exchange, Exchange)
         if part.starts and not self._starts(packet, exchange):
             return
-        if self._notes:
-            self._take_notes(packet, part)
+        action = self._action
+        is_taken = action is not None and action.exchange is exchange and action.takes
         if self.stream is Stream.DOWNSTREAM and exchange.replaced:
             self._offset += len(part.data)
         elif self._action is None or self._action.exchange is not exchange:
@@ -445,6 +485,8 @@ class PacketGate:
         else:
             self._act(self._action, packet, part)
         self._position += len(part.data)
+        if self._notes:
+            self._take_notes(packet, part, is_taken=is_taken)
         if self.stream is Stream.DOWNSTREAM and packet.last and part.ends:
             self._table.passed(exchange)
 
@@ -479,8 +521,11 @@ class PacketGate:
             elif self._action is None and rule.acts_on(match):
                 self._action = Action(toxic=name, rule=rule, exchange=exchange, match=match)
 
-    def _take_notes(self, packet: Packet, part: PacketPart) -> None:
-        """Log a request at its first bytes, a reply when all of it has come from the server."""
+    def _take_notes(self, packet: Packet, part: PacketPart, *, is_taken: bool) -> None:
+        """Log a request at its first bytes, and a reply when all of it has passed every toxic on its way to the client.
+
+        `is_taken`: a toxic takes the message out of the stream, so the client gets no such reply.
+        """
         if part.starts and packet.number == 1 and self.stream is Stream.DOWNSTREAM:
             payload = part.data[HEADER_BYTES:]
             word = reply_word(payload)
@@ -490,14 +535,18 @@ class PacketGate:
             exchange = packet.message
             assert isinstance(exchange, Exchange)
             for note in self._notes:
-                self._table.wire.deed(
-                    "noted",
-                    stream=self.stream.value,
-                    toxic=note.toxic,
-                    **note.numbers(exchange),
-                    **self._table.wire.ports(),
-                )
+                if self.stream is Stream.UPSTREAM:
+                    self._log_note(note, exchange)
+                elif not is_taken and not exchange.replaced:
+                    waiting = sum(map(len, self._delivered))
+                    self.tap.call_after(self._sent + waiting, partial(self._log_note, note, exchange))
             self._notes = []
+
+    def _log_note(self, note: Note, exchange: Exchange) -> None:
+        wire = self._table.wire
+        wire.deed(
+            "noted", stream=self.stream.value, toxic=note.toxic, **note.numbers(exchange), **wire.ports()
+        )
 
     def _note_end(self) -> None:
         """Log once, for each toxic that notes, that the source has ended the connection."""
@@ -516,8 +565,10 @@ class PacketGate:
 
     def _flush(self) -> None:
         if self._delivered:
-            self.out.data(b"".join(self._delivered))
+            data = b"".join(self._delivered)
             self._delivered.clear()
+            self._sent += len(data)
+            self.out.data(data)
 
     # ----------------------------------------------------------------------------------------- acting
 

@@ -35,7 +35,9 @@ def recorded(sink: str, before_reading: Callable[[TableHand], None] | None = Non
     order = Order(scenario=scenario_with(sink), level="sim", seed=3)
     site = RunSite(run_id="test", folder=Path(), before_reading=before_reading)
     with SimulatedLevel().open(Opening()) as play:
-        return play(order, site)
+        record = play(order, site)
+    assert isinstance(record, RunRecord)
+    return record
 
 
 @pytest.mark.parametrize("sink", SINKS)

@@ -1,0 +1,96 @@
+"""The sink's link as a fault of a job follows it: who writes, who waits, and whether a held COMMIT was carried out.
+
+Invariant: it reads the proxy's log of messages only, so what it says happened on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from harness.clock import monotonic_us
+from harness.faults.real.evidence import ProxyEvidence
+from harness.faults.real.fault_site import Control, Messages, packets_on
+from harness.faults.real.held_message import SINK
+
+__all__ = ["SinkLog", "sink_noted"]
+
+_WRITES: Final = frozenset({"insert", "update", "delete", "replace", "load", "call", "truncate", "merge"})
+
+
+@contextmanager
+def sink_noted(control: Control, fault: str) -> Iterator[SinkLog]:
+    """Has the proxy log every message of the sink's link while the block lasts."""
+    every = Messages(command="any", times=0)
+    with ExitStack() as stack:
+        for stream in ("upstream", "downstream"):
+            stack.enter_context(
+                packets_on(control, SINK, every, name=f"{fault}.notes", stream=stream, do="note")
+            )
+        yield SinkLog(control=control, toxics=f"{fault}.notes.")
+
+
+@dataclass(slots=True, kw_only=True)
+class SinkLog:
+    """What the proxy has noted since the block began. Mutable: each question reads on."""
+
+    control: Control
+    toxics: str
+    _after: int = 0
+    _noted: list[ProxyEvidence] = field(default_factory=list)
+
+    def _read(self) -> Sequence[ProxyEvidence]:
+        read = self.control.deeds(SINK, self._after)
+        if read is not None:
+            self._after = read.next
+            self._noted += [
+                deed for deed in read.deeds if deed.did == "noted" and deed.toxic.startswith(self.toxics)
+            ]
+        return self._noted
+
+    def newest_connection(self, *, known: int) -> int:
+        """The highest number of a connection that has said something, at least `known`."""
+        return max([known, *(deed.connection for deed in self._read())])
+
+    def has_written(self, *, table: str, since: int) -> bool:
+        """Whether a connection with a higher number than `since` has sent a write to `table` (empty: to any)."""
+        return any(
+            deed.connection > since
+            and deed.stream == "upstream"
+            and deed.more.get("statement") in _WRITES
+            and table.lower() in {"", str(deed.more.get("table")).rpartition(".")[2]}
+            for deed in self._read()
+        )
+
+    def waits_s(self, *, since: int = 0, but: Collection[int] = ()) -> float:
+        """For how long the longest open request of a connection with a higher number has had no answer.
+
+        Requests from the client ports `but` do not count.
+        """
+        open_us: dict[int, int] = {}
+        for deed in self._read():
+            if deed.connection <= since or deed.more.get("peer") in but or deed.command == "quit":
+                continue
+            if deed.stream == "upstream":
+                open_us[deed.connection] = deed.t_us
+            else:
+                open_us.pop(deed.connection, None)
+        return (monotonic_us() - min(open_us.values())) / 1e6 if open_us else 0.0
+
+    def has_committed(self, connection: int, *, since_us: int) -> bool:
+        """Whether the server has answered a COMMIT of that connection with OK since then."""
+        return any(
+            deed.connection == connection
+            and (deed.stream, deed.command, deed.more.get("reply")) == ("downstream", "commit", "ok")
+            and deed.t_us >= since_us
+            for deed in self._read()
+        )
+
+    def requests_from(self, ports: Collection[int], *, since_us: int) -> int:
+        """How many requests came from these ports since then."""
+        return sum(
+            deed.stream == "upstream" and deed.t_us >= since_us and deed.more.get("peer") in ports
+            for deed in self._read()
+        )

@@ -1,0 +1,103 @@
+"""The calm twin: the job is run once without faults, must work, and shows its pace and what its table should hold.
+
+Invariants: it is run once for each job, input and world; a job that does not work undisturbed is told with the last
+lines of its output, and no fault is tried on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, Final
+
+from harness.errors import WorldError
+from harness.jobs.calm_twin import CalmTwin
+from harness.jobs.finished import ExpectedRows
+from harness.jobs.job_database import AUDIT
+from harness.jobs.life import JobLife, Pace
+from harness.jobs.outside_record import record_of
+from harness.jobs.sink_rows import expected_of
+from harness.verdict import Outcome
+
+__all__ = ["calm_of"]
+
+_INBOX: Final = "inbox"
+
+
+def calm_of(life: JobLife, *, expected: ExpectedRows | None) -> CalmTwin:
+    """What a life without faults shows; `expected`: what the user's function states, or None.
+
+    Raises WorldError if the job did not work.
+    """
+    order, rows_us = life.parts.order, life.row_times
+    if life.interrupted:
+        raise KeyboardInterrupt
+    if life.how is None:
+        raise _does_not_work(life, f"{life.gave_up}{_elsewhere(life)}")
+    if not rows_us or life.columns is None or not life.readings:
+        raise _does_not_work(
+            life, f"it ended, and no row is in table {order.job.sink.table}{_elsewhere(life)}"
+        )
+    gaps = [later - earlier for earlier, later in pairwise(rows_us)]
+    pace = Pace(
+        first_row_us=max(0, rows_us[0] - life.began_us),
+        gap_us=max(gaps, default=0),
+        took_us=max(0, life.ended_us - life.began_us),
+    )
+    table = life.readings[-1].tables.get(order.job.sink.table, ())
+    found = dict(expected_of(life.columns.row(row) for row in table))
+    whole: Callable[[str], list[list[Any]]] = lambda text: found.get(text, [])  # noqa: E731
+    wanted = expected if expected is not None else {text: whole(text) for text in life.offered_ids}
+    twin = CalmTwin(
+        pace=pace,
+        expected=wanted,
+        messages=tuple(life.faults.traffic.messages),
+        keeps_state=_keeps_state(life),
+        life=life,
+    )
+    _refuse_wrong(twin, expected)
+    return twin
+
+
+def _refuse_wrong(twin: CalmTwin, expected: ExpectedRows | None) -> None:
+    """Raises WorldError if the calm run breaks a claim of the job."""
+    record = record_of(twin.life, twin, expect_from="none" if expected is None else "given")
+    judgement = record.judge(record.header, record.events)
+    if judgement.outcome is not Outcome.FAIL:
+        return
+    wrong = next(one for one in judgement.invariants if one.outcome is Outcome.FAIL)
+    first = f": {wrong.anomalies[0].say}" if wrong.anomalies else ""
+    raise _does_not_work(twin.life, f"without any fault {wrong.invariant} fails{first}")
+
+
+def _keeps_state(life: JobLife) -> bool:
+    """Whether anything is in its state folder, or it wrote to another table than those of the sink and the harness."""
+    if any(life.parts.ground.state.iterdir()):
+        return True
+    sink = life.parts.order.job.sink
+    not_state = {sink.table, sink.dead_letters, AUDIT, _INBOX}
+    return any(change.table not in not_state for one in life.transactions for change in one.changes)
+
+
+def _elsewhere(life: JobLife) -> str:
+    """What it wrote to other tables."""
+    sink = life.parts.order.job.sink
+    counts: dict[str, int] = {}
+    for transaction in life.transactions:
+        for change in transaction.changes:
+            if change.op == "insert" and change.table not in {sink.table, AUDIT, _INBOX}:
+                counts[change.table] = counts.get(change.table, 0) + 1
+    if not counts or life.row_times:
+        return ""
+    told = ", ".join(f"{table} ({count} rows)" for table, count in counts.items())
+    return f"; it wrote to {told}: should [sink] name that table?"
+
+
+def _does_not_work(life: JobLife, why: str) -> WorldError:
+    words = life.starts.last_words()
+    hint = ""
+    if "ssl" in words.lower() or "tls" in words.lower():
+        hint = "; the proxy has to read MySQL's packets, so TLS must be off in the job"
+    for secret in (life.parts.world.app.password, life.parts.world.root.password):
+        words = words.replace(secret, "***")
+    return WorldError(f"the job does not work undisturbed: {why}; {words}", fix=f"mend the job first{hint}")

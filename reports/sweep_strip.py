@@ -1,0 +1,135 @@
+"""The strip of a sweep: each crash point of a job against what its run showed.
+
+Answers to the crash-point tables of file system testers (ALICE, CrashMonkey). Invariant: a point is a run that was
+made, with the message that its evidence names; a run whose kill left no evidence is open, never good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.history.values import brief
+from harness.runs.outcome import RunOutcome
+from reports.losses import words_of
+from reports.reading import Tone, read_run
+
+__all__ = ["CrashPoint", "Strip", "crash_point_of", "strip_lines", "strips_of"]
+
+_KILL: Final = "kill_at_message"
+_MOMENTS: Final = ("before", "after")
+_LINE: Final = 60
+"""Points in a line of text."""
+_SIGNS: Final = {Tone.GOOD: ".", Tone.BAD: "X", Tone.OPEN: "?"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrashPoint:
+    """One run of a sweep: the job was killed before or after its n-th message."""
+
+    n: int
+    moment: str
+    run: int
+    """The place of the run among all that are shown."""
+    tone: Tone
+    found: str
+    """What was lost or doubled, in a few words; else the word of the verdict."""
+    held: str
+    """The message, as the evidence names it."""
+
+    @property
+    def told(self) -> str:
+        """The point in one line."""
+        held = f" ({self.held})" if self.held else ""
+        return f"killed {self.moment} message {self.n}{held}: {self.found}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strip:
+    """All points of one job under one scenario."""
+
+    scenario: str
+    sut: str
+    rows: tuple[tuple[str, tuple[CrashPoint, ...]], ...]
+    """`before` and `after`, each with its points by n."""
+
+    @property
+    def points(self) -> tuple[CrashPoint, ...]:
+        """All points, by n."""
+        return tuple(
+            sorted((p for _, points in self.rows for p in points), key=lambda p: (p.n, p.moment == "after"))
+        )
+
+    @property
+    def sentence(self) -> str:
+        """How many points were tried, and how many broke a promise."""
+        bad = sum(point.tone is Tone.BAD for point in self.points)
+        undecided = sum(point.tone is Tone.OPEN for point in self.points)
+        more = f", {undecided} showed nothing" if undecided else ""
+        return f"{len(self.points)} crash points tried: {bad} broke a promise{more}."
+
+
+def crash_point_of(outcome: RunOutcome) -> tuple[int, str] | None:
+    """The n and the moment of a run whose only fault is a kill at a message; None of any other."""
+    faults = outcome.plan.get("faults")
+    if outcome.level != "job" or not isinstance(faults, list | tuple) or len(faults) != 1:
+        return None
+    (fault,) = faults
+    when = fault.get("when") if isinstance(fault, Mapping) and fault.get("do") == _KILL else None
+    if not isinstance(when, Mapping) or when.get("sink") != "message":
+        return None
+    return int(when.get("nth", 1)), str(when.get("moment", "before"))
+
+
+def strips_of(outcomes: Sequence[RunOutcome]) -> tuple[Strip, ...]:
+    """One for each job and scenario of which at least two crash points were tried."""
+    found: dict[tuple[str, str], list[CrashPoint]] = {}
+    for index, outcome in enumerate(outcomes):
+        point = crash_point_of(outcome)
+        if point is not None:
+            found.setdefault((outcome.scenario, outcome.sut), []).append(_point(index, outcome, *point))
+    return tuple(
+        Strip(scenario=scenario, sut=sut, rows=tuple(_rows(points)))
+        for (scenario, sut), points in found.items()
+        if len(points) > 1
+    )
+
+
+def _point(index: int, outcome: RunOutcome, n: int, moment: str) -> CrashPoint:
+    reading = read_run(outcome)
+    evidence = outcome.faults[0].evidence if outcome.faults else {}
+    return CrashPoint(
+        n=n,
+        moment=moment,
+        run=index,
+        tone=reading.tone,
+        found=words_of(outcome.judgement) or reading.word,
+        held=_held(evidence.get("held")),
+    )
+
+
+def _held(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else brief(value, limit=80)
+
+
+def _rows(points: Sequence[CrashPoint]) -> Iterator[tuple[str, tuple[CrashPoint, ...]]]:
+    for moment in _MOMENTS:
+        of_moment = sorted((p for p in points if p.moment == moment), key=lambda point: point.n)
+        if of_moment:
+            yield moment, tuple(of_moment)
+
+
+def strip_lines(strip: Strip) -> Iterator[str]:
+    """The strip as text: for each n `.` held, `X` broke a promise, `?` showed nothing; then all that did not hold."""
+    yield f"sweep of {strip.scenario} with {strip.sut}: {strip.sentence}"
+    for moment, points in strip.rows:
+        for first in range(0, len(points), _LINE):
+            part = points[first : first + _LINE]
+            signs = "".join(_SIGNS[point.tone] for point in part)
+            yield f"  {moment:>6}  n={part[0].n:<4} {signs}"
+    for point in strip.points:
+        if point.tone is not Tone.GOOD:
+            yield f"    {point.told}"

@@ -39,6 +39,10 @@ _LOST_LOG: Final = 1236
 _XID: Final = re.compile(r"X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'", re.IGNORECASE)
 
 
+_NEW_NAMES: Final = {"passwd": "password", "db": "database"}
+"""Names of the library that PyMySQL warns of; where warnings are errors, the log could not be read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class LogPosition:
     """A place in the log; a later one is greater."""
@@ -157,7 +161,7 @@ class ChangeLog:
             connects += 1
             if connects > 2:  # noqa: PLR2004 - the stream, and the one for questions
                 raise _ConnectionLost
-            return pymysql.connect(**settings)
+            return pymysql.connect(**{_NEW_NAMES.get(name, name): value for name, value in settings.items()})
 
         reader = BinLogStreamReader(
             connection_settings={

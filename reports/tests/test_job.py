@@ -211,7 +211,7 @@ def test_an_id_of_several_columns_has_its_events_in_the_excerpt(folder: Path) ->
             "last": True,
         },
     ]
-    anomaly = Anomaly(kind="duplicate", say="twice", events=(3,), id=("a", 1))  # type: ignore[arg-type]
+    anomaly = Anomaly(kind="duplicate", say="twice", events=(3,), id=("a", 1))
     section = section_of(job_sample.job_outcome(folder, events, anomalies={"V8": [anomaly]}, name="two"))
 
     assert '("a", 1)' in _losses(section)[0]

@@ -30,7 +30,7 @@ from harness.engine.stage import Keep, StagePlan
 from harness.engine.tally import Tally
 from harness.errors import Exit, NothingRan, UsageError
 from harness.levels import level_named
-from harness.runs.order import Order, new_run_id
+from harness.runs.order import AnyOrder, new_run_id
 from harness.verdict import Outcome
 from reports.agreement import (
     refuse_other_document,
@@ -133,7 +133,7 @@ _COLUMNS = (Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN, Outcome.VACUOUS)
 
 
 def go(
-    orders: Sequence[Order],
+    orders: Sequence[AnyOrder],
     *,
     title: str,
     world: str,

@@ -6,7 +6,6 @@ Invariant: every mistake in the arguments, the job file and the scenarios is rep
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,7 +30,7 @@ _CAMPAIGN = (
 @click.command()
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
 @click.option("--job", "given", envvar="FLOODMARK_JOB", required=True, metavar="FILE|COMMAND",
-              help="The job: a job.toml, a folder with one, a command ('python job.py') or module:function.")  # fmt: skip
+              help="The job: a job.toml, a folder with one, a command, or module:function.")  # fmt: skip
 @click.option("--calm-only", envvar="FLOODMARK_CALM_ONLY", is_flag=True,
               help="Run the job once without faults, to see that it works and how fast it is.")  # fmt: skip
 @click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|calm|none",
@@ -61,3 +60,103 @@ def job(scenarios: tuple[str, ...], **asked: Any) -> int:
     orders = list(_orders(scenarios, asked))
     title = ", ".join(dict.fromkeys(order.scenario.scenario for order in orders))
     return go(orders, title=title, **{name: asked[name] for name in _CAMPAIGN}).exit_code
+
+
+def _orders(names: Sequence[str], asked: dict[str, Any]) -> Iterator[JobOrder]:
+    """The orders of all runs, the scenarios one after the other. Raises for every mistake of the arguments."""
+    from harness.choices import fresh_seed
+    from harness.jobs.ordering import job_named, job_order
+    from harness.levels import level_named
+    from harness.sut.user_modules import add_current_folder, import_path
+
+    job_file, named = job_named(asked["given"])
+    if asked["expected"] is not None:
+        claims = job_file.claims.model_copy(update={"expected": asked["expected"]})
+        job_file = job_file.model_copy(update={"claims": claims})
+    add_current_folder()
+    level = level_named("job")
+    seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
+    data_seed = asked["data_seed"] if asked["data_seed"] is not None else seed
+    for source, scenario in _selected(names, job_file, asked):
+        for number in range(seed, seed + (1 if asked["calm_only"] else asked["runs"])):
+            order = job_order(
+                scenario,
+                source=source,
+                job=job_file,
+                named=named,
+                seed=number,
+                data_seed=None if data_seed == number else data_seed,
+                environment=dict(os.environ),
+                import_path=(str(job_file.folder), *import_path()),
+                world=(asked["world"], asked["proxy"]),
+                more=tuple(_more(asked)),
+                calm_only=asked["calm_only"],
+                fails_on_pitfall=asked["fail_on"] == "pitfall",
+            )
+            if number == seed:
+                level.refuse(order)
+            yield order
+
+
+def _more(asked: dict[str, Any]) -> Iterator[str]:
+    """The further words of the command that repeats a run."""
+    if asked["expected"] is not None:
+        yield from ("--expected", asked["expected"])
+    for setting in asked["settings"]:
+        yield from ("--set", setting)
+    if asked["fail_on"]:
+        yield from ("--fail-on", asked["fail_on"])
+
+
+def _selected(
+    names: Sequence[str], job_file: JobFile, asked: dict[str, Any]
+) -> list[tuple[str, JobScenario]]:
+    """The scenarios with all tags and their names for a command. Raises NothingRan if none is left."""
+    from harness.errors import NothingRan, UsageError
+    from harness.jobs.job_scenarios import apply_job_settings, job_catalogue, load_jobs
+    from harness.scenario.catalogue import catalogue
+
+    if asked["calm_only"]:
+        return [("", apply_job_settings(_calm(), asked["settings"]))] if not names else _calmed(names, asked)
+    wanted = list(names) or list(job_file.job.scenarios)
+    if not wanted:
+        if not asked["tags"]:
+            raise UsageError(
+                "no scenario was named",
+                fix="name some, or write `all`: `floodmark list scenarios` lists them",
+            )
+        wanted = ["all"]
+    shipped = {path: name for name, path in {**catalogue(), **job_catalogue()}.items()}
+    engine = job_file.job.engine
+    found = []
+    for path, scenario in load_jobs(wanted):
+        if not set(asked["tags"]) <= set(scenario.tags):
+            continue
+        if engine != "auto" and engine not in scenario.engines:
+            click.echo(f"floodmark: left out, for it is not for {engine} jobs: {scenario.scenario}", err=True)
+            continue
+        found.append((shipped.get(path, str(path)), apply_job_settings(scenario, asked["settings"])))
+    if not found:
+        with_tags = f" with tag {' and '.join(asked['tags'])}" if asked["tags"] else ""
+        raise NothingRan(
+            f"none of the named scenarios{with_tags} is for this job", fix="floodmark list scenarios"
+        )
+    return found
+
+
+def _calm() -> JobScenario:
+    from harness.jobs.job_scenario import JobScenario
+
+    return JobScenario(
+        job_scenario="calm", about="The job runs without faults, to see that it works and how fast it is."
+    )
+
+
+def _calmed(names: Sequence[str], asked: dict[str, Any]) -> list[tuple[str, JobScenario]]:
+    """The named scenarios without their faults."""
+    from harness.jobs.job_scenarios import apply_job_settings, load_jobs
+
+    return [
+        (str(path), apply_job_settings(scenario.model_copy(update={"faults": ()}), asked["settings"]))
+        for path, scenario in load_jobs(names)
+    ]

@@ -25,6 +25,7 @@ __all__ = ["floodmark", "main"]
 _COMMANDS: Mapping[str, str] = {
     "demo": "A first run: the reference passes, a planted defect is detected.",
     "run": "Run scenarios, check the histories and write a report.",
+    "job": "Put your own job under fire: Spark, Bytewax, asyncio or any other program.",
     "check": "Check history files, from any source.",
     "init": "Begin a project for a lookup or a job: files that run, a test, a CI file.",
     "mutants": "The kill matrix: run every planted defect against every invariant.",

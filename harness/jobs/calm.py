@@ -6,49 +6,22 @@ lines of its output, and no fault is tried on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
 from harness.errors import WorldError
+from harness.jobs.calm_twin import CalmTwin
 from harness.jobs.finished import ExpectedRows
 from harness.jobs.job_database import AUDIT
 from harness.jobs.life import JobLife, Pace
 from harness.jobs.outside_record import record_of
 from harness.jobs.sink_rows import expected_of
-from harness.jobs.traffic import Message
 from harness.verdict import Outcome
 
-__all__ = ["CalmTwin", "calm_of"]
+__all__ = ["calm_of"]
 
 _INBOX: Final = "inbox"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CalmTwin:
-    """What the calm run shows."""
-
-    pace: Pace
-    expected: ExpectedRows
-    messages: tuple[Message, ...]
-    """What passed both links of the proxy."""
-    keeps_state: bool
-    """Whether it left anything by which a further start knows what is done."""
-    life: JobLife
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """For the report."""
-        sink = [one for one in self.messages if one.link == "sink" and one.side == "request"]
-        commits = sum(one.statement == "commit" for one in sink)
-        return {
-            "first_row_ms": round(self.pace.first_row_us / 1000),
-            "gap_ms": round(self.pace.gap_us / 1000),
-            "took_s": round(self.pace.took_us / 1e6, 2),
-            "messages": len(sink),
-            "commits": commits,
-        }
 
 
 def calm_of(life: JobLife, *, expected: ExpectedRows | None) -> CalmTwin:

@@ -17,7 +17,8 @@ from typing import ClassVar, Literal, cast
 from harness.engine.level import Opening, OutsideRecord, Play, RunSite
 from harness.engine.refusals import refuse_in_world
 from harness.errors import UsageError, WorldError
-from harness.jobs.calm import CalmTwin, calm_of
+from harness.jobs.calm import calm_of
+from harness.jobs.calm_twin import CalmTwin
 from harness.jobs.environment import MARK, inherited, refuse_templates
 from harness.jobs.expectation import NO_VALUES, expect_from, stated
 from harness.jobs.finished import ExpectedRows

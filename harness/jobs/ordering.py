@@ -57,7 +57,17 @@ def job_order(
     `source`: the scenario's name in the catalogue, or its file; `named`: what `job_named` returned; `data_seed`: as of
     `JobOrder`; `world`: world and proxy; `more`: further words of the command that repeats the run.
     """
-    words = ["floodmark", "job", source, "--job", named, "--world", world[0], "--proxy", world[1]]
+    words = [
+        "floodmark",
+        "job",
+        *([source] if source else []),
+        "--job",
+        named,
+        "--world",
+        world[0],
+        "--proxy",
+        world[1],
+    ]
     words += ["--seed", str(seed), *([] if data_seed is None else ["--data-seed", str(data_seed)])]
     words += [*(["--calm-only"] if calm_only else []), *more]
     return JobOrder(

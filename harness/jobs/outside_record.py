@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from harness.checkers.outside.judge import judge_outside
 from harness.engine.level import OutsideRecord
@@ -19,14 +19,12 @@ from harness.history.outside import (
     OutsideHeader,
     OutsideSink,
 )
+from harness.jobs.calm_twin import CalmTwin
 from harness.jobs.job_database import audited_session
 from harness.jobs.life import JobLife
 from harness.jobs.recording import events_of
 from harness.runs.expected import JudgedValues
 from harness.runs.outcome import FaultRecord
-
-if TYPE_CHECKING:
-    from harness.jobs.calm import CalmTwin
 
 __all__ = ["record_of"]
 

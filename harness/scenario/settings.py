@@ -6,12 +6,12 @@ been written into the file; a setting of an unknown field is an error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from harness.scenario.mistakes import meant, validated
+from harness.scenario.mistakes import Mistake, meant, validated
 from harness.scenario.model import Scenario
 from harness.scenario.own_files import with_own_files
 from harness.scenario.yaml_text import (
@@ -24,7 +24,7 @@ from harness.scenario.yaml_text import (
     read_yaml,
 )
 
-__all__ = ["apply_settings"]
+__all__ = ["apply_settings", "settings_applied"]
 
 _SOURCE = "--set"
 
@@ -44,14 +44,27 @@ def apply_settings(scenario: Scenario, settings: Sequence[str]) -> Scenario:
 
     The `line` of a problem is the number of the setting, from 1.
     """
-    data = scenario.model_dump(mode="json", by_alias=True)
+    return settings_applied(
+        scenario.model_dump(mode="json", by_alias=True),
+        settings,
+        lambda data: validated(with_own_files(data, folder=Path.cwd())),
+    )
+
+
+_T = TypeVar("_T")
+
+
+def settings_applied(
+    data: dict[str, Any], settings: Sequence[str], validate: Callable[[Any], _T | list[Mistake]]
+) -> _T:
+    """What `validate` makes of `data` with `settings` applied in order. Raises ScenarioProblems with every mistake."""
     places = FieldPositions(values={(): (max(1, len(settings)), 1)})
     slips: list[Slip] = []
     for number, text in enumerate(settings, start=1):
         setting = _parsed(text, number, slips)
         if setting is not None:
             _put(setting, data, places, slips)
-    result = validated(with_own_files(data, folder=Path.cwd()))
+    result = validate(data)
     problems = [_problem(slip.place, slip.say, slip.hint, settings) for slip in slips]
     if isinstance(result, list):
         for mistake in result:

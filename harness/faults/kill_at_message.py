@@ -27,7 +27,6 @@ class KillAtMessage(JobFault):
     )
     must_show = "The processes were gone while the message was held; it is named."
     triggers = ("sink",)
-    ends_others = False
     can = ()
 
     do: Literal["kill_at_message"]

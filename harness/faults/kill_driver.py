@@ -24,7 +24,6 @@ class KillDriver(JobFault):
         "The job's main process (Spark's driver) is killed (SIGKILL); its children are left to themselves."
     )
     must_show = "The process was gone after the signal; the message that was held meanwhile is named."
-    ends_others = False
     can = ()
 
     do: Literal["kill_driver"]

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, Self, cast
 from harness.clock import Deadline, monotonic_us, wait_until
 from harness.engine.outside_faults import OutsideFaults, ToldFault
 from harness.errors import WorldError
-from harness.faults.model.fault import JobFault, OutsideFault
+from harness.faults.model.fault import OutsideFault
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import MessageControl, Workers
 from harness.faults.real.held_message import HeldMessage, held_at
@@ -228,8 +228,8 @@ class _JobFaultActing(ToldFault):
     def _bite(self) -> None:
         """Records the beginning, once; also of a fault that fails before its moment: it was to act, and could not."""
         if self.bit_us is None:
-            is_named = isinstance(self.fault, JobFault) and not self.fault.ends_others
-            self.place.log.begins(self.fault.id, can=() if is_named else ("exit",))
+            # Also of a killed process: a job that is right may refuse to go on after what the dead one left.
+            self.place.log.begins(self.fault.id, can=("exit",))
             self.bit_us = self.arming_us = monotonic_us()
 
     @contextmanager

@@ -414,8 +414,6 @@ class JobFault(OutsideFault):
     by = "job"
     levels = ()
     triggers: ClassVar[tuple[TriggerName, ...]] = ("at", "between", "record", "sink", "spark")
-    ends_others: ClassVar[bool] = True
-    """Whether a start may end because of it that it does not kill: one that finds itself replaced, or lost a worker."""
 
 
 class FoundFault(Fault):

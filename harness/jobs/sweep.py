@@ -7,18 +7,26 @@ points are in the order in which the calm twin passed them; a point is named by 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
-from harness.faults.registry import fault_of
+from harness.engine.level import Opening, RunSite
+from harness.engine.worlds import abilities_needed, open_worlds
 from harness.jobs.job_scenario import JobScenario
+from harness.jobs.level import JobLevel
+from harness.jobs.order import JobOrder
 from harness.jobs.traffic import Message
 
-__all__ = ["CrashPoint", "at_point", "crash_points"]
+__all__ = ["SWEPT", "CrashPoint", "calm_points", "crash_points", "settings_of"]
 
-FAULT: Final = "kill"
-"""The id of the fault of a sweep's run."""
+SWEPT: Final = "killed-at-message"
+"""The shipped scenario that each run of a sweep is."""
+_FAULT: Final = "kill"
+"""The id of its fault."""
+Say = Callable[[str], None]
 _WHOLE_MAX: Final = 40
 """A calm run with so many messages to the sink is swept as a whole."""
 _FIRST: Final = 32
@@ -79,15 +87,21 @@ def _window(requests: Sequence[Message]) -> int:
     return _FIRST
 
 
-def at_point(scenario: JobScenario, point: CrashPoint) -> JobScenario:
-    """The scenario whose only fault kills the job at that point."""
-    kill = fault_of(
-        {
-            "id": FAULT,
-            "do": "kill_at_message",
-            "when": {"sink": "message", "nth": point.nth, "moment": point.moment},
-        }
-    )
-    return scenario.model_copy(
-        update={"faults": (kill,), "about": f"The whole job is killed at message {point.name}."}
-    )
+def settings_of(scenario: JobScenario, point: CrashPoint) -> list[str]:
+    """What `--set` gives to `killed-at-message`, so that it kills a run of `scenario` at that point."""
+    data = scenario.model_dump(mode="json", by_alias=True)
+    input_of = [f"{name}={data[name]}" for name in ("records", "keys", "offer", "budget")]
+    when = f"faults.{_FAULT}.when"
+    return [*input_of, f"{when}.nth={point.nth}", f"{when}.moment={point.moment}"]
+
+
+def calm_points(order: JobOrder, *, world: str, proxy: str, offline: bool, announce: Say) -> list[CrashPoint]:
+    """The crash points of the job, from a calm run in a world of its own. Raises WorldError if it does not work."""
+    with (
+        open_worlds(world, proxy=proxy, offline=offline, announce=announce) as worlds,
+        worlds.lent(abilities_needed(order)) as lent,
+        TemporaryDirectory(prefix="floodmark-sweep-") as folder,
+        JobLevel().open(Opening(folder=Path(folder), announce=announce)) as plays,
+    ):
+        site = RunSite(run_id="sweep-calm", folder=Path(folder) / "run", world=lent)
+        return crash_points(plays.calm_messages(order, site))

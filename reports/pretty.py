@@ -74,12 +74,14 @@ def print_sections(sections: Sequence[RunSection], *, console: Console) -> None:
     Of the runs that ended early for one cause, only the first is printed with details.
     """
     outcomes = [section.outcome for section in sections]
-    few, causes = len(sections) <= _RUNS_IN_FULL, Causes.of(outcomes)
+    few, causes, strips = len(sections) <= _RUNS_IN_FULL, Causes.of(outcomes), strips_of(outcomes)
+    told_by_strip = {run for strip in strips for run in strip.told_after(few=few)}
     for index, section in enumerate(sections):
         _print_heading(section, console)
-        if causes.first_of(index) is None and (few or section.reading.tone is not Tone.GOOD):
+        has_details = causes.first_of(index) is None and index not in told_by_strip
+        if has_details and (few or section.reading.tone is not Tone.GOOD):
             _print_details(section, console)
-    for strip in strips_of(outcomes):
+    for strip in strips:
         for line in strip_lines(strip):
             _say(_text(line), console)
     for sentence in causes.sentences():

@@ -225,13 +225,14 @@ def test_a_sweep_names_each_crash_point_that_did_not_hold_in_every_form(folder: 
     (strip,) = strips_of(outcomes)
     document = json.loads(document_text(document_of(sections, title="t")))
 
-    told = "killed after message 7 (INSERT INTO enriched 7): 1 doubled"
+    told = "killed after INSERT enriched (message 7): 1 doubled"
     assert strip.sentence == "24 crash points tried: 2 broke a promise."
     assert next(point.told for point in strip.points if point.tone is Tone.BAD) == told
     stream = StringIO()
     print_sections(sections, console=terminal(stream, color=False))
     assert told in stream.getvalue()
     assert "   after  n=1    ......XX....\n" in stream.getvalue()
+    assert stream.getvalue().count("V8 VIOLATED") == 1, "the second point showed what the first did"
     assert told in markdown_text(sections, title="t")
     assert told in page_text(sections, title="t")
     assert [(p["n"], p["moment"]) for p in document["sweep"] if not p["as_expected"]] == [

@@ -217,12 +217,32 @@ class JobLife:
         self._reap()
         self.how = how_finished(self.parts.order.job, self.parts.given, self._seen(), self.parts.expected)
         if self.how is not None:
-            return True
+            return self._has_left_nothing()
         if self.parts.site.stop.is_set():
             self.interrupted = True
             return True
         self.gave_up = self._why_give_up(deadline)
         return bool(self.gave_up)
+
+    def _has_left_nothing(self) -> bool:
+        """Whether no process of a start that has ended goes on; waits for one, and then ends it.
+
+        A calm job that leaves some has gone to the background, where nobody can tell whether it lives.
+        """
+        if self.how != "exit" or self._orphans_us is None:
+            return True
+        left = self.starts.orphans()
+        if left and monotonic_us() - self._orphans_us < _ORPHANS_MAX_US:
+            self.how = None
+            return False
+        if left and self.parts.pace is None:
+            self.how = None
+            self.gave_up = (
+                f"its main process exited with code 0, and process {left[0].pid} of it goes on: run it in the foreground"
+            )
+        self.starts.end(left)
+        self._orphans_us = None
+        return True
 
     def _why_give_up(self, deadline: Deadline) -> str:
         job = self.parts.order.job.job

@@ -32,6 +32,8 @@ __all__ = ["JobExitSeen", "JobStarts", "PeersOfLinks"]
 _OWN_SIGNALS: Final = frozenset({"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS", "SIGTRAP"})
 """Signals by which a process ends through a mistake of its own code."""
 _LAST_LINES: Final = 12
+_END_S: Final = 10
+"""How long a killed process may take to end."""
 
 
 class PeersOfLinks(Protocol):
@@ -259,10 +261,9 @@ class JobStarts:
                 if one.process.poll() is None:
                     one.blamed = one.blamed or "harness"
                     one.process.kill()
-        killed = _end(self.everyone())
-        for one in self._started:
-            one.process.wait(timeout=10)
-        return killed
+        for one in self._started:  # before the others: whoever waits for one of these first takes its exit code
+            one.process.wait(timeout=_END_S)
+        return _end(self.everyone())
 
     def last_words(self) -> str:
         """The last lines that the newest start with any output printed."""

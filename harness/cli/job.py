@@ -6,6 +6,7 @@ Invariant: every mistake in the arguments, the job file and the scenarios is rep
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +14,7 @@ import click
 from harness.cli.options import run_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from harness.jobs.job_file import JobFile
     from harness.jobs.job_scenario import JobScenario
@@ -33,6 +34,9 @@ _CAMPAIGN = (
               help="The job: a job.toml, a folder with one, a command, or module:function.")  # fmt: skip
 @click.option("--calm-only", envvar="FLOODMARK_CALM_ONLY", is_flag=True,
               help="Run the job once without faults, to see that it works and how fast it is.")  # fmt: skip
+@click.option("--sweep", envvar="FLOODMARK_SWEEP", is_flag=True,
+              help="Kill the whole job at each message to the sink in turn, before and after it; SCENARIO gives the "
+                   "records only.  [default scenario: killed-at-message]")  # fmt: skip
 @click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|calm|none",
               help="What the table must hold: `def expected(record, rows) -> list`; calm: what the job writes without "
                    "faults; none: values are not judged.  [default: `claims.expected` of the job file]")  # fmt: skip
@@ -77,32 +81,49 @@ def _orders(names: Sequence[str], asked: dict[str, Any]) -> Iterator[JobOrder]:
     level = level_named("job")
     seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
     data_seed = asked["data_seed"] if asked["data_seed"] is not None else seed
+    made = partial(
+        job_order,
+        job=job_file,
+        named=named,
+        environment=dict(os.environ),
+        import_path=(str(job_file.folder), *import_path()),
+        world=(asked["world"], asked["proxy"]),
+        calm_only=asked["calm_only"],
+        fails_on_pitfall=asked["fail_on"] == "pitfall",
+    )
+    more = tuple(_more(asked))
     for source, scenario in _selected(names, job_file, asked):
         for number in range(seed, seed + (1 if asked["calm_only"] else asked["runs"])):
-            order = job_order(
-                scenario,
-                source=source,
-                job=job_file,
-                named=named,
-                seed=number,
-                data_seed=None if data_seed == number else data_seed,
-                environment=dict(os.environ),
-                import_path=(str(job_file.folder), *import_path()),
-                world=(asked["world"], asked["proxy"]),
-                more=tuple(_more(asked)),
-                calm_only=asked["calm_only"],
-                fails_on_pitfall=asked["fail_on"] == "pitfall",
-            )
+            seeded = partial(made, seed=number, data_seed=None if data_seed == number else data_seed)
+            order = seeded(scenario, source=source, more=more)
             if number == seed:
                 level.refuse(order)
-            yield order
+            yield from _swept(order, asked, seeded) if asked["sweep"] else [order]
 
 
-def _more(asked: dict[str, Any]) -> Iterator[str]:
-    """The further words of the command that repeats a run."""
+def _swept(order: JobOrder, asked: dict[str, Any], made: Callable[..., JobOrder]) -> Iterator[JobOrder]:
+    """Instead of `order` one order for each crash point of its calm twin."""
+    from harness.jobs.job_scenarios import apply_job_settings, load_jobs
+    from harness.jobs.sweep import SWEPT, calm_points, settings_of
+
+    ((_, base),) = load_jobs([SWEPT])
+    points = calm_points(
+        order,
+        world=asked["world"],
+        proxy=asked["proxy"],
+        offline=asked["offline"],
+        announce=lambda text: None if asked["quiet"] else click.echo(f"sweep    {text}", err=True),
+    )
+    for point in points:
+        settings = settings_of(order.scenario, point)
+        yield made(apply_job_settings(base, settings), source=SWEPT, more=tuple(_more(asked, settings)))
+
+
+def _more(asked: dict[str, Any], settings: Sequence[str] | None = None) -> Iterator[str]:
+    """The further words of the command that repeats a run; `settings`: other ones than those of the command."""
     if asked["expected"] is not None:
         yield from ("--expected", asked["expected"])
-    for setting in asked["settings"]:
+    for setting in asked["settings"] if settings is None else settings:
         yield from ("--set", setting)
     if asked["fail_on"]:
         yield from ("--fail-on", asked["fail_on"])
@@ -114,8 +135,11 @@ def _selected(
     """The scenarios with all tags and their names for a command. Raises NothingRan if none is left."""
     from harness.errors import NothingRan, UsageError
     from harness.jobs.job_scenarios import apply_job_settings, job_catalogue, load_jobs
+    from harness.jobs.sweep import SWEPT
     from harness.scenario.catalogue import catalogue
 
+    if asked["sweep"] and not names:
+        names = (SWEPT,)
     if asked["calm_only"]:
         return [("", apply_job_settings(_calm(), asked["settings"]))] if not names else _calmed(names, asked)
     wanted = list(names) or list(job_file.job.scenarios)

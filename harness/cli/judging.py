@@ -23,13 +23,15 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from harness.checkers.judge import Malformed, judge_file
+from harness.checkers.judge import Malformed
+from harness.checkers.outside.judge import SEEN_FROM_OUTSIDE, judge_history
 from harness.checkers.registry import CHECKERS
 from harness.cli.history_files import HistoryFile
 from harness.clock import monotonic_us
 from harness.errors import Exit, UsageError, WorldError
 from harness.explanation.explain import ANOMALIES_IN_FULL, explained_file
 from harness.explanation.text import anomaly_lines, closing_lines, events_of, rest_of
+from harness.history.outside import OUTSIDE
 from harness.history.strict_json import integers_of_any_length
 from harness.testing.judging import refuse_blind_judge
 from harness.verdict import INVARIANTS, Anomaly, InvariantVerdict, Judgement, Outcome
@@ -227,9 +229,10 @@ def _in_full(verdict: InvariantVerdict) -> Sequence[Anomaly]:
 
 
 def _restriction(judged: Judgement) -> Sequence[str]:
-    """A sentence if fewer than all invariants were checked."""
+    """Sentences about what was not checked: fewer than all invariants, or the inside of a job."""
     names = [verdict.invariant for verdict in judged.invariants]
-    return [] if len(names) == len(INVARIANTS) else [f"Checked only {' '.join(names)} (--invariant)."]
+    few = [] if len(names) == len(INVARIANTS) else [f"Checked only {' '.join(names)} (--invariant)."]
+    return [*few, SEEN_FROM_OUTSIDE] if judged.view == OUTSIDE else few
 
 
 def _first_line(text: str) -> str:
@@ -312,7 +315,7 @@ def _answer(history: HistoryFile, wish: Wish) -> Answer:
     with integers_of_any_length():
         try:
             with reading(history.name, quiet=wish.quiet, verbose=wish.verbose) as progress:
-                judged = judge_file(history.path, checkers=chosen, progress=progress)
+                judged = judge_history(history.path, checkers=chosen, progress=progress)
                 if isinstance(judged, Judgement):
                     judged = explained_file(judged, history.path)
         except (UsageError, WorldError) as error:

@@ -149,7 +149,12 @@ class RunStage:
             opening = Opening(lanes=self._plan.lanes, announce=lambda text: self._observer.phase(name, text))
             if self._worlds is not None:
                 ledger = self._worlds.ledger
-                opening = replace(opening, folder=ledger.folder / name, note_process=ledger.note_process, note_mark=ledger.note_mark)
+                opening = replace(
+                    opening,
+                    folder=ledger.folder / name,
+                    note_process=ledger.note_process,
+                    note_mark=ledger.note_mark,
+                )
             with self._stop.setting_up():
                 self._plays[name] = self._stack.enter_context(self._plan.levels(name).open(opening))
         return self._plays[name]

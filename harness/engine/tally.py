@@ -214,7 +214,9 @@ def tallies(orders: Sequence[AnyOrder], counted: Sequence[Counted]) -> list[Tall
     return [_tally(scenario, mutant, orders, counted) for scenario, mutant in kinds]
 
 
-def _tally(scenario: str, mutant: str | None, orders: Sequence[AnyOrder], counted: Sequence[Counted]) -> Tally:
+def _tally(
+    scenario: str, mutant: str | None, orders: Sequence[AnyOrder], counted: Sequence[Counted]
+) -> Tally:
     mine = [run for run in counted if _kind(orders[run.order]) == (scenario, mutant)]
     counts = Counter(run.outcome for run in mine)
     unexpected = [run for run in mine if not run.as_expected]

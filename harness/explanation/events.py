@@ -19,6 +19,7 @@ from harness.errors import FloodmarkError
 from harness.history.event import Event
 from harness.history.files import read_lines
 from harness.history.header import Header, header_json
+from harness.history.outside import OutsideEvent, OutsideHeader, outside_header_json
 from harness.history.text import COLUMNAR, CutOff, line_of
 from harness.history.values import brief, visible
 
@@ -104,12 +105,15 @@ class FileLines:
 class HeldLines:
     """The lines of a history in memory."""
 
-    def __init__(self, header: Header, events: Iterable[Event]) -> None:
+    def __init__(
+        self, header: Header | OutsideHeader, events: Iterable[Event] | Iterable[OutsideEvent]
+    ) -> None:
         self._header = header
-        self._events = tuple(events)
+        self._events: tuple[Event | OutsideEvent, ...] = tuple(events)
 
     def header(self) -> Json:
-        return header_json(self._header)
+        header = self._header
+        return outside_header_json(header) if isinstance(header, OutsideHeader) else header_json(header)
 
     def events(self) -> Iterator[bytes]:
         return map(line_of, self._events)

@@ -16,9 +16,11 @@ from harness.explanation.contradiction import Contradiction
 from harness.explanation.dossier import Dossier, gather, survey
 from harness.explanation.events import EventLines, FileLines, HeldLines
 from harness.explanation.guarantee import guarantee_of
+from harness.explanation.outside import explained_outside
 from harness.explanation.reasons import REASONS
 from harness.history.event import Event
 from harness.history.header import Header
+from harness.history.outside import OUTSIDE, OutsideEvent, OutsideHeader
 from harness.history.strict_json import integers_of_any_length
 from harness.history.values import shown
 from harness.verdict import INVARIANTS, Anomaly, Explanation, InvariantVerdict, Judgement, Outcome, Recovery
@@ -36,7 +38,9 @@ def explained_file(judgement: Judgement, path: Path) -> Judgement:
     return _explained(judgement, FileLines(path))
 
 
-def explained_events(judgement: Judgement, header: Header, events: Iterable[Event]) -> Judgement:
+def explained_events(
+    judgement: Judgement, header: Header | OutsideHeader, events: Iterable[Event] | Iterable[OutsideEvent]
+) -> Judgement:
     """The same judgement of a history in memory, with explanations."""
     return _explained(judgement, HeldLines(header, events))
 
@@ -50,6 +54,9 @@ def _explained(judgement: Judgement, lines: EventLines) -> Judgement:
 
 
 def _explained_in_full(judgement: Judgement, lines: EventLines) -> Judgement:
+    if judgement.view == OUTSIDE:
+        with integers_of_any_length():
+            return explained_outside(judgement, lines, most=ANOMALIES_IN_FULL)
     anomalies = list(_to_explain(judgement))
     if not anomalies and _undisturbed(judgement):
         return replace(judgement, guarantee=guarantee_of(judgement), recovery=Recovery(why=_UNDISTURBED))

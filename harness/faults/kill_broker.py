@@ -29,7 +29,7 @@ class KillBroker(JobFault):
         "fault heals."
     )
     must_show = "The process was gone after the signal, and another one served afterwards."
-    can = ("failed",)
+    can = ()
 
     do: Literal["kill_broker"]
     lasts: Lasts = 1_000

@@ -228,8 +228,8 @@ class _JobFaultActing(ToldFault):
     def _bite(self) -> None:
         """Records the beginning, once; also of a fault that fails before its moment: it was to act, and could not."""
         if self.bit_us is None:
-            is_named = self.fault.by == "job" and not self.fault.can  # the exits that it causes name it
-            self.place.log.begins(self.fault.id, can=() if is_named else ("exit",))
+            # Also of a killed process: a job that is right may refuse to go on after what the dead one left.
+            self.place.log.begins(self.fault.id, can=("exit",))
             self.bit_us = self.arming_us = monotonic_us()
 
     @contextmanager

@@ -15,6 +15,7 @@ from typing import Final
 from harness.database.endpoint import Endpoint
 from harness.errors import UsageError
 from harness.jobs.job_file import JobFile
+from harness.world.ports import LOOPBACK
 
 __all__ = ["MARK", "inherited", "job_environment", "refuse_templates"]
 
@@ -59,7 +60,7 @@ def _known(job: JobFile) -> Iterator[str]:
     for link in ("sink", "lookups"):
         yield from (f"{link}.{part}" for part in _PARTS)
     yield from (f"source.{part}" for part in _SOURCE_PARTS[job.source.kind])
-    yield from ("state", "done", "start")
+    yield from ("state", "done", "start", *(["cluster.master"] if job.job.cluster else []))
 
 
 def _meant(name: str, known: set[str]) -> str:
@@ -77,8 +78,12 @@ def job_environment(
     done: Path,
     start: int,
     run_id: str,
+    cluster: str | None = None,
 ) -> dict[str, str]:
-    """The whole environment of one start; `links`: `sink` and `lookups` as the job reaches them."""
+    """The whole environment of one start; `links`: `sink` and `lookups` as the job reaches them.
+
+    `cluster`: the address of the Spark master, if the run has a cluster.
+    """
     told = {
         "FLOODMARK_JOB_LOOKUPS_URL": links["lookups"].url(),
         "FLOODMARK_JOB_SINK_URL": links["sink"].url(),
@@ -96,12 +101,15 @@ def job_environment(
         if name.startswith(prefix)
     }
     values |= {"state": str(state), "done": str(done), "start": str(start)}
+    values |= {} if cluster is None else {"cluster.master": cluster}
 
     def filled(text: str) -> str:
         return _TEMPLATE.sub(lambda found: values.get(found[1], found[0]), text)
 
     own = {name: filled(value) for name, value in job.job.env.items()}
     python = {"PYSPARK_PYTHON": sys.executable} if "PYSPARK_PYTHON" not in base else {}
+    if cluster is not None:  # where its workers find the driver, whatever this machine is called
+        python |= {"SPARK_LOCAL_IP": LOOPBACK}
     # Unbuffered, so that the last words of a killed job are in its log.
     return {"PYTHONUNBUFFERED": "1", **inherited(base), **python, **told, MARK: run_id, **own}
 

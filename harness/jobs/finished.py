@@ -56,7 +56,7 @@ class EndSeen:
 
 def how_finished(job: JobFile, given: JobInput, seen: EndSeen, expected: ExpectedRows | None) -> How | None:
     """By what the job is done; None: it is not. `expected`: None in the calm twin, whose rows nobody knows yet."""
-    if seen.offered_us is None:
+    if seen.offered_us is None or not seen.faults_settled:  # a fault that has bitten is still at work
         return None
     match job.job.ends:
         case "exit":
@@ -64,7 +64,7 @@ def how_finished(job: JobFile, given: JobInput, seen: EndSeen, expected: Expecte
             return "exit" if seen.exited_well and after_offer else None
         case "file":
             return "file" if seen.said_done else None
-    if not seen.lives or not seen.faults_settled or not is_quiet(seen):
+    if not seen.lives or not is_quiet(seen):
         return None
     if expected is not None and not any(missing_records(given.records, seen.replay, expected)):
         return "all-rows"

@@ -6,7 +6,7 @@ Invariant: everything is made anew for each run, and is gone with it; the passwo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,7 @@ from harness.jobs.order import JobOrder
 from harness.jobs.records import JobInput
 from harness.jobs.source_site import JobSource, SourceSite
 from harness.jobs.sources import source_of
+from harness.jobs.standalone_cluster import open_cluster
 from harness.workloads.lookups import customer_rows
 from harness.world.world import World
 
@@ -46,6 +47,8 @@ class JobGround:
     state: Path
     done: Path
     logs: Path
+    cluster: str | None
+    """The address of the Spark master; None: the run has no cluster."""
     lookup_tables: Sequence[str]
 
     def environment(self, order: JobOrder, *, start: int, run_id: str) -> dict[str, str]:
@@ -59,6 +62,7 @@ class JobGround:
             done=self.done,
             start=start,
             run_id=run_id,
+            cluster=self.cluster,
         )
 
 
@@ -77,14 +81,16 @@ def prepared_ground(
     for inside in ("state", "logs"):
         (folder / inside).mkdir(parents=True)
     root = world.root.at(world.direct, name)
-    with run_database(world.root.at(world.direct, ""), name=name, stays=stays):
+    with run_database(world.root.at(world.direct, ""), name=name, stays=stays), ExitStack() as stack:
         database = JobDatabase(root=root)
+        stack.callback(database.close)
         _fill(order, given, root)
         lookups = list(database.tables())
         if order.job.sink.schema_file is not None:
             fill_own_tables(root, read_own_tables(str(order.job.path(order.job.sink.schema_file)), ()))
         source = source_of(order.job)
         links = {link: world.app.at(address, name) for link, address in world.links.items()}
+        stack.callback(source.close)
         source.open(
             SourceSite(
                 folder=folder / "source",
@@ -95,19 +101,17 @@ def prepared_ground(
                 note_process=note_process,
             )
         )
-        try:
-            yield JobGround(
-                database=database,
-                source=source,
-                links=links,
-                state=folder / "state",
-                done=folder / "done",
-                logs=folder / "logs",
-                lookup_tables=lookups,
-            )
-        finally:
-            source.close()
-            database.close()
+        workers = order.job.job.cluster
+        yield JobGround(
+            database=database,
+            source=source,
+            links=links,
+            state=folder / "state",
+            done=folder / "done",
+            logs=folder / "logs",
+            cluster=stack.enter_context(open_cluster(workers)) if workers else None,
+            lookup_tables=lookups,
+        )
 
 
 def _fill(order: JobOrder, given: JobInput, root: Endpoint) -> None:

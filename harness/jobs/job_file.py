@@ -77,6 +77,11 @@ class Job(Part):
     engine: Literal["auto", "spark", "plain"] = Field(
         default="auto", description="Whether it has workers and executors of Spark."
     )
+    cluster: Annotated[Whole, Field(ge=0, le=8)] = Field(
+        default=0,
+        description="A standalone Spark cluster of so many workers for each run, whose master is {cluster.master} in "
+        "`env`; 0: none.",
+    )
     scenarios: tuple[_Text, ...] = Field(
         default=(),
         description="The job scenarios that `pytest job.toml` runs; empty: all that have the tag `gate` and are for "

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import ClassVar, Literal, cast
 
-from harness.engine.level import Opening, OutsideRecord, Play, RunSite
+from harness.engine.level import Opening, OutsideRecord, RunSite
 from harness.engine.refusals import refuse_in_world
 from harness.errors import UsageError, WorldError
 from harness.jobs.calm import calm_of
@@ -28,11 +28,12 @@ from harness.jobs.order import JobOrder
 from harness.jobs.outside_record import record_of
 from harness.jobs.records import JobInput, read_input
 from harness.jobs.sources import source_of
+from harness.jobs.traffic import Message
 from harness.sut.registry import load_attribute
 from harness.sut.user_modules import take_path
 from harness.world.world import DATABASE, World
 
-__all__ = ["JobLevel", "command_of"]
+__all__ = ["JobLevel", "JobPlays", "command_of"]
 
 _CALM_TIMES = 3
 """How many times a scenario's budget the calm twin may take."""
@@ -84,13 +85,13 @@ class JobLevel:
         assert world is not None, "level job needs a world"
 
     @contextmanager
-    def open(self, opening: Opening) -> Iterator[Play]:
+    def open(self, opening: Opening) -> Iterator[JobPlays]:
         """Runs that share their calm twins."""
-        yield _Plays(opening=opening)
+        yield JobPlays(opening=opening)
 
 
 @dataclass(slots=True, kw_only=True)
-class _Plays:
+class JobPlays:
     """Makes the runs of a campaign. Mutable: keeps the calm twins."""
 
     opening: Opening
@@ -112,6 +113,12 @@ class _Plays:
         life = self._lived(order, given, site, world, calm=calm, further_start=further)
         notes = (*(() if further else (note,)),)
         return record_of(life, calm, expect_from=source, notes=notes)
+
+    def calm_messages(self, order: JobOrder, site: RunSite) -> Sequence[Message]:
+        """What the calm twin of this order sends and gets over the proxy's links."""
+        assert site.world is not None, "level job needs a world"
+        given = read_input(order.job, order.scenario, seed=order.drawn_by)
+        return self._calm_twin(order, given, site, site.world).messages
 
     def _calm_twin(self, order: JobOrder, given: JobInput, site: RunSite, world: World) -> CalmTwin:
         """The twin that this order shares with others; it is run now, if it was not before."""

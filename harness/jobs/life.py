@@ -32,6 +32,7 @@ from harness.jobs.recording import JobRecording
 from harness.jobs.records import JobInput
 from harness.jobs.sessions import JobSessions
 from harness.jobs.sink_rows import SinkColumns, SinkReplay, id_text
+from harness.jobs.spark_engine import spark_has_all
 from harness.runs.outcome import FaultRecord
 from harness.world.world import World
 
@@ -308,6 +309,7 @@ class JobLife:
             server=parts.world.server.of_run(parts.ground.database.root.database),
             job=self.starts,
             log=self.recording,
+            table=parts.order.job.sink.table,
             state=parts.ground.state,
             note=lambda kind, fault, **facts: monotonic_us(),
             tell=lambda text: parts.site.observer.phase("fault", text),
@@ -461,7 +463,10 @@ class JobLife:
         pace, now_us = self.parts.pace, monotonic_us()
         first_us = self._row_us[0] if self._row_us else None
         gaps = [b - a for a, b in pairwise(self._row_us)]
-        calm_us = max(2_000_000, 3 * max(gaps, default=0), (first_us or 0) - self.began_us)
+        state, spark_end = self.parts.ground.state, self.parts.ground.source.spark_end()
+        # Spark itself says when it has read everything; of another job only its silence tells.
+        start_up_us = 0 if spark_has_all(state, spark_end) else (first_us or 0) - self.began_us
+        calm_us = max(2_000_000, 3 * max(gaps, default=0), start_up_us)
         done = self.parts.ground.done
         return EndSeen(
             now_us=now_us,
@@ -477,8 +482,8 @@ class JobLife:
             faults_settled=self.faults.is_settled(),
             quiet_us=calm_us if pace is None else pace.quiet_us,
             start_up_us=0 if pace is None else 2 * pace.first_row_us,
-            state=self.parts.ground.state,
-            spark_end=self.parts.ground.source.spark_end(),
+            state=state,
+            spark_end=spark_end,
         )
 
     def _tell(self, deadline: Deadline) -> None:

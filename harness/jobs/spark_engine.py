@@ -18,7 +18,15 @@ import psutil
 
 from harness.process_identity import ProcessIdentity, identify
 
-__all__ = ["SparkCheckpoint", "SparkEnd", "find_checkpoints", "find_executors", "is_spark", "spark_is_behind"]
+__all__ = [
+    "SparkCheckpoint",
+    "SparkEnd",
+    "find_checkpoints",
+    "find_executors",
+    "is_spark",
+    "spark_has_all",
+    "spark_is_behind",
+]
 
 _EXECUTOR = "org.apache.spark.executor."
 _DRIVER = "org.apache.spark.deploy.SparkSubmit"
@@ -113,6 +121,11 @@ class SparkCheckpoint:
 
     def _has_committed(self, batch: int) -> bool:
         return (self.folder / "commits" / str(batch)).exists()
+
+
+def spark_has_all(state: Path, end: SparkEnd) -> bool:
+    """Whether a checkpoint below `state` says that everything has been read."""
+    return bool(find_checkpoints(state)) and not spark_is_behind(state, end)
 
 
 def spark_is_behind(state: Path, end: SparkEnd) -> bool:

@@ -14,7 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from harness.errors import WorldError
-from harness.world.ledger import Ledger
+from harness.world.containers import sweep_run
+from harness.world.ledger import Ledger, open_ledger
 from harness.world.ports import LOOPBACK, reserve_port
 from harness.world.processes import ChildProcess
 from harness.world.settings import WorldSettings
@@ -24,63 +25,44 @@ __all__ = ["open_cluster"]
 READY_LIMIT_S = 120.0
 """How long a master or a worker may take until it is there; 6 s are usual."""
 MEMORY = "1g"
-CORES = 1
+CORES = "1"
 
 
 @contextmanager
-def open_cluster(workers: int, *, settings: WorldSettings, ledger: Ledger) -> Iterator[str]:
+def open_cluster(workers: int) -> Iterator[str]:
     """A master and so many workers for the block; yields the master's address, `spark://...`."""
-    folder = ledger.folder / "cluster"
-    folder.mkdir(exist_ok=True)
-    port = reserve_port(ledger, among=settings.ports)
-    address = f"spark://{LOOPBACK}:{port}"
-    with ExitStack() as stack:
-        master = _start(
-            *(
-                "org.apache.spark.deploy.master.Master",
-                "--host",
-                LOOPBACK,
-                "--port",
-                str(port),
-                "--webui-port",
-                "0",
-            ),
+    settings = WorldSettings.from_environment()
+    with open_ledger(settings.places, sweep_run) as ledger, ExitStack() as stack:
+        port = reserve_port(ledger, among=settings.ports)
+        address = f"spark://{LOOPBACK}:{port}"
+
+        def start(*command: str, host: str) -> ChildProcess:
+            process = _start(*command, host=host, settings=settings, ledger=ledger)
+            stack.callback(process.stop)
+            return process
+
+        master = start(
+            *("org.apache.spark.deploy.master.Master", "--host", LOOPBACK, "--port", str(port)),
+            *("--webui-port", "0"),
             host=LOOPBACK,
-            log=folder / "master.log",
-            settings=settings,
-            ledger=ledger,
         )
-        stack.callback(master.stop)
         master.wait_for(lambda: _answers(port), what="Spark's master to listen", limit_s=READY_LIMIT_S)
         for number in range(1, workers + 1):
             host = f"127.0.0.{number}"
-            worker = _start(
+            start(
                 *("org.apache.spark.deploy.worker.Worker", "--host", host, "--webui-port", "0"),
-                *(
-                    "--cores",
-                    str(CORES),
-                    "--memory",
-                    MEMORY,
-                    "--work-dir",
-                    str(folder / f"worker-{number}"),
-                    address,
-                ),
+                *("--cores", CORES, "--memory", MEMORY, "--work-dir", str(ledger.folder / host), address),
                 host=host,
-                log=folder / f"worker-{number}.log",
-                settings=settings,
-                ledger=ledger,
             )
-            stack.callback(worker.stop)
-        log = folder / "master.log"
         master.wait_for(
-            lambda: log.read_text(errors="replace").count("Registering worker") >= workers,
+            lambda: master.log.read_text(errors="replace").count("Registering worker") >= workers,
             what=f"{workers} workers of Spark to register",
             limit_s=READY_LIMIT_S,
         )
         yield address
 
 
-def _start(*command: str, host: str, log: Path, settings: WorldSettings, ledger: Ledger) -> ChildProcess:
+def _start(*command: str, host: str, settings: WorldSettings, ledger: Ledger) -> ChildProcess:
     java = shutil.which("java", path=settings.path)
     spark = find_spec("pyspark")
     if java is None or spark is None or spark.origin is None:
@@ -89,11 +71,11 @@ def _start(*command: str, host: str, log: Path, settings: WorldSettings, ledger:
             f"a cluster of Spark needs {lacking}, which is not here",
             fix="pip install 'floodmark[spark]', and Java 17 beside it (Debian: `default-jre-headless`)",
         )
-    home = Path(spark.origin).parent
+    home, name = Path(spark.origin).parent, command[0].rpartition(".")[2].lower()
     return ChildProcess.start(
         [str(home / "bin" / "spark-class"), *command],
-        name=command[0].rpartition(".")[2].lower(),
-        log=log,
+        name=name,
+        log=ledger.folder / f"spark-{host}-{name}.log",
         ledger=ledger,
         environment={
             "SPARK_HOME": str(home),

@@ -23,7 +23,12 @@ _WHERE: Final = {
     "spark": ("harness.levels.spark.level", "SparkLevel"),
     "job": ("harness.jobs.level", "JobLevel"),
 }
-_EXTRAS: Final[Mapping[str, Sequence[str]]] = {"sim": (), "live": ("mysql",), "spark": ("spark", "mysql"), "job": ("mysql",)}
+_EXTRAS: Final[Mapping[str, Sequence[str]]] = {
+    "sim": (),
+    "live": ("mysql",),
+    "spark": ("spark", "mysql"),
+    "job": ("mysql",),
+}
 """The extras of the distribution that a level needs."""
 _MODULES: Final[Mapping[str, Sequence[str]]] = {
     "mysql": ("asyncmy", "pymysql", "faker", "pymysqlreplication"),

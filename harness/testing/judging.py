@@ -12,10 +12,12 @@ from pathlib import Path
 
 from harness.canaries.all import CANARIES, OF_FILES
 from harness.canaries.canary import overlooked
-from harness.checkers.judge import Malformed, judge, judge_file
+from harness.checkers.judge import Malformed, judge
+from harness.checkers.outside.judge import SEEN_FROM_OUTSIDE, judge_history
 from harness.errors import HarnessError, HistoryError
 from harness.explanation.explain import ANOMALIES_IN_FULL, explained_file
 from harness.explanation.text import anomaly_lines, closing_lines, rest_of
+from harness.history.outside import OUTSIDE
 from harness.history.strict_json import integers_of_any_length
 from harness.verdict import Judgement, Outcome
 
@@ -53,7 +55,7 @@ def check(path: str | Path) -> Verdict:
     refuse_blind_judge()
     file = Path(path)
     with integers_of_any_length():
-        judged = judge_file(file)
+        judged = judge_history(file)
         if isinstance(judged, Malformed):
             breaches = "\n".join(f"  line {breach.line}: {breach.say}" for breach in judged.breaches)
             raise HistoryError(f"{file} breaks the format of histories\n{breaches}")
@@ -82,6 +84,8 @@ def _lines(judgement: Judgement, file: Path) -> Iterator[str]:
             yield from (f"    {line}" for line in anomaly_lines(anomaly))
         if rest := rest_of(verdict):
             yield f"    {rest}"
+    if judgement.view == OUTSIDE:
+        yield f"  {SEEN_FROM_OUTSIDE}"
     yield from (f"  {line}" for line in closing_lines(judgement))
 
 

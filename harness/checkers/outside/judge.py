@@ -27,7 +27,13 @@ from harness.history.read import HistoryReader, open_history
 from harness.history.strict_json import integers_of_any_length
 from harness.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome
 
-__all__ = ["judge_history", "judge_outside"]
+__all__ = ["SEEN_FROM_OUTSIDE", "judge_history", "judge_outside"]
+
+SEEN_FROM_OUTSIDE = (
+    "Seen from outside: judged from the source, the table and its log of changes;"
+    " what happens inside the job is not claimed."
+)
+"""What a judgement of this view is worth, for reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,7 +132,7 @@ class Replay:
         self.missing_row: Found | None = None
         """The first row that is taken away and is not there."""
         self.highest: dict[Any, int] = {}
-        """The highest j ever shown, by id."""
+        """The highest j of a row that was ever visible, by id; 0 where rows have no j."""
         self.less_later: Found | None = None
         """A slot of which less is missing after the `finished` than there."""
         self._highest_effect: Effect | None = None
@@ -211,6 +211,8 @@ class Replay:
                 net[key, value] += change
                 self._change(key, slot, value, change, row)
         for key, (missing, n) in before.items():
+            if self.slots[key].rows.size:
+                self._note_visible(key)
             if key[0] in self._records.by_key:
                 self._look(key, missing, n)
             elif self.slots[key].rows.size:
@@ -226,8 +228,6 @@ class Replay:
                 self.missing_row = Found((row.n,), say)
             return
         slot.rows.add(value, row.n)
-        if key[1] is not None:
-            self.highest[key[0]] = max(key[1], self.highest.get(key[0], 0))
         if not slot.appeared:
             slot.appeared = row.n
             if key[0] in self._records.by_key:
@@ -257,6 +257,11 @@ class Replay:
         if missing != before and (faults := slot.now_missing(missing, self._faults)) is not None:
             self._bites[faults[0]] += 1
             self._bites[faults[1]] -= 1
+
+    def _note_visible(self, key: SlotKey) -> None:
+        """The slot has a row after a transaction."""
+        record, j = key
+        self.highest[record] = max(j or 0, self.highest.get(record, 0))
 
     def _note_effect(self, row: LogRow) -> None:
         """The transaction that `row` ends has an effect."""

@@ -12,7 +12,7 @@ import pytest
 import zstandard
 from click.testing import CliRunner, Result
 
-from harness.checkers.judge import judge_file
+from harness.checkers.outside.judge import judge_history
 from harness.cli import judging
 from harness.cli.check import check
 from harness.cli.main import main
@@ -245,14 +245,14 @@ def test_a_history_of_another_version_is_told_which_versions_are_read(folder: Pa
 def test_what_fails_while_it_is_read_is_a_complaint_and_the_others_are_judged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    honest = judge_file
+    honest = judge_history
 
     def unlucky(path: Path, **rest: Any) -> Any:
         if path.name == "calm.jsonl":
             raise UsageError("cannot read calm.jsonl: Input/output error", fix="mend the disk")
         return honest(path, **rest)
 
-    monkeypatch.setattr(judging, "judge_file", unlucky)
+    monkeypatch.setattr(judging, "judge_history", unlucky)
 
     alone = checked("calm.jsonl")
     both = checked("calm.jsonl", "swapped.jsonl")

@@ -1,4 +1,4 @@
-"""An asyncio job in many variants, some of them wrong: it reads a growing file, asks for each record, writes to a table.
+"""An asyncio job in many variants, some of them wrong: it reads a growing file, looks up, and writes to a table.
 
 `python asyncio_job.py VARIANT [BATCH]`. It knows nothing of the harness but its environment variables, as a user's job
 would. `VARIANTS` says what each does wrong, if anything.
@@ -66,7 +66,8 @@ async def make_tables(sink: Any) -> None:
     )
     await execute(sink, "CREATE TABLE IF NOT EXISTS offsets (one INT PRIMARY KEY, pos BIGINT NOT NULL)")
     await execute(sink, "CREATE TABLE IF NOT EXISTS done (first BIGINT PRIMARY KEY)")
-    await execute(sink, "INSERT IGNORE INTO offsets VALUES (1, 0)")
+    if await one(sink, "SELECT pos FROM offsets") is None:
+        await execute(sink, "INSERT INTO offsets VALUES (1, 0)")
     await sink.commit()
 
 
@@ -264,7 +265,7 @@ async def parallel_writers(size: int) -> None:
 
 async def main() -> None:
     """Runs the variant to the end of its input."""
-    size = int(sys.argv[2]) if len(sys.argv) > 2 else 10  # noqa: PLR2004
+    size = int(sys.argv[2]) if len(sys.argv) > 2 else 10
     if VARIANT in {"as-they-arrive", "in-order"}:
         await as_they_arrive(size, in_order=VARIANT == "in-order")
     elif VARIANT == "parallel-writers":

@@ -31,7 +31,7 @@ from harness.jobs.processes import JobExitSeen, JobStarts
 from harness.jobs.recording import JobRecording
 from harness.jobs.records import JobInput
 from harness.jobs.sessions import JobSessions
-from harness.jobs.sink_rows import SinkColumns, SinkReplay, id_text
+from harness.jobs.sink_rows import SinkColumns, SinkReplay, id_text, is_of_table
 from harness.jobs.spark_engine import spark_has_all
 from harness.runs.outcome import FaultRecord
 from harness.world.world import World
@@ -138,6 +138,8 @@ class JobLife:
     """Since when there are processes of starts that have ended."""
     _looked_us: int = 0
     _file: str = ""
+    _is_audited: bool = False
+    _why_no_audit: str = ""
     _lock: Lock = field(default_factory=Lock)
 
     @property
@@ -182,6 +184,11 @@ class JobLife:
                 self.premade = self.made_table()
             if self._wants_further_start():
                 self._start_once_more()
+            if self._why_no_audit:
+                self.notes.append(
+                    f"The trigger that tells sessions could not be made ({self._why_no_audit}); the log of changes is"
+                    " read without it."
+                )
             self.records = self.faults.finish()
 
     def _go(self) -> None:
@@ -239,7 +246,8 @@ class JobLife:
         if left and self.parts.pace is None:
             self.how = None
             self.gave_up = (
-                f"its main process exited with code 0, and process {left[0].pid} of it goes on: run it in the foreground"
+                f"its main process exited with code 0, and process {left[0].pid} of it goes on:"
+                " run it in the foreground"
             )
         self.starts.end(left)
         self._orphans_us = None
@@ -414,9 +422,9 @@ class JobLife:
         with self._lock:
             new = self.transactions[self._digested :]
         table = self.parts.order.job.sink.table
-        if any(table in transaction.statement for transaction in new):
+        if any(is_of_table(transaction.statement, table) for transaction in new):
             self.columns = self._replay = None
-            self._digested = 0
+            self._digested, self._is_audited = 0, False
         if self.columns is None and (new or not self.transactions):
             self._learn()
         if self._replay is None:
@@ -443,7 +451,9 @@ class JobLife:
         self._audit()
 
     def _audit(self) -> None:
-        """Makes the audit trigger, if the table is there; it may be refused."""
+        """Makes the audit trigger once, when the table is there; it may be refused."""
+        if self._is_audited:
+            return
         database, table = self.parts.ground.database, self.parts.order.job.sink.table
         try:
             kind = database.tables().get(table)
@@ -454,10 +464,8 @@ class JobLife:
         if kind == "VIEW":
             message = f"sink.table {table} is a view, whose changes the log of changes does not show"
             raise WorldError(message, fix="name the table behind it")
-        why = database.install_audit(table)
-        note = f"The trigger that tells sessions could not be made ({why}); the log of changes is read without it."
-        if why and note not in self.notes:
-            self.notes.append(note)
+        self._why_no_audit = database.install_audit(table)
+        self._is_audited = not self._why_no_audit
 
     def _seen(self) -> EndSeen:
         pace, now_us = self.parts.pace, monotonic_us()
@@ -539,11 +547,7 @@ class JobLife:
     def made_table(self) -> str:
         """The statement that makes the table as the job made it, if the job does so only where it is not there yet."""
         table, database = self.parts.order.job.sink.table, self.parts.ground.database
-        made = [
-            one.statement
-            for one in self.transactions
-            if table in one.statement and "TRIGGER" not in one.statement.upper()
-        ]
+        made = [one.statement for one in self.transactions if is_of_table(one.statement, table)]
         words = [" ".join(statement.split()).upper() for statement in made]
         if not made or not all(said.startswith("CREATE TABLE IF NOT EXISTS") for said in words):
             return ""

@@ -27,7 +27,7 @@ from harness.jobs.spark_engine import find_executors
 from harness.process_identity import ProcessIdentity, end_process, identify, is_alive, marked_processes
 from harness.world.world import Address
 
-__all__ = ["JobExitSeen", "JobStarts", "PeersOfLinks"]
+__all__ = ["JobExitSeen", "JobStarts"]
 
 _OWN_SIGNALS: Final = frozenset({"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS", "SIGTRAP"})
 """Signals by which a process ends through a mistake of its own code."""
@@ -261,7 +261,9 @@ class JobStarts:
                 if one.process.poll() is None:
                     one.blamed = one.blamed or "harness"
                     one.process.kill()
-        for one in self._started:  # before the others: whoever waits for one of these first takes its exit code
+        for (
+            one
+        ) in self._started:  # before the others: whoever waits for one of these first takes its exit code
             one.process.wait(timeout=_END_S)
         return _end(self.everyone())
 

@@ -32,7 +32,7 @@ from harness.history.outside import (
 from harness.jobs.binlog import LogPosition, Transaction
 from harness.jobs.sink_rows import SinkColumns, SinkReplay, id_text
 
-__all__ = ["JobRecording", "OwnersOfSessions", "events_of"]
+__all__ = ["JobRecording", "events_of"]
 
 _KINDS: Mapping[str, type[msgspec.Struct]] = {
     "offer": Offer,

@@ -19,6 +19,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,16 +30,20 @@ import pymysql
 
 WORDS = set(sys.argv[1:])
 BATCH = 10
-_TABLE = (
-    "CREATE TABLE IF NOT EXISTS enriched (id BIGINT, k BIGINT, name VARCHAR(200), city VARCHAR(200), tier BIGINT{key})"
-)
+NEVER = threading.Event()
+"""Is waited for to let time pass."""
+_TABLE = "CREATE TABLE IF NOT EXISTS enriched (id BIGINT, k BIGINT, name VARCHAR(200), city VARCHAR(200), tier BIGINT{key})"
 
 
 def connect(link: str) -> Any:
     """A connection over one of the two links."""
     url = urlparse(os.environ[f"FLOODMARK_JOB_{link}_URL"])
     return pymysql.connect(
-        host=url.hostname, port=url.port or 0, user=url.username, password=url.password or "", database=url.path[1:]
+        host=url.hostname,
+        port=url.port or 0,
+        user=url.username,
+        password=url.password or "",
+        database=url.path[1:],
     )
 
 
@@ -100,7 +105,7 @@ def batches(skip: int) -> Iterator[list[Any]]:
             yield batch
             batch = []
         if line is None:
-            time.sleep(0.02)
+            NEVER.wait(0.02)
 
 
 def looked_up(lookups: Any, record: Any) -> tuple[Any, ...]:
@@ -147,7 +152,7 @@ def main() -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     slow = [float(word.removeprefix("slow=")) for word in WORDS if word.startswith("slow=")]
     if slow and os.environ["FLOODMARK_JOB_START"] != "1":
-        time.sleep(slow[0])
+        NEVER.wait(slow[0])
     lookups, sink = connect("LOOKUPS"), connect("SINK")
     position = begun(sink)
     for batch in batches(position):
@@ -159,7 +164,7 @@ def main() -> int:
         if "says-done" in WORDS and position >= int(os.environ.get("RECORDS", "60")):
             Path(os.environ["FLOODMARK_JOB_DONE_FILE"]).touch()
     while {"stays", "says-done"} & WORDS:
-        time.sleep(0.05)
+        NEVER.wait(0.05)
     return 0
 
 

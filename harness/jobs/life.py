@@ -26,6 +26,7 @@ from harness.jobs.disturbance import JobFaults
 from harness.jobs.finished import EndSeen, ExpectedRows, How, how_finished, missing_records
 from harness.jobs.ground import JobGround
 from harness.jobs.job_database import JobDatabase, Snapshot
+from harness.jobs.lookups_seen import LookupsSeen
 from harness.jobs.order import JobOrder
 from harness.jobs.processes import JobExitSeen, JobStarts
 from harness.jobs.recording import JobRecording
@@ -138,6 +139,7 @@ class JobLife:
     """Since when there are processes of starts that have ended."""
     _looked_us: int = 0
     _file: str = ""
+    _identified_us: int = 0
     _is_audited: bool = False
     _why_no_audit: str = ""
     _lock: Lock = field(default_factory=Lock)
@@ -171,6 +173,8 @@ class JobLife:
         )
         self.starts = self._made_starts()
         self.faults = self._made_faults()
+        asked = self._made_lookups()
+        asked.begin()
         with self.log:
             try:
                 with self.faults:
@@ -179,6 +183,7 @@ class JobLife:
             finally:
                 self.starts.end_all()
                 self._reap()
+            self._note_lookups(asked)
             self._read()
             if self.parts.pace is None:
                 self.premade = self.made_table()
@@ -323,6 +328,21 @@ class JobLife:
             tell=lambda text: parts.site.observer.phase("fault", text),
         )
 
+    def _made_lookups(self) -> LookupsSeen:
+        parts = self.parts
+        return LookupsSeen(
+            root=parts.ground.database.root,
+            user=parts.world.app.user,
+            tables=parts.ground.lookup_tables,
+            keys=parts.given.keys,
+        )
+
+    def _note_lookups(self, asked: LookupsSeen) -> None:
+        for seen in asked.read():
+            self.recording.insert("asked", t_us=seen.t_us, key=seen.key, session=seen.session)
+        if asked.trouble:
+            self.notes.append(asked.trouble)
+
     def _made_starts(self) -> JobStarts:
         parts = self.parts
         return JobStarts(
@@ -342,7 +362,7 @@ class JobLife:
     def _begin_start(self, number: int) -> Mapping[str, str]:
         """Called before each start, also one that a fault makes beside another."""
         database = self.parts.ground.database
-        is_alone = self.starts.newest() is None and self._orphans_us is None
+        is_alone = not self.starts.living and self._orphans_us is None
         at = database.end_of_log(lambda: self.log.position)
         self.sessions.pass_to(number if is_alone else None, session=database.sessions(), at=at)
         self.recording.note("start", start=number)
@@ -382,6 +402,8 @@ class JobLife:
             elif not orphans:
                 self._orphans_us = None
                 self._note_boundary()
+        if not self._is_alone() and now_us - self._identified_us >= _ORPHANS_EVERY_US:
+            self._identify_sessions()
         if self.log.position.file != self._file:  # the server was restarted, and counts its sessions anew
             self._file = self.log.position.file
             self._note_boundary(from_session=0)
@@ -392,11 +414,31 @@ class JobLife:
         elif is_due and self.starts.count >= self.parts.order.job.job.starts:
             self._restart_us = None
 
+    def _is_alone(self) -> bool:
+        """Whether all processes of the job belong to one start."""
+        return self._orphans_us is None and len(self.starts.living) <= 1
+
+    def _identify_sessions(self) -> None:
+        """While several starts may write: which session is whose, by the proxy's and the system's sockets."""
+        self._identified_us = monotonic_us()
+        database = self.parts.ground.database
+        try:
+            sessions = {port: session for session, port in database.ports_of_sessions().items()}
+        except (pymysql.MySQLError, OSError):
+            return
+        starts = self.starts.starts_of_ports()
+        at = database.end_of_log(lambda: self.log.position)
+        for link in self.parts.world.links:
+            for one in self.parts.world.proxy.connections(link):
+                session, start = sessions.get(one.via or 0), starts.get(one.peer)
+                if session is not None and start is not None:
+                    self.sessions.know(session, start, at=at)
+
     def _note_boundary(self, *, from_session: int | None = None) -> None:
         database, newest = self.parts.ground.database, self.starts.newest()
         at = database.end_of_log(lambda: self.log.position)
         session = database.sessions() if from_session is None else from_session
-        is_alone = newest is not None and self._orphans_us is None
+        is_alone = newest is not None and self._is_alone()
         self.sessions.pass_to(newest.number if newest and is_alone else None, session=session, at=at)
 
     def _stop(self) -> None:

@@ -157,14 +157,17 @@ class ChangeLog:
             connects += 1
             if connects > 2:  # noqa: PLR2004 - the stream, and the one for questions
                 raise _ConnectionLost
-            return pymysql.connect(**settings)
+            # The library uses the old name of this setting, which PyMySQL warns of.
+            return pymysql.connect(
+                **{"database" if name == "db" else name: value for name, value in settings.items()}
+            )
 
         reader = BinLogStreamReader(
             connection_settings={
                 "host": self._root.host,
                 "port": self._root.port,
                 "user": self._root.user,
-                "passwd": self._root.password,
+                "password": self._root.password,
                 "ssl_disabled": True,
                 "charset": "utf8mb4",
                 "connect_timeout": _SILENT_S,

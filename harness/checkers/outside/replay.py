@@ -14,7 +14,7 @@ from harness.checkers.outside.slots import NO_KEY, Digest, Records, SlotKey, Slo
 from harness.history.outside import LogRow, OutsideHeader
 from harness.history.values import shown
 
-__all__ = ["Effect", "Found", "LoggedSlot", "Order", "Replay", "Zombie"]
+__all__ = ["Found", "Order", "Replay", "differs", "named", "slot_of"]
 
 
 class Found(NamedTuple):

@@ -324,6 +324,16 @@ TAKEN_BACK = (
 
 LOST = (
     Labelled(
+        claim="what is written and taken away within a transaction is never visible",
+        events=_START
+        + 'offer id=1\ninsert id=1 v=["a"] last=false\n'
+        + _DELETE_A
+        + 'exit start=1 code=0\nfinished how="exit"\n'
+        + _READ,
+        claims=_MOST,
+        says=["V8 vacuous"],
+    ),
+    Labelled(
         claim="what is missing when the job is finished is lost",
         events=_TWO + _A + _DONE + _SEEN_A + _READ,
         says=["V8 fail lost:2"],

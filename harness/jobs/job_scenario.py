@@ -58,8 +58,8 @@ class JobScenario(Part):
     )
     keys_come: Literal["drawn", "in-turn"] = Field(
         default="drawn",
-        description="`drawn`: each record has a drawn key; `in-turn`: 1, 2, ... `keys`, 1, 2, ..., so that records of a "
-        "key are never neighbours, and a job that keeps no order shows it only if it is disturbed.",
+        description="`drawn`: each record has a drawn key; `in-turn`: 1, 2, ... `keys`, 1, 2, ..., so that records of "
+        "a key are never neighbours, and a job that keeps no order shows it only if it is disturbed.",
     )
     offer: Literal["all"] | Span = Field(
         default="all", description="`all`: all records at once; a duration: spread over it."

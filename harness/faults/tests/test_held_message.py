@@ -90,7 +90,8 @@ def test_the_second_commit_that_writes_may_be_another_connections() -> None:
 def test_after_a_commit_it_is_its_own_answer_that_is_held() -> None:
     coming.extend([hold(1), hold(2)])
     proxy = MessageProxy()
-    proxy.after_release = lambda connection: proxy.noted.append(hold(connection, answer=True))
+    answers = {connection: [hold(connection, answer=True)] for connection in (1, 2)}
+    proxy.after_release = lambda connection: proxy.noted.extend(answers.pop(connection, []))
 
     held = waited(proxy, Server({40_002: 4}), sink="commit", nth=1, moment="after")
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -114,7 +114,18 @@ def _whose(kind: str) -> dict[str, int]:
     return {} if kind in _OF_THE_RUN else {"s": 0} if kind in _OF_A_SUBTASK else {"s": 0, "a": 1}
 
 
-def is_found(canary: Canary, judgement: Judgement) -> bool:
+class _Told(Protocol):
+    """What must be said of a canary."""
+
+    @property
+    def invariant(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def outcome(self) -> Outcome: ...
+
+
+def is_found(canary: _Told, judgement: Judgement) -> bool:
     """Whether the judgement says of the canary what it must: the class too, not only the invariant."""
     if not canary.invariant:
         return judgement.outcome is canary.outcome

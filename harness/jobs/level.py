@@ -14,6 +14,10 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import ClassVar, Literal, cast
 
+from harness.canaries.of_jobs import OF_JOBS
+from harness.canaries.outside_canary import overlooked_outside
+from harness.checkers.outside.judge import judge_outside
+from harness.engine.canaries import refuse_blindness
 from harness.engine.level import Opening, OutsideRecord, RunSite
 from harness.engine.refusals import refuse_in_world
 from harness.errors import UsageError, WorldError
@@ -33,7 +37,7 @@ from harness.sut.registry import load_attribute
 from harness.sut.user_modules import take_path
 from harness.world.world import DATABASE, World
 
-__all__ = ["JobLevel", "JobPlays", "command_of"]
+__all__ = ["JobLevel", "JobPlays"]
 
 _CALM_TIMES = 3
 """How many times a scenario's budget the calm twin may take."""
@@ -81,8 +85,9 @@ class JobLevel:
             load_attribute(order.job.claims.expected, option="claims.expected", kind="FUNCTION")
 
     def refuse_blindness(self, world: World | None) -> None:
-        """See `Level`."""
+        """See `Level`: the judge is shown small histories of jobs."""
         assert world is not None, "level job needs a world"
+        refuse_blindness(list(overlooked_outside(judge_outside, OF_JOBS)), level=self.name)
 
     @contextmanager
     def open(self, opening: Opening) -> Iterator[JobPlays]:

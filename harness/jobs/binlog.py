@@ -157,14 +157,16 @@ class ChangeLog:
             connects += 1
             if connects > 2:  # noqa: PLR2004 - the stream, and the one for questions
                 raise _ConnectionLost
-            return pymysql.connect(**settings)
+            # The library's own name for it is one that PyMySQL warns of; a warning may be an error.
+            named = {"database" if name == "db" else name: value for name, value in settings.items()}
+            return pymysql.connect(**named)
 
         reader = BinLogStreamReader(
             connection_settings={
                 "host": self._root.host,
                 "port": self._root.port,
                 "user": self._root.user,
-                "passwd": self._root.password,
+                "password": self._root.password,
                 "ssl_disabled": True,
                 "charset": "utf8mb4",
                 "connect_timeout": _SILENT_S,

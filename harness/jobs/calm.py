@@ -98,6 +98,8 @@ def _does_not_work(life: JobLife, why: str) -> WorldError:
     hint = ""
     if "ssl" in words.lower() or "tls" in words.lower():
         hint = "; the proxy has to read MySQL's packets, so TLS must be off in the job"
+    if "EOFError" in words or "stdin" in words.lower():
+        hint = "; it asked for input, and there is no terminal: tell it by `env` in the job file"
     for secret in (life.parts.world.app.password, life.parts.world.root.password):
         words = words.replace(secret, "***")
     return WorldError(f"the job does not work undisturbed: {why}; {words}", fix=f"mend the job first{hint}")

@@ -22,7 +22,7 @@ from harness.jobs.records import JobInput, SourceRecord
 from harness.jobs.sink_rows import id_text
 from harness.sut.registry import load_attribute
 
-__all__ = ["CALM", "NO_VALUES", "expect_from", "stated"]
+__all__ = ["NO_VALUES", "expect_from", "stated"]
 
 CALM: Final = "calm"
 NO_VALUES: Final = "none"

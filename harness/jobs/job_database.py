@@ -78,6 +78,13 @@ class JobDatabase:
         with self._lock:
             return self._asked(_sessions)
 
+    def ports_of_sessions(self) -> Mapping[int, int]:
+        """For each live session the port of its client's end. Raises pymysql's errors."""
+        rows = self._rows(
+            "SELECT id AS i, host AS h FROM information_schema.processlist WHERE host LIKE '%:%'"
+        )
+        return {int(row["i"]): int(row["h"].rpartition(":")[2]) for row in rows}
+
     def columns(self, table: str) -> Mapping[str, str]:
         """The data type of each column; empty if there is no such table. Raises pymysql's errors."""
         return {
@@ -158,7 +165,7 @@ class JobDatabase:
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
         with connect(self.root) as connection, connection.cursor(DictCursor) as cursor:
-            cursor.execute(query, values)
+            cursor.execute(query, values or None)
             return list(cursor.fetchall())
 
     def _asked(self, question: Callable[[Any], _T]) -> _T | None:

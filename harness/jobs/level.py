@@ -37,7 +37,7 @@ from harness.sut.registry import load_attribute
 from harness.sut.user_modules import take_path
 from harness.world.world import DATABASE, World
 
-__all__ = ["JobLevel", "JobPlays", "command_of"]
+__all__ = ["JobLevel", "JobPlays"]
 
 _CALM_TIMES = 3
 """How many times a scenario's budget the calm twin may take."""
@@ -129,7 +129,15 @@ class JobPlays:
         """The twin that this order shares with others; it is run now, if it was not before."""
         scenario = order.scenario
         name = repr(
-            (order.job, order.drawn_by, scenario.records, scenario.keys, scenario.offer, world.direct)
+            (
+                order.job,
+                order.drawn_by,
+                scenario.records,
+                scenario.keys,
+                scenario.keys_come,
+                scenario.offer,
+                world.direct,
+            )
         )
         with self._lock:
             if name not in self._calm:

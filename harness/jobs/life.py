@@ -26,12 +26,13 @@ from harness.jobs.disturbance import JobFaults
 from harness.jobs.finished import EndSeen, ExpectedRows, How, how_finished, missing_records
 from harness.jobs.ground import JobGround
 from harness.jobs.job_database import JobDatabase, Snapshot
+from harness.jobs.lookups_seen import LookupsSeen
 from harness.jobs.order import JobOrder
 from harness.jobs.processes import JobExitSeen, JobStarts
 from harness.jobs.recording import JobRecording
 from harness.jobs.records import JobInput
 from harness.jobs.sessions import JobSessions
-from harness.jobs.sink_rows import SinkColumns, SinkReplay, id_text
+from harness.jobs.sink_rows import SinkColumns, SinkReplay, id_text, is_of_table
 from harness.jobs.spark_engine import spark_has_all
 from harness.runs.outcome import FaultRecord
 from harness.world.world import World
@@ -137,7 +138,12 @@ class JobLife:
     _orphans_us: int | None = None
     """Since when there are processes of starts that have ended."""
     _looked_us: int = 0
+    _logins: int = 0
+    """How many messages of the proxy's log were searched for logins."""
     _file: str = ""
+    _identified_us: int = 0
+    _is_audited: bool = False
+    _why_no_audit: str = ""
     _lock: Lock = field(default_factory=Lock)
 
     @property
@@ -169,6 +175,8 @@ class JobLife:
         )
         self.starts = self._made_starts()
         self.faults = self._made_faults()
+        asked = self._made_lookups()
+        asked.begin()
         with self.log:
             try:
                 with self.faults:
@@ -177,11 +185,17 @@ class JobLife:
             finally:
                 self.starts.end_all()
                 self._reap()
+            self._note_lookups(asked)
             self._read()
             if self.parts.pace is None:
                 self.premade = self.made_table()
             if self._wants_further_start():
                 self._start_once_more()
+            if self._why_no_audit:
+                self.notes.append(
+                    f"The trigger that tells sessions could not be made ({self._why_no_audit}); the log of changes is"
+                    " read without it."
+                )
             self.records = self.faults.finish()
 
     def _go(self) -> None:
@@ -198,6 +212,7 @@ class JobLife:
             self._offer(self._due())
             self.faults.advance(offered=self._offered, first_offer_us=self._first_offer_us)
             self._look_at_processes()
+            self._learn_sessions()
             if next(turn) % _TELL_EVERY == 0:
                 self.parts.world.look()
                 self._tell(deadline)
@@ -218,12 +233,33 @@ class JobLife:
         self._reap()
         self.how = how_finished(self.parts.order.job, self.parts.given, self._seen(), self.parts.expected)
         if self.how is not None:
-            return True
+            return self._has_left_nothing()
         if self.parts.site.stop.is_set():
             self.interrupted = True
             return True
         self.gave_up = self._why_give_up(deadline)
         return bool(self.gave_up)
+
+    def _has_left_nothing(self) -> bool:
+        """Whether no process of a start that has ended goes on; waits for one, and then ends it.
+
+        A calm job that leaves some has gone to the background, where nobody can tell whether it lives.
+        """
+        if self.how != "exit" or self._orphans_us is None:
+            return True
+        left = self.starts.orphans()
+        if left and monotonic_us() - self._orphans_us < _ORPHANS_MAX_US:
+            self.how = None
+            return False
+        if left and self.parts.pace is None:
+            self.how = None
+            self.gave_up = (
+                f"its main process exited with code 0, and process {left[0].pid} of it goes on:"
+                " run it in the foreground"
+            )
+        self.starts.end(left)
+        self._orphans_us = None
+        return True
 
     def _why_give_up(self, deadline: Deadline) -> str:
         job = self.parts.order.job.job
@@ -295,6 +331,21 @@ class JobLife:
             tell=lambda text: parts.site.observer.phase("fault", text),
         )
 
+    def _made_lookups(self) -> LookupsSeen:
+        parts = self.parts
+        return LookupsSeen(
+            root=parts.ground.database.root,
+            user=parts.world.app.user,
+            tables=parts.ground.lookup_tables,
+            keys=parts.given.keys,
+        )
+
+    def _note_lookups(self, asked: LookupsSeen) -> None:
+        for seen in asked.read():
+            self.recording.insert("asked", t_us=seen.t_us, key=seen.key, session=seen.session)
+        if asked.trouble:
+            self.notes.append(asked.trouble)
+
     def _made_starts(self) -> JobStarts:
         parts = self.parts
         return JobStarts(
@@ -314,7 +365,7 @@ class JobLife:
     def _begin_start(self, number: int) -> Mapping[str, str]:
         """Called before each start, also one that a fault makes beside another."""
         database = self.parts.ground.database
-        is_alone = self.starts.newest() is None and self._orphans_us is None
+        is_alone = not self.starts.living and self._orphans_us is None
         at = database.end_of_log(lambda: self.log.position)
         self.sessions.pass_to(number if is_alone else None, session=database.sessions(), at=at)
         self.recording.note("start", start=number)
@@ -354,6 +405,8 @@ class JobLife:
             elif not orphans:
                 self._orphans_us = None
                 self._note_boundary()
+        if not self._is_alone() and now_us - self._identified_us >= _ORPHANS_EVERY_US:
+            self._identify_sessions()
         if self.log.position.file != self._file:  # the server was restarted, and counts its sessions anew
             self._file = self.log.position.file
             self._note_boundary(from_session=0)
@@ -364,12 +417,45 @@ class JobLife:
         elif is_due and self.starts.count >= self.parts.order.job.job.starts:
             self._restart_us = None
 
+    def _is_alone(self) -> bool:
+        """Whether all processes of the job belong to one start."""
+        return self._orphans_us is None and len(self.starts.living) <= 1
+
+    def _identify_sessions(self) -> None:
+        """While several starts may write: which session is whose, by the proxy's and the system's sockets."""
+        self._identified_us = monotonic_us()
+        database = self.parts.ground.database
+        try:
+            sessions = {port: session for session, port in database.ports_of_sessions().items()}
+        except (pymysql.MySQLError, OSError):
+            return
+        starts = self.starts.starts_of_ports()
+        at = database.end_of_log(lambda: self.log.position)
+        for link in self.parts.world.links:
+            for one in self.parts.world.proxy.connections(link):
+                session, start = sessions.get(one.via or 0), starts.get(one.peer)
+                if session is not None and start is not None:
+                    self.sessions.know(session, start, at=at)
+
     def _note_boundary(self, *, from_session: int | None = None) -> None:
         database, newest = self.parts.ground.database, self.starts.newest()
         at = database.end_of_log(lambda: self.log.position)
         session = database.sessions() if from_session is None else from_session
-        is_alone = newest is not None and self._orphans_us is None
+        is_alone = newest is not None and self._is_alone()
         self.sessions.pass_to(newest.number if newest and is_alone else None, session=session, at=at)
+
+    def _learn_sessions(self) -> None:
+        """Asks the system whose the sessions are that were opened while nobody could tell by the time alone."""
+        messages = self.faults.traffic.messages
+        new, self._logins = messages[self._logins :], len(messages)
+        for one in new:
+            at = self.log.position
+            if one.link != "sink" or not one.session or self.sessions.start_of(one.session, at) is not None:
+                continue
+            owner = self.starts.owner("sink", one.connection)
+            start = None if owner is None else self.starts.start_of(owner)
+            if start is not None:
+                self.sessions.know(one.session, start, at=at)
 
     def _stop(self) -> None:
         stop = self.parts.order.job.job.stop
@@ -394,9 +480,9 @@ class JobLife:
         with self._lock:
             new = self.transactions[self._digested :]
         table = self.parts.order.job.sink.table
-        if any(table in transaction.statement for transaction in new):
+        if any(is_of_table(transaction.statement, table) for transaction in new):
             self.columns = self._replay = None
-            self._digested = 0
+            self._digested, self._is_audited = 0, False
         if self.columns is None and (new or not self.transactions):
             self._learn()
         if self._replay is None:
@@ -423,7 +509,9 @@ class JobLife:
         self._audit()
 
     def _audit(self) -> None:
-        """Makes the audit trigger, if the table is there; it may be refused."""
+        """Makes the audit trigger once, when the table is there; it may be refused."""
+        if self._is_audited:
+            return
         database, table = self.parts.ground.database, self.parts.order.job.sink.table
         try:
             kind = database.tables().get(table)
@@ -434,10 +522,8 @@ class JobLife:
         if kind == "VIEW":
             message = f"sink.table {table} is a view, whose changes the log of changes does not show"
             raise WorldError(message, fix="name the table behind it")
-        why = database.install_audit(table)
-        note = f"The trigger that tells sessions could not be made ({why}); the log of changes is read without it."
-        if why and note not in self.notes:
-            self.notes.append(note)
+        self._why_no_audit = database.install_audit(table)
+        self._is_audited = not self._why_no_audit
 
     def _seen(self) -> EndSeen:
         pace, now_us = self.parts.pace, monotonic_us()
@@ -519,11 +605,7 @@ class JobLife:
     def made_table(self) -> str:
         """The statement that makes the table as the job made it, if the job does so only where it is not there yet."""
         table, database = self.parts.order.job.sink.table, self.parts.ground.database
-        made = [
-            one.statement
-            for one in self.transactions
-            if table in one.statement and "TRIGGER" not in one.statement.upper()
-        ]
+        made = [one.statement for one in self.transactions if is_of_table(one.statement, table)]
         words = [" ".join(statement.split()).upper() for statement in made]
         if not made or not all(said.startswith("CREATE TABLE IF NOT EXISTS") for said in words):
             return ""

@@ -22,6 +22,7 @@ from harness.history.outside import (
 from harness.jobs.calm_twin import CalmTwin
 from harness.jobs.job_database import audited_session
 from harness.jobs.life import JobLife
+from harness.jobs.lookups_seen import connects_for_each_call
 from harness.jobs.recording import events_of
 from harness.runs.expected import JudgedValues
 from harness.runs.outcome import FaultRecord
@@ -60,6 +61,7 @@ def record_of(
         faults=tuple(_on_history_clock(record, life.recording.began_us) for record in life.records),
         accounting=_accounting(life, calm),
         threats=tuple(life.notes),
+        pitfalls=connects_for_each_call(calm.messages),
         values=JudgedValues(says=_SAYS[expect_from].format(name=name)),
         extras={
             "job": {

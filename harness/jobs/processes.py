@@ -27,11 +27,13 @@ from harness.jobs.spark_engine import find_executors
 from harness.process_identity import ProcessIdentity, end_process, identify, is_alive, marked_processes
 from harness.world.world import Address
 
-__all__ = ["JobExitSeen", "JobStarts", "PeersOfLinks"]
+__all__ = ["JobExitSeen", "JobStarts"]
 
 _OWN_SIGNALS: Final = frozenset({"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS", "SIGTRAP"})
 """Signals by which a process ends through a mistake of its own code."""
 _LAST_LINES: Final = 12
+_END_S: Final = 10
+"""How long a killed process may take to end."""
 
 
 class PeersOfLinks(Protocol):
@@ -164,6 +166,28 @@ class JobStarts:
                 found[who] = None
         return list(found)
 
+    @property
+    def living(self) -> list[int]:
+        """The numbers of the starts whose main process lives."""
+        with self._lock:
+            return [one.number for one in self._started if one.process.poll() is None]
+
+    def starts_of_ports(self) -> Mapping[int, int]:
+        """For each port of this machine from which a process of the job is connected to a link: its start."""
+        links = {address.port for address in self.links.values()}
+        sockets = [
+            socket
+            for socket in psutil.net_connections(kind="tcp")
+            if socket.pid and _port(socket.raddr) in links and socket.pid != os.getpid()
+        ]
+        of_pid: dict[int, int | None] = {}
+        for socket in sockets:
+            if socket.pid is not None and socket.pid not in of_pid:
+                who = identify(socket.pid)
+                of_pid[socket.pid] = None if who is None else self._start_of(who)
+        found = {_port(socket.laddr): of_pid.get(socket.pid or 0) for socket in sockets}
+        return {port: start for port, start in found.items() if start is not None}
+
     def owner(self, link: str, connection: int) -> ProcessIdentity | None:
         port = self.peers.peer_port(link, connection)
         if port is None:
@@ -259,10 +283,11 @@ class JobStarts:
                 if one.process.poll() is None:
                     one.blamed = one.blamed or "harness"
                     one.process.kill()
-        killed = _end(self.everyone())
-        for one in self._started:
-            one.process.wait(timeout=10)
-        return killed
+        for (
+            one
+        ) in self._started:  # before the others: whoever waits for one of these first takes its exit code
+            one.process.wait(timeout=_END_S)
+        return _end(self.everyone())
 
     def last_words(self) -> str:
         """The last lines that the newest start with any output printed."""
@@ -272,6 +297,10 @@ class JobStarts:
                 told = "\n    ".join(lines[-_LAST_LINES:])
                 return f"the last lines of its output ({one.log.name}):\n    {told}"
         return "it printed nothing"
+
+    def start_of(self, who: ProcessIdentity) -> int | None:
+        """The number of the start that the process belongs to; None: it is none of the run's."""
+        return self._start_of(who)
 
     def _start_of(self, who: ProcessIdentity) -> int | None:
         for one in self._started:

@@ -8,6 +8,7 @@ told its evidence late.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -32,7 +33,7 @@ from harness.history.outside import (
 from harness.jobs.binlog import LogPosition, Transaction
 from harness.jobs.sink_rows import SinkColumns, SinkReplay, id_text
 
-__all__ = ["JobRecording", "OwnersOfSessions", "events_of"]
+__all__ = ["JobRecording", "events_of"]
 
 _KINDS: Mapping[str, type[msgspec.Struct]] = {
     "offer": Offer,
@@ -114,6 +115,14 @@ class JobRecording:
             if cycle < len(ends):
                 ends[cycle].fields |= {} if not evidence else {"evidence": dict(evidence)}
                 ends[cycle].fields |= {} if error is None else {"error": error}
+
+    def insert(self, kind: str, *, t_us: int, **fields: Any) -> None:
+        """Puts in an event that happened at `t_us`, as it was learned only later."""
+        with self._lock:
+            place = bisect_right(self._noted, t_us, key=lambda one: one.t_us)
+            at = self._noted[place - 1].at if place else self.read()
+            noted = _Noted(t_us=max(t_us, self.began_us), at=at, kind=kind, fields=dict(fields))
+            self._noted.insert(place, noted)
 
     def expect(self, rows: Mapping[str, Sequence[Sequence[Any]]]) -> None:
         """Tells each offered record what it must yield, by the text of its id."""

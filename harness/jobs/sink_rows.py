@@ -16,7 +16,7 @@ from typing import Any, Final
 from harness.jobs.binlog import Change, Transaction
 from harness.jobs.job_file import SinkTable
 
-__all__ = ["RowChange", "SinkColumns", "SinkReplay", "SinkRow"]
+__all__ = ["SinkColumns", "SinkReplay", "expected_of", "id_text", "is_of_table"]
 
 _SIGNIFICANT: Final = 6
 """Decimal digits of a FLOAT column, as SELECT shows them."""
@@ -185,14 +185,21 @@ class SinkReplay:
                 del counter[text]
 
 
+def is_of_table(statement: str, table: str) -> bool:
+    """Whether a statement of DDL makes, changes or removes `table`."""
+    return table in names_in(statement) and " TRIGGER " not in f" {' '.join(statement.upper().split())} "
+
+
+def names_in(statement: str) -> set[str]:
+    """The words of a statement, names without their database."""
+    for mark in "`,()":
+        statement = statement.replace(mark, " ")
+    return {word.rpartition(".")[2] for word in statement.split()}
+
+
 def takes_all(statement: str, table: str) -> bool:
     """Whether a statement of DDL removes every row of `table`."""
-    words = " ".join(statement.replace("`", " ").replace(",", " , ").split())
-    upper = words.upper()
-    if not upper.startswith(_TAKES_ALL):
-        return False
-    names = {name.rpartition(".")[2] for name in words.replace("(", " ( ").split()}
-    return table in names
+    return " ".join(statement.upper().split()).startswith(_TAKES_ALL) and table in names_in(statement)
 
 
 def by_id(rows: Iterable[SinkRow]) -> Mapping[str, Sequence[SinkRow]]:

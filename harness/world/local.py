@@ -80,8 +80,7 @@ def open_local_world(
     keeps_in: Path | None = None,
 ) -> Iterator[World]:
     """A local world for the block; `begun_us`: when opening began; `keeps_in`: where the data stay after it."""
-    app = Credentials(user="app", password=fresh_secret())
-    root = Credentials(user="root", password=fresh_secret())
+    app, root = (Credentials(user=user, password=fresh_secret()) for user in ("app", "root"))
     prepared = prepared_data_folder(parts.server, places=ledger.places, ledger=ledger, say=say)
     with ExitStack() as stack:
         process, proxy = start_proxy(parts.proxy.program, ledger=ledger, ports=settings.ports, say=say)

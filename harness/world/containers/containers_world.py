@@ -98,10 +98,9 @@ def open_containers_world(
         network = _network(labels)
         small, name = "small-disk" in needs, f"floodmark-{ledger.run_id}"
         volume = make_small_volume(engine, images.mysql, name=name, labels=labels) if small else None
-        options = server_options(needs=needs)
         mysql = _mysql(
             images.mysql,
-            options,
+            server_options(needs=needs),
             network=network,
             labels=labels,
             plan=plan,
@@ -122,15 +121,8 @@ def open_containers_world(
         _wait_until_ready(mysql, proxy, plan=plan, app=app)
         flavour, title = _flavour(plan.direct, root)
         ask(plan.direct, root, *app_grants(app.user, mariadb=flavour == "mariadb"), database=None)
-        description = WorldDescription(
-            kind="containers",
-            why=why,
-            server=title,
-            proxy=proxy.control.title(),
-            ready_s=(monotonic_us() - begun_us) / 1_000_000,
-        )
         yield World(
-            description=description,
+            description=_description(why, title, proxy.control.title(), begun_us),
             links=plan.links,
             direct=plan.direct,
             app=app,
@@ -141,6 +133,11 @@ def open_containers_world(
             lacks={**proxy_lacks(own=proxy.control.own), **containers_server_lacks(flavour=flavour)},
             server=_server(mysql, volume, flavour=flavour, direct=plan.direct, root=root, app=app),
         )
+
+
+def _description(why: str, server: str, proxy: str, begun_us: int) -> WorldDescription:
+    ready_s = (monotonic_us() - begun_us) / 1_000_000
+    return WorldDescription(kind="containers", why=why, server=server, proxy=proxy, ready_s=ready_s)
 
 
 def _flavour(direct: Address, root: Credentials) -> tuple[str, str]:

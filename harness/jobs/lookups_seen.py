@@ -1,0 +1,145 @@
+"""The lookups of a job as the database sees them, from its general log, and what the proxy saw of their connections.
+
+Invariant: the log is asked past the proxy and counts each statement once; what it cannot tell is said, as after a
+restart of the server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pymysql
+
+from harness.clock import monotonic_us
+from harness.database.endpoint import Endpoint, connect
+from harness.jobs.traffic import Message
+from harness.runs.outcome import Pitfall
+
+__all__ = ["LookupsSeen", "SeenLookup", "connects_for_each_call"]
+
+_BEGIN: Final = (
+    "SET GLOBAL log_output = 'TABLE'",
+    "TRUNCATE TABLE mysql.general_log",
+    "SET GLOBAL general_log = 1",
+)
+_END: Final = ("SET GLOBAL general_log = 0",)
+_READ: Final = (
+    "SELECT UNIX_TIMESTAMP(event_time), thread_id, argument FROM mysql.general_log"
+    " WHERE command_type IN ('Query', 'Execute') AND user_host LIKE %s ORDER BY event_time"
+)
+_LITERAL: Final = re.compile(r"'((?:[^'\\]|\\.)*)'|(?<![\w.])(-?\d+)(?![\w.])")
+_MAX: Final = 100_000
+_LEAST: Final = 20
+_SHARE: Final = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenLookup:
+    """One lookup of one key."""
+
+    t_us: int
+    """By the machine's monotonic clock."""
+    key: Any
+    """None: the statement names none of the keys."""
+    session: int
+
+
+@dataclass(slots=True, kw_only=True)
+class LookupsSeen:
+    """Counts between `begin` and `read`. Mutable."""
+
+    root: Endpoint
+    user: str
+    """The database user of the job."""
+    tables: Collection[str]
+    keys: Collection[Any]
+    trouble: str = ""
+    """Why lookups could not be counted, or not all."""
+    _offset_us: int = 0
+    _found: list[SeenLookup] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Begins to count."""
+        try:
+            self._run(*_BEGIN)
+            with connect(self.root) as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT UNIX_TIMESTAMP(NOW(6))")
+                row = cursor.fetchone()
+                self._offset_us = monotonic_us() - round(float(row[0]) * 1e6) if row else 0
+        except (pymysql.MySQLError, OSError) as error:
+            self.trouble = f"Lookups were not counted: {error}."
+
+    def read(self) -> Sequence[SeenLookup]:
+        """Ends to count; the lookups in the order of time."""
+        if self.trouble:
+            return []
+        try:
+            with connect(self.root, statement_s=60) as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT @@GLOBAL.general_log")
+                row = cursor.fetchone()
+                if row is not None and not row[0]:
+                    self.trouble = "Lookups after the restart of the server were not counted."
+                cursor.execute(_READ, (f"{self.user}[%",))
+                rows = cursor.fetchmany(_MAX)
+        except (pymysql.MySQLError, OSError) as error:
+            self.trouble = f"Lookups were not counted: {error}."
+            return []
+        finally:
+            with suppress(pymysql.MySQLError, OSError):
+                self._run(*_END)
+        known = {str(key): key for key in self.keys}
+        return [seen for row in rows for seen in self._lookups(row, known)]
+
+    def _lookups(self, row: Sequence[Any], known: Mapping[str, Any]) -> Iterator[SeenLookup]:
+        at, session, said = row
+        text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+        if not is_lookup(text, self.tables):
+            return
+        t_us = round(float(at) * 1e6) + self._offset_us
+        keys = [known[one] for one in literals(text) if one in known]
+        for key in keys or [None]:
+            yield SeenLookup(t_us=t_us, key=key, session=int(session))
+
+    def _run(self, *statements: str) -> None:
+        with connect(self.root) as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+
+def is_lookup(statement: str, tables: Collection[str]) -> bool:
+    """Whether a statement reads one of the looked-up tables and writes nothing."""
+    words = statement.replace("`", " ").replace(".", " ").split()
+    return bool(words) and words[0].upper() in {"SELECT", "WITH"} and not tables_missing(words, tables)
+
+
+def tables_missing(words: Sequence[str], tables: Collection[str]) -> bool:
+    """Whether none of `tables` is among the words of a statement."""
+    return not {word.strip("(),;").lower() for word in words} & {table.lower() for table in tables}
+
+
+def literals(statement: str) -> Iterator[str]:
+    """The texts and whole numbers behind the statement's first WHERE, ON or FROM."""
+    place = statement.upper().find("WHERE")
+    for text, number in _LITERAL.findall(statement[max(0, place) :]):
+        yield text or number
+
+
+def connects_for_each_call(messages: Sequence[Message]) -> tuple[Pitfall, ...]:
+    """The pitfall of a job that connects anew for each lookup, as the proxy saw it without faults."""
+    asked = [one for one in messages if one.link == "lookups" and one.side == "request"]
+    calls = sum(one.statement in {"select", "with"} for one in asked)
+    opened = len({one.connection: None for one in asked})
+    if calls < _LEAST or opened < _SHARE * calls:
+        return ()
+    return (
+        Pitfall(
+            name="connects-for-each-call",
+            says=f"Without faults the job opened {opened} connections for {calls} lookups: each call makes its own.",
+            advice="Keep a connection, or a pool of them, for the life of the worker.",
+            evidence={"opened": opened, "calls": calls},
+        ),
+    )

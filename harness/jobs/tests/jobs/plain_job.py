@@ -1,0 +1,172 @@
+"""A plain job in many variants, some of them wrong: it reads a source, looks each record up, writes to a table.
+
+`python plain_job.py WORD...`. It knows nothing of the harness but its environment variables, as a user's job would.
+
+    append       commits its rows before its position: doubles after a kill between the two
+    ahead        commits its position before its rows: loses after a kill between the two
+    stays        goes on waiting after the last record
+    says-done    makes the done file, and goes on waiting
+    no-state     keeps no position: reads all again, and writes under a key
+    crashes      exits with code 3 after the first batch
+    ignores-term goes on when it is asked to end
+    slow=S       needs S seconds before it reads, from its second start on
+    nonsense     writes another name each time
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import pymysql
+
+WORDS = set(sys.argv[1:])
+BATCH = 10
+NEVER = threading.Event()
+"""Is waited for to let time pass."""
+_TABLE = "CREATE TABLE IF NOT EXISTS enriched (id BIGINT, k BIGINT, name VARCHAR(200), city VARCHAR(200), tier BIGINT{key})"
+
+
+def connect(link: str) -> Any:
+    """A connection over one of the two links."""
+    url = urlparse(os.environ[f"FLOODMARK_JOB_{link}_URL"])
+    return pymysql.connect(
+        host=url.hostname,
+        port=url.port or 0,
+        user=url.username,
+        password=url.password or "",
+        database=url.path[1:],
+    )
+
+
+def lines() -> Iterator[str | None]:
+    """The lines of the source in order; None: none is there now."""
+    kind = os.environ["FLOODMARK_JOB_SOURCE_KIND"]
+    yield from {"folder": of_folder, "file": of_file, "table": of_table}[kind]()
+
+
+def of_folder() -> Iterator[str | None]:
+    folder, read = Path(os.environ["FLOODMARK_JOB_SOURCE_FOLDER"]), ""
+    while True:
+        is_whole = (folder / "_END").exists()
+        for file in sorted(folder.glob("*.jsonl")):
+            if file.name > read:
+                read = file.name
+                yield from file.read_text().splitlines()
+        yield None
+        if is_whole:
+            return
+
+
+def of_file() -> Iterator[str | None]:
+    file, place = Path(os.environ["FLOODMARK_JOB_SOURCE_FILE"]), 0
+    while True:
+        whole = file.read_text()[place:]
+        whole = whole[: whole.rfind("\n") + 1]
+        place += len(whole)
+        for line in whole.splitlines():
+            if "end" in json.loads(line):
+                return
+            yield line
+        yield None
+
+
+def of_table() -> Iterator[str | None]:
+    inbox, place = connect("SINK"), -1
+    while True:
+        inbox.rollback()
+        with inbox.cursor() as cursor:
+            cursor.execute("SELECT pos, body, last FROM inbox WHERE pos > %s ORDER BY pos", (place,))
+            rows = cursor.fetchall()
+        for place, body, _ in rows:  # noqa: B007 - the last place is kept
+            yield body
+        yield None
+        if rows and rows[-1][2]:
+            return
+
+
+def batches(skip: int) -> Iterator[list[Any]]:
+    """The records from number `skip` on; a short batch when nothing more is there now."""
+    batch, number = [], 0
+    for line in lines():
+        if line is not None:
+            number += 1
+            if number > skip:
+                batch.append(json.loads(line))
+        if batch and (line is None or len(batch) == BATCH):
+            yield batch
+            batch = []
+        if line is None:
+            NEVER.wait(0.02)
+
+
+def looked_up(lookups: Any, record: Any) -> tuple[Any, ...]:
+    """The row of a record."""
+    with lookups.cursor() as cursor:
+        cursor.execute("SELECT name, city, tier FROM customer WHERE k = %s", (record["key"],))
+        name, city, tier = cursor.fetchone()
+    if "nonsense" in WORDS:
+        name = str(time.time_ns())
+    return record["id"], record["key"], name, city, tier
+
+
+def written(sink: Any, rows: list[Any], position: int) -> None:
+    """Writes a batch and the position behind it."""
+    verb = "INSERT IGNORE" if "no-state" in WORDS else "INSERT"
+    with sink.cursor() as cursor:
+        if "ahead" in WORDS:
+            cursor.execute("UPDATE place SET pos = %s", (position,))
+            sink.commit()
+        cursor.executemany(f"{verb} INTO enriched VALUES (%s, %s, %s, %s, %s)", rows)
+        if "append" in WORDS:
+            sink.commit()
+        if not {"ahead", "no-state"} & WORDS:
+            cursor.execute("UPDATE place SET pos = %s", (position,))
+    sink.commit()
+
+
+def begun(sink: Any) -> int:
+    """Makes the tables; the position to go on from."""
+    with sink.cursor() as cursor:
+        cursor.execute(_TABLE.format(key=", PRIMARY KEY (id)" if "no-state" in WORDS else ""))
+        if "no-state" in WORDS:
+            return 0
+        cursor.execute("CREATE TABLE IF NOT EXISTS place (one INT PRIMARY KEY, pos BIGINT NOT NULL)")
+        cursor.execute("INSERT IGNORE INTO place VALUES (1, 0)")
+        sink.commit()
+        cursor.execute("SELECT pos FROM place")
+        return int(cursor.fetchone()[0])
+
+
+def main() -> int:
+    """Runs to the end of the source."""
+    if "ignores-term" in WORDS:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    slow = [float(word.removeprefix("slow=")) for word in WORDS if word.startswith("slow=")]
+    if slow and os.environ["FLOODMARK_JOB_START"] != "1":
+        NEVER.wait(slow[0])
+    lookups, sink = connect("LOOKUPS"), connect("SINK")
+    position = begun(sink)
+    for batch in batches(position):
+        rows = [looked_up(lookups, record) for record in batch]
+        position += len(batch)
+        written(sink, rows, position)
+        if "crashes" in WORDS:
+            return 3
+        if "says-done" in WORDS and position >= int(os.environ.get("RECORDS", "60")):
+            Path(os.environ["FLOODMARK_JOB_DONE_FILE"]).touch()
+    while {"stays", "says-done"} & WORDS:
+        NEVER.wait(0.05)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

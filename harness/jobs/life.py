@@ -250,6 +250,7 @@ class JobLife:
         left = self.starts.orphans()
         if left and monotonic_us() - self._orphans_us < _ORPHANS_MAX_US:
             self.how = None
+            self._restart_us = None  # it has exited well, and is waited for, not started again
             return False
         if left and self.parts.pace is None:
             self.how = None

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer
 from orders import INSERT, WINDOW, connect, enrich, saved_position
 
 MOVE = "UPDATE progress SET position = %s WHERE source = %s AND position = %s"
@@ -14,10 +14,9 @@ async def main() -> None:
     sink = await connect(os.environ["WAREHOUSE_URL"])
     customers = await connect(os.environ["CUSTOMERS_URL"])
     topic = os.environ["ORDERS_TOPIC"]
-    async with AIOKafkaConsumer(bootstrap_servers=os.environ["KAFKA_SERVERS"]) as consumer:
-        await consumer.topics()
-        parts = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)]
-        consumer.assign(parts)
+    # Without a group: it gets all partitions, and its positions are ours to keep.
+    async with AIOKafkaConsumer(topic, bootstrap_servers=os.environ["KAFKA_SERVERS"]) as consumer:
+        parts = consumer.assignment()
         positions = {part: await saved_position(sink, f"{topic}/{part.partition}") for part in parts}
         for part, position in positions.items():
             consumer.seek(part, position)

@@ -157,10 +157,9 @@ class ChangeLog:
             connects += 1
             if connects > 2:  # noqa: PLR2004 - the stream, and the one for questions
                 raise _ConnectionLost
-            # The library uses the old name of this setting, which PyMySQL warns of.
-            return pymysql.connect(
-                **{"database" if name == "db" else name: value for name, value in settings.items()}
-            )
+            # The library's own name for it is one that PyMySQL warns of; a warning may be an error.
+            named = {"database" if name == "db" else name: value for name, value in settings.items()}
+            return pymysql.connect(**named)
 
         reader = BinLogStreamReader(
             connection_settings={

@@ -138,6 +138,8 @@ class JobLife:
     _orphans_us: int | None = None
     """Since when there are processes of starts that have ended."""
     _looked_us: int = 0
+    _logins: int = 0
+    """How many messages of the proxy's log were searched for logins."""
     _file: str = ""
     _identified_us: int = 0
     _is_audited: bool = False
@@ -210,6 +212,7 @@ class JobLife:
             self._offer(self._due())
             self.faults.advance(offered=self._offered, first_offer_us=self._first_offer_us)
             self._look_at_processes()
+            self._learn_sessions()
             if next(turn) % _TELL_EVERY == 0:
                 self.parts.world.look()
                 self._tell(deadline)
@@ -247,6 +250,7 @@ class JobLife:
         left = self.starts.orphans()
         if left and monotonic_us() - self._orphans_us < _ORPHANS_MAX_US:
             self.how = None
+            self._restart_us = None  # it has exited well, and is waited for, not started again
             return False
         if left and self.parts.pace is None:
             self.how = None
@@ -450,6 +454,19 @@ class JobLife:
         session = database.sessions() if from_session is None else from_session
         is_alone = newest is not None and self._is_alone()
         self.sessions.pass_to(newest.number if newest and is_alone else None, session=session, at=at)
+
+    def _learn_sessions(self) -> None:
+        """Asks the system whose the sessions are that were opened while nobody could tell by the time alone."""
+        messages = self.faults.traffic.messages
+        new, self._logins = messages[self._logins :], len(messages)
+        for one in new:
+            at = self.log.position
+            if one.link != "sink" or not one.session or self.sessions.start_of(one.session, at) is not None:
+                continue
+            owner = self.starts.owner("sink", one.connection)
+            start = None if owner is None else self.starts.start_of(owner)
+            if start is not None:
+                self.sessions.know(one.session, start, at=at)
 
     def _stop(self) -> None:
         stop = self.parts.order.job.job.stop

@@ -14,16 +14,20 @@ from typing import assert_never
 from harness.database.endpoint import Endpoint, connect
 from harness.errors import UsageError
 from harness.jobs.job_file import JobFile
-from harness.jobs.kafka_source import KafkaSource
+from harness.jobs.kafka_source import KafkaSource, refuse_kafka
 from harness.jobs.records import SourceRecord
 from harness.jobs.source_site import JobSource, SourceSite
 from harness.jobs.spark_engine import SparkEnd
+from harness.world.settings import WorldSettings
 
 __all__ = ["source_of"]
 
 
 def source_of(job: JobFile) -> JobSource:
-    """The source that a job file names. Raises UsageError if this kind cannot be so."""
+    """The source that a job file names.
+
+    Raises UsageError if this kind cannot be so, WorldError if it needs what is not installed here.
+    """
     kind, parts = job.source.kind, job.source.partitions
     if kind in {"file", "table"} and parts > 1:
         message = f"a source of kind {kind} has one partition, and `source.partitions` is {parts}"
@@ -36,6 +40,7 @@ def source_of(job: JobFile) -> JobSource:
         case "table":
             return TableSource(job)
         case "kafka":
+            refuse_kafka(WorldSettings.from_environment())
             return KafkaSource(partitions=parts)
         case _:
             assert_never(kind)

@@ -340,6 +340,7 @@ class ReplyReader:
             self._session.lose(_NO_GREETING)
             return True
         self.reach = 32
+        self._exchange.session = int.from_bytes(buffer[name_end + 1 : name_end + 5], "little")
         low = name_end + 14  # after the connection id (4 bytes), 8 bytes of salt and a filler
         offered = int.from_bytes(buffer[low : low + 2], "little")
         offered |= int.from_bytes(buffer[low + 5 : low + 7], "little") << 16

@@ -123,6 +123,7 @@ class Note:
         }
         if self.reply:
             said["reply"] = self.reply
+            said |= {"session": exchange.session} if exchange.session else {}
         return {**said, "code": self.code} if self.code else said
 
 

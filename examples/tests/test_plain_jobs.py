@@ -1,0 +1,43 @@
+"""The asyncio consumer and the Bytewax flow under fire: the wrong ones are convicted, their right twins pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from examples.tests.fire import Fire, convicted, outcomes
+from harness.runs.outcome import RunOutcome
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+THIRD_COMMIT = ("faults.kill.when.nth=3", "offer=all", "records=100")
+QUICK = ("offer=all", "records=100")
+FIRES = [
+    Fire(job="asyncio_consumer/job.toml", scenario="late-commit", settings=QUICK),
+    Fire(job="asyncio_consumer/one_transaction.toml", scenario="late-commit", convicts="V8", settings=QUICK),
+    Fire(
+        job="asyncio_consumer/offset_first.toml",
+        scenario="killed-after-commit",
+        convicts="V8",
+        settings=THIRD_COMMIT,
+    ),
+    Fire(
+        job="asyncio_consumer/blind_retry.toml", scenario="commit-reply-lost", convicts="V8", settings=QUICK
+    ),
+    Fire(job="bytewax_flow/job.toml", scenario="killed-after-commit", settings=QUICK),
+    Fire(job="bytewax_flow/append.toml", scenario="killed-after-commit", convicts="V8", settings=QUICK),
+]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Fire, RunOutcome]:
+    pytest.importorskip("bytewax")
+    return outcomes(FIRES, report=tmp_path_factory.mktemp("report"))
+
+
+@pytest.mark.parametrize("fire", FIRES, ids=str)
+def test_the_wrong_job_is_convicted_and_its_right_twin_passes(
+    fire: Fire, ran: Mapping[Fire, RunOutcome]
+) -> None:
+    assert convicted(ran[fire]) == ([fire.convicts] if fire.convicts else [])

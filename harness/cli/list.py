@@ -20,6 +20,7 @@ Row = Mapping[str, Any]
 
 @click.command(name="list")
 @click.argument("kind", type=click.Choice(["scenarios", "faults", "invariants", "suts", "mutants"]))
+@click.option("--jobs", is_flag=True, help="With scenarios: those for `floodmark job`, for a job of yours.")
 @click.option(
     "--format",
     "form",
@@ -29,9 +30,11 @@ Row = Mapping[str, Any]
     show_default=True,
     help="Format of standard output.",
 )
-def list_(kind: str, form: str) -> None:
+def list_(kind: str, *, jobs: bool, form: str) -> None:
     """List everything of one KIND, with one sentence each."""
-    rows = _LISTINGS[kind]()
+    if jobs and kind != "scenarios":
+        raise click.UsageError(f"--jobs goes with `floodmark list scenarios`, not with {kind}")
+    rows = _job_scenarios() if jobs else _LISTINGS[kind]()
     match form:
         case "json":
             click.echo(json.dumps({kind: rows}, ensure_ascii=False, indent=2))
@@ -58,6 +61,21 @@ def _scenarios() -> Sequence[Row]:
             "tags": list(scenario.tags),
         }
         for scenario in load_many(["all"])
+    ]
+
+
+def _job_scenarios() -> Sequence[Row]:
+    from harness.jobs.job_scenarios import load_jobs
+
+    return [
+        {
+            "name": scenario.scenario,
+            "about": scenario.about,
+            "engines": list(scenario.engines),
+            "faults": list(dict.fromkeys(fault.do for fault in scenario.faults)),
+            "tags": list(scenario.tags),
+        }
+        for _, scenario in load_jobs(["all"])
     ]
 
 

@@ -18,6 +18,7 @@ from harness.faults.model.fields import UntilEffective
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.job_kill import job_of, owner_of_held
+from harness.faults.real.job_site import JobProcesses, LiveStart
 from harness.faults.real.sink_log import SinkLog, sink_noted
 from harness.process_identity import is_alive
 from harness.scenario_parts.parts import Breach
@@ -71,18 +72,11 @@ class LateCommit(JobFault):
         assert held is not None, "a late COMMIT is held first"
         owner, start = owner_of_held(site, fault=self.id), job.newest()
         with sink_noted(site.control, self.id) as log:
-            killed_us = monotonic_us()
+            newest, killed_us = log.newest_connection(known=held.connection), monotonic_us()
             if not job.kill(owner, fault=self.id):
                 raise WorldError(f"the sender of the COMMIT had ended before {self.id} could kill it")
             gone = wait_until(lambda: not is_alive(owner), deadline=Deadline(_GONE_S))
-            successor = self._await_successor(site, log, known=held.connection)
-            newest = job.newest()
-            if (
-                not successor
-                and newest is not None
-                and newest.number > (0 if start is None else start.number)
-            ):
-                successor = "has started"
+            successor = self._await_successor(site, log, since=newest) or _has_started(job, start)
             let_through_us = monotonic_us()
             held.release()
             committed = wait_until(
@@ -103,15 +97,14 @@ class LateCommit(JobFault):
             )
             yield
 
-    def _await_successor(self, site: Site, log: SinkLog, *, known: int) -> str:
+    def _await_successor(self, site: Site, log: SinkLog, *, since: int) -> str:
         """Waits until a connection that was opened since has sent a write to the sink's table, or waits for locks."""
         deadline = Deadline(_RESTART_S if self.lasts is None else self.lasts / 1000)
-        newest = log.newest_connection(known=known)
         came = ""
         while not deadline.passed and not site.over.is_set():
-            if log.has_written(table=site.sink_table, since=newest):
+            if log.has_written(table=site.sink_table, since=since):
                 came = "writes"
-            elif not came and log.waits_s(since=newest) > _BLOCKED_S:
+            elif not came and log.waits_s(since=since) > _BLOCKED_S:
                 came = "waits for the held transaction"
             if came and self.lasts is None:
                 break
@@ -124,3 +117,9 @@ class LateCommit(JobFault):
             return {}
         names = ("pid", "held", "rows_modified", "held_ms", "after_the_kill_ms", "successor")
         return {name: late[name] for name in names}
+
+
+def _has_started(job: JobProcesses, before: LiveStart | None) -> str:
+    """In words, whether a start after `before` lives."""
+    newest = job.newest()
+    return "has started" if newest is not None and (before is None or newest.number > before.number) else ""

@@ -56,6 +56,11 @@ class JobScenario(Part):
     keys: Annotated[Whole, Field(ge=1, le=100_000)] = Field(
         default=40, description="How many keys the records have, each with a row to look up."
     )
+    keys_come: Literal["drawn", "in-turn"] = Field(
+        default="drawn",
+        description="`drawn`: each record has a drawn key; `in-turn`: 1, 2, ... `keys`, 1, 2, ..., so that records of "
+        "a key are never neighbours, and a job that keeps no order shows it only if it is disturbed.",
+    )
     offer: Literal["all"] | Span = Field(
         default="all", description="`all`: all records at once; a duration: spread over it."
     )

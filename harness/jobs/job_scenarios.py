@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pydantic import ValidationError
 
 from harness.errors import NothingRan, UsageError
 from harness.jobs.job_scenario import JobScenario
-from harness.scenario.catalogue import catalogue_folder, resolve
+from harness.scenario.catalogue import JOBS, catalogue_folder, resolve
 from harness.scenario.file import loads
 from harness.scenario.mistakes import Mistake, mistakes_in
 from harness.scenario.model import Scenario
@@ -23,12 +23,10 @@ from harness.scenario.yaml_text import Document, Problem, ScenarioProblems, prob
 
 __all__ = ["apply_job_settings", "job_catalogue", "load_jobs"]
 
-_FOLDER: Final = "jobs"
-
 
 def job_catalogue() -> dict[str, Path]:
     """The shipped job scenarios by name."""
-    return {path.stem: path for path in sorted((catalogue_folder() / _FOLDER).glob("*.yaml"))}
+    return {path.stem: path for path in sorted((catalogue_folder() / JOBS).glob("*.yaml"))}
 
 
 def load_jobs(names: Iterable[str | Path]) -> list[tuple[Path, JobScenario]]:

@@ -129,7 +129,15 @@ class JobPlays:
         """The twin that this order shares with others; it is run now, if it was not before."""
         scenario = order.scenario
         name = repr(
-            (order.job, order.drawn_by, scenario.records, scenario.keys, scenario.offer, world.direct)
+            (
+                order.job,
+                order.drawn_by,
+                scenario.records,
+                scenario.keys,
+                scenario.keys_come,
+                scenario.offer,
+                world.direct,
+            )
         )
         with self._lock:
             if name not in self._calm:

@@ -70,6 +70,8 @@ def _drawn(job: JobFile, scenario: JobScenario, *, seed: int) -> Iterator[Mappin
     fields, draw = job.source.fields, Choices(seed, "records of a job")
     for number in range(1, scenario.records + 1):
         key = draw.between(1, scenario.keys)
+        if scenario.keys_come == "in-turn":
+            key = 1 + (number - 1) % scenario.keys
         yield {fields.id: number, fields.key: key, fields.ts: number * _STEP_MS}
 
 

@@ -90,7 +90,7 @@ def _window(requests: Sequence[Message]) -> int:
 def settings_of(scenario: JobScenario, point: CrashPoint) -> list[str]:
     """What `--set` gives to `killed-at-message`, so that it kills a run of `scenario` at that point."""
     data = scenario.model_dump(mode="json", by_alias=True)
-    input_of = [f"{name}={data[name]}" for name in ("records", "keys", "offer", "budget")]
+    input_of = [f"{name}={data[name]}" for name in ("records", "keys", "keys_come", "offer", "budget")]
     when = f"faults.{_FAULT}.when"
     return [*input_of, f"{when}.nth={point.nth}", f"{when}.moment={point.moment}"]
 

@@ -10,12 +10,13 @@ import os
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Final
 
 import harness
 from harness.errors import NothingRan, UsageError
 from harness.scenario.model import At, Between, Call, CheckpointDone, Fault, RecordTaken, Scenario, Workload
 
-__all__ = ["catalogue", "catalogue_folder", "expected_s", "folders", "resolve"]
+__all__ = ["JOBS", "catalogue", "catalogue_folder", "expected_s", "folders", "resolve"]
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -25,8 +26,12 @@ def catalogue_folder() -> Path:
     return Path(harness.__file__).resolve().parent.parent / "scenarios"
 
 
+JOBS: Final = "jobs"
+"""The folder of the job scenarios in the catalogue's folder."""
+
+
 def catalogue() -> dict[str, Path]:
-    """The shipped scenarios by name, sorted by folder, then by name."""
+    """The shipped scenarios by name, sorted by folder, then by name; those for jobs are another catalogue."""
     return {path.stem: path for path in _files_below(catalogue_folder())}
 
 
@@ -88,7 +93,10 @@ def _files_below(folder: Path) -> Iterator[Path]:
         found += [
             Path(inside, name) for name in names if name.endswith(_SUFFIXES) and not name.startswith(".")
         ]
-    yield from (path for path in sorted(found) if path.is_file())
+    of_jobs = catalogue_folder() / JOBS
+    yield from (
+        path for path in sorted(found) if path.is_file() and (folder == of_jobs or path.parent != of_jobs)
+    )
 
 
 def _unknown(names: list[str], shipped: dict[str, Path]) -> UsageError:

@@ -8,6 +8,7 @@ so whatever is done then is done without a race. Invariants: which message it is
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -107,6 +108,7 @@ class _Holding:
     over: threading.Event
     _stack: ExitStack = field(default_factory=ExitStack)
     _after: int = 0
+    _queue: deque[ProxyEvidence] = field(default_factory=deque)
     _writes: int = 0
     _asked_us: int = 0
     _root: RootLine | None = None
@@ -144,7 +146,7 @@ class _Holding:
     def await_it(self) -> HeldMessage | None:
         """The held message; None: `over` was set first."""
         while not self.over.is_set():
-            for deed in self._new_holds():
+            while (deed := self._next_hold()) is not None:
                 rows = self._rows_modified(deed) if self._is_commit else None
                 if rows == 0:
                     self.control.release(SINK, deed.toxic, deed.connection)
@@ -156,16 +158,14 @@ class _Holding:
             self.over.wait(_LOOK_S)
         return None
 
-    def _new_holds(self, *, stream: str = "") -> list[ProxyEvidence]:
-        read = self.control.deeds(SINK, self._after)
-        if read is None:
-            return []
-        self._after = read.next
-        return [
-            deed
-            for deed in read.deeds
-            if deed.did == "held" and deed.toxic.startswith(f"{self.name}.") and stream in {"", deed.stream}
-        ]
+    def _next_hold(self) -> ProxyEvidence | None:
+        """The next message that the toxics of this moment hold."""
+        read = self.control.deeds(SINK, self._after) if not self._queue else None
+        if read is not None:
+            self._after = read.next
+            own = (deed for deed in read.deeds if deed.toxic.startswith(f"{self.name}."))
+            self._queue.extend(deed for deed in own if deed.did == "held")
+        return self._queue.popleft() if self._queue else None
 
     def _found(self, deed: ProxyEvidence, rows: int | None) -> HeldMessage | None:
         """Later COMMITs pass; with `after`, this one is let through and its answer held."""
@@ -194,7 +194,7 @@ class _Holding:
         """The held answer of the COMMIT that was let through; None: it did not come."""
         deadline = Deadline(_ANSWER_S)
         while not self.over.is_set() and not deadline.passed:
-            for deed in self._new_holds():
+            while (deed := self._next_hold()) is not None:
                 if deed.connection == connection and deed.stream == "downstream":
                     return deed
                 self.control.release(SINK, deed.toxic, deed.connection)
@@ -205,7 +205,7 @@ class _Holding:
         """Releases what was held beside it until now; with `after` the COMMITs to come are no longer held either."""
         if self.when.moment == "after":
             self.control.hold_no_more(SINK, f"{self.name}.upstream")
-        for other in self._new_holds():
+        while (other := self._next_hold()) is not None:
             if other.connection != connection:
                 self.control.release(SINK, other.toxic, other.connection)
 

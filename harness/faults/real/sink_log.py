@@ -51,8 +51,9 @@ class SinkLog:
         return self._noted
 
     def newest_connection(self, *, known: int) -> int:
-        """The highest number of a connection that has said something, at least `known`."""
-        return max([known, *(deed.connection for deed in self._read())])
+        """The highest number of a connection in the whole log of the link, at least `known`."""
+        read = self.control.deeds(SINK)
+        return max([known, *(deed.connection for deed in (() if read is None else read.deeds))])
 
     def has_written(self, *, table: str, since: int) -> bool:
         """Whether a connection with a higher number than `since` has sent a write to `table` (empty: to any)."""

@@ -1,0 +1,140 @@
+"""The moment of a job: which message is held is decided while it is held, and nothing stays held."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, cast
+
+import pytest
+
+from harness.faults.real.evidence import ProxyEvidence
+from harness.faults.real.held_message import HeldMessage, held_at
+from harness.faults.real.server_control import ServerControl
+from harness.faults.tests.fake_job import MessageProxy, Server
+from harness.scenario_parts.triggers import SinkMoment
+
+
+def hold(
+    connection: int, *, answer: bool = False, statement: str = "commit", table: str = ""
+) -> ProxyEvidence:
+    """The log's entry of a message that is held; the server sees connection 1 come from port 40001."""
+    stream = "downstream" if answer else "upstream"
+    return ProxyEvidence(
+        t_us=1,
+        did="held",
+        toxic=f"f.{stream}",
+        connection=connection,
+        stream=stream,
+        command="commit",
+        more={
+            "statement": statement,
+            "table": table,
+            "via": 40_000 + connection,
+            "peer": 50_000 + connection,
+        },
+    )
+
+
+def waited(
+    proxy: MessageProxy, server: Server, over: threading.Event | None = None, **when: Any
+) -> HeldMessage | None:
+    """What is held when the block begins."""
+    moment = SinkMoment.model_validate(when)
+    ended = over or threading.Event()
+    with held_at(
+        moment,
+        name="f",
+        control=proxy,
+        server=cast("ServerControl", server),
+        over=ended,
+        armed=lambda: arrive(proxy),
+    ) as held:
+        return held
+
+
+def arrive(proxy: MessageProxy) -> None:
+    """The messages come only when nothing can be missed any more."""
+    proxy.noted.extend(coming)
+
+
+coming: list[ProxyEvidence] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_comes_yet() -> None:
+    coming.clear()
+
+
+def test_the_commit_of_a_reader_goes_on_and_the_next_that_writes_is_held() -> None:
+    coming.extend([hold(1), hold(2), hold(3)])
+    proxy = MessageProxy()
+
+    held = waited(proxy, Server({40_002: 4, 40_003: 9}), sink="commit", nth=1)
+
+    assert held is not None
+    assert (held.connection, held.rows_modified, held.name) == (2, 4, "before COMMIT 1")
+    assert proxy.log == [
+        "+f.upstream", "release 1", "no more f.upstream", "release 3", "release 2", "-f.upstream"
+    ]  # fmt: skip
+
+
+def test_the_second_commit_that_writes_may_be_another_connections() -> None:
+    coming.extend([hold(1), hold(3)])
+
+    held = waited(MessageProxy(), Server({40_001: 1, 40_003: 2}), sink="commit", nth=2)
+
+    assert held is not None
+    assert held.connection == 3
+
+
+def test_after_a_commit_it_is_its_own_answer_that_is_held() -> None:
+    coming.extend([hold(1), hold(2)])
+    proxy = MessageProxy()
+    answers = {connection: [hold(connection, answer=True)] for connection in (1, 2)}
+    proxy.after_release = lambda connection: proxy.noted.extend(answers.pop(connection, []))
+
+    held = waited(proxy, Server({40_002: 4}), sink="commit", nth=1, moment="after")
+
+    assert held is not None
+    assert (held.connection, held.toxic, held.name) == (2, "f.downstream", "after COMMIT 1")
+
+
+def test_a_write_is_found_by_the_proxy_and_named_by_its_table() -> None:
+    coming.append(hold(1, answer=True, statement="update", table="offsets"))
+    proxy = MessageProxy()
+
+    held = waited(proxy, Server({}), sink="write", nth=7, moment="after")
+
+    assert held is not None
+    assert held.name == "after UPDATE offsets (write 7)"
+    assert proxy.toxics["f.downstream"].attributes == {"do": "hold", "on": "write", "nth": 7, "times": 1}
+
+
+def test_a_moment_that_never_comes_leaves_no_toxic() -> None:
+    proxy, over = MessageProxy(), threading.Event()
+    over.set()
+
+    assert waited(proxy, Server({}), over, sink="message", nth=3) is None
+    assert proxy.log == ["+f.upstream", "-f.upstream"]
+
+
+def test_a_message_is_let_go_once_even_if_the_fault_fails() -> None:
+    coming.append(hold(1))
+    proxy = MessageProxy()
+
+    def fail() -> None:
+        with held_at(
+            SinkMoment.model_validate({"sink": "message"}),
+            name="f",
+            control=proxy,
+            server=cast("ServerControl", Server({})),
+            over=threading.Event(),
+            armed=lambda: arrive(proxy),
+        ) as held:
+            assert held is not None
+            held.cut()
+            raise ValueError("the fault failed")
+
+    with pytest.raises(ValueError, match="failed"):
+        fail()
+    assert proxy.log == ["+f.upstream", "cut 1", "-f.upstream"]

@@ -45,20 +45,10 @@ class Unfit:
             text = text.replace(old, new)
         (self.folder / name).write_text(text)
 
-    def words(self, scenario: str = "killed-before-commit") -> list[str]:
-        small = ["--set", "records=30", "--set", "offer=all", "--set", "budget=20s"]
-        return [
-            sys.executable,
-            "-m",
-            "harness",
-            "job",
-            scenario,
-            "--job",
-            "job.toml",
-            "--world",
-            "local",
-            *small,
-        ]
+    def words(self, *, budget: str = "20s") -> list[str]:
+        small = ["--set", "records=30", "--set", "offer=all", "--set", f"budget={budget}"]
+        name = "killed-before-commit"
+        return [sys.executable, "-m", "harness", "job", name, "--job", "job.toml", "--world", "local", *small]
 
     def environment(self) -> dict[str, str]:
         return {**os.environ, "PYTHONPATH": str(ROOT), self.tag: "1"}  # noqa: TID251 - of the command under test

@@ -13,7 +13,7 @@ from harness.history.outside import OutsideEvent, OutsideHeader
 from harness.history.read import outside_of
 from harness.verdict import Judgement, Outcome
 
-__all__ = ["OutsideCanary", "OutsideJudge", "job_lines", "overlooked_outside"]
+__all__ = ["OutsideCanary", "job_lines", "overlooked_outside"]
 
 OutsideJudge = Callable[[OutsideHeader, list[OutsideEvent]], Judgement]
 

@@ -31,7 +31,6 @@ __all__ = [
     "INT",
     "INT_OR_NULL",
     "KINDS",
-    "LIST",
     "OBJECT",
     "PHASE",
     "SCHEMA_FILE",
@@ -39,7 +38,6 @@ __all__ = [
     "Claims",
     "EventField",
     "FieldType",
-    "LineFields",
     "at_least",
     "check_fields",
     "claims_of",
@@ -135,7 +133,7 @@ INT_OR_NULL = FieldType(
 )
 TEXT = FieldType(lambda value: isinstance(value, str), "a string", {"type": "string"}, frozenset({str}))
 FLAG = FieldType(lambda value: isinstance(value, bool), "true or false", {"type": "boolean"})
-LIST = FieldType(lambda value: isinstance(value, list), "a list", {"type": "array"}, frozenset({list}))
+_LIST = FieldType(lambda value: isinstance(value, list), "a list", {"type": "array"}, frozenset({list}))
 OBJECT = FieldType(lambda value: isinstance(value, dict), "an object", {"type": "object"})
 ANY = FieldType(lambda _: True, "any JSON", {}, frozenset({int, str, list, dict}))
 _ID = FieldType(_is_id, "an integer or a string", _ID_SCHEMA, frozenset({int, str}))
@@ -205,12 +203,12 @@ _RECORD = {
     "id": EventField(_ID),
     "key": _optional(ANY),
     "ts": _optional(INT_OR_NULL),
-    "expect": _optional(LIST),
+    "expect": _optional(_LIST),
 }
 _OUTCOME = {
     "r": EventField(_RESULT),
     "final": EventField(FLAG),
-    "v": _optional(LIST),
+    "v": _optional(_LIST),
     "error": _optional(ANY),
     "retry": _claimed("retry", FLAG),
     "ver": _claimed("versions", at_least(0)),

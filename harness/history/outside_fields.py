@@ -31,7 +31,7 @@ from harness.history.header import VERSION
 from harness.history.outside import OutsideEvent, OutsideHeader, outside_header_schema
 from harness.history.values import shown
 
-__all__ = ["OUTSIDE_SCHEMA_FILE", "OutsideFields", "OutsideLine", "outside_schema", "outside_schema_text"]
+__all__ = ["OUTSIDE_SCHEMA_FILE", "OutsideFields", "outside_schema", "outside_schema_text"]
 
 
 class OutsideLine(NamedTuple):

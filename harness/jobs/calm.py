@@ -34,6 +34,9 @@ def calm_of(life: JobLife, *, expected: ExpectedRows | None) -> CalmTwin:
         raise KeyboardInterrupt
     if life.how is None:
         raise _does_not_work(life, f"{life.gave_up}{_elsewhere(life)}")
+    if life.log.broken:
+        message = f"the database's log of changes cannot be read: {life.log.broken}"
+        raise WorldError(message, fix="floodmark doctor shows what the world lacks")
     if not rows_us or life.columns is None or not life.readings:
         raise _does_not_work(
             life, f"it ended, and no row is in table {order.job.sink.table}{_elsewhere(life)}"

@@ -49,7 +49,7 @@ _SHORT_LIFE_S: Final = 1.0
 _CATCH_UP_S: Final = 30.0
 _QUIET_MIN_US: Final = 300_000
 _RECOVER_MIN_US: Final = 5_000_000
-_FURTHER_S: Final = 120.0
+_FURTHER_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +250,7 @@ class JobLife:
         left = self.starts.orphans()
         if left and monotonic_us() - self._orphans_us < _ORPHANS_MAX_US:
             self.how = None
+            self._restart_us = None  # it has exited well, and is waited for, not started again
             return False
         if left and self.parts.pace is None:
             self.how = None
@@ -266,11 +267,21 @@ class JobLife:
         all_are_over = self.starts.count >= job.starts and self._restart_us is None
         if self.parts.pace is None and self.exits and self.exits[-1].code != 0:
             return f"the job {self.exits[-1].text.partition(' ')[2].partition(' ')[2]}"
-        if all_are_over and self.starts.newest() is None and self.exits and not self._exited_well:
+        if all_are_over and not self.starts.living and self.exits and not self._has_to_wait():
             return f"the job has used up its {job.starts} starts; the last one: {self.exits[-1].text}"
         if not deadline.passed:
             return ""
         return f"after {deadline.seconds:.3g} s the job was not done{self._what_is_missing()}"
+
+    def _has_to_wait(self) -> bool:
+        """Whether a job that has used up its starts, the last one after every fault, may not be given up yet.
+
+        A fault that has only just healed might be the cause; one that was still on when it started last is.
+        """
+        fault_us = self.recording.last_us("fault")
+        if fault_us is None or self.parts.pace is None or fault_us > (self._start_us or 0):
+            return False
+        return monotonic_us() - fault_us <= self.parts.pace.recover_us
 
     def _what_is_missing(self) -> str:
         given, expected = self.parts.given.records, self.parts.expected or {}
@@ -632,7 +643,7 @@ class JobLife:
                 self._reap()
                 is_idle = monotonic_us() - max(self._start_us or 0, self._row_us[-1] if self._row_us else 0)
                 if self.starts.newest() is None or (
-                    is_idle >= idle_us and self.parts.order.job.job.ends == "settles"
+                    is_idle >= idle_us and self.parts.order.job.job.ends != "exit"
                 ):
                     break
                 if self.parts.order.job.job.ends == "file" and self.parts.ground.done.exists():

@@ -24,8 +24,9 @@ __all__ = ["source_of"]
 
 
 def source_of(job: JobFile) -> JobSource:
-    """The source that a job file names. Raises UsageError if this kind cannot be so, WorldError if it lacks
-    something here.
+    """The source that a job file names.
+
+    Raises UsageError if this kind cannot be so, WorldError if it needs what is not installed here.
     """
     kind, parts = job.source.kind, job.source.partitions
     if kind in {"file", "table"} and parts > 1:

@@ -189,9 +189,7 @@ class OutsideTrace:
     @cached_property
     def visible(self) -> frozenset[RecordKey]:
         """The ids of which a row is visible at some time."""
-        logged = (
-            (slot[0] for slot, logged in self.replay.slots.items() if logged.appeared) if self.has_log else ()
-        )
+        logged = self.replay.highest if self.has_log else ()
         return frozenset(logged).union(
             *({slot[0] for slot in reading.slots} for reading in self.readings.values())
         )

@@ -69,8 +69,8 @@ class Reading:
         if record is None:
             say = f"a row of {named(key)}, which was never offered, is in the table in reading {self.number}"
             self.found.setdefault(("phantom", key), Found((row.n,), say))
-            return
-        events = tuple(sorted({record.n, rows.n, row.n}))
+        offered = {record.n} if record is not None else set()
+        events = tuple(sorted({*offered, rows.n, row.n}))
         if rows.is_doubled:
             say = f"{named(key)} is in the table twice in reading {self.number}"
             self.found.setdefault(("duplicate", key), Found(events, say))
@@ -78,7 +78,7 @@ class Reading:
             self.crowded.add(key)
         if rows.wrong > wrong:
             say = f"{named(key)} has a row in the table in reading {self.number} that it must not yield"
-            self.found.setdefault(("wrong-value", key), Found(tuple(sorted({record.n, row.n})), say))
+            self.found.setdefault(("wrong-value", key), Found(tuple(sorted({*offered, row.n})), say))
 
     def missing(self, slot: SlotKey) -> int:
         """How many of its rows are missing."""

@@ -14,7 +14,7 @@ from harness.checkers.outside.slots import NO_KEY, Digest, Records, SlotKey, Slo
 from harness.history.outside import LogRow, OutsideHeader
 from harness.history.values import shown
 
-__all__ = ["Effect", "Found", "LoggedSlot", "Order", "Replay", "Zombie"]
+__all__ = ["Found", "Order", "Replay", "differs", "named", "slot_of"]
 
 
 class Found(NamedTuple):
@@ -218,6 +218,7 @@ class Replay:
             elif self.slots[key].rows.size:
                 say = f"a row of {named(key)}, which was never offered, is in the table after transaction {rows[0].tx}"
                 self.found.setdefault(("phantom", key), Found((n,), say))
+                self._look_twice(key, self.slots[key], (n,))
         if any(net.values()):
             self._note_effect(rows[-1])
 
@@ -240,9 +241,7 @@ class Replay:
         rows, missing = slot.rows, slot.rows.missing
         offered = self._records.by_key[key[0]].n
         shown_by = tuple(sorted({offered, slot.appeared or n, n}))
-        doubled = rows.has_too_many if self._upserts else rows.is_doubled
-        if doubled and self._doubles:
-            self.found.setdefault(("duplicate", key), Found(shown_by, f"{named(key)} is in the table twice"))
+        self._look_twice(key, slot, shown_by)
         if rows.wrong and not self._upserts:
             say = f"{named(key)} has a row in the table that it must not yield"
             self.found.setdefault(("wrong-value", key), Found(shown_by, say))
@@ -257,6 +256,13 @@ class Replay:
         if missing != before and (faults := slot.now_missing(missing, self._faults)) is not None:
             self._bites[faults[0]] += 1
             self._bites[faults[1]] -= 1
+
+    def _look_twice(self, key: SlotKey, slot: LoggedSlot, shown_by: tuple[int, ...]) -> None:
+        """Look whether a slot is doubled after a transaction."""
+        rows = slot.rows
+        if self._doubles and (rows.has_too_many if self._upserts else rows.is_doubled):
+            events = tuple(sorted({*shown_by, slot.appeared}))
+            self.found.setdefault(("duplicate", key), Found(events, f"{named(key)} is in the table twice"))
 
     def _note_visible(self, key: SlotKey) -> None:
         """The slot has a row after a transaction."""

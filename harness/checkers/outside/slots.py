@@ -23,10 +23,8 @@ __all__ = [
     "Records",
     "SlotKey",
     "SlotRows",
-    "Sourced",
     "cells",
     "digest",
-    "id_of",
     "key_of",
 ]
 
@@ -45,11 +43,6 @@ _FEW = 4
 def key_of(id_: OutsideId) -> RecordKey:
     """The id as a dictionary key."""
     return tuple(id_) if isinstance(id_, list) else id_
-
-
-def id_of(key: RecordKey) -> OutsideId:
-    """The id that a dictionary key stands for."""
-    return list(key) if isinstance(key, tuple) else key
 
 
 def cells(key: RecordKey) -> int | str | tuple[Any, ...]:

@@ -153,7 +153,7 @@ class Page:
         return (row[0], row[1]) if self.has_j else (row[0], None)
 
     def expect(self, key: Any) -> list[Any] | None:
-        offer = self.offers[key]
+        offer = self.offers.get(key, {})
         if offer.get("fails"):
             return []
         return [identity(v) for v in offer["expect"]] if "expect" in offer else None
@@ -350,7 +350,6 @@ def _v8_shown(page: Page) -> Iterator[Any]:
         for slot in {page.slot(row) for row in table}:
             if slot[0] not in page.offers:
                 yield "phantom", *slot
-                continue
             doubled = page.doubled(slot, table) if by_value else page.too_many(slot, table)
             if doubled and page.delivery != "at-least-once":
                 yield "duplicate", *slot
@@ -367,7 +366,6 @@ def _v8_by_value(page: Page) -> bool:
             page.wrong(slot, table) or (page.delivery != "at-least-once" and page.doubled(slot, table))
             for table in (page.table(1), page.table(2))
             for slot in {page.slot(row) for row in table}
-            if slot[0] in page.offers
         )
     )
 

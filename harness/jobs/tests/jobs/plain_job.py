@@ -8,6 +8,9 @@
     says-done    makes the done file, and goes on waiting
     no-state     keeps no position: reads all again, and writes under a key
     crashes      exits with code 3 after the first batch
+    crashes-late exits with code 3 from its second start on
+    elsewhere    writes to a table of another name
+    hangs        does nothing
     ignores-term goes on when it is asked to end
     slow=S       needs S seconds before it reads, from its second start on
     nonsense     writes another name each time
@@ -32,7 +35,8 @@ WORDS = set(sys.argv[1:])
 BATCH = 10
 NEVER = threading.Event()
 """Is waited for to let time pass."""
-_TABLE = "CREATE TABLE IF NOT EXISTS enriched (id BIGINT, k BIGINT, name VARCHAR(200), city VARCHAR(200), tier BIGINT{key})"
+TABLE = "other" if "elsewhere" in WORDS else "enriched"
+_COLUMNS = "id BIGINT, k BIGINT, name VARCHAR(200), city VARCHAR(200), tier BIGINT"
 
 
 def connect(link: str) -> Any:
@@ -125,7 +129,7 @@ def written(sink: Any, rows: list[Any], position: int) -> None:
         if "ahead" in WORDS:
             cursor.execute("UPDATE place SET pos = %s", (position,))
             sink.commit()
-        cursor.executemany(f"{verb} INTO enriched VALUES (%s, %s, %s, %s, %s)", rows)
+        cursor.executemany(f"{verb} INTO {TABLE} VALUES (%s, %s, %s, %s, %s)", rows)
         if "append" in WORDS:
             sink.commit()
         if not {"ahead", "no-state"} & WORDS:
@@ -136,7 +140,8 @@ def written(sink: Any, rows: list[Any], position: int) -> None:
 def begun(sink: Any) -> int:
     """Makes the tables; the position to go on from."""
     with sink.cursor() as cursor:
-        cursor.execute(_TABLE.format(key=", PRIMARY KEY (id)" if "no-state" in WORDS else ""))
+        key = ", PRIMARY KEY (id)" if "no-state" in WORDS else ""
+        cursor.execute(f"CREATE TABLE IF NOT EXISTS {TABLE} ({_COLUMNS}{key})")
         if "no-state" in WORDS:
             return 0
         cursor.execute("CREATE TABLE IF NOT EXISTS place (one INT PRIMARY KEY, pos BIGINT NOT NULL)")
@@ -148,6 +153,10 @@ def begun(sink: Any) -> int:
 
 def main() -> int:
     """Runs to the end of the source."""
+    if "hangs" in WORDS:
+        NEVER.wait()
+    if "crashes-late" in WORDS and os.environ["FLOODMARK_JOB_START"] != "1":
+        return 3
     if "ignores-term" in WORDS:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     slow = [float(word.removeprefix("slow=")) for word in WORDS if word.startswith("slow=")]

@@ -1,0 +1,170 @@
+"""Whole runs of a plain job of a user's: in a real world, right and wrong, under a kill and without."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engine.campaign import carry_out
+from harness.engine.level import Observer, Stop
+from harness.engine.stage import RunStage, StagePlan, open_stage
+from harness.errors import WorldError
+from harness.jobs.job_file import JobFile
+from harness.jobs.job_scenario import JobScenario
+from harness.jobs.order import JobOrder
+from harness.levels import level_named
+from harness.runs.outcome import RunOutcome
+from harness.tests.real_world import require_world
+from harness.verdict import Outcome
+from harness.world.settings import WorldSettings
+
+pytestmark = pytest.mark.real
+
+PLAIN = Path(__file__).parent / "jobs" / "plain_job.py"
+AFTER_SECOND = {"id": "kill", "do": "kill_driver", "when": {"sink": "commit", "nth": 2, "moment": "after"}}
+
+
+def _order(
+    *words: str,
+    faults: Sequence[Mapping[str, Any]] = (AFTER_SECOND,),
+    kind: str = "file",
+    budget: str = "60s",
+    calm_only: bool = False,
+    **job: Any,
+) -> JobOrder:
+    file = JobFile.model_validate(
+        {
+            "job": {
+                "command": [sys.executable, str(PLAIN), *words],
+                "env": {"RECORDS": "40"},
+                "stop": {"grace": "5s"},
+                **job,
+            },
+            "source": {"kind": kind},
+        }
+    )
+    scenario = JobScenario.model_validate(
+        {
+            "job_scenario": "killed",
+            "about": "The job is killed between two transactions.",
+            "faults": list(faults),
+            "records": 40,
+            "budget": budget,
+        }
+    )
+    return JobOrder(scenario=scenario, job=file, seed=7, data_seed=7, calm_only=calm_only)
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStage]:
+    require_world("local", "own", settings=WorldSettings.from_environment())
+    plan = StagePlan(
+        run_id="jobs",
+        report=tmp_path_factory.mktemp("report"),
+        levels=level_named,
+        world="local",
+        proxy="own",
+        keep="always",
+    )
+    with open_stage(plan, observer=Observer(), stop=Stop()) as opened:
+        yield opened
+
+
+def _failed(outcome: RunOutcome) -> dict[str, set[str]]:
+    return {
+        one.invariant: {anomaly.kind for anomaly in one.anomalies}
+        for one in outcome.judgement.invariants
+        if one.outcome is Outcome.FAIL
+    }
+
+
+def _events(outcome: RunOutcome, kind: str) -> list[dict[str, Any]]:
+    lines = map(json.loads, outcome.history.read_text().splitlines())
+    return [line for line in lines if line.get("k") == kind]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "ends", "how"),
+    [
+        ("file", ["right"], "exit", "exit"),
+        ("table", ["right"], "exit", "exit"),
+        ("folder", ["says-done"], "file", "file"),
+        ("file", ["stays", "slow=3"], "settles", "all-rows"),
+        ("folder", ["no-state"], "exit", "exit"),
+    ],
+)
+def test_a_right_job_passes_under_a_kill_however_it_ends(
+    stage: RunStage, kind: str, words: list[str], ends: str, how: str
+) -> None:
+    """`slow=3` restarts slower than the sink's quiet time, and nothing is lost by that."""
+    outcome = stage.run(_order(*words, kind=kind, ends=ends))
+    assert outcome.judgement.outcome is Outcome.PASS, outcome.judgement
+    assert [event["how"] for event in _events(outcome, "finished")] == [how]
+    assert _events(outcome, "exit")[0] | {"n": 0, "t": 0} == {
+        "k": "exit", "n": 0, "t": 0, "start": 1, "signal": 9, "by": "kill"
+    }  # fmt: skip
+    assert len(_events(outcome, "asked")) >= 40
+    notes = outcome.extras["job"]["notes"]
+    assert bool(notes) == ("no-state" in words)  # what keeps no state would do all again
+
+
+def test_each_transaction_has_the_session_and_the_start_that_wrote_it(stage: RunStage) -> None:
+    rows = _events(stage.run(_order("right")), "row")
+    sessions = {row["start"]: row["session"] for row in rows}
+    assert sorted(sessions) == [1, 2]
+    assert sessions[1] < sessions[2]
+
+
+def test_a_job_that_commits_rows_before_its_position_doubles(stage: RunStage) -> None:
+    outcome = stage.run(_order("append"))
+    assert _failed(outcome) == {"V8": {"duplicate"}}
+
+
+def test_a_job_that_commits_its_position_before_its_rows_loses(stage: RunStage) -> None:
+    outcome = stage.run(_order("ahead"))
+    assert _failed(outcome) == {"V8": {"lost"}}
+
+
+def test_a_job_that_waits_and_has_lost_rows_has_settled_and_is_convicted(stage: RunStage) -> None:
+    outcome = stage.run(_order("ahead", "stays", ends="settles"))
+    assert [event["how"] for event in _events(outcome, "finished")] == ["settled"]
+    assert _failed(outcome) == {"V8": {"lost"}}
+
+
+def test_a_job_that_gives_up_for_good_is_stuck(stage: RunStage) -> None:
+    outcome = stage.run(_order("crashes-late", starts=3))
+    assert "V16" in _failed(outcome)
+    assert len(_events(outcome, "start")) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "ends", "says"),
+    [
+        (["crashes"], "exit", "exited with code 3"),
+        (
+            ["elsewhere"],
+            "exit",
+            r"it wrote to place \(1 rows\), other \(40 rows\): should \[sink\] name that table",
+        ),
+        (["hangs"], "exit", "a row is missing.*it printed nothing"),
+    ],
+)
+def test_a_job_that_does_not_work_undisturbed_is_told_as_one(
+    tmp_path: Path, words: list[str], ends: str, says: str
+) -> None:
+    plan = StagePlan(run_id="calm", report=tmp_path, levels=level_named, world="local", proxy="own")
+    with pytest.raises(WorldError, match=f"(?s)does not work undisturbed: .*{says}"):
+        carry_out([_order(*words, ends=ends, budget="1s")], plan, observer=Observer(), stop=Stop())
+
+
+def test_a_calm_run_alone_shows_the_pace_of_the_job(stage: RunStage) -> None:
+    outcome = stage.run(_order("right", faults=(), calm_only=True))
+    assert outcome.judgement.outcome is Outcome.PASS
+    calm = outcome.extras["job"]["calm"]
+    assert calm["messages"] > calm["commits"] >= 4
+    assert 0 < calm["first_row_ms"] <= calm["took_s"] * 1000

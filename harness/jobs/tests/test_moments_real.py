@@ -41,7 +41,7 @@ class Bench:
     """Runs variants of the job in one world."""
 
     def __init__(self, plays: JobPlays, world: World, folder: Path) -> None:
-        self._plays, self._world, self._folder = plays, world, folder
+        self._plays, self._world, self._folder, self._runs = plays, world, folder, 0
 
     def judged(self, variant: str, *faults: dict[str, Any], **fields: Any) -> Judgement:
         """The judgement of one run of `variant` with these faults."""
@@ -68,14 +68,16 @@ class Bench:
             seed=1,
             environment={"PATH": "/usr/bin:/bin"},
         )
-        self._folder.mkdir(exist_ok=True)
-        record = self._plays(order, RunSite(run_id="moments", folder=self._folder, world=self._world))
+        self._runs += 1
+        folder = self._folder / f"run-{self._runs}"
+        folder.mkdir()
+        record = self._plays(order, RunSite(run_id=folder.name, folder=folder, world=self._world))
         return record.judge(record.header, record.events)
 
 
 @pytest.fixture
 def bench(plays: JobPlays, world: World, tmp_path: Path) -> Bench:
-    return Bench(plays, world, tmp_path / "run")
+    return Bench(plays, world, tmp_path)
 
 
 def classes(judgement: Judgement) -> set[str]:

@@ -81,8 +81,8 @@ def _without_rows(life: JobLife, calm: CalmTwin, expect_from: str) -> Iterator[s
     empty = [text for text in ids if not calm.expected.get(text)]
     if expect_from == "calm" and empty:
         yield (
-            f"Without faults {len(empty)} of {len(ids)} records yielded no row (the first has id {empty[0]}), so none is"
-            " expected of them; if the job should not filter, it is wrong already."
+            f"Without faults {len(empty)} of {len(ids)} records yielded no row (the first has id {empty[0]}), so none"
+            " is expected of them; if the job should not filter, it is wrong already."
         )
 
 

@@ -440,18 +440,13 @@ class JobLife:
     def _identify_sessions(self) -> None:
         """While several starts may write: which session is whose, by the proxy's and the system's sockets."""
         self._identified_us = monotonic_us()
-        database = self.parts.ground.database
-        try:
-            sessions = {port: session for session, port in database.ports_of_sessions().items()}
-        except (pymysql.MySQLError, OSError):
-            return
         starts = self.starts.starts_of_ports()
-        at = database.end_of_log(lambda: self.log.position)
+        at = self.parts.ground.database.end_of_log(lambda: self.log.position)
         for link in self.parts.world.links:
             for one in self.parts.world.proxy.connections(link):
-                session, start = sessions.get(one.via or 0), starts.get(one.peer)
-                if session is not None and start is not None:
-                    self.sessions.know(session, start, at=at)
+                start = starts.get(one.peer)
+                if one.session is not None and start is not None:
+                    self.sessions.know(one.session, start, at=at)
 
     def _note_boundary(self, *, from_session: int | None = None) -> None:
         database, newest = self.parts.ground.database, self.starts.newest()

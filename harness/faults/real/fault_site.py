@@ -78,8 +78,8 @@ class ProxyConnection:
     id: int
     peer: int
     """The client's port."""
-    via: int | None = None
-    """The port from which the server sees it come; None: the server is not connected yet."""
+    session: int | None = None
+    """The server's number of the session; None: it has not greeted, or the proxy does not read its packets."""
 
 
 class Control(Protocol):

@@ -29,9 +29,7 @@ _CACHED_S: Final = 0.11
 """InnoDB answers questions about transactions from a copy that is up to 0.1 s old while it is asked more often."""
 _ANSWER_S: Final = 60.0
 """How long the answer of a COMMIT that was let through may take."""
-_WRITERS: Final = """
-    SELECT p.HOST, t.trx_rows_modified FROM information_schema.INNODB_TRX t
-    JOIN information_schema.PROCESSLIST p ON p.ID = t.trx_mysql_thread_id"""
+_WRITERS: Final = "SELECT trx_mysql_thread_id, trx_rows_modified FROM information_schema.INNODB_TRX"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -216,16 +214,14 @@ class _Holding:
         wait_until(lambda: monotonic_us() >= fresh_us, deadline=Deadline(_CACHED_S))
         rows = self._root(_writers)
         self._asked_us = monotonic_us()
-        of_port = {int(host.rpartition(":")[2] or 0): count for host, count in rows or () if ":" in host}
-        via = deed.more.get("via")
-        return of_port.get(int(via), 0) if via is not None else max(of_port.values(), default=0)
+        return dict(rows or ()).get(int(deed.more["session"]), 0)
 
 
-def _writers(root: Any) -> list[tuple[str, int]]:
-    """The client's address and the number of changed rows of each transaction that is open."""
+def _writers(root: Any) -> list[tuple[int, int]]:
+    """The session and the number of changed rows of each transaction that is open."""
     with root.cursor() as cursor:
         cursor.execute(_WRITERS)
-        return [(str(host), int(rows)) for host, rows in cursor.fetchall()]
+        return [(int(session), int(rows)) for session, rows in cursor.fetchall()]
 
 
 def _in_words(deed: ProxyEvidence) -> str:

@@ -17,7 +17,7 @@ from harness.scenario_parts.triggers import SinkMoment
 def hold(
     connection: int, *, answer: bool = False, statement: str = "commit", table: str = ""
 ) -> ProxyEvidence:
-    """The log's entry of a message that is held; the server sees connection 1 come from port 40001."""
+    """The log's entry of a message that is held; connection 1 is session 40001 of the server."""
     stream = "downstream" if answer else "upstream"
     return ProxyEvidence(
         t_us=1,
@@ -29,7 +29,7 @@ def hold(
         more={
             "statement": statement,
             "table": table,
-            "via": 40_000 + connection,
+            "session": 40_000 + connection,
             "peer": 50_000 + connection,
         },
     )

@@ -42,6 +42,7 @@ __all__ = ["JobLife", "LifeParts", "Pace"]
 _POLL_S: Final = 0.01
 _TELL_EVERY: Final = 20
 _ORPHANS_EVERY_US: Final = 200_000
+_UNSURE_EVERY_US: Final = 2_000_000
 _ORPHANS_MAX_US: Final = 5_000_000
 _CHUNKS: Final = 20
 _BACK_OFF_S: Final = (0.0, 0.2, 0.5, 1.0, 2.0)
@@ -418,9 +419,13 @@ class JobLife:
                 self._note_boundary()
         if not self._is_alone() and now_us - self._identified_us >= _ORPHANS_EVERY_US:
             self._identify_sessions()
+        if self.sessions.is_unsure and now_us - self._identified_us >= _UNSURE_EVERY_US:
+            self._identified_us = now_us
+            self._note_boundary()
         if self.log.position.file != self._file:  # the server was restarted, and counts its sessions anew
             self._file = self.log.position.file
-            self._note_boundary(from_session=0)
+            if not self.sessions.has(self._file):
+                self._note_boundary(from_session=0)
         is_due = self._restart_us is not None and now_us >= self._restart_us
         if is_due and self.starts.newest() is None and self.starts.count < self.parts.order.job.job.starts:
             self._audit()

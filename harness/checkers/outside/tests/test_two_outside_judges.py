@@ -1,7 +1,7 @@
 """Two judges that share no code find the same in histories seen from outside.
 
 On random histories and on mutated ones: for each invariant the same outcome and the same anomalies (class, id, j, tx,
-start), each once, and one verdict.
+start), each once, and one verdict. Both refuse the same ones of the mutated histories.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import pytest
 
 from harness.checkers.outside.judge import judge_outside
 from harness.checkers.outside.tests.naive_outside import opinions_on, verdict_on
+from harness.checkers.outside.tests.naive_rules import keeps_the_rules
 from harness.checkers.outside.tests.wild_outside import mutated_outside, wild_outside
 from harness.history.read import open_text
 from harness.history.values import identity
 from harness.verdict import Judgement, Outcome
 
 Json = dict[str, Any]
-QUICK, EACH = 3, 60
-BATCHES = [*range(QUICK), *(pytest.param(number, marks=pytest.mark.sweep) for number in range(QUICK, 60))]
+QUICK, EACH = 6, 15
+BATCHES = [*range(QUICK), *(pytest.param(number, marks=pytest.mark.sweep) for number in range(QUICK, 90))]
 CLASSES = {
     "reordered", "key-reordered", "phantom", "duplicate", "wrong-value", "deleted", "lost", "changed-again",
     "zombie-effect", "stuck", "swallowed", "row-foreign", "row-doubled", "double-routed", "unexplained-failure",
@@ -59,25 +60,16 @@ def differences(histories: Iterable[list[Json]]) -> tuple[int, list[str]]:
     judged, told = 0, []
     for lines in histories:
         judgement = first_judge(lines)
+        if (judgement is not None) != keeps_the_rules(lines):
+            told.append(f"the first {'refuses' if judgement is None else 'takes'} {json.dumps(lines)}")
         if judgement is None:
             continue
         judged += 1
         one, other = found_by_first(judgement), opinions_on(lines)
         if one != other or str(judgement.outcome) != verdict_on(lines, other):
-            told.append(
-                json.dumps(
-                    [
-                        {
-                            name: (one.get(name), other.get(name))
-                            for name in {**one, **other}
-                            if one.get(name) != other.get(name)
-                        },
-                        str(judgement.outcome),
-                        lines,
-                    ],
-                    default=str,
-                )
-            )
+            apart = {name: (one.get(name), other.get(name)) for name in {**one, **other}}
+            apart = {name: pair for name, pair in apart.items() if pair[0] != pair[1]}
+            told.append(f"{apart} {judgement.outcome} {json.dumps(lines)}")
     return judged, told
 
 
@@ -93,5 +85,5 @@ def test_two_judges_agree_on_mutated_histories(batch: int) -> None:
     seeds = range(batch * EACH, (batch + 1) * EACH)
     judged, told = differences(mutated_outside(wild_outside(seed), seed) for seed in seeds)
 
-    assert judged > EACH // 10
+    assert judged > 0
     assert told == []

@@ -247,7 +247,7 @@ class _Run:
 
     def finish(self) -> None:
         draw = self.draw
-        for _ in range(20):
+        for _ in range(draw.one_of(20, 20, 2)):
             if draw.chance(850) and self.wanted():
                 self.transaction()
         for _ in range(draw.one_of(0, 4)):
@@ -255,7 +255,9 @@ class _Run:
                 self.fault()
         how = draw.one_of("exit", "file", "all-rows", "settled", "settled", "giveup", "giveup", "")
         if how == "exit" and draw.chance(800):
-            self.exit(code=0)
+            self.exit(code=draw.one_of(0, 0, 0, 0, 0, 1), **draw.one_of({}, {}, {}, {"by": "harness"}))
+        if how == "giveup" and draw.chance(500):
+            self.exit(code=1)
         self.t += draw.one_of(0, 1000, 3000)
         if how == "giveup":
             self.add("giveup", why="no progress")
@@ -296,7 +298,7 @@ def mutated_outside(lines: list[Json], seed: int) -> list[Json]:
     """The same history after a few blind changes, numbered again; it may break rules."""
     draw = Draw(seed, "blind changes")
     header, events = {**lines[0]}, [dict(event) for event in lines[1:]]
-    for _ in range(draw.between(1, 3)):
+    for _ in range(draw.one_of(1, 1, 2)):
         if not events:
             break
         here, there = draw.index(len(events)), draw.index(len(events))

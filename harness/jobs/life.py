@@ -42,6 +42,7 @@ __all__ = ["JobLife", "LifeParts", "Pace"]
 _POLL_S: Final = 0.01
 _TELL_EVERY: Final = 20
 _ORPHANS_EVERY_US: Final = 200_000
+_UNSURE_EVERY_US: Final = 2_000_000
 _ORPHANS_MAX_US: Final = 5_000_000
 _CHUNKS: Final = 20
 _BACK_OFF_S: Final = (0.0, 0.2, 0.5, 1.0, 2.0)
@@ -418,9 +419,13 @@ class JobLife:
                 self._note_boundary()
         if not self._is_alone() and now_us - self._identified_us >= _ORPHANS_EVERY_US:
             self._identify_sessions()
+        if self.sessions.is_unsure and now_us - self._identified_us >= _UNSURE_EVERY_US:
+            self._identified_us = now_us
+            self._note_boundary()
         if self.log.position.file != self._file:  # the server was restarted, and counts its sessions anew
             self._file = self.log.position.file
-            self._note_boundary(from_session=0)
+            if not self.sessions.has(self._file):
+                self._note_boundary(from_session=0)
         is_due = self._restart_us is not None and now_us >= self._restart_us
         if is_due and self.starts.newest() is None and self.starts.count < self.parts.order.job.job.starts:
             self._audit()
@@ -435,18 +440,13 @@ class JobLife:
     def _identify_sessions(self) -> None:
         """While several starts may write: which session is whose, by the proxy's and the system's sockets."""
         self._identified_us = monotonic_us()
-        database = self.parts.ground.database
-        try:
-            sessions = {port: session for session, port in database.ports_of_sessions().items()}
-        except (pymysql.MySQLError, OSError):
-            return
         starts = self.starts.starts_of_ports()
-        at = database.end_of_log(lambda: self.log.position)
+        at = self.parts.ground.database.end_of_log(lambda: self.log.position)
         for link in self.parts.world.links:
             for one in self.parts.world.proxy.connections(link):
-                session, start = sessions.get(one.via or 0), starts.get(one.peer)
-                if session is not None and start is not None:
-                    self.sessions.know(session, start, at=at)
+                start = starts.get(one.peer)
+                if one.session is not None and start is not None:
+                    self.sessions.know(one.session, start, at=at)
 
     def _note_boundary(self, *, from_session: int | None = None) -> None:
         database, newest = self.parts.ground.database, self.starts.newest()

@@ -21,7 +21,7 @@ from harness.faults.real.server_control import RootLine, ServerControl, close_ta
 from harness.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
-    from harness.faults.real.held_message import HeldMessage
+    from harness.faults.real.sink_message import HeldMessage
 
 __all__ = [
     "Control",

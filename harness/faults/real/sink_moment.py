@@ -18,56 +18,17 @@ from harness.clock import Deadline, monotonic_us, wait_until
 from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.real.fault_site import MessageControl, ToxicRequest
 from harness.faults.real.server_control import RootLine, ServerControl
+from harness.faults.real.sink_message import SINK, HeldMessage
 from harness.scenario_parts.triggers import SinkMoment
 
-__all__ = ["SINK", "HeldMessage", "held_at"]
+__all__ = ["held_at"]
 
-SINK: Final = "sink"
-"""The link whose messages are held."""
 _LOOK_S: Final = 0.01
 _CACHED_S: Final = 0.11
 """InnoDB answers questions about transactions from a copy that is up to 0.1 s old while it is asked more often."""
 _ANSWER_S: Final = 60.0
 """How long the answer of a COMMIT that was let through may take."""
 _WRITERS: Final = "SELECT trx_mysql_thread_id, trx_rows_modified FROM information_schema.INNODB_TRX"
-
-
-@dataclass(slots=True, kw_only=True)
-class HeldMessage:
-    """A message that the proxy holds. Mutable: it is let go once, by `release` or by `cut`."""
-
-    control: MessageControl
-    toxic: str
-    """The toxic that holds it."""
-    connection: int
-    peer: int
-    """The client's port."""
-    when: SinkMoment
-    said: str
-    """The request, in words: `COMMIT`, `UPDATE offsets`."""
-    held_us: int
-    rows_modified: int | None = None
-    """Of a COMMIT: how many rows its transaction has changed."""
-    is_over: bool = False
-
-    @property
-    def name(self) -> str:
-        """In words: `before COMMIT 3`, `after UPDATE offsets (message 7)`."""
-        if self.when.sink == "commit":
-            return f"{self.when.moment} {self.said} {self.when.nth}"
-        return f"{self.when.moment} {self.said} ({self.when.sink} {self.when.nth})"
-
-    def release(self) -> None:
-        """Lets it go on."""
-        if not self.is_over:
-            self.is_over = True
-            self.control.release(SINK, self.toxic, self.connection)
-
-    def cut(self) -> None:
-        """Resets its connection: a request never arrives, and the server rolls back what was open."""
-        if not self.is_over:
-            self.is_over = True
-            self.control.cut_one(SINK, self.connection)
 
 
 @contextmanager

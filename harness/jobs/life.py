@@ -19,7 +19,7 @@ import pymysql
 
 from harness.clock import Deadline, monotonic_us, pause
 from harness.engine.level import RunSite
-from harness.errors import WorldError
+from harness.errors import UsageError, WorldError
 from harness.faults.model.fault import Fault
 from harness.jobs.binlog import ChangeLog, Transaction
 from harness.jobs.disturbance import JobFaults
@@ -657,12 +657,12 @@ class JobLife:
 
 
 def refuse_columns(table: str, wanted: Sequence[str], types: Mapping[str, str]) -> None:
-    """Raises WorldError if the table lacks a column that the job file names."""
+    """Raises UsageError if the table lacks a column that the job file names."""
     by_name = {name.lower(): name for name in types}
     lacking = [name for name in wanted if name.lower() not in by_name]
     if lacking:
         message = f"table {table} has no column {' and no column '.join(lacking)}; its columns are {', '.join(types)}"
-        raise WorldError(message, fix="name its columns in [sink]: id, key, values, j")
+        raise UsageError(message, fix="name its columns in [sink]: id, key, values, j")
 
 
 def _dead(row: Mapping[str, Any], columns: Sequence[str], offered: Mapping[str, Any]) -> dict[str, Any]:

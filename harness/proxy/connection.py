@@ -204,7 +204,7 @@ class Connection:
     def _note_undialled(self) -> None:
         """Log, for toxics that note, that the server could not be reached."""
         for toxic in self._noters():
-            self.deed("undialled", stream=toxic.stream, toxic=toxic.name, **self.ports())
+            self.deed("undialled", stream=toxic.stream, toxic=toxic.name, peer=self.client_port())
 
     def _noters(self) -> list[PacketToxic]:
         """The toxics that note the replies."""
@@ -220,7 +220,7 @@ class Connection:
             self._told_own_end = True
             for toxic in self._noters():
                 left = self._conversation.unanswered()
-                self.deed("ended", stream="", toxic=toxic.name, left=left, **self.ports())
+                self.deed("ended", stream="", toxic=toxic.name, left=left, peer=self.client_port())
 
     def _converse(self) -> tuple[Gate, Gate]:
         conversation = self._conversation = MySqlConversation(self)

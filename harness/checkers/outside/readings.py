@@ -72,7 +72,7 @@ class Reading:
         offered = {record.n} if record is not None else set()
         events = tuple(sorted({*offered, rows.n, row.n}))
         if rows.is_doubled:
-            say = f"{named(key)} is in the table twice in reading {self.number}"
+            say = f"{named(key)} {rows.surplus} in reading {self.number}"
             self.found.setdefault(("duplicate", key), Found(events, say))
         if rows.has_too_many:
             self.crowded.add(key)

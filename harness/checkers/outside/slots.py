@@ -237,6 +237,16 @@ class SlotRows:
             return self.has_too_many or (not self.numbered and self._extra > 0)
         return self._needed > 0 and (self._needed < self.size or self._extra > 0)
 
+    @property
+    def surplus(self) -> str:
+        """The clause that says what of it is doubled."""
+        wanted = 1 if self._needed is None else self._needed
+        if self.size > wanted and self.has_too_many:
+            return (
+                f"has {self.size} rows in the table, where {wanted} {'is' if wanted == 1 else 'are'} right,"
+            )
+        return "has one row twice in the table"
+
     def counts(self) -> Counter[Digest]:
         """The rows as a multiset of digests."""
         return self._rows.counts()

@@ -43,12 +43,10 @@ class Zombie(NamedTuple):
 class LoggedSlot:
     """One slot in the replay, and what it went through. Mutable."""
 
-    __slots__ = ("_segments", "appeared", "is_whole_there", "least", "missing_there", "rows")
+    __slots__ = ("_segments", "is_whole_there", "least", "missing_there", "rows")
 
     def __init__(self, rows: SlotRows) -> None:
         self.rows = rows
-        self.appeared = 0
-        """The event of its first row; 0: none yet."""
         self.least: int | None = None
         """The least number of rows missing after a transaction before reading 1; None: no such transaction."""
         self.missing_there = rows.missing
@@ -233,19 +231,18 @@ class Replay:
                 say = f"the log takes a row of {named(key)} away that is not there (event {row.n})"
                 self.missing_row = Found((row.n,), say)
             return
+        is_first = slot.rows.n is None
         slot.rows.add(value, row.n)
-        if not slot.appeared:
-            slot.appeared = row.n
-            if key[0] in self._records.by_key:
-                self.by_source.appear(key, row.n, self._records)
-                self.by_key.appear(key, row.n, self._records)
+        if is_first and key[0] in self._records.by_key:
+            self.by_source.appear(key, row.n, self._records)
+            self.by_key.appear(key, row.n, self._records)
 
     def _look(self, key: SlotKey, before: int, n: int, tx: int) -> None:
         """Look at the slot of an offered record after transaction `tx`, which touched it last at event `n`."""
         slot = self.slots[key]
         rows, missing = slot.rows, slot.rows.missing
         offered = self._records.by_key[key[0]].n
-        shown_by = tuple(sorted({offered, slot.appeared or n, n}))
+        shown_by = tuple(sorted({offered, n if rows.n is None else rows.n, n}))
         self._look_twice(key, slot, shown_by, tx)
         if rows.wrong and not self._upserts:
             say = f"{named(key)} has a row in the table that it must not yield after transaction {tx}"
@@ -266,7 +263,7 @@ class Replay:
         """Look whether a slot is doubled after transaction `tx`."""
         rows = slot.rows
         if self._doubles and (rows.has_too_many if self._upserts else rows.is_doubled):
-            events = tuple(sorted({*shown_by, slot.appeared}))
+            events = tuple(sorted({*shown_by, *(() if rows.n is None else (rows.n,))}))
             self.found.setdefault(
                 ("duplicate", key), Found(events, f"{named(key)} {rows.surplus} after transaction {tx}")
             )

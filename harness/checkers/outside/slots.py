@@ -171,8 +171,8 @@ class SlotRows:
         self.wrong = 0
         self.size = 0
         self.numbered = numbered
-        self.n = 0
-        """The number of the event that showed its first row; 0: none has."""
+        self.n: int | None = None
+        """The number of the event that showed its first row; None: none has."""
 
     def add(self, value: Digest, n: int) -> None:
         """A row appears at event `n`."""
@@ -181,7 +181,8 @@ class SlotRows:
         have = self._rows.count(value)
         self._rows.add(value)
         self._weigh(value, have, +1)
-        self.n = self.n or n
+        if self.n is None:
+            self.n = n
 
     def remove(self, value: Digest) -> bool:
         """A row is taken away; returns whether it was there."""

@@ -139,8 +139,6 @@ class JobLife:
     _orphans_us: int | None = None
     """Since when there are processes of starts that have ended."""
     _looked_us: int = 0
-    _logins: int = 0
-    """How many messages of the proxy's log were searched for logins."""
     _file: str = ""
     _identified_us: int = 0
     _is_audited: bool = False
@@ -151,6 +149,16 @@ class JobLife:
     def row_times(self) -> Sequence[int]:
         """When each transaction that changed the table was first seen."""
         return self._row_us
+
+    @property
+    def writes_after_exit(self) -> bool:
+        """Whether the table changed behind the place of the log at which the last exit was seen."""
+        exits = [at for _, at, kind, _ in self.recording.told() if kind == "exit"]
+        table = self.parts.order.job.sink.table
+        return bool(exits) and any(
+            one.end > exits[-1] and any(change.table == table for change in one.changes)
+            for one in self.transactions
+        )
 
     @property
     def offered(self) -> int:
@@ -213,7 +221,6 @@ class JobLife:
             self._offer(self._due())
             self.faults.advance(offered=self._offered, first_offer_us=self._first_offer_us)
             self._look_at_processes()
-            self._learn_sessions()
             if next(turn) % _TELL_EVERY == 0:
                 self.parts.world.look()
                 self._tell(deadline)
@@ -454,19 +461,6 @@ class JobLife:
         session = database.sessions() if from_session is None else from_session
         is_alone = newest is not None and self._is_alone()
         self.sessions.pass_to(newest.number if newest and is_alone else None, session=session, at=at)
-
-    def _learn_sessions(self) -> None:
-        """Asks the system whose the sessions are that were opened while nobody could tell by the time alone."""
-        messages = self.faults.traffic.messages
-        new, self._logins = messages[self._logins :], len(messages)
-        for one in new:
-            at = self.log.position
-            if one.link != "sink" or not one.session or self.sessions.start_of(one.session, at) is not None:
-                continue
-            owner = self.starts.owner("sink", one.connection)
-            start = None if owner is None else self.starts.start_of(owner)
-            if start is not None:
-                self.sessions.know(one.session, start, at=at)
 
     def _stop(self) -> None:
         stop = self.parts.order.job.job.stop

@@ -300,10 +300,6 @@ class JobStarts:
                 return f"the last lines of its output ({one.log.name}):\n    {told}"
         return "it printed nothing"
 
-    def start_of(self, who: ProcessIdentity) -> int | None:
-        """The number of the start that the process belongs to; None: it is none of the run's."""
-        return self._start_of(who)
-
     def _start_of(self, who: ProcessIdentity) -> int | None:
         for one in self._started:
             if one.main == who:

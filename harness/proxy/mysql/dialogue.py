@@ -343,7 +343,6 @@ class ReplyReader:
             return True
         self.reach = 32
         self._session.number = int.from_bytes(buffer[name_end + 1 : name_end + 5], "little")
-        self._exchange.session = self._session.number
         low = name_end + 14  # after the connection id (4 bytes), 8 bytes of salt and a filler
         offered = int.from_bytes(buffer[low : low + 2], "little")
         offered |= int.from_bytes(buffer[low + 5 : low + 7], "little") << 16

@@ -123,7 +123,6 @@ class Note:
         }
         if self.reply:
             said["reply"] = self.reply
-            said |= {"session": exchange.session} if exchange.session else {}
         return {**said, "code": self.code} if self.code else said
 
 

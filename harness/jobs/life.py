@@ -151,6 +151,16 @@ class JobLife:
         return self._row_us
 
     @property
+    def writes_after_exit(self) -> bool:
+        """Whether the table changed behind the place of the log at which the last exit was seen."""
+        exits = [at for _, at, kind, _ in self.recording.told() if kind == "exit"]
+        table = self.parts.order.job.sink.table
+        return bool(exits) and any(
+            one.end > exits[-1] and any(change.table == table for change in one.changes)
+            for one in self.transactions
+        )
+
+    @property
     def offered(self) -> int:
         """How many records were offered."""
         return self._offered

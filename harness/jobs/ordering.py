@@ -15,7 +15,7 @@ from harness.jobs.job_scenario import JobScenario
 from harness.jobs.job_scenarios import job_catalogue, load_jobs
 from harness.jobs.order import JobOrder
 
-__all__ = ["JobGiven", "gate_scenarios", "job_named", "job_order"]
+__all__ = ["gate_scenarios", "job_named", "job_order"]
 
 JobGiven = str | Path
 """A job.toml, a folder that has one, or a command."""

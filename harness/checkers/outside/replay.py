@@ -55,7 +55,7 @@ class LoggedSlot:
         """How many rows were missing at the `finished` or `giveup`."""
         self.is_whole_there = rows.has_all
         self._segments: tuple[tuple[int, int], ...] | None = None
-        """(rows missing, faults begun by then): how many were missing since then, rising, above 0; None: as at first."""
+        """(rows missing, faults begun by then): how many were missing since then, rising; None: as at first."""
 
     def now_missing(self, missing: int, faults: int) -> tuple[int, int] | None:
         """So many rows are missing now; returns the faults (first, one after the last) that began while more were."""

@@ -43,35 +43,6 @@ def _explained(verdict: InvariantVerdict, seen: _Seen, most: int) -> InvariantVe
     return replace(verdict, anomalies=(*first, *verdict.anomalies[most:]))
 
 
-@dataclass(slots=True, kw_only=True)
-class _Seen:
-    """What was gathered from a history. Mutable while it is read."""
-
-    header: Json
-    cited: dict[int, Json] = field(default_factory=dict)
-    by_record: dict[Any, list[Json]] = field(default_factory=dict)
-    """The events of each record that is explained: its offer, its rows, its dead letters."""
-    cut: set[Any] = field(default_factory=set)
-    """The records of which not all events were kept."""
-    life: list[Json] = field(default_factory=list)
-    """Starts, exits and faults."""
-    end: Json | None = None
-    times: _Times = field(default_factory=_Times)
-    origin_us: int | None = None
-
-    def of(self, anomaly: Anomaly) -> list[Json]:
-        """The events of the anomaly's slot: those of its record that have its j, or none."""
-        events = self.by_record.get(anomaly.id, [])
-        return [
-            event for event in events if anomaly.j is None or "j" not in event or anomaly.j in _numbers(event)
-        ]
-
-
-def _numbers(event: Json) -> set[Any]:
-    was = event.get("was")
-    return {event.get("j"), was.get("j") if isinstance(was, dict) else None}
-
-
 class _Times:
     """V17 seen from outside: from the end of each fault, and from each exit that nobody asked for, to the next commit.
 
@@ -133,6 +104,35 @@ class _Times:
             deficit=None,
             absent=absent,
         )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Seen:
+    """What was gathered from a history. Mutable while it is read."""
+
+    header: Json
+    cited: dict[int, Json] = field(default_factory=dict)
+    by_record: dict[Any, list[Json]] = field(default_factory=dict)
+    """The events of each record that is explained: its offer, its rows, its dead letters."""
+    cut: set[Any] = field(default_factory=set)
+    """The records of which not all events were kept."""
+    life: list[Json] = field(default_factory=list)
+    """Starts, exits and faults."""
+    end: Json | None = None
+    times: _Times = field(default_factory=_Times)
+    origin_us: int | None = None
+
+    def of(self, anomaly: Anomaly) -> list[Json]:
+        """The events of the anomaly's slot: those of its record that have its j, or none."""
+        events = self.by_record.get(anomaly.id, [])
+        return [
+            event for event in events if anomaly.j is None or "j" not in event or anomaly.j in _numbers(event)
+        ]
+
+
+def _numbers(event: Json) -> set[Any]:
+    was = event.get("was")
+    return {event.get("j"), was.get("j") if isinstance(was, dict) else None}
 
 
 _OF_RECORDS = frozenset({"offer", "row", "table", "dead"})

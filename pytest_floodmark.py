@@ -22,6 +22,7 @@ __all__ = ["OPTIONS", "floodmark", "pytest_addoption", "pytest_collect_file", "p
 
 _HOME = Path(__file__).resolve().parent
 _PLUGIN = "harness.pytest_plugin"
+_IS_JOB = re.compile(rb"^\[job\]", re.MULTILINE)
 _IS_SCENARIO = re.compile(rb"^scenario\s*:", re.MULTILINE)
 _MARKER = (
     "floodmark(*scenarios, sut, level, runs, seed, expected): these scenarios must hold before the test's body runs; "
@@ -66,8 +67,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect scenario files: with an option given, each YAML file that is named or in a folder named `scenarios`.
 
-    Without one, only what looks like a scenario, and is named itself or by such a folder.
+    Without one, only what looks like a scenario, and is named itself or by such a folder. A job file is collected if it
+    is named itself: its runs take a database and seconds each.
     """
+    if file_path.suffix == ".toml" and parent.session.isinitpath(file_path):
+        if _IS_JOB.search(file_path.read_bytes()) is None:
+            return None
+        tests: pytest.Collector = _plugin(parent.config).JobFileTests.from_parent(parent, path=file_path)
+        return tests
     if file_path.suffix not in {".yaml", ".yml"}:
         return None
     session, is_named = parent.session, parent.session.isinitpath(file_path)

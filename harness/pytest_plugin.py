@@ -19,6 +19,7 @@ import pytest
 
 if TYPE_CHECKING:
     from harness.engine.stage import RunStage
+    from harness.jobs.job_scenario import JobScenario
     from harness.runs.outcome import RunOutcome
     from harness.scenario.model import Scenario
     from harness.scenario_parts.parts import Level
@@ -128,16 +129,71 @@ class ScenarioItem(pytest.Item):
             raise NotProven(outcome)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        from harness.errors import FloodmarkError, HarnessError
-
-        if isinstance(excinfo.value, NotProven):
-            return str(excinfo.value)
-        if isinstance(excinfo.value, FloodmarkError) and not isinstance(excinfo.value, HarnessError):
-            return f"floodmark: {excinfo.value}"
-        return super().repr_failure(excinfo, style)
+        told = _told_failure(excinfo)
+        return super().repr_failure(excinfo, style) if told is None else told
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         return self.path, None, self.name
+
+
+class JobFileTests(pytest.File):
+    """A job file that the command line names; yields one item for each scenario that `gate_scenarios` chooses."""
+
+    def collect(self) -> Iterator[JobItem]:
+        """A job file with mistakes is a collection error that lists them all."""
+        from harness.errors import FloodmarkError
+        from harness.jobs.ordering import gate_scenarios, job_named
+
+        try:
+            job, _ = job_named(self.path)
+            found = gate_scenarios(job, tags=self.config.getoption("--floodmark-tag") or ())
+        except FloodmarkError as error:
+            raise self.CollectError(str(error)) from error
+        for source, scenario in found:
+            yield JobItem.from_parent(self, name=scenario.scenario, scenario=scenario, source=source)
+
+
+class JobItem(pytest.Item):
+    """One job scenario with the job of the file."""
+
+    def __init__(self, *, scenario: JobScenario, source: str, **rest: Any) -> None:
+        super().__init__(**rest)
+        self._scenario = scenario
+        self._source = source
+        self.add_marker(pytest.mark.real)
+
+    def runtest(self) -> None:
+        """Put the job under fire; any verdict other than `pass` fails the test."""
+        from harness.errors import CannotHere
+        from harness.verdict import Outcome
+
+        shared = _shared(self.config)
+        try:
+            outcome = shared.performed_job(self._scenario, self._source, job=self.path, seed=shared.seed)
+        except CannotHere as sentence:
+            pytest.skip(str(sentence))
+        shared.show(outcome)
+        if outcome.judgement.outcome is not Outcome.PASS:
+            shared.not_proven += 1
+            raise NotProven(outcome)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        told = _told_failure(excinfo)
+        return super().repr_failure(excinfo, style) if told is None else told
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        return self.path, None, self.name
+
+
+def _told_failure(excinfo: pytest.ExceptionInfo[BaseException]) -> str | None:
+    """What is said instead of a traceback; None: a traceback is wanted."""
+    from harness.errors import FloodmarkError, HarnessError
+
+    if isinstance(excinfo.value, NotProven):
+        return str(excinfo.value)
+    if isinstance(excinfo.value, FloodmarkError) and not isinstance(excinfo.value, HarnessError):
+        return f"floodmark: {excinfo.value}"
+    return None
 
 
 class NotProven(Exception):
@@ -192,6 +248,72 @@ class _Holding:
         if cannot:
             pytest.skip("; ".join(cannot))
 
+    def job(
+        self, *scenarios: str | Path, job: str | Path | None = None, runs: int = 1, seed: int | None = None
+    ) -> None:
+        from harness.errors import CannotHere, FloodmarkError, HarnessError
+
+        __tracebackhide__ = True
+        refusal: FloodmarkError | None = None
+        try:
+            for source, scenario, file in self._job_scenarios(scenarios, job):
+                self._job_runs(scenario, source, file, runs=runs, seed=seed)
+        except HarnessError:
+            raise
+        except CannotHere as sentence:
+            pytest.skip(str(sentence))
+        except FloodmarkError as error:
+            refusal = error
+        if refusal is not None:  # after the except block, so that the traceback has the user's line only
+            pytest.fail(f"floodmark: {refusal}")
+
+    def _job_scenarios(
+        self, scenarios: Sequence[str | Path], job: str | Path | None
+    ) -> Iterator[tuple[str, JobScenario, str]]:
+        """Each scenario with its name or file, and what names the job; a file is looked for beside the test first."""
+        from harness.jobs.job_scenarios import load_jobs
+        from harness.jobs.ordering import gate_scenarios, job_named
+
+        folder = self._item.path.parent
+        file, named = job_named("job.toml" if job is None else job, beside=folder)
+        if not scenarios:
+            yield from ((source, scenario, named) for source, scenario in gate_scenarios(file))
+        for name in scenarios:
+            source = folder / name if (folder / name).is_file() else name
+            yield from ((str(source), scenario, named) for _, scenario in load_jobs([source]))
+
+    def _job_runs(self, scenario: JobScenario, source: str, job: str, *, runs: int, seed: int | None) -> None:
+        from harness.errors import UsageError
+
+        __tracebackhide__ = True
+        if runs < 1:
+            raise UsageError(f"runs={runs}: nothing would run", fix="write runs=1 or more")
+        first = self._shared.seed if seed is None else seed
+        for number in range(runs):
+            outcome = self._shared.performed_job(
+                scenario, source, job=job, seed=first + number, data_seed=first
+            )
+            self._assert_passed(outcome, number=number, runs=runs)
+
+    def _assert_passed(self, outcome: RunOutcome, *, number: int, runs: int) -> None:
+        """Raises AssertionError if run `number` did not pass; the report shows it then, and the first run."""
+        import shutil
+
+        from harness.testing.running import told
+        from harness.verdict import Outcome
+
+        __tracebackhide__ = True
+        passed = outcome.judgement.outcome is Outcome.PASS
+        if number == 0 or not passed:
+            self._shared.show(outcome)
+        else:
+            shutil.rmtree(outcome.history.parent)  # else hundreds of histories would stay
+        if not passed:
+            what = f"{outcome.scenario} at level {outcome.level}: {outcome.judgement.outcome}"
+            raise AssertionError(
+                f"{what} in run {number + 1} of {runs}, seed {outcome.seed}\n{told(outcome)}"
+            )
+
     def _asked(self, given: dict[str, Any]) -> dict[str, Any]:
         """What to do, from the call, then the marker, then the settings."""
         from harness.errors import UsageError
@@ -242,11 +364,7 @@ class _Holding:
 
     def _runs(self, scenario: Scenario, source: Any, asked: dict[str, Any]) -> None:
         """Run the scenario as often as asked; the report shows the first run, or the one that does not pass."""
-        import shutil
-
         from harness.errors import UsageError
-        from harness.testing.running import told
-        from harness.verdict import Outcome
 
         __tracebackhide__ = True
         runs, level = asked["runs"], asked["level"]
@@ -257,16 +375,7 @@ class _Holding:
             outcome = self._shared.performed(
                 scenario, source, level=level, seed=seed, sut=asked["sut"], expected=asked["expected"]
             )
-            passed = outcome.judgement.outcome is Outcome.PASS
-            if number == 0 or not passed:
-                self._shared.show(outcome)
-            else:
-                shutil.rmtree(outcome.history.parent)  # else hundreds of histories would stay
-            if not passed:
-                what = f"{scenario.scenario} at level {level}: {outcome.judgement.outcome}"
-                raise AssertionError(
-                    f"{what} in run {number + 1} of {runs}, seed {outcome.seed}\n{told(outcome)}"
-                )
+            self._assert_passed(outcome, number=number, runs=runs)
 
 
 def _why_vacuous(outcome: RunOutcome) -> str:
@@ -380,7 +489,6 @@ class Shared:
 
         Raises WorldError, HarnessError if the harness itself is defective, and SutError if no worker can import `sut`.
         """
-        from harness.errors import HarnessError, WorldError
         from harness.testing.running import order_of
 
         def once(seed: int) -> RunOutcome:
@@ -390,6 +498,37 @@ class Shared:
             return self._opened().run(order)
 
         world = (self._world, self._proxy)
+        return self._performed(once, seed=seed)
+
+    def performed_job(
+        self, scenario: JobScenario, source: str, *, job: str | Path, seed: int, data_seed: int | None = None
+    ) -> RunOutcome:
+        """Perform one run of a job, which inherits this process's environment; as `performed`."""
+        from harness.jobs.ordering import job_named, job_order
+        from harness.sut.user_modules import import_path
+
+        file, named = job_named(job)
+
+        def once(seed: int) -> RunOutcome:
+            order = job_order(
+                scenario,
+                source=source,
+                job=file,
+                named=named,
+                seed=seed,
+                data_seed=None if data_seed == seed else data_seed,
+                environment=dict(os.environ),
+                import_path=(str(file.folder), *import_path()),
+                world=(self._world, self._proxy),
+            )
+            return self._opened().run(order)
+
+        return self._performed(once, seed=seed)
+
+    def _performed(self, once: Callable[[int], RunOutcome], *, seed: int) -> RunOutcome:
+        """Performs it, and notes what kept it from being judged."""
+        from harness.errors import HarnessError, WorldError
+
         try:
             return self._repeated(once, seed=seed)
         except WorldError:

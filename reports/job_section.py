@@ -107,7 +107,8 @@ def _facts(outcome: RunOutcome, view: HistoryView, outside: OutsideView) -> Iter
     )
     yield "a record is told by", _columns(sink.get("id"))
     yield "judged columns", _columns(sink.get("values"))
-    yield "expected values", outcome.values or _VALUES.get(str(view.header.get("expect_from")), "?")
+    values = outcome.values.removeprefix("Expected values: ").removesuffix(".")
+    yield "expected values", values or _VALUES.get(str(view.header.get("expect_from")), "?")
     yield "known to be done by", _done(view, outside)
     log = "the log of changes of the database (binlog) and the table" if _changes(sink) else "the table alone"
     yield "judged from", log

@@ -20,7 +20,6 @@ __all__ = [
     "Key",
     "OutsideView",
     "StartSpan",
-    "Transaction",
     "describe_outside",
     "key_of",
     "told_id",

@@ -20,7 +20,8 @@ from harness.history.values import brief, visible, without_credentials
 from harness.runs.outcome import FaultRecord, FaultTime, RunOutcome
 from harness.verdict import Outcome
 from reports.conviction import Conviction, as_text, by_its_lineage, convictions_of
-from reports.reading import Causes, Reading, Tone, counted_in, counts_towards, headline_of, title_of
+from reports.job_section import JobSection
+from reports.reading import JOB, Causes, Reading, Tone, counted_in, counts_towards, headline_of, title_of
 from reports.run_section import RunSection, sections_of
 from reports.sweep_strip import crash_point_of, strip_lines, strips_of
 
@@ -73,12 +74,14 @@ def print_sections(sections: Sequence[RunSection], *, console: Console) -> None:
     Of the runs that ended early for one cause, only the first is printed with details.
     """
     outcomes = [section.outcome for section in sections]
-    few, causes = len(sections) <= _RUNS_IN_FULL, Causes.of(outcomes)
+    few, causes, strips = len(sections) <= _RUNS_IN_FULL, Causes.of(outcomes), strips_of(outcomes)
+    told_by_strip = {run for strip in strips for run in strip.told_after(few=few)}
     for index, section in enumerate(sections):
         _print_heading(section, console)
-        if causes.first_of(index) is None and (few or section.reading.tone is not Tone.GOOD):
+        has_details = causes.first_of(index) is None and index not in told_by_strip
+        if has_details and (few or section.reading.tone is not Tone.GOOD):
             _print_details(section, console)
-    for strip in strips_of(outcomes):
+    for strip in strips:
         for line in strip_lines(strip):
             _say(_text(line), console)
     for sentence in causes.sentences():
@@ -115,18 +118,33 @@ def _print_details(section: RunSection, console: Console) -> None:
         "pitfalls", [f"{told.name}: {told.says} {told.advice}" for told in outcome.pitfalls], console
     )
     if section.job is not None:
-        _print_lines("seen from outside", [f"{name}: {told}" for name, told in section.job.facts], console)
-        _print_lines("assumed of the job", section.job.assumed, console)
-        _print_lines("not claimed", section.job.not_claimed, console)
+        _print_seen(section.job, console)
     _print_counts(f"counted in {counted_in(outcome)}", outcome.accounting, console)
     _print_counts("counted in the history", outcome.judgement.accounting, console)
     _say(_text(f"  again: {outcome.again}"), console)
     console.print()
 
 
+def _print_seen(job: JobSection, console: Console) -> None:
+    """Three paragraphs instead of the page's lists."""
+    facts = "; ".join(f"{name} {told}" for name, told in job.facts)
+    for heading, text in (
+        ("seen from outside", facts),
+        ("assumed of the job", " ".join(job.assumed)),
+        ("not claimed", " ".join(job.not_claimed)),
+    ):
+        console.print(
+            _text(f"  {heading}: ", style="yellow").append(_text(text)), width=_WIDTH_WITHOUT_TERMINAL
+        )
+
+
 def _told(section: RunSection) -> Sequence[Conviction]:
     """The convictions to print; only one anomaly for a planted defect that was convicted as expected."""
     outcome = section.outcome
+    if section.job is not None:
+        return [
+            by_its_lineage(told) for told in convictions_of(outcome, section.view, limit=_ANOMALIES_SHOWN)
+        ]
     if not (outcome.convicts and section.reading.tone is Tone.GOOD):
         return convictions_of(outcome, section.view, limit=_ANOMALIES_SHOWN)
     meant = [told for told in convictions_of(outcome, section.view, limit=1) if told.expected]
@@ -162,6 +180,8 @@ def _verdicts(outcome: RunOutcome) -> Table:
     table.add_column("observed", justify="right")
     table.add_column("why")
     for verdict in outcome.judgement.invariants:
+        if outcome.level == JOB and verdict.outcome is Outcome.NOT_CLAIMED:
+            continue  # "not claimed" below lists them
         aside = "" if counts_towards(outcome, verdict) else " (does not decide)"
         meant = " (as it should be)" if _is_meant(outcome, verdict.invariant, verdict.outcome) else ""
         table.add_row(

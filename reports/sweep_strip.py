@@ -15,7 +15,7 @@ from harness.runs.outcome import RunOutcome
 from reports.losses import words_of
 from reports.reading import Tone, read_run
 
-__all__ = ["CrashPoint", "Strip", "crash_point_of", "strip_lines", "strips_of"]
+__all__ = ["crash_point_of", "strip_lines", "strips_of"]
 
 _KILL: Final = "kill_at_message"
 _MOMENTS: Final = ("before", "after")
@@ -41,8 +41,8 @@ class CrashPoint:
     @property
     def told(self) -> str:
         """The point in one line."""
-        held = f" ({self.held})" if self.held else ""
-        return f"killed {self.moment} message {self.n}{held}: {self.found}"
+        where = self.held if self.held.startswith(self.moment) else f"{self.moment} message {self.n}"
+        return f"killed {where}: {self.found}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +60,14 @@ class Strip:
         return tuple(
             sorted((p for _, points in self.rows for p in points), key=lambda p: (p.n, p.moment == "after"))
         )
+
+    def told_after(self, *, few: bool) -> Iterator[int]:
+        """The runs of which their line in the strip says enough: of many, those that showed what an earlier one did."""
+        seen: set[str] = set()
+        for point in self.points:
+            if point.found in seen and not few:
+                yield point.run
+            seen.add(point.found)
 
     @property
     def sentence(self) -> str:

@@ -33,7 +33,16 @@ from harness.history.strict_json import integers_of_any_length
 from harness.history.text import COLUMNAR, Chunks, Line, numbered
 from harness.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome
 
-__all__ = ["Malformed", "Progress", "exact_reader", "judge", "judge_file", "judge_reader", "judge_trace"]
+__all__ = [
+    "Malformed",
+    "Progress",
+    "exact_reader",
+    "judge",
+    "judge_file",
+    "judge_reader",
+    "judge_trace",
+    "uncollected",
+]
 
 Progress = Callable[[int, int], None]
 """Callback: bytes of the file read so far, bytes in total."""
@@ -72,7 +81,7 @@ def judge(
 ) -> Judgement:
     """Judge a well-formed history. `screened=False` gives the same judgement without the fast screen."""
     events = events if isinstance(events, list) else list(events)
-    with _uncollected():
+    with uncollected():
         screening = screen_history(header, [events], checkers=checkers) if screened else Declined()
         if isinstance(screening, Declined):
             trace = Trace(header).extend(events)
@@ -93,7 +102,7 @@ def judge_file(
     again for their checkers. If the screen declines the history, or the file has fewer than `exact_below` bytes,
     every checker judges it.
     """
-    with _uncollected(), integers_of_any_length():
+    with uncollected(), integers_of_any_length():
         try:
             small = path.is_file() and path.stat().st_size < exact_below
             streamed = Declined() if small else _judge_streamed(path, checkers, progress)
@@ -165,12 +174,12 @@ def _completed(
 
 def judge_reader(reader: HistoryReader, *, checkers: Sequence[Invariant] = CHECKERS) -> Judgement | Malformed:
     """Judge the events of a reader with every checker, without the screen."""
-    with _uncollected(), integers_of_any_length():
+    with uncollected(), integers_of_any_length():
         return _judge_reader(reader, checkers)
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Garbage collection off: all events stay alive until the verdict, so collecting only costs time."""
     was_on = gc.isenabled()
     gc.disable()

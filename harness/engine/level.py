@@ -209,8 +209,8 @@ class OutsideRecord(Ran):
 
 
 Play = Callable[[Any, RunSite], RunRecord | OutsideRecord]
-"""Makes one run of an order of its level's kind. Raises CannotHere before it starts if the world lacks an ability that a fault needs, and WorldError if
-the world fails."""
+"""Makes one run of an order of its level's kind. Raises CannotHere before it starts if the world lacks an ability that
+a fault needs, and WorldError if the world fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """`kill_broker`: kill the broker of a job's source (Kafka) by SIGKILL, and start it again.
 
-Answers to Jepsen's `kill!` of a Kafka node. Evidence: the process was gone after the signal, and another one, on the same
-port and data, served afterwards.
+Answers to Jepsen's `kill!` of a Kafka node. Evidence: the process was gone after the signal, and another one, on the
+same port and data, served afterwards.
 """
 
 from __future__ import annotations

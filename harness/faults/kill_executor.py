@@ -16,8 +16,8 @@ from harness.errors import WorldError
 from harness.faults.model.fault import JobFault
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
-from harness.faults.real.held_message import SINK
 from harness.faults.real.job_kill import awaited_start, job_of, kill_evidence, kill_processes
+from harness.faults.real.sink_message import SINK
 from harness.process_identity import ProcessIdentity
 
 __all__ = ["KillExecutor"]

@@ -153,6 +153,8 @@ class HistoryReader:
             if event is not None and wanted and not self.breaches:
                 yield event
         self.breaches.extend(self._form.at_end())
+        # The rules are done, and their memory grows with the ids.
+        self._form = _InsideForm(None)
         self.breaches.sort(key=lambda breach: breach.line)
 
     def _until_cut(self, lines: Iterator[Line]) -> Iterator[Line]:

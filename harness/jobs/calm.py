@@ -41,6 +41,12 @@ def calm_of(life: JobLife, *, expected: ExpectedRows | None) -> CalmTwin:
         raise _does_not_work(
             life, f"it ended, and no row is in table {order.job.sink.table}{_elsewhere(life)}"
         )
+    if not any(one.link == "sink" and one.side == "request" for one in life.faults.traffic.messages):
+        why = "it wrote rows, and the proxy saw no message of it: it speaks TLS or compresses, or goes past the proxy"
+        raise _does_not_work(life, why)
+    if life.how == "exit" and life.writes_after_exit:
+        why = "its main process exited with code 0, and another process of it went on writing: run it in the foreground"
+        raise _does_not_work(life, why)
     gaps = [later - earlier for earlier, later in pairwise(rows_us)]
     pace = Pace(
         first_row_us=max(0, rows_us[0] - life.began_us),

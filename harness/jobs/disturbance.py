@@ -21,8 +21,9 @@ from harness.errors import WorldError
 from harness.faults.model.fault import OutsideFault
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import MessageControl, Workers
-from harness.faults.real.held_message import HeldMessage, held_at
 from harness.faults.real.job_site import JobProcesses
+from harness.faults.real.sink_message import HeldMessage
+from harness.faults.real.sink_moment import held_at
 from harness.faults.real.witnesses import witnesses_of
 from harness.history.follower import Progress
 from harness.jobs.spark_engine import SparkCheckpoint, find_checkpoints
@@ -30,7 +31,7 @@ from harness.jobs.traffic import Traffic, noted
 from harness.runs.outcome import FaultRecord, FaultTime
 from harness.scenario_parts.triggers import SinkMoment, SparkGap
 
-__all__ = ["FaultLog", "JobFaults"]
+__all__ = ["JobFaults"]
 
 _ARM_S: Final = 10.0
 """How long the proxy may take to set the holds."""

@@ -19,7 +19,7 @@ from harness.jobs.finished import ExpectedRows
 from harness.jobs.ground import JobGround
 from harness.jobs.order import JobOrder
 from harness.jobs.records import JobInput, SourceRecord
-from harness.jobs.sink_rows import id_text
+from harness.jobs.sink_rows import id_text, told_value
 from harness.sut.registry import load_attribute
 
 __all__ = ["NO_VALUES", "expect_from", "stated"]
@@ -66,7 +66,7 @@ def _values(
     try:
         with redirect_stdout(sys.stderr):  # standard output is for the results of a command
             told = function(dict(record.body), list(rows.get(str(record.key), ())))
-        told = json.loads(json.dumps(told, allow_nan=False, default=str))
+        told = told_value(json.loads(json.dumps(told, allow_nan=False, default=_plain)))
     except (Exception, SystemExit) as error:
         message = f"claims.expected {name} fails for record {record.id}: {type(error).__name__}: {error}"
         raise SutError(message, fix=_FIX) from error
@@ -74,6 +74,11 @@ def _values(
         message = f"claims.expected {name} returned {type(told).__name__} for record {record.id}"
         raise SutError(message, fix=_FIX)
     return [_row(name, record, one, columns) for one in told]
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON does not have: a Decimal of a row, a time."""
+    return told_value(value)
 
 
 def _row(name: str, record: SourceRecord, told: Any, columns: Sequence[str]) -> list[Any]:

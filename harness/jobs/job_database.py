@@ -78,13 +78,6 @@ class JobDatabase:
         with self._lock:
             return self._asked(_sessions)
 
-    def ports_of_sessions(self) -> Mapping[int, int]:
-        """For each live session the port of its client's end. Raises pymysql's errors."""
-        rows = self._rows(
-            "SELECT id AS i, host AS h FROM information_schema.processlist WHERE host LIKE '%:%'"
-        )
-        return {int(row["i"]): int(row["h"].rpartition(":")[2]) for row in rows}
-
     def columns(self, table: str) -> Mapping[str, str]:
         """The data type of each column; empty if there is no such table. Raises pymysql's errors."""
         return {

@@ -24,7 +24,7 @@ from harness.scenario_parts.triggers import (
 )
 from harness.scenario_parts.values import Name, Span, Whole
 
-__all__ = ["JobEngine", "JobScenario"]
+__all__ = ["JobScenario"]
 
 JobEngine = Literal["plain", "spark"]
 

@@ -87,7 +87,10 @@ def _read(path: Path) -> JobScenario | list[Problem]:
         except ScenarioProblems as error:
             return list(error.problems)
     read = _validated(data)
-    return read if isinstance(read, JobScenario) else [_problem(one, document, path) for one in read]
+    if isinstance(read, JobScenario):
+        return read
+    problems = [_problem(one, document, path) for one in read]
+    return sorted(problems, key=lambda problem: (problem.line, problem.column))
 
 
 def _validated(data: Any) -> JobScenario | list[Mistake]:

@@ -37,7 +37,7 @@ from harness.sut.registry import load_attribute
 from harness.sut.user_modules import take_path
 from harness.world.world import DATABASE, World
 
-__all__ = ["JobLevel", "JobPlays"]
+__all__ = ["JobLevel"]
 
 _CALM_TIMES = 3
 """How many times a scenario's budget the calm twin may take."""

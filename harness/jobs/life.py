@@ -19,7 +19,7 @@ import pymysql
 
 from harness.clock import Deadline, monotonic_us, pause
 from harness.engine.level import RunSite
-from harness.errors import WorldError
+from harness.errors import UsageError, WorldError
 from harness.faults.model.fault import Fault
 from harness.jobs.binlog import ChangeLog, Transaction
 from harness.jobs.disturbance import JobFaults
@@ -42,6 +42,7 @@ __all__ = ["JobLife", "LifeParts", "Pace"]
 _POLL_S: Final = 0.01
 _TELL_EVERY: Final = 20
 _ORPHANS_EVERY_US: Final = 200_000
+_UNSURE_EVERY_US: Final = 2_000_000
 _ORPHANS_MAX_US: Final = 5_000_000
 _CHUNKS: Final = 20
 _BACK_OFF_S: Final = (0.0, 0.2, 0.5, 1.0, 2.0)
@@ -138,8 +139,6 @@ class JobLife:
     _orphans_us: int | None = None
     """Since when there are processes of starts that have ended."""
     _looked_us: int = 0
-    _logins: int = 0
-    """How many messages of the proxy's log were searched for logins."""
     _file: str = ""
     _identified_us: int = 0
     _is_audited: bool = False
@@ -150,6 +149,16 @@ class JobLife:
     def row_times(self) -> Sequence[int]:
         """When each transaction that changed the table was first seen."""
         return self._row_us
+
+    @property
+    def writes_after_exit(self) -> bool:
+        """Whether the table changed behind the place of the log at which the last exit was seen."""
+        exits = [at for _, at, kind, _ in self.recording.told() if kind == "exit"]
+        table = self.parts.order.job.sink.table
+        return bool(exits) and any(
+            one.end > exits[-1] and any(change.table == table for change in one.changes)
+            for one in self.transactions
+        )
 
     @property
     def offered(self) -> int:
@@ -212,7 +221,6 @@ class JobLife:
             self._offer(self._due())
             self.faults.advance(offered=self._offered, first_offer_us=self._first_offer_us)
             self._look_at_processes()
-            self._learn_sessions()
             if next(turn) % _TELL_EVERY == 0:
                 self.parts.world.look()
                 self._tell(deadline)
@@ -418,9 +426,13 @@ class JobLife:
                 self._note_boundary()
         if not self._is_alone() and now_us - self._identified_us >= _ORPHANS_EVERY_US:
             self._identify_sessions()
+        if self.sessions.is_unsure and now_us - self._identified_us >= _UNSURE_EVERY_US:
+            self._identified_us = now_us
+            self._note_boundary()
         if self.log.position.file != self._file:  # the server was restarted, and counts its sessions anew
             self._file = self.log.position.file
-            self._note_boundary(from_session=0)
+            if not self.sessions.has(self._file):
+                self._note_boundary(from_session=0)
         is_due = self._restart_us is not None and now_us >= self._restart_us
         if is_due and self.starts.newest() is None and self.starts.count < self.parts.order.job.job.starts:
             self._audit()
@@ -435,18 +447,13 @@ class JobLife:
     def _identify_sessions(self) -> None:
         """While several starts may write: which session is whose, by the proxy's and the system's sockets."""
         self._identified_us = monotonic_us()
-        database = self.parts.ground.database
-        try:
-            sessions = {port: session for session, port in database.ports_of_sessions().items()}
-        except (pymysql.MySQLError, OSError):
-            return
         starts = self.starts.starts_of_ports()
-        at = database.end_of_log(lambda: self.log.position)
+        at = self.parts.ground.database.end_of_log(lambda: self.log.position)
         for link in self.parts.world.links:
             for one in self.parts.world.proxy.connections(link):
-                session, start = sessions.get(one.via or 0), starts.get(one.peer)
-                if session is not None and start is not None:
-                    self.sessions.know(session, start, at=at)
+                start = starts.get(one.peer)
+                if one.session is not None and start is not None:
+                    self.sessions.know(one.session, start, at=at)
 
     def _note_boundary(self, *, from_session: int | None = None) -> None:
         database, newest = self.parts.ground.database, self.starts.newest()
@@ -454,19 +461,6 @@ class JobLife:
         session = database.sessions() if from_session is None else from_session
         is_alone = newest is not None and self._is_alone()
         self.sessions.pass_to(newest.number if newest and is_alone else None, session=session, at=at)
-
-    def _learn_sessions(self) -> None:
-        """Asks the system whose the sessions are that were opened while nobody could tell by the time alone."""
-        messages = self.faults.traffic.messages
-        new, self._logins = messages[self._logins :], len(messages)
-        for one in new:
-            at = self.log.position
-            if one.link != "sink" or not one.session or self.sessions.start_of(one.session, at) is not None:
-                continue
-            owner = self.starts.owner("sink", one.connection)
-            start = None if owner is None else self.starts.start_of(owner)
-            if start is not None:
-                self.sessions.know(one.session, start, at=at)
 
     def _stop(self) -> None:
         stop = self.parts.order.job.job.stop
@@ -657,12 +651,12 @@ class JobLife:
 
 
 def refuse_columns(table: str, wanted: Sequence[str], types: Mapping[str, str]) -> None:
-    """Raises WorldError if the table lacks a column that the job file names."""
+    """Raises UsageError if the table lacks a column that the job file names."""
     by_name = {name.lower(): name for name in types}
     lacking = [name for name in wanted if name.lower() not in by_name]
     if lacking:
         message = f"table {table} has no column {' and no column '.join(lacking)}; its columns are {', '.join(types)}"
-        raise WorldError(message, fix="name its columns in [sink]: id, key, values, j")
+        raise UsageError(message, fix="name its columns in [sink]: id, key, values, j")
 
 
 def _dead(row: Mapping[str, Any], columns: Sequence[str], offered: Mapping[str, Any]) -> dict[str, Any]:

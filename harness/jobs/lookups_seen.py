@@ -19,7 +19,7 @@ from harness.database.endpoint import Endpoint, connect
 from harness.jobs.traffic import Message
 from harness.runs.outcome import Pitfall
 
-__all__ = ["LookupsSeen", "SeenLookup", "connects_for_each_call"]
+__all__ = ["LookupsSeen", "connects_for_each_call"]
 
 _BEGIN: Final = (
     "SET GLOBAL log_output = 'TABLE'",

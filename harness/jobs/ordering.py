@@ -6,19 +6,22 @@ Invariant: what a test orders is what the command `again` of its order repeats.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.errors import UsageError
+from harness.errors import NothingRan, UsageError
 from harness.jobs.job_file import JobFile, job_of_command, read_job
 from harness.jobs.job_scenario import JobScenario
+from harness.jobs.job_scenarios import job_catalogue, load_jobs
 from harness.jobs.order import JobOrder
 
-__all__ = ["JobGiven", "job_named", "job_order"]
+__all__ = ["gate_scenarios", "job_named", "job_order"]
 
 JobGiven = str | Path
 """A job.toml, a folder that has one, or a command."""
 _NAME = "job.toml"
+_GATE = "gate"
+"""The tag of the scenarios that a job should pass before each change of it is accepted."""
 
 
 def job_named(given: JobGiven, *, beside: Path | None = None) -> tuple[JobFile, str]:
@@ -35,6 +38,30 @@ def job_named(given: JobGiven, *, beside: Path | None = None) -> tuple[JobFile, 
         message = f"there is no job file {text}"
         raise UsageError(message, fix="name a file that exists; `floodmark init --job` writes one")
     return job_of_command(text), text
+
+
+def gate_scenarios(job: JobFile, *, tags: Sequence[str] = ()) -> list[tuple[str, JobScenario]]:
+    """The scenarios of `job.scenarios`, else those with `tags` (without any: with `gate`) that are for its engine.
+
+    Each with its name or file. Raises NothingRan if there is none.
+    """
+    engine = "spark" if job.job.engine == "spark" else "plain"
+    if job.job.scenarios:
+        names = [str(job.path(name)) if job.path(name).is_file() else name for name in job.job.scenarios]
+        found = [(name, scenario) for name in names for _, scenario in load_jobs([name])]
+        chosen = [pair for pair in found if set(tags) <= set(pair[1].tags)]
+    else:
+        wanted = set(tags or [_GATE])
+        chosen = [
+            (name, scenario)
+            for name, path in job_catalogue().items()
+            for _, scenario in load_jobs([path])
+            if wanted <= set(scenario.tags) and engine in scenario.engines
+        ]
+    if not chosen:
+        told = f" with tag {' and '.join(tags)}" if tags else ""
+        raise NothingRan(f"no scenario{told} is for this job", fix="`floodmark list scenarios` lists them")
+    return chosen
 
 
 def job_order(

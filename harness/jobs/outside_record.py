@@ -6,7 +6,7 @@ Invariant: what the header claims is what the job file says; a number in it was 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -60,7 +60,7 @@ def record_of(
         world=life.parts.world.description,
         faults=tuple(_on_history_clock(record, life.recording.began_us) for record in life.records),
         accounting=_accounting(life, calm),
-        threats=tuple(life.notes),
+        threats=(*life.notes, *_without_rows(life, calm, expect_from)),
         pitfalls=connects_for_each_call(calm.messages),
         values=JudgedValues(says=_SAYS[expect_from].format(name=name)),
         extras={
@@ -73,6 +73,17 @@ def record_of(
             }
         },
     )
+
+
+def _without_rows(life: JobLife, calm: CalmTwin, expect_from: str) -> Iterator[str]:
+    """A warning if the calm twin wrote no row for some records: it is then right that they have none."""
+    ids = life.offered_ids
+    empty = [text for text in ids if not calm.expected.get(text)]
+    if expect_from == "calm" and empty:
+        yield (
+            f"Without faults {len(empty)} of {len(ids)} records yielded no row (the first has id {empty[0]}), so none"
+            " is expected of them; if the job should not filter, it is wrong already."
+        )
 
 
 def _on_history_clock(record: FaultRecord, origin_us: int) -> FaultRecord:

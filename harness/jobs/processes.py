@@ -175,18 +175,20 @@ class JobStarts:
     def starts_of_ports(self) -> Mapping[int, int]:
         """For each port of this machine from which a process of the job is connected to a link: its start."""
         links = {address.port for address in self.links.values()}
-        sockets = [
-            socket
-            for socket in psutil.net_connections(kind="tcp")
-            if socket.pid and _port(socket.raddr) in links and socket.pid != os.getpid()
-        ]
-        of_pid: dict[int, int | None] = {}
-        for socket in sockets:
-            if socket.pid is not None and socket.pid not in of_pid:
-                who = identify(socket.pid)
-                of_pid[socket.pid] = None if who is None else self._start_of(who)
-        found = {_port(socket.laddr): of_pid.get(socket.pid or 0) for socket in sockets}
-        return {port: start for port, start in found.items() if start is not None}
+        with self._lock:
+            alive = [(one.number, one.process.pid) for one in self._started if one.process.poll() is None]
+        found: dict[int, int] = {}
+        for number, pid in alive:
+            with suppress(psutil.Error):
+                main = psutil.Process(pid)
+                for process in [main, *main.children(recursive=True)]:
+                    with suppress(psutil.Error):
+                        found |= {
+                            _port(socket.laddr): number
+                            for socket in process.net_connections(kind="tcp")
+                            if _port(socket.raddr) in links
+                        }
+        return found
 
     def owner(self, link: str, connection: int) -> ProcessIdentity | None:
         port = self.peers.peer_port(link, connection)
@@ -297,10 +299,6 @@ class JobStarts:
                 told = "\n    ".join(lines[-_LAST_LINES:])
                 return f"the last lines of its output ({one.log.name}):\n    {told}"
         return "it printed nothing"
-
-    def start_of(self, who: ProcessIdentity) -> int | None:
-        """The number of the start that the process belongs to; None: it is none of the run's."""
-        return self._start_of(who)
 
     def _start_of(self, who: ProcessIdentity) -> int | None:
         for one in self._started:

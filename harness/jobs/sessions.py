@@ -16,10 +16,10 @@ __all__ = ["JobSessions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Boundary:
-    """Sessions with a higher number, as long as the server writes this file of its log, belong to `start`."""
+    """Sessions with a higher number that first write behind `at` belong to `start`; None: to nobody knows whom."""
 
-    file: str
-    """A restarted server counts its sessions anew, and begins a new file."""
+    at: LogPosition
+    """Where the log ended then. A restarted server counts its sessions anew, and begins a new file."""
     session: int
     start: int | None
 
@@ -30,15 +30,25 @@ class JobSessions:
 
     _boundaries: list[_Boundary] = field(default_factory=list)
     _known: dict[tuple[str, int], int] = field(default_factory=dict)
+    is_unsure: bool = False
+    """Whether the server did not answer at the last boundary, so that another one is owed."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def pass_to(self, start: int | None, *, session: int | None, at: LogPosition) -> None:
         """Sessions above `session` are opened while `start` alone lives; None: several do, or nobody knows."""
         with self._lock:
-            if session is None:  # the server does not answer, so whoever connects now is not known
-                session = max((one.session for one in self._boundaries if one.file == at.file), default=0)
-                start = None
-            self._boundaries.append(_Boundary(file=at.file, session=session, start=start))
+            self.is_unsure = session is None
+            if (
+                session is None
+            ):  # what has written by now was there before; of whoever connects next nobody knows
+                passed = (one.session for one in self._boundaries if one.at.file == at.file)
+                session, start = max(passed, default=0), None
+            self._boundaries.append(_Boundary(at=at, session=session, start=start))
+
+    def has(self, file: str) -> bool:
+        """Whether there is a boundary in this file of the log."""
+        with self._lock:
+            return any(one.at.file == file for one in self._boundaries)
 
     def know(self, session: int, start: int, *, at: LogPosition) -> None:
         """A process of `start` holds `session`."""
@@ -46,12 +56,16 @@ class JobSessions:
             self._known[at.file, session] = start
 
     def start_of(self, session: int | None, at: LogPosition) -> int | None:
-        """See `OwnersOfSessions`."""
+        """See `OwnersOfSessions`; is asked in the order of the log."""
         if session is None:
             return None
         with self._lock:
             known = self._known.get((at.file, session))
-            passed = [one for one in self._boundaries if one.file == at.file and one.session < session]
-        if known is not None:
-            return known
-        return passed[-1].start if passed else None
+            passed = [
+                one
+                for one in self._boundaries
+                if one.at.file == at.file and one.at < at and one.session < session
+            ]
+            if known is None and passed and passed[-1].start is not None:
+                known = self._known[at.file, session] = passed[-1].start
+        return known

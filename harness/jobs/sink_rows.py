@@ -16,7 +16,7 @@ from typing import Any, Final
 from harness.jobs.binlog import Change, Transaction
 from harness.jobs.job_file import SinkTable
 
-__all__ = ["SinkColumns", "SinkReplay", "expected_of", "id_text", "is_of_table"]
+__all__ = ["SinkColumns", "SinkReplay", "expected_of", "id_text", "is_of_table", "told_value"]
 
 _SIGNIFICANT: Final = 6
 """Decimal digits of a FLOAT column, as SELECT shows them."""
@@ -86,26 +86,28 @@ class SinkColumns:
         value = values.get(column)
         match self.types.get(column):
             case "float" if isinstance(value, float):
-                return float(f"{value:.{_SIGNIFICANT}g}")
+                return told_value(float(f"{value:.{_SIGNIFICANT}g}"))
             case "json" if isinstance(value, str):
                 return json.loads(value)
             case _:
-                return _told(value)
+                return told_value(value)
 
 
-def _told(value: Any) -> Any:
-    """A value of a database as JSON; the same for what SELECT and the log give."""
+def told_value(value: Any) -> Any:
+    """A value of a database as JSON; the same for what SELECT and the log give, and for 2, 2.0 and 2.00."""
     match value:
-        case None | str() | float():
+        case None | str():
             return value
+        case float():
+            return int(value) if value.is_integer() else value
         case bool() | int():
             return int(value)
         case Decimal():
             return int(value) if value == value.to_integral_value() else float(value)
         case Mapping():
-            return {str(_told(name)): _told(inner) for name, inner in value.items()}
+            return {str(told_value(name)): told_value(inner) for name, inner in value.items()}
         case list() | tuple():
-            return [_told(inner) for inner in value]
+            return [told_value(inner) for inner in value]
         case _:
             return _text(value)
 

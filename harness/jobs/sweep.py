@@ -20,7 +20,7 @@ from harness.jobs.level import JobLevel
 from harness.jobs.order import JobOrder
 from harness.jobs.traffic import Message
 
-__all__ = ["SWEPT", "CrashPoint", "calm_points", "crash_points", "settings_of"]
+__all__ = ["SWEPT", "calm_points", "crash_points", "settings_of"]
 
 SWEPT: Final = "killed-at-message"
 """The shipped scenario that each run of a sweep is."""

@@ -55,8 +55,6 @@ class Message:
     """Of an answer: `ok`, `error` or `result`."""
     code: int = 0
     """Of an answer that is an error: its number."""
-    session: int = 0
-    """Of the answer to a login: the server's number of the session."""
 
     @property
     def name(self) -> str:
@@ -212,5 +210,4 @@ def _message(link: str, side: Side, deed: ProxyEvidence) -> Message:
         table=str(more.get("table", "")),
         reply=str(more.get("reply", "")),
         code=int(str(more.get("code", 0))),
-        session=int(str(more.get("session", 0))),
     )

@@ -204,7 +204,7 @@ class Connection:
     def _note_undialled(self) -> None:
         """Log, for toxics that note, that the server could not be reached."""
         for toxic in self._noters():
-            self.deed("undialled", stream=toxic.stream, toxic=toxic.name, **self.ports())
+            self.deed("undialled", stream=toxic.stream, toxic=toxic.name, peer=self.client_port())
 
     def _noters(self) -> list[PacketToxic]:
         """The toxics that note the replies."""
@@ -220,7 +220,7 @@ class Connection:
             self._told_own_end = True
             for toxic in self._noters():
                 left = self._conversation.unanswered()
-                self.deed("ended", stream="", toxic=toxic.name, left=left, **self.ports())
+                self.deed("ended", stream="", toxic=toxic.name, left=left, peer=self.client_port())
 
     def _converse(self) -> tuple[Gate, Gate]:
         conversation = self._conversation = MySqlConversation(self)
@@ -354,10 +354,8 @@ class Connection:
     def choices(self, toxic: str) -> Choices:
         return self._dice.choices(self._link.name, self._number, toxic)
 
-    def ports(self) -> dict[str, int]:
-        """See `GateWire`; without `via` while the server is not connected."""
-        via = {} if self._server is None else {"via": self._server.port}
-        return {"peer": int(self.peer.rpartition(":")[2]), **via}
+    def client_port(self) -> int:
+        return int(self.peer.rpartition(":")[2])
 
     def release(self, toxic: PacketToxic) -> None:
         """Send what a packet toxic holds of this connection."""
@@ -418,8 +416,8 @@ class Connection:
         """
         state = "live" if self._server is not None else "dialling" if self._dial is not None else "stalled"
         shown: dict[str, object] = {"id": self.id, "peer": self.peer, "state": state}
-        if self._server is not None:
-            shown["via"] = self._server.port
+        if self._conversation is not None and (session := self._conversation.session()):
+            shown["session"] = session
         for direction in (self.upstream, self.downstream):
             shown[str(direction.stream)] = (
                 direction.counted() if self._server is not None else {"received": 0, "delivered": 0}

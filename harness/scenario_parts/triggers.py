@@ -1,4 +1,4 @@
-"""The triggers of faults: a time, a drawn time, a checkpoint, a call, a record, a phase of an attempt, or a moment of a job.
+"""The triggers of faults: a time, a drawn time, a checkpoint, a call, a record, a phase, or a moment of a job.
 
 Answers to the schedules of Jepsen's generators, and to the points at which Flink's own tests kill a task. Invariants:
 the field name selects the trigger, so exactly one can be given; `PHASE_FORMS` is the only list of phases; an older

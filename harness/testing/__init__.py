@@ -17,7 +17,18 @@ import_ours()  # before a `reports` of the user's is imported
 
 from harness.scenario.model import Scenario  # noqa: E402 - see above
 from harness.testing.judging import Verdict, check  # noqa: E402
-from harness.testing.running import Floodmark, Run, load, run  # noqa: E402
+from harness.testing.running import Floodmark, Run, job, load, run  # noqa: E402
 from harness.verdict import Outcome  # noqa: E402
 
-__all__ = ["Floodmark", "FloodmarkError", "Outcome", "Run", "Scenario", "Verdict", "check", "load", "run"]
+__all__ = [
+    "Floodmark",
+    "FloodmarkError",
+    "Outcome",
+    "Run",
+    "Scenario",
+    "Verdict",
+    "check",
+    "job",
+    "load",
+    "run",
+]

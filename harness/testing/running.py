@@ -5,6 +5,7 @@ Invariant: a run from a program is the run of `floodmark run` with the same scen
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
@@ -24,7 +25,7 @@ from harness.errors import ScenarioError, SutError, UsageError
 from harness.history.files import needs_columns
 from harness.history.read import read_whole
 from harness.levels import level_named
-from harness.runs.order import REFERENCE, Order, new_run_id
+from harness.runs.order import REFERENCE, AnyOrder, Order, new_run_id
 from harness.runs.outcome import RunOutcome
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load_many
@@ -41,7 +42,7 @@ from reports.write import write_report
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Floodmark", "Run", "check_expected", "checked_sut", "load", "order_of", "run", "told"]
+__all__ = ["Floodmark", "Run", "check_expected", "checked_sut", "job", "load", "order_of", "run", "told"]
 
 Source = str | Path | Scenario | Mapping[str, object]
 """A scenario: a name of the catalogue, a file, a value, or the fields of a scenario file."""
@@ -109,6 +110,45 @@ def run(
         expected=None if expected is None else name_of(expected),
         world=(world, proxy),
     )
+    return _run_of(order, world=world, proxy=proxy)
+
+
+def job(
+    scenario: str | Path,
+    *,
+    job: str | Path,
+    seed: int | None = None,
+    world: str = "auto",
+    proxy: str = "auto",
+) -> Run:
+    """Put a whole job under fire once, and judge its table: as `floodmark job SCENARIO --job JOB`.
+
+    `scenario`: a name or file of a job scenario; `job`: a job.toml, a folder with one, or a command.
+
+    Raises a FloodmarkError: the job file or the scenario has mistakes, or the job does not work undisturbed.
+    """
+    from harness.jobs.job_scenarios import load_jobs  # noqa: PLC0415 - needs a database's client
+    from harness.jobs.ordering import job_named, job_order  # noqa: PLC0415
+
+    found = load_jobs([scenario])
+    if len(found) != 1:
+        raise UsageError(f"{scenario} has {len(found)} scenarios", fix="name one file or one scenario")
+    file, named = job_named(job)
+    order = job_order(
+        found[0][1],
+        source=str(scenario),
+        job=file,
+        named=named,
+        seed=fresh_seed() if seed is None else seed,
+        environment=dict(os.environ),  # noqa: TID251 - the job inherits it, as from the command line
+        import_path=(str(file.folder), *import_path()),
+        world=(world, proxy),
+    )
+    return _run_of(order, world=world, proxy=proxy)
+
+
+def _run_of(order: AnyOrder, *, world: str, proxy: str) -> Run:
+    """Performs one order on a stage of its own."""
     folder = Path(tempfile.mkdtemp(prefix="floodmark-"))
     try:
         plan = StagePlan(run_id=new_run_id(), report=folder, levels=level_named, world=world, proxy=proxy)
@@ -118,8 +158,8 @@ def run(
         shutil.rmtree(folder, ignore_errors=True)
         raise
     finished = Run(
-        scenario=loaded.scenario,
-        level=level,
+        scenario=order.scenario.scenario,
+        level=order.level,
         seed=order.seed,
         verdict=verdict_of(left.judgement, explanation=told(left)),
         pitfalls=tuple(pitfall.name for pitfall in left.pitfalls),
@@ -149,6 +189,17 @@ class Floodmark(Protocol):
         out is taken from the marker `floodmark` of the test, then from the options, the environment and pyproject.toml;
         the level is `sim` otherwise, `runs` 1 and the seed new. Without a `sut` anywhere, nothing is run and the test
         fails.
+
+        Raises AssertionError, with the explanation as its text, if a run's verdict is not `pass`.
+        """
+
+    def job(
+        self, *scenarios: str | Path, job: str | Path | None = None, runs: int = 1, seed: int | None = None
+    ) -> None:
+        """Put a whole job under fire: each job scenario `runs` times, until a run does not pass.
+
+        `scenarios`: names or files; none: those that the job file names, else all tagged `gate` for its engine.
+        `job`: a job.toml (beside the test, or from the current folder), its folder, or a command; else `job.toml`.
 
         Raises AssertionError, with the explanation as its text, if a run's verdict is not `pass`.
         """

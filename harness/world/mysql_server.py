@@ -119,6 +119,9 @@ _LOG_OF_CHANGES = (
     "--binlog-row-metadata=FULL",  # the names of the columns
     "--sync-binlog=0",  # a killed process loses nothing, and each commit is one wait less
     "--loose-log-bin-trust-function-creators=1",  # else a user without SUPER may make no trigger
+    # The proxy must see the packets of clients that take TLS wherever a server offers it: off in MariaDB, in MySQL.
+    "--loose-skip-ssl",
+    "--loose-tls-version=",
 )
 
 

@@ -170,7 +170,9 @@ class Toxiproxy:
             return []
         shown = self._call("GET", f"{_path(link)}/connections")["connections"]
         return [
-            ProxyConnection(id=one["id"], peer=int(str(one["peer"]).rpartition(":")[2]), via=one.get("via"))
+            ProxyConnection(
+                id=one["id"], peer=int(str(one["peer"]).rpartition(":")[2]), session=one.get("session")
+            )
             for one in shown
         ]
 

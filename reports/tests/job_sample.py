@@ -163,7 +163,7 @@ def swept(folder: Path, *, points: int = 40, bad: Sequence[int] = (7, 8, 19)) ->
             anomalies = (
                 {"V8": [Anomaly(kind="duplicate", say="twice", events=(40, 90), id=1)]} if is_bad else {}
             )
-            held = {"pid": 712, "held": "COMMIT" if n % 6 == 0 else f"INSERT INTO enriched {n}"}
+            held = {"pid": 712, "held": f"{moment} INSERT enriched (message {n})"}
             times = (FaultTime(armed_us=55, measured_us=60, healed_us=61, evidence=held),)
             made.append(
                 job_outcome(

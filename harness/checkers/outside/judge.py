@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.checkers.invariant import Findings, Invariant, settle
-from harness.checkers.judge import Malformed, Progress, exact_reader, judge_file
+from harness.checkers.judge import Malformed, Progress, exact_reader, judge_file, uncollected
 from harness.checkers.outside.delivery import find_delivery, is_without_values
 from harness.checkers.outside.errors import find_evidence, find_visible_errors
 from harness.checkers.outside.finish import Finish, finish_of
@@ -91,7 +91,8 @@ def judge_history(
         reader = exact_reader(path, progress)
         if not reader.is_outside:
             return judge_file(path, checkers=checkers, progress=progress)
-        return _judge_file(path, reader, invariants=[checker.name for checker in checkers])
+        with uncollected():
+            return _judge_file(path, reader, invariants=[checker.name for checker in checkers])
 
 
 def _judge_file(path: Path, reader: HistoryReader, *, invariants: Collection[str]) -> Judgement | Malformed:

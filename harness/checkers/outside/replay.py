@@ -54,16 +54,18 @@ class LoggedSlot:
         self.missing_there = rows.missing
         """How many rows were missing at the `finished` or `giveup`."""
         self.is_whole_there = rows.has_all
-        self._segments: list[tuple[int, int]] = [(rows.missing, 0)]
-        """(rows missing, faults begun by then): how many were missing since then, in rising order."""
+        self._segments: tuple[tuple[int, int], ...] | None = None
+        """(rows missing, faults begun by then): how many were missing since then, rising; None: as at first."""
 
     def now_missing(self, missing: int, faults: int) -> tuple[int, int] | None:
         """So many rows are missing now; returns the faults (first, one after the last) that began while more were."""
+        segments = ((self.rows.missing_at_first, 0),) if self._segments is None else self._segments
         reached = faults
-        while self._segments and self._segments[-1][0] > missing:
-            reached = self._segments.pop()[1]
-        if not self._segments or self._segments[-1][0] < missing:
-            self._segments.append((missing, faults))
+        while segments and segments[-1][0] > missing:
+            reached, segments = segments[-1][1], segments[:-1]
+        if missing and (not segments or segments[-1][0] < missing):
+            segments = (*segments, (missing, faults))
+        self._segments = segments
         return (reached, faults) if reached < faults else None
 
 

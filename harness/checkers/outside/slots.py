@@ -176,6 +176,8 @@ class SlotRows:
 
     def add(self, value: Digest, n: int) -> None:
         """A row appears at event `n`."""
+        if isinstance(self._expected, tuple) and value in self._expected:
+            value = self._expected[self._expected.index(value)]  # one object for the row and its expectation
         have = self._rows.count(value)
         self._rows.add(value)
         self._weigh(value, have, +1)
@@ -211,6 +213,11 @@ class SlotRows:
         if self._needed is None:
             return 0 if self.size else 1
         return max(0, self._needed - self._right - self.wrong)
+
+    @property
+    def missing_at_first(self) -> int:
+        """How many are missing while no row has appeared."""
+        return 1 if self._needed is None else self._needed
 
     @property
     def has_all(self) -> bool:

@@ -21,7 +21,7 @@ from harness.faults.real.server_control import RootLine, ServerControl, close_ta
 from harness.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
-    from harness.faults.real.held_message import HeldMessage
+    from harness.faults.real.sink_message import HeldMessage
 
 __all__ = [
     "Control",
@@ -78,8 +78,8 @@ class ProxyConnection:
     id: int
     peer: int
     """The client's port."""
-    via: int | None = None
-    """The port from which the server sees it come; None: the server is not connected yet."""
+    session: int | None = None
+    """The server's number of the session; None: it has not greeted, or the proxy does not read its packets."""
 
 
 class Control(Protocol):

@@ -13,7 +13,7 @@ from typing import Final
 from harness.clock import monotonic_us
 from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.real.fault_site import Control, Messages, packets_on
-from harness.faults.real.held_message import SINK
+from harness.faults.real.sink_message import SINK
 
 __all__ = ["SinkLog", "sink_noted"]
 

@@ -12,9 +12,9 @@ from harness.clock import monotonic_us
 from harness.faults.model.fault import OutsideFault
 from harness.faults.real.evidence import Evidence, ProxyEvidence, Seen
 from harness.faults.real.fault_site import ProxyConnection, Site
-from harness.faults.real.held_message import HeldMessage
 from harness.faults.real.job_site import JobProcesses, LiveStart
 from harness.faults.real.server_control import ServerControl
+from harness.faults.real.sink_message import HeldMessage
 from harness.faults.tests.fake_site import Proxy, site
 from harness.process_identity import ProcessIdentity, identify, is_alive
 from harness.scenario_parts.triggers import SinkMoment
@@ -68,7 +68,7 @@ def noted(
 
 @dataclass
 class Server:
-    """A server that tells which transactions have changed rows: by the client's port, the number of rows."""
+    """A server that tells which transactions have changed rows: by the number of their session, the number of rows."""
 
     changed: Mapping[int, int]
     asked: int = 0
@@ -84,8 +84,8 @@ class Server:
     def execute(self, _statement: str) -> None:
         self.asked += 1
 
-    def fetchall(self) -> list[tuple[str, int]]:
-        return [(f"127.0.0.1:{port}", rows) for port, rows in self.changed.items()]
+    def fetchall(self) -> list[tuple[int, int]]:
+        return list(self.changed.items())
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""`kill_broker`: a broker that is dead meanwhile and serves afterwards is evidence; a source without one is an error."""
+"""`kill_broker`: a broker that is dead meanwhile and serves later is evidence; a source without one is an error."""
 
 from __future__ import annotations
 

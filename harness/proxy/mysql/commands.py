@@ -114,8 +114,6 @@ class Exchange(msgspec.Struct, kw_only=True, eq=False):
     answer: bytes = b""
     replaced: bytes = b""
     before: tuple[Exchange, ...] = ()
-    session: int = 0
-    """Of a login: the server's number of the session, from its greeting."""
 
     def statement(self) -> str:
         """The normalised statement; empty if the command has none."""

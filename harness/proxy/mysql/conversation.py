@@ -48,6 +48,9 @@ class MySqlConversation:
     def unanswered(self) -> int:
         return len(self._dialogue.session.open)
 
+    def session(self) -> int:
+        return self._dialogue.session.number
+
     def owes(self) -> bool:
         return bool(self._owed)
 

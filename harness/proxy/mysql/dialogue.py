@@ -100,10 +100,12 @@ _LAST_ONE: Final = 0xFFFFFFFF
 class SessionMemory:
     """The state of one connection. Mutable: changes with every packet."""
 
-    __slots__ = ("_prepared", "abilities", "infile", "last_prepared", "offered", "open", "why_lost")
+    __slots__ = ("_prepared", "abilities", "infile", "last_prepared", "number", "offered", "open", "why_lost")
 
     def __init__(self) -> None:
         self.open: deque[Exchange] = deque([Exchange(command=HANDSHAKE)])
+        self.number = 0
+        """The server's number of the session, from its greeting; 0: it has not greeted."""
         self.offered = 0
         """The server's capabilities."""
         self.abilities = 0
@@ -340,7 +342,7 @@ class ReplyReader:
             self._session.lose(_NO_GREETING)
             return True
         self.reach = 32
-        self._exchange.session = int.from_bytes(buffer[name_end + 1 : name_end + 5], "little")
+        self._session.number = int.from_bytes(buffer[name_end + 1 : name_end + 5], "little")
         low = name_end + 14  # after the connection id (4 bytes), 8 bytes of salt and a filler
         offered = int.from_bytes(buffer[low : low + 2], "little")
         offered |= int.from_bytes(buffer[low + 5 : low + 7], "little") << 16

@@ -123,7 +123,6 @@ class Note:
         }
         if self.reply:
             said["reply"] = self.reply
-            said |= {"session": exchange.session} if exchange.session else {}
         return {**said, "code": self.code} if self.code else said
 
 
@@ -305,8 +304,8 @@ class GateWire(Protocol):
     def eased(self) -> None:
         """Fewer bytes are held than before."""
 
-    def ports(self) -> dict[str, int]:
-        """`peer`: the client's port; `via`: the port from which the server sees the connection come."""
+    def client_port(self) -> int:
+        """The port of the client's end."""
 
     def deed(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None:
         """Add an entry to the link's log."""
@@ -317,6 +316,9 @@ class GatedConversation(Protocol):
 
     @property
     def wire(self) -> GateWire: ...
+
+    def session(self) -> int:
+        """The server's number of the session; 0: it has not greeted."""
 
     def unanswered(self) -> int:
         """How many requests have no complete reply yet; a login is one."""
@@ -546,16 +548,24 @@ class PacketGate:
     def _log_note(self, note: Note, exchange: Exchange) -> None:
         wire = self._table.wire
         wire.deed(
-            "noted", stream=self.stream.value, toxic=note.toxic, **note.numbers(exchange), **wire.ports()
+            "noted",
+            stream=self.stream.value,
+            toxic=note.toxic,
+            **note.numbers(exchange),
+            peer=wire.client_port(),
         )
 
     def _note_end(self) -> None:
         """Log once, for each toxic that notes, that the source has ended the connection."""
         for toxic in self._toxics.values():
             if toxic.rule.do is RuleAction.NOTE and not self._ended:
-                left = self._table.unanswered()
-                self._table.wire.deed(
-                    "ended", stream=self.stream.value, toxic=toxic.name, left=left, **self._table.wire.ports()
+                left, wire = self._table.unanswered(), self._table.wire
+                wire.deed(
+                    "ended",
+                    stream=self.stream.value,
+                    toxic=toxic.name,
+                    left=left,
+                    peer=wire.client_port(),
                 )
         self._ended = True
 
@@ -633,7 +643,13 @@ class PacketGate:
         if delays:
             wire.call_later(action.rule.ms / 1000, lambda: self._lift(barrier))
         else:
-            self._deed("held", action, table=action.exchange.table(), **wire.ports())
+            self._deed(
+                "held",
+                action,
+                table=action.exchange.table(),
+                peer=wire.client_port(),
+                session=self._table.session(),
+            )
 
     def _lift(self, barrier: Barrier) -> None:
         self.out.lift(barrier)

@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import sys
-import time
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -201,7 +201,7 @@ async def in_steps(step: Step, size: int) -> None:
     sink, lookups = await connect("SINK"), await connect("LOOKUPS")
     await make_tables(sink)
     if VARIANT == "slow-start":
-        time.sleep(float(os.environ.get("SLOW_START_S", "60")))
+        threading.Event().wait(float(os.environ.get("SLOW_START_S", "60")))
     position = await position_of(sink)
     target = Retrying(sink) if VARIANT == "blind-retry" else sink
     async for after, records in batches(position, size):

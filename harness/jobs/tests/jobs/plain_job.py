@@ -110,6 +110,8 @@ def batches(skip: int) -> Iterator[list[Any]]:
             batch = []
         if line is None:
             NEVER.wait(0.02)
+    if batch:
+        yield batch
 
 
 def looked_up(lookups: Any, record: Any) -> tuple[Any, ...]:

@@ -102,8 +102,8 @@ class FakeWire:
     def eased(self) -> None:
         pass
 
-    def ports(self) -> dict[str, int]:
-        return {"peer": 50_000, "via": 40_000}
+    def client_port(self) -> int:
+        return 50_000
 
     def deed(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None:
         self.deeds.append({"did": did, "stream": stream, "toxic": toxic, **numbers})

@@ -517,14 +517,3 @@ def test_a_write_is_a_statement_that_may_change_rows() -> None:
         ("update", "b"),
         ("delete", "d"),
     ]
-
-
-def test_the_note_of_a_login_has_the_servers_number_of_the_session() -> None:
-    talk = Exchanged(logged_in=False)
-    talk.toxic("downstream", on="handshake", do="note", times=0)
-
-    talk.down(GREETING)
-    talk.up(LOGIN)
-    talk.down(LOGGED_IN)
-
-    assert [deed["session"] for deed in talk.wire.did("noted")] == [1]

@@ -8,8 +8,9 @@ from typing import Any, cast
 import pytest
 
 from harness.faults.real.evidence import ProxyEvidence
-from harness.faults.real.held_message import HeldMessage, held_at
 from harness.faults.real.server_control import ServerControl
+from harness.faults.real.sink_message import HeldMessage
+from harness.faults.real.sink_moment import held_at
 from harness.faults.tests.fake_job import MessageProxy, Server
 from harness.scenario_parts.triggers import SinkMoment
 
@@ -17,7 +18,7 @@ from harness.scenario_parts.triggers import SinkMoment
 def hold(
     connection: int, *, answer: bool = False, statement: str = "commit", table: str = ""
 ) -> ProxyEvidence:
-    """The log's entry of a message that is held; the server sees connection 1 come from port 40001."""
+    """The log's entry of a message that is held; connection 1 is session 40001 of the server."""
     stream = "downstream" if answer else "upstream"
     return ProxyEvidence(
         t_us=1,
@@ -29,7 +30,7 @@ def hold(
         more={
             "statement": statement,
             "table": table,
-            "via": 40_000 + connection,
+            "session": 40_000 + connection,
             "peer": 50_000 + connection,
         },
     )

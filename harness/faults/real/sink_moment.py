@@ -18,58 +18,17 @@ from harness.clock import Deadline, monotonic_us, wait_until
 from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.real.fault_site import MessageControl, ToxicRequest
 from harness.faults.real.server_control import RootLine, ServerControl
+from harness.faults.real.sink_message import SINK, HeldMessage
 from harness.scenario_parts.triggers import SinkMoment
 
-__all__ = ["SINK", "HeldMessage", "held_at"]
+__all__ = ["held_at"]
 
-SINK: Final = "sink"
-"""The link whose messages are held."""
 _LOOK_S: Final = 0.01
 _CACHED_S: Final = 0.11
 """InnoDB answers questions about transactions from a copy that is up to 0.1 s old while it is asked more often."""
 _ANSWER_S: Final = 60.0
 """How long the answer of a COMMIT that was let through may take."""
-_WRITERS: Final = """
-    SELECT p.HOST, t.trx_rows_modified FROM information_schema.INNODB_TRX t
-    JOIN information_schema.PROCESSLIST p ON p.ID = t.trx_mysql_thread_id"""
-
-
-@dataclass(slots=True, kw_only=True)
-class HeldMessage:
-    """A message that the proxy holds. Mutable: it is let go once, by `release` or by `cut`."""
-
-    control: MessageControl
-    toxic: str
-    """The toxic that holds it."""
-    connection: int
-    peer: int
-    """The client's port."""
-    when: SinkMoment
-    said: str
-    """The request, in words: `COMMIT`, `UPDATE offsets`."""
-    held_us: int
-    rows_modified: int | None = None
-    """Of a COMMIT: how many rows its transaction has changed."""
-    is_over: bool = False
-
-    @property
-    def name(self) -> str:
-        """In words: `before COMMIT 3`, `after UPDATE offsets (message 7)`."""
-        if self.when.sink == "commit":
-            return f"{self.when.moment} {self.said} {self.when.nth}"
-        return f"{self.when.moment} {self.said} ({self.when.sink} {self.when.nth})"
-
-    def release(self) -> None:
-        """Lets it go on."""
-        if not self.is_over:
-            self.is_over = True
-            self.control.release(SINK, self.toxic, self.connection)
-
-    def cut(self) -> None:
-        """Resets its connection: a request never arrives, and the server rolls back what was open."""
-        if not self.is_over:
-            self.is_over = True
-            self.control.cut_one(SINK, self.connection)
+_WRITERS: Final = "SELECT trx_mysql_thread_id, trx_rows_modified FROM information_schema.INNODB_TRX"
 
 
 @contextmanager
@@ -216,16 +175,14 @@ class _Holding:
         wait_until(lambda: monotonic_us() >= fresh_us, deadline=Deadline(_CACHED_S))
         rows = self._root(_writers)
         self._asked_us = monotonic_us()
-        of_port = {int(host.rpartition(":")[2] or 0): count for host, count in rows or () if ":" in host}
-        via = deed.more.get("via")
-        return of_port.get(int(via), 0) if via is not None else max(of_port.values(), default=0)
+        return dict(rows or ()).get(int(deed.more["session"]), 0)
 
 
-def _writers(root: Any) -> list[tuple[str, int]]:
-    """The client's address and the number of changed rows of each transaction that is open."""
+def _writers(root: Any) -> list[tuple[int, int]]:
+    """The session and the number of changed rows of each transaction that is open."""
     with root.cursor() as cursor:
         cursor.execute(_WRITERS)
-        return [(str(host), int(rows)) for host, rows in cursor.fetchall()]
+        return [(int(session), int(rows)) for session, rows in cursor.fetchall()]
 
 
 def _in_words(deed: ProxyEvidence) -> str:

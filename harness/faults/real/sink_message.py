@@ -1,0 +1,64 @@
+"""A message of the sink's link that our proxy holds, and the two ways to let it go.
+
+Invariant: it is let go once, by whichever of `release` and `cut` is called first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from harness.scenario_parts.triggers import SinkMoment
+
+__all__ = ["SINK", "HeldMessage"]
+
+SINK: Final = "sink"
+"""The link whose messages are held."""
+
+
+class LetsGo(Protocol):
+    """The part of a proxy's control by which a held message goes on or is lost."""
+
+    def cut_one(self, link: str, connection: int) -> None:
+        """Resets one connection; what is held of it is lost."""
+
+    def release(self, link: str, toxic: str, connection: int) -> None:
+        """Sends what a holding toxic holds of one connection."""
+
+
+@dataclass(slots=True, kw_only=True)
+class HeldMessage:
+    """A message that the proxy holds. Mutable: it is let go once, by `release` or by `cut`."""
+
+    control: LetsGo
+    toxic: str
+    """The toxic that holds it."""
+    connection: int
+    peer: int
+    """The client's port."""
+    when: SinkMoment
+    said: str
+    """The request, in words: `COMMIT`, `UPDATE offsets`."""
+    held_us: int
+    rows_modified: int | None = None
+    """Of a COMMIT: how many rows its transaction has changed."""
+    is_over: bool = False
+
+    @property
+    def name(self) -> str:
+        """In words: `before COMMIT 3`, `after UPDATE offsets (message 7)`."""
+        if self.when.sink == "commit":
+            return f"{self.when.moment} {self.said} {self.when.nth}"
+        return f"{self.when.moment} {self.said} ({self.when.sink} {self.when.nth})"
+
+    def release(self) -> None:
+        """Lets it go on."""
+        if not self.is_over:
+            self.is_over = True
+            self.control.release(SINK, self.toxic, self.connection)
+
+    def cut(self) -> None:
+        """Resets its connection: a request never arrives, and the server rolls back what was open."""
+        if not self.is_over:
+            self.is_over = True
+            self.control.cut_one(SINK, self.connection)

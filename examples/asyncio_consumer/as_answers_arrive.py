@@ -13,7 +13,8 @@ async def as_answers_arrive(pool, orders) -> list:
 
     async def work(customers) -> None:
         for order in waiting:
-            rows.append(await enrich(customers, order))
+            row = await enrich(customers, order)
+            rows.append(row)
 
     await asyncio.gather(*map(work, pool))
     return rows

@@ -1,4 +1,4 @@
-"""Structured Streaming and a Spark batch under fire: the wrong ones are convicted; executors of a cluster can be killed."""
+"""Structured Streaming and a Spark batch under fire: the wrong ones are convicted, on a cluster too."""
 
 from __future__ import annotations
 

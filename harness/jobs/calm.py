@@ -14,7 +14,8 @@ from harness.errors import WorldError
 from harness.jobs.calm_twin import CalmTwin
 from harness.jobs.finished import ExpectedRows
 from harness.jobs.job_database import AUDIT
-from harness.jobs.life import JobLife, Pace
+from harness.jobs.life import JobLife
+from harness.jobs.life_parts import Pace
 from harness.jobs.outside_record import record_of
 from harness.jobs.sink_rows import expected_of
 from harness.verdict import Outcome

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.jobs.finished import ExpectedRows
-from harness.jobs.life import JobLife, Pace
+from harness.jobs.life import JobLife
+from harness.jobs.life_parts import Pace
 from harness.jobs.traffic import Message
 
 __all__ = ["CalmTwin"]

@@ -27,7 +27,8 @@ from harness.jobs.environment import MARK, inherited, refuse_templates
 from harness.jobs.expectation import NO_VALUES, expect_from, stated
 from harness.jobs.finished import ExpectedRows
 from harness.jobs.ground import prepared_ground, read_files
-from harness.jobs.life import JobLife, LifeParts
+from harness.jobs.life import JobLife
+from harness.jobs.life_parts import LifeParts
 from harness.jobs.order import JobOrder
 from harness.jobs.outside_record import record_of
 from harness.jobs.records import JobInput, read_input

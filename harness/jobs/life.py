@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, pairwise
 from threading import Lock
@@ -18,85 +18,36 @@ from typing import Any, Final
 import pymysql
 
 from harness.clock import Deadline, monotonic_us, pause
-from harness.engine.level import RunSite
-from harness.errors import UsageError, WorldError
-from harness.faults.model.fault import Fault
+from harness.errors import WorldError
 from harness.jobs.binlog import ChangeLog, Transaction
 from harness.jobs.disturbance import JobFaults
-from harness.jobs.finished import EndSeen, ExpectedRows, How, how_finished, missing_records
-from harness.jobs.ground import JobGround
+from harness.jobs.finished import EndSeen, How, how_finished, missing_records
 from harness.jobs.job_database import JobDatabase, Snapshot
+from harness.jobs.life_parts import LifeParts
 from harness.jobs.lookups_seen import LookupsSeen
-from harness.jobs.order import JobOrder
+from harness.jobs.offering import Offering
 from harness.jobs.processes import JobExitSeen, JobStarts
+from harness.jobs.reading_tables import note_tables, refuse_columns
 from harness.jobs.recording import JobRecording
-from harness.jobs.records import JobInput
 from harness.jobs.sessions import JobSessions
 from harness.jobs.sink_rows import SinkColumns, SinkReplay, id_text, is_of_table
 from harness.jobs.spark_engine import spark_has_all
 from harness.runs.outcome import FaultRecord
 from harness.world.world import World
 
-__all__ = ["JobLife", "LifeParts", "Pace"]
+__all__ = ["JobLife"]
 
 _POLL_S: Final = 0.01
+_ADVANCE_EVERY_US: Final = 30_000
+"""The proxy is asked what it saw no more often than that."""
 _TELL_EVERY: Final = 20
 _ORPHANS_EVERY_US: Final = 200_000
 _UNSURE_EVERY_US: Final = 2_000_000
 _ORPHANS_MAX_US: Final = 5_000_000
-_CHUNKS: Final = 20
 _BACK_OFF_S: Final = (0.0, 0.2, 0.5, 1.0, 2.0)
 _SHORT_LIFE_S: Final = 1.0
 _CATCH_UP_S: Final = 30.0
-_QUIET_MIN_US: Final = 300_000
-_RECOVER_MIN_US: Final = 5_000_000
 _FURTHER_S: Final = 20.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How fast the job is without faults, in microseconds."""
-
-    first_row_us: int
-    """From its start to its first row."""
-    gap_us: int
-    """The longest time between two transactions."""
-    took_us: int
-    """From its start to its end."""
-
-    @property
-    def quiet_us(self) -> int:
-        """After so much silence a working job would have written."""
-        return max(_QUIET_MIN_US, 3 * self.gap_us)
-
-    @property
-    def recover_us(self) -> int:
-        """How long it may take to go on after a fault."""
-        return max(_RECOVER_MIN_US, 3 * self.took_us)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LifeParts:
-    """What a life is made of."""
-
-    order: JobOrder
-    given: JobInput
-    site: RunSite
-    world: World
-    ground: JobGround
-    command: Sequence[str]
-    run_id: str
-    limit_s: float
-    pace: Pace | None = None
-    """None: this is the calm twin, and nobody knows its pace yet."""
-    expected: ExpectedRows | None = None
-    """None: nobody knows yet."""
-    further_start: bool = False
-    """Whether it is started once more when it is done."""
-    premade: str = ""
-    """The statement that makes the job's table beforehand; empty: the job does, or its schema did."""
-    note_process: Callable[[int], None] = lambda pid: None
-    faults: Sequence[Fault] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,15 +75,14 @@ class JobLife:
     recording: JobRecording = field(init=False)
     starts: JobStarts = field(init=False)
     log: ChangeLog = field(init=False)
+    offering: Offering = field(init=False)
     faults: JobFaults = field(init=False)
     records: Sequence[FaultRecord] = ()
     """What became of the faults."""
     _replay: SinkReplay | None = None
     _digested: int = 0
     _row_us: list[int] = field(default_factory=list)
-    _offered: int = 0
-    _first_offer_us: int | None = None
-    _offered_us: int | None = None
+    _advanced_us: int = 0
     _start_us: int | None = None
     _restart_us: int | None = None
     _exited_well: bool = False
@@ -163,7 +113,7 @@ class JobLife:
     @property
     def offered(self) -> int:
         """How many records were offered."""
-        return self._offered
+        return self.offering.offered
 
     @property
     def offered_ids(self) -> Sequence[str]:
@@ -181,6 +131,13 @@ class JobLife:
         self.log = ChangeLog(root, database=database.root.database, begin=begin, take=self._take)
         self.recording = JobRecording(
             where=lambda: database.end_of_log(lambda: self.log.position), read=lambda: self.log.position
+        )
+        self.offering = Offering(
+            order=parts.order,
+            given=parts.given,
+            source=parts.ground.source,
+            recording=self.recording,
+            expected=parts.expected or {},
         )
         self.starts = self._made_starts()
         self.faults = self._made_faults()
@@ -213,13 +170,15 @@ class JobLife:
             self.parts.ground.database.run(self.parts.premade)
         self._audit()
         if self.parts.order.scenario.offer == "all":
-            self._offer(len(self.parts.given.records))
+            self.offering.offer_all()
         self._start()
         self.began_us = self._start_us or 0
         deadline, turn = Deadline(self.parts.limit_s), count()
         while not self._is_over(deadline):
-            self._offer(self._due())
-            self.faults.advance(offered=self._offered, first_offer_us=self._first_offer_us)
+            self.offering.offer_due(self.began_us)
+            if monotonic_us() - self._advanced_us >= _ADVANCE_EVERY_US:
+                self._advanced_us = monotonic_us()
+                self.faults.advance(offered=self.offering.offered, first_offer_us=self.offering.first_us)
             self._look_at_processes()
             if next(turn) % _TELL_EVERY == 0:
                 self.parts.world.look()
@@ -297,41 +256,6 @@ class JobLife:
         if not missing:
             return ", though all its rows are there"
         return f": of {len(missing)} of {len(given)} records a row is missing, first of {missing[0].id}"
-
-    # ------------------------------------------------------------------------------ what is offered
-
-    def _due(self) -> int:
-        """How many records are due to be offered."""
-        total, spread = len(self.parts.given.records), self.parts.order.scenario.offer
-        if spread == "all" or self._start_us is None:
-            return total
-        chunks = min(_CHUNKS, total)
-        passed = min(chunks, 1 + (monotonic_us() - self.began_us) * chunks // (spread * 1000))
-        return total * passed // chunks
-
-    def _offer(self, due: int) -> None:
-        """Offers the records up to number `due`, a few at a time."""
-        source, records = self.parts.ground.source, self.parts.given.records
-        step = max(1, -(-len(records) // _CHUNKS))
-        while self._offered < due:
-            some = records[self._offered : min(due, self._offered + step)]
-            for record in some:
-                self.recording.note_offer(**self._as_offer(record))
-            if self._first_offer_us is None:
-                self._first_offer_us = monotonic_us()
-            source.offer(some)
-            self._offered += len(some)
-            if self._offered == len(records):
-                if self.parts.order.job.job.ends != "settles":
-                    source.end()
-                self._offered_us = monotonic_us()
-
-    def _as_offer(self, record: Any) -> dict[str, Any]:
-        told = {"part": record.part, "pos": record.pos, "id": record.id, "key": record.key}
-        if record.fails:
-            return {**told, "fails": True}
-        rows = (self.parts.expected or {}).get(id_text(record.id))
-        return told if rows is None else {**told, "expect": [list(values) for values in rows]}
 
     # ------------------------------------------------------------------------------------ processes
 
@@ -541,11 +465,11 @@ class JobLife:
         done = self.parts.ground.done
         return EndSeen(
             now_us=now_us,
-            offered_us=self._offered_us,
+            offered_us=self.offering.ended_us,
             exited_well=self._exited_well,
             exited_us=self.recording.last_us("exit"),
             lives=self.starts.newest() is not None,
-            said_done=self._offered_us is not None and done.exists(),
+            said_done=self.offering.ended_us is not None and done.exists(),
             replay=self._replay,
             last_row_us=self._row_us[-1] if self._row_us else None,
             last_event_us=self.recording.last_us("start", "exit", "fault"),
@@ -583,29 +507,13 @@ class JobLife:
         self.readings.append(snapshot)
         has_log = self.log.wait_for(snapshot.at, limit_s=_CATCH_UP_S)
         self._digest()
-        self._note_reading(number, snapshot)
+        offered = {id_text(record.id): record.id for record in self.parts.given.records}
+        note_tables(self.recording, snapshot, number, sink=sink, columns=self.columns, offered=offered)
         if has_log:
             self.recording.note("read", at=snapshot.at, reading=number, of="log", rows=0)
         else:
             why = self.log.broken or "it did not come in time"
             self.notes.append(f"The log of changes could not be read to the end: {why}.")
-
-    def _note_reading(self, number: int, snapshot: Snapshot) -> None:
-        sink, note = self.parts.order.job.sink, self.recording.note
-        if sink.table in snapshot.tables or self.columns is None:
-            for row in snapshot.tables.get(sink.table, ()) if self.columns is not None else ():
-                told = self.columns.row(row).told() if self.columns is not None else {}
-                note("table", at=snapshot.at, reading=number, **told)
-            note("read", at=snapshot.at, reading=number, of="table", rows=snapshot.counts.get(sink.table, 0))
-        elif sink.table not in snapshot.tables:  # it was dropped
-            note("read", at=snapshot.at, reading=number, of="table", rows=0)
-        if sink.dead_letters:
-            offered = {id_text(record.id): record.id for record in self.parts.given.records}
-            for row in snapshot.tables.get(sink.dead_letters, ()):
-                note("dead", at=snapshot.at, reading=number, **_dead(row, sink.id, offered))
-            if sink.dead_letters in snapshot.tables:
-                rows = snapshot.counts[sink.dead_letters]
-                note("read", at=snapshot.at, reading=number, of="dead", rows=rows)
 
     def made_table(self) -> str:
         """The statement that makes the table as the job made it, if the job does so only where it is not there yet."""
@@ -648,23 +556,6 @@ class JobLife:
             self.starts.end_all()
             self._reap()
         self._read()
-
-
-def refuse_columns(table: str, wanted: Sequence[str], types: Mapping[str, str]) -> None:
-    """Raises UsageError if the table lacks a column that the job file names."""
-    by_name = {name.lower(): name for name in types}
-    lacking = [name for name in wanted if name.lower() not in by_name]
-    if lacking:
-        message = f"table {table} has no column {' and no column '.join(lacking)}; its columns are {', '.join(types)}"
-        raise UsageError(message, fix="name its columns in [sink]: id, key, values, j")
-
-
-def _dead(row: Mapping[str, Any], columns: Sequence[str], offered: Mapping[str, Any]) -> dict[str, Any]:
-    parts = [row.get(column) for column in columns]
-    told = parts[0] if len(parts) == 1 else parts
-    found = offered.get(id_text(told), told)
-    error = row.get("error")
-    return {"id": found, **({} if error is None else {"error": str(error)})}
 
 
 def _nowhere(database: JobDatabase) -> Any:

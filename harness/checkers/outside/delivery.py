@@ -134,8 +134,8 @@ class _Delivery:
         offer = trace.records.by_key[slot[0]].n
         ends = [self._finished_at, self._first.read["table"]]
         if had_more and self._write != "append":
-            logged = trace.replay.slots[slot].appeared
-            events = tuple(sorted({offer, logged, *ends} - {0}))
+            logged = trace.replay.slots[slot].rows.n
+            events = tuple(sorted({offer, *([] if logged is None else [logged]), *ends}))
             yield (
                 "deleted",
                 Found(events, f"a row of {named(slot)} was in the table, and in the end it is not"),
@@ -149,7 +149,7 @@ class _Delivery:
         for slot in {**first, **second}:
             one, other = first.get(slot), second.get(slot)
             if self._rows(one) != self._rows(other):
-                rows = {rows.n for rows in (one, other) if rows is not None}
+                rows = {rows.n for rows in (one, other) if rows is not None and rows.n is not None}
                 reads = {reading.read["table"] for reading in self._trace.readings.values()}
                 say = f"{named(slot)} has other rows in the table after the job was started once more"
                 yield slot, Found(tuple(sorted({*rows, *reads})), say)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from msgspec import UNSET
@@ -35,14 +36,14 @@ def find_visible_errors(trace: OutsideTrace, finish: Finish) -> Findings | str:
 
 
 def _swallowed(trace: OutsideTrace, fails: list[RecordKey], finish: Finish) -> Iterator[Anomaly]:
-    last_failure = max((one.n for one in trace.exits if is_failed_exit(one)), default=0)
+    last_failure = max((one.n for one in trace.exits if is_failed_exit(one)), default=-math.inf)
     for key in fails:
         offer = trace.records.by_key[key].n
         if key not in trace.readings[1].dead and last_failure < offer:
             yield Anomaly(
                 kind="swallowed",
                 id=cells(key),
-                events=tuple(sorted({offer, finish.at} - {0})),
+                events=tuple(sorted({offer, *([finish.at] if finish.done else [])})),
                 say=f"{named((key, None))}, which no job can process, is neither a dead letter nor made a start fail",
             )
 
@@ -50,7 +51,7 @@ def _swallowed(trace: OutsideTrace, fails: list[RecordKey], finish: Finish) -> I
 def _of_letters(trace: OutsideTrace) -> Iterator[Anomaly]:
     """What the dead letters of reading 1 convict of."""
     reading = trace.readings[1]
-    in_table = {slot[0]: rows.n for slot, rows in reversed(reading.slots.items())}
+    in_table = {slot[0]: rows.n for slot, rows in reversed(reading.slots.items()) if rows.n is not None}
     for key, events in reading.dead.items():
         told = named((key, None))
         record = trace.records.by_key.get(key)

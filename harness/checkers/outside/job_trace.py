@@ -6,6 +6,7 @@ slots, starts and faults; a slot keeps digests of its rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -66,7 +67,7 @@ class OutsideTrace:
         self.faults: list[FaultTime] = []
         self.finished: JobFinished | None = None
         self.giveup: JobGiveUp | None = None
-        self.last_offer = 0
+        self.last_offer: float = -math.inf
         """The number of the last `offer`."""
         self.asked = 0
         self.events = 0

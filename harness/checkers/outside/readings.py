@@ -70,9 +70,9 @@ class Reading:
             say = f"a row of {named(key)}, which was never offered, is in the table in reading {self.number}"
             self.found.setdefault(("phantom", key), Found((row.n,), say))
         offered = {record.n} if record is not None else set()
-        events = tuple(sorted({*offered, rows.n, row.n}))
+        events = tuple(sorted({*offered, row.n if rows.n is None else rows.n, row.n}))
         if rows.is_doubled:
-            say = f"{named(key)} is in the table twice in reading {self.number}"
+            say = f"{named(key)} {rows.surplus} in reading {self.number}"
             self.found.setdefault(("duplicate", key), Found(events, say))
         if rows.has_too_many:
             self.crowded.add(key)

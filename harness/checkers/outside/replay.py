@@ -43,12 +43,10 @@ class Zombie(NamedTuple):
 class LoggedSlot:
     """One slot in the replay, and what it went through. Mutable."""
 
-    __slots__ = ("_segments", "appeared", "is_whole_there", "least", "missing_there", "rows")
+    __slots__ = ("_segments", "is_whole_there", "least", "missing_there", "rows")
 
     def __init__(self, rows: SlotRows) -> None:
         self.rows = rows
-        self.appeared = 0
-        """The event of its first row; 0: none yet."""
         self.least: int | None = None
         """The least number of rows missing after a transaction before reading 1; None: no such transaction."""
         self.missing_there = rows.missing
@@ -202,6 +200,7 @@ class Replay:
     def _commit(self, rows: Sequence[LogRow]) -> None:
         """Apply one transaction, then look at each slot that it touched."""
         self.transactions += 1
+        tx = rows[-1].tx
         before: dict[SlotKey, tuple[int, int]] = {}
         """For each slot touched: how many rows were missing, and the last event that touched it."""
         net: Counter[tuple[SlotKey, Digest]] = Counter()
@@ -216,11 +215,13 @@ class Replay:
             if self.slots[key].rows.size:
                 self._note_visible(key)
             if key[0] in self._records.by_key:
-                self._look(key, missing, n)
+                self._look(key, missing, n, tx)
             elif self.slots[key].rows.size:
-                say = f"a row of {named(key)}, which was never offered, is in the table after transaction {rows[0].tx}"
+                say = (
+                    f"a row of {named(key)}, which was never offered, is in the table after transaction {tx}"
+                )
                 self.found.setdefault(("phantom", key), Found((n,), say))
-                self._look_twice(key, self.slots[key], (n,))
+                self._look_twice(key, self.slots[key], (n,), tx)
         if any(net.values()):
             self._note_effect(rows[-1])
 
@@ -230,25 +231,24 @@ class Replay:
                 say = f"the log takes a row of {named(key)} away that is not there (event {row.n})"
                 self.missing_row = Found((row.n,), say)
             return
+        is_first = slot.rows.n is None
         slot.rows.add(value, row.n)
-        if not slot.appeared:
-            slot.appeared = row.n
-            if key[0] in self._records.by_key:
-                self.by_source.appear(key, row.n, self._records)
-                self.by_key.appear(key, row.n, self._records)
+        if is_first and key[0] in self._records.by_key:
+            self.by_source.appear(key, row.n, self._records)
+            self.by_key.appear(key, row.n, self._records)
 
-    def _look(self, key: SlotKey, before: int, n: int) -> None:
-        """Look at the slot of an offered record after a transaction that touched it last at event `n`."""
+    def _look(self, key: SlotKey, before: int, n: int, tx: int) -> None:
+        """Look at the slot of an offered record after transaction `tx`, which touched it last at event `n`."""
         slot = self.slots[key]
         rows, missing = slot.rows, slot.rows.missing
         offered = self._records.by_key[key[0]].n
-        shown_by = tuple(sorted({offered, slot.appeared or n, n}))
-        self._look_twice(key, slot, shown_by)
+        shown_by = tuple(sorted({offered, n if rows.n is None else rows.n, n}))
+        self._look_twice(key, slot, shown_by, tx)
         if rows.wrong and not self._upserts:
-            say = f"{named(key)} has a row in the table that it must not yield"
+            say = f"{named(key)} has a row in the table that it must not yield after transaction {tx}"
             self.found.setdefault(("wrong-value", key), Found(shown_by, say))
         if missing > before and self._write == "append":
-            say = f"a row of {named(key)} was in the table, and is taken away"
+            say = f"a row of {named(key)} was in the table, and transaction {tx} takes it away"
             self.found.setdefault(("deleted", key), Found(shown_by, say))
         if not self._is_read:
             slot.least = missing if slot.least is None else min(slot.least, missing)
@@ -259,12 +259,14 @@ class Replay:
             self._bites[faults[0]] += 1
             self._bites[faults[1]] -= 1
 
-    def _look_twice(self, key: SlotKey, slot: LoggedSlot, shown_by: tuple[int, ...]) -> None:
-        """Look whether a slot is doubled after a transaction."""
+    def _look_twice(self, key: SlotKey, slot: LoggedSlot, shown_by: tuple[int, ...], tx: int) -> None:
+        """Look whether a slot is doubled after transaction `tx`."""
         rows = slot.rows
         if self._doubles and (rows.has_too_many if self._upserts else rows.is_doubled):
-            events = tuple(sorted({*shown_by, slot.appeared}))
-            self.found.setdefault(("duplicate", key), Found(events, f"{named(key)} is in the table twice"))
+            events = tuple(sorted({*shown_by, *(() if rows.n is None else (rows.n,))}))
+            self.found.setdefault(
+                ("duplicate", key), Found(events, f"{named(key)} {rows.surplus} after transaction {tx}")
+            )
 
     def _note_visible(self, key: SlotKey) -> None:
         """The slot has a row after a transaction."""

@@ -171,8 +171,8 @@ class SlotRows:
         self.wrong = 0
         self.size = 0
         self.numbered = numbered
-        self.n = 0
-        """The number of the event that showed its first row; 0: none has."""
+        self.n: int | None = None
+        """The number of the event that showed its first row; None: none has."""
 
     def add(self, value: Digest, n: int) -> None:
         """A row appears at event `n`."""
@@ -181,7 +181,8 @@ class SlotRows:
         have = self._rows.count(value)
         self._rows.add(value)
         self._weigh(value, have, +1)
-        self.n = self.n or n
+        if self.n is None:
+            self.n = n
 
     def remove(self, value: Digest) -> bool:
         """A row is taken away; returns whether it was there."""
@@ -236,6 +237,16 @@ class SlotRows:
         if self._needed is None:
             return self.has_too_many or (not self.numbered and self._extra > 0)
         return self._needed > 0 and (self._needed < self.size or self._extra > 0)
+
+    @property
+    def surplus(self) -> str:
+        """The clause that says what of it is doubled."""
+        wanted = 1 if self._needed is None else self._needed
+        if self.size > wanted and self.has_too_many:
+            return (
+                f"has {self.size} rows in the table, where {wanted} {'is' if wanted == 1 else 'are'} right,"
+            )
+        return "has one row twice in the table"
 
     def counts(self) -> Counter[Digest]:
         """The rows as a multiset of digests."""

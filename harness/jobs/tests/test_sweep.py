@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from harness.jobs.job_scenario import JobScenario
@@ -33,16 +34,22 @@ def message(said: str, side: Literal["request", "answer"], n: int) -> Message:
 
 
 def test_each_message_is_a_point_before_it_and_after_it() -> None:
-    points = crash_points(messages("handshake", "insert rows", "commit", "quit"))
+    points = crash_points(messages("handshake", "insert rows", "commit"))
 
     assert [point.name for point in points] == [
-        "1 before HANDSHAKE", "1 after HANDSHAKE", "2 before INSERT rows", "2 after INSERT rows", "3 before COMMIT",
-        "3 after COMMIT", "4 before QUIT",
+        "1 before HANDSHAKE", "1 after HANDSHAKE", "2 before INSERT rows", "2 after INSERT rows", "3 before COMMIT"
     ]  # fmt: skip
 
 
+def test_what_comes_after_the_last_effect_is_no_point() -> None:
+    """A job that is killed there has nothing left to do, so the run would show nothing."""
+    points = crash_points(messages("insert rows", "commit", "select rows", "quit"))
+
+    assert points[-1].name == "2 before COMMIT"
+
+
 def test_after_a_message_is_found_by_the_number_of_its_answer() -> None:
-    points = crash_points(messages("quit", "insert rows"))
+    points = crash_points(messages("quit", "insert rows", "commit"))
 
     assert [(point.moment, point.nth) for point in points if point.place == 2] == [
         ("before", 2),
@@ -65,7 +72,9 @@ def test_a_long_cycle_is_swept_as_a_whole() -> None:
 
 
 def test_messages_of_the_lookups_are_no_crash_points() -> None:
-    (sent,) = crash_points([message("commit", "request", 1)])
+    (sent,) = crash_points(
+        [message("commit", "request", 1), replace(message("commit", "request", 2), link="lookups")]
+    )
 
     assert sent.nth == 1
     assert crash_points([]) == []

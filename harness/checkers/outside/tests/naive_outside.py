@@ -228,7 +228,7 @@ class Page:
         begun = [e["start"] for e in self.all("start") if e["n"] < n]
         exits = [e for e in self.all("exit") if begun and e["start"] == max(begun) and e["n"] < n]
         if how == "exit":
-            last_offer = max((e["n"] for e in self.all("offer")), default=0)
+            last_offer = max((e["n"] for e in self.all("offer")), default=-99)
             return any(e.get("code") == 0 and e.get("by") != "harness" and e["n"] > last_offer for e in exits)
         if how == "file":
             return True

@@ -291,7 +291,8 @@ def wild_outside(seed: int) -> list[Json]:
     for _ in range(draw.between(2, 22)):
         run.step()
     run.finish()
-    return [run.header, *run.events]
+    first, step = draw.one_of((1, 1), (0, 1), (10, 10), (-9, 3))
+    return [run.header, *({**event, "n": first + at * step} for at, event in enumerate(run.events))]
 
 
 def mutated_outside(lines: list[Json], seed: int) -> list[Json]:

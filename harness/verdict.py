@@ -83,8 +83,11 @@ class Cost:
     """A kill: records that the next attempt restored or read again."""
     replayed_of: int | None = None
     """A kill: the records accepted before it."""
-    deficit: int = 0
-    """Records taken in minus records that left, summed over tenths of a second, from its begin until steady."""
+    deficit: int | None = 0
+    """Records taken in minus records that left, summed over tenths of a second, from its begin until steady.
+
+    None: not known, as in a history seen from outside.
+    """
     absent: Mapping[str, str] = field(default_factory=dict)
     """The measures without a number, and why."""
 

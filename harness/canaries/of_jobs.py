@@ -59,6 +59,13 @@ OF_JOBS: Sequence[OutsideCanary] = (
     OutsideCanary(invariant="V8", kind="lost", events=_TWO + _A + _DONE + _SEEN_A + _READ),
     OutsideCanary(
         invariant="V8",
+        kind="lost",
+        about="to the dead letters without a fault",
+        header=_DEAD,
+        events=_ONE + _DONE + "dead id=1\n" + _READ,
+    ),
+    OutsideCanary(
+        invariant="V8",
         kind="changed-again",
         events=_ONE
         + _A

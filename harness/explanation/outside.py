@@ -12,13 +12,15 @@ from typing import Any
 
 from harness.explanation.events import EventLines, Json, whole
 from harness.history.values import brief, shown, visible, without_credentials
-from harness.verdict import Anomaly, Explanation, InvariantVerdict, Judgement, Outcome
+from harness.verdict import Anomaly, Cost, Explanation, InvariantVerdict, Judgement, Outcome, Recovery
 
 __all__ = ["explained_outside"]
 
 _KEPT = 24
 """Most events kept of one record, and of the life of the job."""
 _LET_MAX = 14
+_COSTS_MAX = 100
+_UNDISTURBED = "no fault began, and the job was started once at most"
 _NAMES_MAX = 6
 
 
@@ -26,11 +28,12 @@ def explained_outside(judgement: Judgement, lines: EventLines, *, most: int) -> 
     """The same judgement, with the first `most` anomalies of each invariant explained."""
     failed = [verdict for verdict in judgement.invariants if verdict.outcome is Outcome.FAIL]
     anomalies = [anomaly for verdict in failed for anomaly in verdict.anomalies[:most]]
-    if not anomalies:
-        return judgement
+    counts = judgement.accounting
+    if not anomalies and not counts.get("faults") and counts.get("starts", 0) <= 1:
+        return replace(judgement, recovery=Recovery(why=_UNDISTURBED))
     seen = _gathered(lines, anomalies)
     verdicts = tuple(_explained(verdict, seen, most) for verdict in judgement.invariants)
-    return replace(judgement, invariants=verdicts)
+    return replace(judgement, invariants=verdicts, recovery=seen.times.recovery(seen.origin_us or 0))
 
 
 def _explained(verdict: InvariantVerdict, seen: _Seen, most: int) -> InvariantVerdict:
@@ -38,6 +41,69 @@ def _explained(verdict: InvariantVerdict, seen: _Seen, most: int) -> InvariantVe
         return verdict
     first = (replace(one, explanation=_explanation(one, seen)) for one in verdict.anomalies[:most])
     return replace(verdict, anomalies=(*first, *verdict.anomalies[most:]))
+
+
+class _Times:
+    """V17 seen from outside: from the end of each fault, and from each exit that nobody asked for, to the next commit.
+
+    Mutable: the state of a fold.
+    """
+
+    def __init__(self) -> None:
+        self._begun: list[tuple[str, Json, Json | None, Json | None]] = []
+        """What happened, its first event, the one from which time counts, and the next commit."""
+        self._waits = False
+        """Whether something is over, and no commit came yet."""
+
+    def step(self, event: Json) -> None:
+        match event.get("k"):
+            case "fault" if event.get("phase") == "begin":
+                self._begun.append((f"fault {shown(event.get('f'))}", event, None, None))
+            case "fault":
+                self._end(event)
+            case "exit" if event.get("by") != "harness" and event.get("code") != 0:
+                self._begun.append((f"exit of start {event.get('start')}", event, event, None))
+                self._waits = True
+            case "row" if event.get("last") is True and self._waits:
+                self._commit(event)
+
+    def _commit(self, event: Json) -> None:
+        """A transaction is the next one after all that is over by now."""
+        self._waits = False
+        self._begun = [
+            (what, first, since, event if since is not None and commit is None else commit)
+            for what, first, since, commit in self._begun
+        ]
+
+    def _end(self, event: Json) -> None:
+        for place, (what, first, since, commit) in enumerate(self._begun):
+            if since is None and first["k"] == "fault" and first.get("f") == event.get("f"):
+                self._begun[place] = (what, first, event, commit)
+                self._waits = True
+                return
+
+    def recovery(self, origin_us: int) -> Recovery:
+        """The cost of each disturbance, or why there is none."""
+        if not self._begun:
+            return Recovery(why=_UNDISTURBED)
+        costs = (self._cost(*one, origin_us) for one in self._begun[:_COSTS_MAX])
+        return Recovery(costs=tuple(costs), omitted=max(0, len(self._begun) - _COSTS_MAX))
+
+    @staticmethod
+    def _cost(what: str, first: Json, since: Json | None, commit: Json | None, origin_us: int) -> Cost:
+        absent = {}
+        if since is None:
+            absent["first result"] = "the fault had not ended"
+        elif commit is None:
+            absent["first result"] = "no transaction came after it"
+        return Cost(
+            what=what,
+            event=first["n"],
+            begin_us=first["t"] - origin_us,
+            first_output_us=None if since is None or commit is None else commit["t"] - since["t"],
+            deficit=None,
+            absent=absent,
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,6 +119,7 @@ class _Seen:
     life: list[Json] = field(default_factory=list)
     """Starts, exits and faults."""
     end: Json | None = None
+    times: _Times = field(default_factory=_Times)
     origin_us: int | None = None
 
     def of(self, anomaly: Anomaly) -> list[Json]:
@@ -85,6 +152,7 @@ def _gathered(lines: EventLines, anomalies: Sequence[Anomaly]) -> _Seen:
         kind, n = event.get("k"), event.get("n")
         if n in cited:
             seen.cited[event["n"]] = event
+        seen.times.step(event)
         if kind in _OF_RECORDS:
             _keep(seen, event)
         elif kind in _OF_LIFE and (len(seen.life) < _KEPT or n in cited):

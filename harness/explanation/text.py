@@ -117,8 +117,9 @@ def _cost(cost: Cost) -> Iterator[str]:
     parts = [f"{name} {us / 1000:.3f} ms" for name, us in measures if us is not None]
     if cost.replayed is not None and cost.replayed_of is not None:
         parts.append(f"{cost.replayed} of {cost.replayed_of} records replayed{_share(cost)}")
-    parts.append(f"{cost.deficit} records behind")
-    yield f"{cost.what} at {cost.begin_us / 1_000_000:.3f} s (event {cost.event}): {', '.join(parts)}"
+    if cost.deficit is not None:
+        parts.append(f"{cost.deficit} records behind")
+    yield f"{cost.what} at {cost.begin_us / 1_000_000:.3f} s (event {cost.event}): {', '.join(parts) or 'no measure'}"
     absent = reasons_of(cost)
     if absent:
         yield f"  not measured: {'; '.join(absent)}"

@@ -336,6 +336,9 @@ class JobLife:
                 wait_s = _BACK_OFF_S[min(len(self.exits) - 1, len(_BACK_OFF_S) - 1)] if short else 0.0
                 self._restart_us = monotonic_us() + round(wait_s * 1e6)
             self._orphans_us = monotonic_us() if self._orphans_us is None else self._orphans_us
+            self._looked_us = (
+                0  # at once: sessions of the next start are known only when nothing of this one lives
+            )
 
     def _look_at_processes(self) -> None:
         """Starts the job again after an exit, and follows processes whose start has ended."""

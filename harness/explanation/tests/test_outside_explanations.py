@@ -10,7 +10,7 @@ from harness.canaries.of_jobs import OF_JOBS
 from harness.canaries.outside_canary import OutsideCanary
 from harness.checkers.outside.judge import judge_outside
 from harness.explanation.explain import explained_events
-from harness.explanation.text import anomaly_lines
+from harness.explanation.text import anomaly_lines, recovery_lines
 from harness.verdict import Anomaly, Judgement
 
 CONVICTED = [canary for canary in OF_JOBS if canary.kind]
@@ -90,6 +90,29 @@ def test_what_was_done_to_the_job_in_between_is_told() -> None:
     assert 'fault "kill" takes hold' in told
     assert 'start 1 exits, signal 9, by "kill"' in told
     assert "In between: " in told
+
+
+def test_the_time_to_recover_is_that_to_the_next_commit() -> None:
+    killed = OutsideCanary(
+        invariant="",
+        events=(
+            'start\noffer id=1 expect=[["a"]]\nfault f="kill" phase="begin" at=1\n'
+            'exit start=1 signal=9 by="kill" at=2\n'
+            'fault f="kill" phase="end" evidence={"pid":1} at=3\nstart\ninsert id=1 v=["a"] at=5\n'
+            'fault f="kill" phase="begin"\nexit start=2 code=0\n'
+        ),
+    )
+
+    recovery = explained(killed).recovery
+
+    assert recovery is not None
+    found = [(cost.what, cost.event, cost.first_output_us, dict(cost.absent)) for cost in recovery.costs]
+    assert found == [
+        ('fault "kill"', 3, 2002, {}),
+        ("exit of start 1", 4, 3003, {}),
+        ('fault "kill"', 8, None, {"first result": "the fault had not ended"}),
+    ]
+    assert "records behind" not in " ".join(recovery_lines(recovery))
 
 
 def test_an_id_of_several_columns_and_a_hidden_character_are_shown() -> None:

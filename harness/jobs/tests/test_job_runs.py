@@ -109,15 +109,11 @@ def test_a_right_job_passes_under_a_kill_however_it_ends(
         "k": "exit", "n": 0, "t": 0, "start": 1, "signal": 9, "by": "kill"
     }  # fmt: skip
     assert len(_events(outcome, "asked")) >= 40
-    notes = outcome.extras["job"]["notes"]
-    assert bool(notes) == ("no-state" in words)  # what keeps no state would do all again
-
-
-def test_each_transaction_has_the_session_and_the_start_that_wrote_it(stage: RunStage) -> None:
-    rows = _events(stage.run(_order("right")), "row")
-    sessions = {row["start"]: row["session"] for row in rows}
+    sessions = {row["start"]: row["session"] for row in _events(outcome, "row")}
     assert sorted(sessions) == [1, 2]
     assert sessions[1] < sessions[2]
+    notes = outcome.extras["job"]["notes"]
+    assert bool(notes) == ("no-state" in words)  # what keeps no state would do all again
 
 
 def test_a_job_that_commits_rows_before_its_position_doubles(stage: RunStage) -> None:

@@ -266,3 +266,34 @@ def test_a_ledger_that_announces_a_mount_which_never_came_is_undone_all_the_same
     bury(ledger)
 
     assert not reap(places, swept)[0].left
+
+
+def test_a_marked_process_is_ended_although_its_parent_died_and_it_has_a_session_of_its_own(
+    places: Places,
+) -> None:
+    ledger = Ledger.new(places).begin()
+    ledger.note_mark("FLOODMARK_JOB_RUN=of-this-test")
+    leaves_one = (
+        "import os, sys\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    sys.stdout.write(str(os.getpid()))\n"
+        "    sys.stdout.flush()\n"
+        "    os.close(1)\n"
+        "    os.execvp('sleep', ['sleep', '60'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", leaves_one],
+        env={"FLOODMARK_JOB_RUN": "of-this-test", "PATH": "/usr/bin:/bin"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=True,
+    )
+    left = int(done.stdout)
+    assert identify(left) is not None
+    bury(ledger)
+
+    [reaped] = reap(places, swept)
+
+    assert f"process {left}" in reaped.removed
+    assert identify(left) is None

@@ -40,6 +40,9 @@ BY_CANARIES: Mapping[str, Patch] = {
     "swallows errors": lambda patch: patch.setattr(errors, "_swallowed", lambda *_: iter(())),
     "looks at no dead letter": lambda patch: patch.setattr(errors, "_of_letters", lambda *_: iter(())),
     "asks for no bite": lambda patch: patch.setattr(errors, "_without_bite", lambda *_: iter(())),
+    "excuses every dead letter": lambda patch: patch.setattr(
+        OutsideTrace, "excused", property(lambda trace: frozenset(trace.readings[1].dead))
+    ),
     "reads no further reading": lambda patch: patch.setattr(
         delivery._Delivery, "_changed", lambda *_: iter(())
     ),
@@ -48,9 +51,6 @@ BY_CANARIES: Mapping[str, Patch] = {
 BY_THE_SECOND_JUDGE: Mapping[str, Patch] = {
     "takes an exit by the harness for one by itself": lambda patch: patch.setattr(
         finish, "is_by_itself", lambda _: True
-    ),
-    "excuses every dead letter": lambda patch: patch.setattr(
-        OutsideTrace, "excused", property(lambda trace: frozenset(trace.readings[1].dead))
     ),
     "asks for no quiet": lambda patch: patch.setattr(finish, "_unsettled", lambda *_: ""),
     "counts a wrong row as missing": lambda patch: patch.setattr(

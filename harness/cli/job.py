@@ -54,7 +54,7 @@ _CAMPAIGN = (
               help="Run only scenarios with this tag; repeatable: with all these tags.")  # fmt: skip
 @run_options
 def job(scenarios: tuple[str, ...], **asked: Any) -> int:
-    """Put your own job under fire: SCENARIOs are files, folders, or names from `floodmark list scenarios`.
+    """Put your own job under fire: SCENARIOs are files, folders, or names from `floodmark list scenarios --jobs`.
 
     Exit code: 0 all hold, 1 a violation, 2 interrupted, 4 bad usage, job file or scenario, 5 nothing ran,
     10 unknown or vacuous, 11 the environment failed, or the job does not work without faults.
@@ -147,7 +147,7 @@ def _selected(
         if not asked["tags"]:
             raise UsageError(
                 "no scenario was named",
-                fix="name some, or write `all`: `floodmark list scenarios` lists them",
+                fix="name some, or write `all`: `floodmark list scenarios --jobs` lists them",
             )
         wanted = ["all"]
     shipped = {path: name for name, path in {**catalogue(), **job_catalogue()}.items()}
@@ -163,7 +163,7 @@ def _selected(
     if not found:
         with_tags = f" with tag {' and '.join(asked['tags'])}" if asked["tags"] else ""
         raise NothingRan(
-            f"none of the named scenarios{with_tags} is for this job", fix="floodmark list scenarios"
+            f"none of the named scenarios{with_tags} is for this job", fix="floodmark list scenarios --jobs"
         )
     return found
 

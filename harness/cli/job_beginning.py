@@ -17,7 +17,7 @@ MARKED_COMMIT: Final = "# sink.commit()"
 _JOB_TOML = """\
 # What Floodmark has to know of your job. Every key: docs/how-to/jobs.md, or `floodmark schema --job`.
 #   floodmark job late-commit --job job.toml      one scenario
-#   floodmark list scenarios                      what there is, those for jobs by moment
+#   floodmark list scenarios --jobs               what there is, by moment
 #   pytest                                        test_job.py
 
 [job]

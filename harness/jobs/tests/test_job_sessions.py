@@ -10,6 +10,7 @@ import pytest
 
 from harness.cli.job_beginning import JOB_FILES, MARKED_COMMIT
 from harness.errors import Exit
+from harness.testing import Outcome, job
 from harness.tests.tidy import ROOT
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
@@ -71,6 +72,17 @@ def test_the_fixture_takes_the_job_beside_the_test_and_fails_with_what_was_lost(
     assert done.returncode != 0
     assert "killed-before-commit at level job: fail in run 1 of 1, seed 7" in done.stdout
     assert "10 lost (V8 lost)" in done.stdout
+
+
+def test_a_program_gets_the_verdict_of_a_job_and_its_report(project: Path, tmp_path: Path) -> None:
+    _break(project)
+
+    judged = job("killed-before-commit", job=project / "job.toml", seed=7, world="local")
+
+    assert judged.level == "job"
+    assert judged.outcome is Outcome.FAIL
+    assert "10 lost (V8 lost)" in judged.verdict.explanation
+    assert "What the table shows" in judged.report(tmp_path / "report").read_text()
 
 
 def test_a_job_file_with_a_mistake_is_a_collection_error_with_its_line(project: Path) -> None:

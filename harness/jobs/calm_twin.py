@@ -5,16 +5,19 @@ Invariant: each number was measured in a run without faults; what it says of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.errors import CannotHere
 from harness.jobs.finished import ExpectedRows
+from harness.jobs.job_scenario import JobScenario
 from harness.jobs.life import JobLife
 from harness.jobs.life_parts import Pace
 from harness.jobs.traffic import Message
+from harness.scenario_parts.triggers import SinkMoment
 
-__all__ = ["CalmTwin"]
+__all__ = ["CalmTwin", "refuse_moments"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,3 +44,29 @@ class CalmTwin:
             "messages": len(sink),
             "commits": commits,
         }
+
+
+def refuse_moments(scenario: JobScenario, messages: Sequence[Message]) -> None:
+    """Raises CannotHere if the only fault waits for a message that the undisturbed job is far from sending.
+
+    `messages`: those of the calm twin. Their number may differ from run to run, so a moment that is missed by little is
+    waited for.
+    """
+    sent = [one for one in messages if one.link == "sink" and one.side == "request"]
+    for fault in scenario.faults if len(scenario.faults) == 1 else ():
+        if not isinstance(fault.when, SinkMoment):
+            continue
+        counts = {
+            "commit": sum(one.statement == "commit" for one in sent),
+            "write": sum(one.is_write for one in sent),
+            "message": len(sent),
+        }
+        kind, nth = fault.when.sink, fault.when.nth
+        count = counts[kind]
+        if 2 * count <= nth:
+            message = (
+                f"scenario {scenario.scenario} cannot run here: fault {fault.id} waits for {kind} {nth} over the sink's"
+                f" link, and the job without faults sends {count} of them"
+            )
+            lower = f"--set faults.{fault.id}.when.nth={count}, or " if count else ""
+            raise CannotHere(message, fix=f"{lower}choose a scenario with another moment, or --sweep")

@@ -22,7 +22,7 @@ from harness.engine.level import Opening, OutsideRecord, RunSite
 from harness.engine.refusals import refuse_in_world
 from harness.errors import UsageError, WorldError
 from harness.jobs.calm import calm_of
-from harness.jobs.calm_twin import CalmTwin
+from harness.jobs.calm_twin import CalmTwin, refuse_moments
 from harness.jobs.environment import MARK, inherited, refuse_templates
 from harness.jobs.expectation import NO_VALUES, expect_from, stated
 from harness.jobs.finished import ExpectedRows
@@ -114,6 +114,7 @@ class JobPlays:
         if order.calm_only:
             calm.life.recording.expect({} if source == "none" else calm.expected)
             return record_of(calm.life, calm, expect_from=source)
+        refuse_moments(order.scenario, calm.messages)
         further, note = _further_start(order, calm)
         site.observer.phase("run", f"{order.scenario.scenario}, seed {order.seed}")
         life = self._lived(order, given, site, world, calm=calm, further_start=further)

@@ -60,7 +60,9 @@ def gate_scenarios(job: JobFile, *, tags: Sequence[str] = ()) -> list[tuple[str,
         ]
     if not chosen:
         told = f" with tag {' and '.join(tags)}" if tags else ""
-        raise NothingRan(f"no scenario{told} is for this job", fix="`floodmark list scenarios --jobs` lists them")
+        raise NothingRan(
+            f"no scenario{told} is for this job", fix="`floodmark list scenarios --jobs` lists them"
+        )
     return chosen
 
 

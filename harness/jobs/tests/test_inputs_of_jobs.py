@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from harness.database.endpoint import Endpoint
-from harness.errors import UsageError
+from harness.errors import CannotHere, UsageError
+from harness.jobs.calm_twin import refuse_moments
 from harness.jobs.environment import job_environment, refuse_templates
 from harness.jobs.job_file import JobFile
 from harness.jobs.job_scenario import JobScenario
@@ -152,6 +153,32 @@ def _asked(connections: int, calls: int) -> list[Message]:
         )
         for n in range(calls)
     ]  # fmt: skip
+
+
+def _sent(statement: str, count: int) -> list[Message]:
+    return [
+        Message(
+            t_us=n, link="sink", side="request", n=n, connection=1, peer=1, command="query", statement=statement,
+            table="",
+        )
+        for n in range(count)
+    ]  # fmt: skip
+
+
+def test_a_moment_that_the_job_is_far_from_is_refused_before_the_run() -> None:
+    when = {"sink": "commit", "nth": 2, "moment": "after"}
+    scenario = JobScenario.model_validate(
+        {
+            "job_scenario": "x",
+            "about": "Something is done to it.",
+            "faults": [{"id": "kill", "do": "kill_driver", "when": when}],
+        }
+    )
+    refuse_moments(scenario, _sent("commit", 2))
+    with pytest.raises(CannotHere, match="sends 1 of them\n.*--set faults.kill.when.nth=1"):
+        refuse_moments(scenario, [*_sent("commit", 1), *_sent("insert", 9)])
+    with pytest.raises(CannotHere, match="sends 0 of them\n.*choose a scenario"):
+        refuse_moments(scenario, _sent("insert", 9))
 
 
 def test_a_job_that_connects_for_each_lookup_has_a_pitfall() -> None:

@@ -45,6 +45,16 @@ class Bench:
 
     def judged(self, variant: str, *faults: dict[str, Any], **fields: Any) -> Judgement:
         """The judgement of one run of `variant` with these faults."""
+        record = self._plays(self._order(variant, *faults, **fields), self._site())
+        return record.judge(record.header, record.events)
+
+    def _site(self) -> RunSite:
+        self._runs += 1
+        folder = self._folder / f"run-{self._runs}"
+        folder.mkdir()
+        return RunSite(run_id=folder.name, folder=folder, world=self._world)
+
+    def _order(self, variant: str, *faults: dict[str, Any], **fields: Any) -> JobOrder:
         job = {
             "job": {"command": [sys.executable, str(JOB), variant, "10"], "ends": "exit"},
             "source": {"kind": "file"},
@@ -62,17 +72,12 @@ class Bench:
                 **fields,
             }
         )
-        order = JobOrder(
+        return JobOrder(
             scenario=scenario,
             job=JobFile.model_validate(job),
             seed=1,
             environment={"PATH": "/usr/bin:/bin"},
         )
-        self._runs += 1
-        folder = self._folder / f"run-{self._runs}"
-        folder.mkdir()
-        record = self._plays(order, RunSite(run_id=folder.name, folder=folder, world=self._world))
-        return record.judge(record.header, record.events)
 
 
 @pytest.fixture
@@ -95,19 +100,6 @@ def test_a_late_commit_doubles_a_transaction_that_does_not_compare(bench: Bench)
 
     assert classes(bench.judged("one-transaction", late)) == {"duplicate"}
     assert bench.judged("compare-and-set", late).outcome is Outcome.PASS
-
-
-def test_a_kill_between_two_transactions_doubles_or_loses_what_stands_between_them(bench: Bench) -> None:
-    """Messages 11 to 14 of the variant are one batch: INSERT, COMMIT, UPDATE, COMMIT."""
-
-    def killed(nth: int, moment: str) -> set[str]:
-        fault = {**KILL, "when": {"sink": "message", "nth": nth, "moment": moment}}
-        return classes(bench.judged("rows-before-offset", fault))
-
-    assert killed(12, "before") == set()
-    assert killed(12, "after") == {"duplicate"}
-    assert killed(14, "before") == {"duplicate"}
-    assert killed(14, "after") == set()
 
 
 def test_a_frozen_start_that_wakes_beside_its_successor_acts_after_it(bench: Bench) -> None:

@@ -21,12 +21,12 @@ from harness.world.places import Places
 from harness.world.processes import run_to_end
 from harness.world.settings import WorldSettings
 
-__all__ = ["SETUP", "KafkaJars", "find_java_for_kafka", "find_kafka", "install_kafka", "kafka_folder"]
+__all__ = ["find_java_for_kafka", "find_kafka", "install_kafka", "kafka_folder"]
 
-SETUP = "floodmark setup --kafka"
+_SETUP = "floodmark setup --kafka"
 DOWNLOAD_LIMIT_S = 900.0
 LIST = Path(__file__).with_name("jars.txt")
-JAVA_FIX = f"install it (Debian: `apt-get install default-jre-headless`), then {SETUP}"
+JAVA_FIX = f"install it (Debian: `apt-get install default-jre-headless`), then {_SETUP}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,9 @@ def find_kafka(settings: WorldSettings) -> KafkaJars:
     """The installed jars. Raises WorldError that names the command that installs them."""
     folder = kafka_folder(settings.places)
     if not folder.is_dir():
-        raise WorldError(f"a source of kind kafka needs Kafka's jars, and {folder} does not exist", fix=SETUP)
+        raise WorldError(
+            f"a source of kind kafka needs Kafka's jars, and {folder} does not exist", fix=_SETUP
+        )
     return KafkaJars(broker=_paths(folder, not_used_by="spark"), spark=_paths(folder, not_used_by="broker"))
 
 
@@ -85,7 +87,7 @@ def install_kafka(settings: WorldSettings, *, scratch: Path, say: Callable[[str]
             ],
             what="downloading the jars of Kafka",
             limit_s=DOWNLOAD_LIMIT_S,
-            fix=f"see that Java's package registry can be reached, then {SETUP}",
+            fix=f"see that Java's package registry can be reached, then {_SETUP}",
         )
         _check(fresh)
         home.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -108,7 +110,7 @@ def _ivy() -> Path:
     if not found:
         raise WorldError(
             "the jars of Kafka are downloaded by the Ivy that PySpark brings, and PySpark is not installed",
-            fix=f"pip install 'floodmark[spark]', then {SETUP}",
+            fix=f"pip install 'floodmark[spark]', then {_SETUP}",
         )
     return found[-1]
 
@@ -132,7 +134,7 @@ def _check(folder: Path) -> None:
     for jar in _pinned():
         file = folder / jar.name
         if not file.exists():
-            raise WorldError(f"{jar.name} was not downloaded", fix=f"{SETUP} once more")
+            raise WorldError(f"{jar.name} was not downloaded", fix=f"{_SETUP} once more")
         if hashlib.sha256(file.read_bytes()).hexdigest() != jar.sha256:
             raise WorldError(
                 f"{jar.name} is not the file that Floodmark was tested with: its SHA-256 differs",

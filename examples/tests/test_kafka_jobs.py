@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 
 import pytest
 
@@ -18,9 +19,12 @@ QUICK = ("offer=all", "records=100")
 FIRES = [
     Fire(job="asyncio_consumer/kafka.toml", scenario="killed-after-commit", settings=QUICK),
     Fire(job="asyncio_consumer/kafka.toml", scenario="broker-killed"),
-    Fire(job="quix_streams/job.toml", scenario="killed-after-commit", settings=QUICK),
-    Fire(job="quix_streams/append.toml", scenario="killed-after-commit", convicts="V8", settings=QUICK),
 ]
+if find_spec("quixstreams"):  # not in an extra of ours: it takes an older pydantic than we do
+    FIRES += [
+        Fire(job="quix_streams/job.toml", scenario="killed-after-commit", settings=QUICK),
+        Fire(job="quix_streams/append.toml", scenario="killed-after-commit", convicts="V8", settings=QUICK),
+    ]
 
 
 @pytest.fixture(scope="module")

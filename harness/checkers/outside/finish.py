@@ -84,7 +84,9 @@ def _lacking(trace: OutsideTrace) -> str:
 
 
 def _unsettled(trace: OutsideTrace, finished: JobFinished) -> str:
-    highest = trace.begun_at_end[-1].start if trace.begun_at_end else 0
+    if not trace.begun_at_end:
+        return "no start had begun"
+    highest = trace.begun_at_end[-1].start
     if any(one.start == highest and one.n < finished.n for one in trace.exits):
         return f"start {highest} had exited"
     quiet = trace.header.bounds.quiet

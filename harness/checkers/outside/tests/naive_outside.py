@@ -237,7 +237,8 @@ class Page:
         if how == "all-rows":
             wanted = [slot for key in self.offers if key not in self.excused for slot in self.slots(key)]
             return all(self.has_all(slot, self.there) for slot in wanted)
-        return not exits and self.is_quiet(finished) and self.last_are_there() and not self.came_later(n)
+        lives = bool(begun) and not exits
+        return lives and self.is_quiet(finished) and self.last_are_there() and not self.came_later(n)
 
     def is_quiet(self, finished: Json) -> bool:
         quiet = self.header.get("bounds", {}).get("quiet")

@@ -225,6 +225,16 @@ FINISHED = (
         says=["V16 unknown"],
     ),
     Labelled(
+        claim="a job that was never started is not settled",
+        events='offer id=1 expect=[["a"]]\noffer id=2 expect=[["b"]]\n'
+        + _B
+        + 'finished how="settled" at=60\n'
+        + _SEEN_B
+        + _READ,
+        header=_QUIET,
+        says=["V16 unknown", "V8 unknown"],
+    ),
+    Labelled(
         claim="settled asks for the last record of each part alone",
         events=_TWO + _B + 'finished how="settled" at=6\n' + _SEEN_B + _READ,
         header=_QUIET,

@@ -24,6 +24,7 @@ _HOME = Path(__file__).resolve().parent
 _PLUGIN = "harness.pytest_plugin"
 _IS_JOB = re.compile(rb"^\[job\]", re.MULTILINE)
 _IS_SCENARIO = re.compile(rb"^scenario\s*:", re.MULTILINE)
+_IS_FOR_JOBS = re.compile(rb"^job_scenario\s*:", re.MULTILINE)
 _MARKER = (
     "floodmark(*scenarios, sut, level, runs, seed, expected): these scenarios must hold before the test's body runs; "
     "what it names is the default of the fixture `floodmark`"
@@ -78,6 +79,11 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if file_path.suffix not in {".yaml", ".yml"}:
         return None
     session, is_named = parent.session, parent.session.isinitpath(file_path)
+    if (is_named or "scenarios" in file_path.parts) and _IS_FOR_JOBS.search(file_path.read_bytes()):
+        if is_named:
+            fix = f"name the job's file, with {file_path.stem!r} in its `scenarios`: pytest job.toml"
+            raise parent.CollectError(f"{file_path} is a scenario for jobs: {fix}")
+        return None
     if _has_option(parent.config):
         wanted = is_named or "scenarios" in file_path.parts
     else:

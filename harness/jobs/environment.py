@@ -36,8 +36,7 @@ def inherited(environment: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in environment.items() if not name.startswith("FLOODMARK_")}
     programs = str(Path(sys.executable).parent)
     path = kept.get("PATH", "")
-    if programs not in path.split(":"):
-        kept["PATH"] = f"{programs}:{path}" if path else programs
+    kept["PATH"] = f"{programs}:{path}" if path else programs
     return kept
 
 

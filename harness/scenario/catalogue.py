@@ -94,8 +94,9 @@ def _files_below(folder: Path) -> Iterator[Path]:
             Path(inside, name) for name in names if name.endswith(_SUFFIXES) and not name.startswith(".")
         ]
     of_jobs = catalogue_folder() / JOBS
+    is_of_jobs = folder.resolve() == of_jobs
     yield from (
-        path for path in sorted(found) if path.is_file() and (folder == of_jobs or path.parent != of_jobs)
+        path for path in sorted(found) if path.is_file() and (is_of_jobs or path.parent.resolve() != of_jobs)
     )
 
 

@@ -121,6 +121,12 @@ def test_a_file_with_mistakes_is_a_collection_error_with_their_places(project: P
     assert "mine.yaml:5:1" in done.stdout
 
 
+def test_a_scenario_for_jobs_is_not_collected_with_its_folder(project: Project) -> None:
+    done = project.tested("job_scenario: mine\nabout: A scenario of a job.\n")
+
+    assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, done.stdout
+
+
 def test_a_level_that_was_not_asked_for_is_not_collected(project: Project) -> None:
     done = project.tested(SOUND + "levels: [spark]\n")
 

@@ -89,6 +89,12 @@ def test_a_jobs_own_variables_are_filled_in_and_no_option_of_the_harness_is_pass
     assert (told["FLOODMARK_JOB_START"], told["PYSPARK_PYTHON"]) == ("2", sys.executable)
 
 
+def test_a_job_finds_the_programs_of_this_python_before_those_of_another() -> None:
+    ours = str(Path(sys.executable).parent)
+    told = _environment(_job(job={"command": ["x"]}), PATH=f"/another/bin:{ours}")
+    assert told["PATH"].split(":")[0] == ours
+
+
 def test_a_template_that_is_not_known_is_told_with_what_was_meant() -> None:
     job = _job(job={"command": ["x"], "env": {"A": "{sink.uri}", "B": "{source.topic}"}})
     with pytest.raises(UsageError, match=r"A = .*did you mean \{sink.url\}\?; job.env: B = "):

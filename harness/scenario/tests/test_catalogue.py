@@ -102,6 +102,13 @@ def test_all_is_the_whole_catalogue() -> None:
     assert [scenario.scenario for scenario in load_many(["all"])] == list(catalogue())
 
 
+def test_a_folder_is_read_without_the_job_scenarios_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(catalogue_folder().parent)
+
+    assert resolve([catalogue_folder().name]) == resolve([f"./{catalogue_folder().name}"])
+    assert {path.stem for path in resolve([catalogue_folder().name])} == set(catalogue())
+
+
 def test_names_paths_and_folders_mix_and_each_file_comes_once(tmp_path: Path) -> None:
     own = tmp_path / "deep" / "own.yml"
     own.parent.mkdir()

@@ -19,7 +19,11 @@ CLIENTS: Final = "the clients' calls and errors"
 ATTEMPTS: Final = "the attempts' journals"
 HARNESS: Final = "the harness, which reaps processes"
 FAULT: Final = "the fault itself"
-_NOTED: Final[Mapping[str, str]] = {"server": "the server", "process": "the operating system"}
+_NOTED: Final[Mapping[str, str]] = {
+    "server": "the server",
+    "process": "the operating system",
+    "job": "the operating system",
+}
 """Whom a fault asked for what it noted, by what it acts on; of any other it is its own word."""
 _OWN: Final = frozenset({"~acted", "~measured", "~dies", "~stops"})
 """The notes that a fault makes about itself inside an attempt."""
@@ -39,6 +43,8 @@ def witnesses_of(evidence: Callable[[Seen], Evidence], seen: Seen, *, by: str) -
             rest |= {"calls": (), "losses": (), "errors": ()}
         if noted in names:
             rest["found"] = ()
+        elif PROXY in names:  # which told the fault what it held
+            rest["found"] = [fact for fact in seen.found if "held" not in fact]
         rest["events"] = _without(seen.events, names)
         return bool(evidence(replace(seen, **rest)))
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.faults.real.evidence import Seen
+from harness.faults.real.job_kill import kill_evidence
 from harness.faults.real.witnesses import (
     ATTEMPTS,
     CLIENTS,
@@ -73,6 +74,15 @@ def test_a_kill_has_its_note_the_reaped_process_and_the_next_attempt_trust10() -
     fault = entries.made("kill_worker", id="kill", subtask=1, how="sigkill")
 
     assert witnesses_of_found(fault.found, killed_run()) == (FAULT, ATTEMPTS, HARNESS)
+
+
+def test_a_kill_at_a_held_message_has_the_proxy_and_the_operating_system_trust10() -> None:
+    killed = {"what": "killed", "at_us": 1, "pids": [40], "gone": True}
+    held = Seen(armed_us=0, healed_us=9000, found=[{**killed, "held": "after COMMIT 2"}])
+    at_a_time = Seen(armed_us=0, healed_us=9000, found=[killed])
+
+    assert witnesses_of(kill_evidence, held, by="job") == (PROXY, "the operating system")
+    assert witnesses_of(kill_evidence, at_a_time, by="job") == ("the operating system",)
 
 
 def test_a_stall_that_only_measured_itself_is_believed_on_its_own_word_trust10() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness.engine.level import Opening, RunSite
+from harness.errors import CannotHere
 from harness.jobs.job_file import JobFile
 from harness.jobs.job_scenario import JobScenario
 from harness.jobs.level import JobLevel, JobPlays
@@ -118,7 +119,8 @@ def test_a_fault_that_fails_by_itself_convicts_nobody(bench: Bench) -> None:
     assert classes(judgement) == set()
 
 
-def test_a_moment_that_never_comes_is_vacuous(bench: Bench) -> None:
+def test_a_moment_that_the_job_never_reaches_is_refused_before_the_run(bench: Bench) -> None:
     fault = {**KILL, "when": {"sink": "message", "nth": 10_000}}
 
-    assert bench.judged("compare-and-set", fault).outcome is Outcome.VACUOUS
+    with pytest.raises(CannotHere, match="waits for message 10000"):
+        bench.judged("compare-and-set", fault)

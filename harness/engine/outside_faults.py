@@ -20,7 +20,7 @@ from harness.faults.real.server_control import ServerControl
 from harness.history.follower import Progress
 from harness.scenario.moments import Moments
 
-__all__ = ["OutsideFaults", "ToldFault"]
+__all__ = ["OutsideFaults", "ToldFault", "in_words"]
 
 _LOOK_US: Final = 100_000
 """Interval between two checks whether a fault has evidence."""
@@ -160,7 +160,7 @@ class ToldFault(ActingOutside):
         if evidence:
             self.effective = True
             self.note("~bit", self.fault.id, cycle=self.cycle)
-            self.outside.tell(f"{self.fault.id} bites: {_in_words(evidence)}")
+            self.outside.tell(f"{self.fault.id} bites: {in_words(evidence)}")
 
     def told(self) -> None:
         if self.is_told:
@@ -169,7 +169,7 @@ class ToldFault(ActingOutside):
         if self.failure is not None:
             raise self.failure
         evidence = self.outside.evidence(self)
-        left = f"it bit: {_in_words(evidence)}" if evidence else "no evidence so far"
+        left = f"it bit: {in_words(evidence)}" if evidence else "no evidence so far"
         self.outside.tell(f"{self.fault.id} has healed; {left}")
 
     def close(self) -> None:
@@ -177,5 +177,6 @@ class ToldFault(ActingOutside):
         self.told()
 
 
-def _in_words(evidence: Mapping[str, Any]) -> str:
+def in_words(evidence: Mapping[str, Any]) -> str:
+    """Evidence for a line of the terminal."""
     return ", ".join(f"{name} {value}" for name, value in evidence.items())

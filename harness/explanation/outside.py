@@ -325,29 +325,28 @@ def _with_names(fact: str, events: Sequence[Json], names: Mapping[int, str]) -> 
     return fact.replace("{}", joined) if events else fact
 
 
-def _phantom(x: _Argument) -> Explanation:
+def _tell_rows(x: _Argument) -> None:
+    """What the source offered, and what log and table show of it."""
     x.offered()
     x.logged()
     for reading in _readings(x):
         x.in_table(reading)
+
+
+def _phantom(x: _Argument) -> Explanation:
+    _tell_rows(x)
     return x.however("each row of the table is of a record that was put into the source")
 
 
 def _duplicate(x: _Argument) -> Explanation:
-    x.offered()
-    x.logged()
-    for reading in _readings(x):
-        x.in_table(reading)
+    _tell_rows(x)
     return x.however(
         f"with {shown(_claim(x.seen.header, 'delivery'))} delivery each row of a record is in the table once"
     )
 
 
 def _wrong_value(x: _Argument) -> Explanation:
-    x.offered()
-    x.logged()
-    for reading in _readings(x):
-        x.in_table(reading)
+    _tell_rows(x)
     return x.however("the table holds only the values that a record must yield")
 
 

@@ -11,11 +11,11 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from harness.history.outside import OutsideHeader
+from harness.history.rules import LineOrder
 from harness.history.values import identity, shown
 
 __all__ = ["OutsideRules"]
 
-_ORDER = (("n", 1, "strictly increasing"), ("t", 0, "never decreasing"))
 _RESERVED = frozenset({"harness", "outside"})
 """Causes that are no faults."""
 _OF_READINGS = frozenset({"table", "dead", "read"})
@@ -26,7 +26,7 @@ class OutsideRules:
 
     def __init__(self, header: OutsideHeader | None) -> None:
         self._header = header
-        self._last: dict[str, int] = {}
+        self._order = LineOrder()
         self._unread = 0
         self._offers = _Offers(header)
         self._starts = _Starts()
@@ -41,18 +41,10 @@ class OutsideRules:
 
     def check(self, line: int, kind: str, good: Mapping[str, Any], *, whole: bool) -> Iterator[str]:
         """The breaches that one line shows, given its kind and its well-formed fields; `whole`: none is missing."""
-        yield from self._order(good)
+        yield from self._order.check(good)
         if not whole:
             self.unread()
         yield from self._breaches(line, kind, good, whole=whole)
-
-    def _order(self, good: Mapping[str, Any]) -> Iterator[str]:
-        for name, least, said in _ORDER:
-            if (value := good.get(name)) is not None:
-                last = self._last.get(name)
-                if last is not None and value < last + least:
-                    yield f"`{name}` is {shown(value)} after {shown(last)}; it must be {said}"
-                self._last[name] = value
 
     def _breaches(self, line: int, kind: str, good: Mapping[str, Any], *, whole: bool) -> Iterator[str]:
         if kind and kind != "row":

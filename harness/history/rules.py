@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from harness.history.header import Header, Table
 from harness.history.values import identity, shown
 
-__all__ = ["FormatBreach", "Rules"]
+__all__ = ["FormatBreach", "LineOrder", "Rules"]
 
 _NO_KEY = ("no key",)
 """The identity of an absent key; no JSON value has it."""
@@ -92,6 +92,22 @@ _OF_ATTEMPT = _OUTSIDE_LIFE | {
 }  # fmt: skip
 _ORDER = (("n", 1, "strictly increasing"), ("t", 0, "never decreasing"))
 _ABSENT = object()
+
+
+class LineOrder:
+    """`n` and `t` rise from line to line, in either view. Mutable: remembers the last line."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}
+
+    def check(self, good: Mapping[str, Any]) -> Iterator[str]:
+        """The breaches of one line, given its well-formed fields."""
+        for name, least, said in _ORDER:
+            if (value := good.get(name)) is not None:
+                last = self._last.get(name)
+                if last is not None and value < last + least:
+                    yield f"`{name}` is {shown(value)} after {shown(last)}; it must be {said}"
+                self._last[name] = value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +225,7 @@ class Rules:
         self._unexpecting = header is not None and header.expect_from == "none"
         self._tables = _TableRules(header)
         self._versions = _Versions()
-        self._last: dict[str, int] = {}
+        self._order = LineOrder()
         self._lives: dict[tuple[int, int], _Life] = {}
         self._newest: dict[int, int] = {}
         self._source = SourceIdentity()
@@ -223,7 +239,7 @@ class Rules:
 
     def check(self, line: int, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
         """The breaches of one line, given its kind and its well-formed fields."""
-        yield from self._order(good)
+        yield from self._order.check(good)
         if kind in _OF_ATTEMPT:
             if "s" in good and "a" in good:
                 yield from self._attempt(line, kind, good)
@@ -248,14 +264,6 @@ class Rules:
             if life.lacks_restore and not life.restores and life.first_taken:
                 say = f"{life.named} starts from checkpoint {life.origin}, and reads on without a `restore`"
                 yield FormatBreach(line=life.first_taken, say=say)
-
-    def _order(self, good: Mapping[str, Any]) -> Iterator[str]:
-        for name, least, said in _ORDER:
-            if (value := good.get(name)) is not None:
-                last = self._last.get(name)
-                if last is not None and value < last + least:
-                    yield f"`{name}` is {shown(value)} after {shown(last)}; it must be {said}"
-                self._last[name] = value
 
     def _unknown(self, good: Mapping[str, Any]) -> None:
         """An unknown kind may be a misspelt one; it counts as an unreadable line of its attempt, if known."""

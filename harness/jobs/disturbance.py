@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol, Self, cast
 
 from harness.clock import Deadline, monotonic_us, wait_until
-from harness.engine.outside_faults import OutsideFaults, ToldFault
+from harness.engine.outside_faults import OutsideFaults, ToldFault, in_words
 from harness.errors import WorldError
 from harness.faults.model.fault import OutsideFault
 from harness.faults.real.evidence import Evidence, Seen
@@ -207,8 +207,7 @@ class _JobFaultActing(ToldFault):
             self.outside.tell(f"{self.fault.id} failed: {self.failure}")
         elif self.bit_us is not None:
             evidence = self.outside.evidence(self)
-            said = ", ".join(f"{name} {value}" for name, value in evidence.items())
-            self.outside.tell(f"{self.fault.id} is over; {said or 'no evidence so far'}")
+            self.outside.tell(f"{self.fault.id} is over; {in_words(evidence) or 'no evidence so far'}")
 
     def _act(self) -> None:
         self._skip_deeds()

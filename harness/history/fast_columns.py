@@ -34,6 +34,8 @@ from harness.history.text import CutOff
 __all__ = ["FastColumns"]
 
 _LEAST = {"t": 0, "s": 0, "a": 1, "j": 0, "try": 1, "ver": 0}
+_REPEATED = frozenset({"a", "s", "try", "j", "r", "final"})
+"""Columns that often hold one value in many rows."""
 _RESULTS = frozenset({"ok", "fail", "timeout", "unknown"})
 
 _values = msgspec.json.Decoder()
@@ -77,22 +79,25 @@ class FastColumns:
 
 def _events(first: int, batch: pa.RecordBatch, claims: Claims) -> list[Event]:
     """The events of a batch whose first row is line `first`."""
-    kinds = batch.column("k").to_pylist()
-    places: dict[str | None, list[int]] = {kind: [] for kind in dict.fromkeys(kinds)}
-    for place, kind in enumerate(kinds):
-        places[kind].append(place)
     filled = [name for name in batch.schema.names if batch.column(name).null_count < batch.num_rows]
     rows = batch.select(filled)
-    made = {kind: _of_kind(kind, first, at, rows.take(pa.array(at)), claims) for kind, at in places.items()}
-    return list(map(next, map(made.__getitem__, kinds)))
+    kinds = batch.column("k").dictionary_encode(null_encoding="encode")
+    which = kinds.indices
+    made = [
+        _of_kind(kind, first, rows, pc.equal(which, at), claims)
+        for at, kind in enumerate(kinds.dictionary.to_pylist())
+    ]
+    return list(map(next, map(made.__getitem__, which.to_pylist())))
 
 
 def _of_kind(
-    kind: str | None, first: int, places: Sequence[int], rows: pa.RecordBatch, claims: Claims
+    kind: str | None, first: int, batch: pa.RecordBatch, chosen: pa.BooleanArray, claims: Claims
 ) -> Iterator[Event]:
+    rows = batch.filter(chosen)
     if kind in _MAKERS:
         with suppress(_Odd):
             return iter(_MAKERS[kind](_Cells(rows, claims)))
+    places: list[int] = pc.indices_nonzero(chosen).to_pylist()
     return map(_by_line, (first + place for place in places), rows.to_pylist(), repeat(claims))
 
 
@@ -118,7 +123,7 @@ class _Cells:
         """The column, or nulls if the batch has no value in it."""
         return self._unasked.pop(name, self._nulls)
 
-    def each(self, name: str) -> list[Any]:
+    def each(self, name: str) -> Iterable[Any]:
         """A column without nulls."""
         return _full(name, self._column(name))
 
@@ -129,6 +134,8 @@ class _Cells:
             return repeat(UNSET)
         if name in _LEAST and pc.min(column).as_py() < _LEAST[name]:
             raise _Odd
+        if not column.null_count:
+            return _same(column) or column.to_pylist()
         return [UNSET if cell is None else cell for cell in column.to_pylist()]
 
     def ids(self) -> Iterable[Any]:
@@ -140,6 +147,13 @@ class _Cells:
         if any((number is None) == (text is None) for number, text in pairs):
             raise _Odd
         return [text if number is None else number for number, text in pairs]
+
+    def results(self) -> Iterable[Any]:
+        """The column `r`."""
+        column = self._column("r")
+        if not _RESULTS.issuperset(pc.unique(column).to_pylist()):
+            raise _Odd
+        return _full("r", column)
 
     def aside(self, name: str, flag: str, *, meant: Any, absent: Any) -> Iterable[Any]:
         """A column of integers; where the flag column is true, the value is `meant` instead."""
@@ -181,13 +195,21 @@ class _Cells:
         return zip(*own, self.maybe("thread"), self.maybe("mail"), strict=False)
 
 
-def _full(name: str, column: pa.Array) -> list[Any]:
+def _full(name: str, column: pa.Array) -> Iterable[Any]:
     if column.null_count:
         raise _Odd
     if name in _LEAST and pc.min(column).as_py() < _LEAST[name]:
         raise _Odd
+    if name in _REPEATED and (same := _same(column)) is not None:
+        return same
     cells: list[Any] = column.to_pylist()
     return cells
+
+
+def _same(column: pa.Array) -> Iterable[Any] | None:
+    """The one value of a column without nulls, as often as asked for; None if it has several."""
+    values = pc.unique(column)
+    return repeat(values[0].as_py()) if len(values) == 1 else None
 
 
 def _decoded(column: pa.Array) -> list[Any]:
@@ -207,12 +229,6 @@ def _decoded(column: pa.Array) -> list[Any]:
 
 def _lists(values: Iterable[Any]) -> Iterable[Any]:
     if isinstance(values, list) and not {list, UnsetType}.issuperset(map(type, values)):
-        raise _Odd
-    return values
-
-
-def _results(values: list[Any]) -> list[Any]:
-    if not _RESULTS.issuperset(values):
         raise _Odd
     return values
 
@@ -263,7 +279,7 @@ def _calls(cells: _Cells) -> list[Event]:
 
 def _outcomes(cells: _Cells) -> list[Event]:
     rows = zip(
-        cells.of_attempt(), cells.ids(), cells.each("try"), _results(cells.each("r")), cells.each("final"),
+        cells.of_attempt(), cells.ids(), cells.each("try"), cells.results(), cells.each("final"),
         _lists(cells.maybe_json("v")), cells.maybe_json("nonce"), cells.maybe_json("error"),
         # Unless the header makes the claim, the column stays unread, and any value in it is unusual.
         cells.maybe("by") if "explained" in cells.claims else repeat(UNSET),

@@ -666,17 +666,17 @@ def follow(events: Sequence[Any], clock: Clock, lives: Lives, step: Step) -> Clo
                 raise Irregular("events out of order")
             n, t, pos = event.n, event.t, event.pos
             life = lives[event.s]
-            source, last = life.source, life.last
+            memory, last = life.source, life.last
             if (
-                pos == source.high and pos == life.pos and life.a == event.a and life.reading
+                pos == memory.high and pos == life.pos and life.a == event.a and life.reading
                 and (last.call is not None or last.wanted is not None)
             ):  # fmt: skip
                 record, segment = event.id, life.tail
-                source.keep(event)
-                source.note_id(record)
+                memory.keep(event)
+                memory.note_id(record)
                 if event.key is not UNSET:
                     life.account.keyed = True
-                source.high = life.pos = pos + 1
+                memory.high = life.pos = pos + 1
                 segment.open += 1
                 life.last = life.open[record] = Entry(event, segment)
                 continue

@@ -1,8 +1,8 @@
 """The code that executors need, as one archive: they have Python, our dependencies, and nothing else of ours.
 
-Answers to `--py-files` of `spark-submit`. Spark unpacks the archive in the working folder of each executor, so data files
-(the catalogue of scenarios) are found too, and the import path names the unpacked folder. Invariant: equal files give
-an equal archive, under an equal name.
+Answers to `--py-files` of `spark-submit`. Spark unpacks the archive in the working folder of each executor, so data
+files (the catalogue of scenarios) are found too, and the import path names the unpacked folder. Invariant: equal files
+give an equal archive, under an equal name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def home_of_our_code() -> Path:
 
 
 def code_archive(folder: Path, *, modules_in: Sequence[Path] = ()) -> Path:
-    """Write the archive to `folder` unless it is there; `modules_in`: folders of a user's modules, which are sent as well.
+    """Write the archive to `folder` unless it is there; `modules_in`: folders of a user's modules to send as well.
 
     Raises UsageError if the user's modules are too large to be sent.
     """
@@ -44,7 +44,9 @@ def code_archive(folder: Path, *, modules_in: Sequence[Path] = ()) -> Path:
     theirs = [(name, file) for place in modules_in for name, file in _modules(place) if name not in entries]
     size = sum(file.stat().st_size for _, file in theirs)
     if size > _THEIRS_MAX:
-        message = f"the modules in {', '.join(map(str, modules_in))} have {size >> 20} MB, too many to send to executors"
+        message = (
+            f"the modules in {', '.join(map(str, modules_in))} have {size >> 20} MB, too many for executors"
+        )
         raise UsageError(
             message, fix="start it in the folder of your module, and keep data out of that folder"
         )
@@ -62,7 +64,7 @@ def code_archive(folder: Path, *, modules_in: Sequence[Path] = ()) -> Path:
 
 
 def executor_settings(archive: Path) -> Mapping[str, str]:
-    """The settings of a session whose executors unpack the archive, and import from it in all their Python processes."""
+    """The settings of a session whose executors unpack the archive, and import from it in all their processes."""
     return {"spark.archives": f"{archive}#{UNPACKED}", "spark.executorEnv.PYTHONPATH": f"./{UNPACKED}"}
 
 

@@ -46,9 +46,11 @@ class AttemptReaper:
         """Records the attempts that died since the last call, and returns them."""
         alive = (view for name, view in progress.attempts.items() if name not in self._dead and not view.over)
         gone = [view for view in alive if _is_gone(view)]
+        # One process may have acted for several attempts, and ends them all with itself.
+        died_for = {view.process: view.dies_for for view in gone if view.dies_for is not None}
         for view in gone:
             self._dead.add((view.subtask, view.attempt))
-            by = self._cause(view)
+            by = died_for.get(view.process) or self._cause(view)
             self._recorder.record(
                 "kill", s=view.subtask, a=view.attempt, **({} if by is None else {"by": by})
             )

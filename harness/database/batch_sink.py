@@ -20,6 +20,7 @@ from harness.database.transactions import Transactions
 
 __all__ = ["BatchSink", "Begun", "PartOfEpoch", "TextRow"]
 
+_GENERATION = "SELECT generation FROM driver"
 NUMBERS = 4
 """The numbers of attempts that a subtask gets for a batch, one for each try of its task."""
 
@@ -76,7 +77,7 @@ class BatchSink:
 
     def _take_over(self, cursor: Any, now_ms: int) -> int:
         cursor.execute("UPDATE driver SET generation = generation + 1")
-        cursor.execute("SELECT generation FROM driver")
+        cursor.execute(_GENERATION)
         generation: int = cursor.fetchone()[0]
         cursor.execute(
             "UPDATE fence SET token = token + %s, origin_ms = COALESCE(origin_ms, %s)", (NUMBERS, now_ms)
@@ -135,23 +136,21 @@ class BatchSink:
         )
 
     def _write(self, cursor: Any, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
-        self._check_newest(cursor, lock=" FOR UPDATE")
+        self._check_newest(cursor, ask=f"{_GENERATION} FOR UPDATE")
         cursor.execute("SELECT COUNT(*) FROM epoch WHERE epoch = %s", (epoch,))
         if cursor.fetchone()[0]:  # an earlier COMMIT took effect, and its answer was lost
             cursor.connection.rollback()
             return
         for part in parts:
             write_part(cursor, epoch, part)
-            cursor.execute(
-                "UPDATE fence SET token = token + %s WHERE subtask = %s", (NUMBERS, part.subtask)
-            )
+            cursor.execute("UPDATE fence SET token = token + %s WHERE subtask = %s", (NUMBERS, part.subtask))
         self.reach("commit.pre")
         cursor.connection.commit()
 
-    def _check_newest(self, cursor: Any, *, lock: str = "") -> None:
+    def _check_newest(self, cursor: Any, *, ask: str = _GENERATION) -> None:
         if not self.generation:
             return
-        cursor.execute(f"SELECT generation FROM driver{lock}")
+        cursor.execute(ask)
         holder = cursor.fetchone()[0]
         if holder != self.generation:
             cursor.connection.rollback()

@@ -223,7 +223,9 @@ class _BatchCoordination(AtomicCoordination):
         """Hands over snapshot and outputs; calls in flight are cancelled with the task."""
         elements = self.snapped(checkpoint)
         share = self._progress.share
-        assert checkpoint.number == share.epoch, f"epoch {share.epoch} ends with checkpoint {checkpoint.number}"
+        assert checkpoint.number == share.epoch, (
+            f"epoch {share.epoch} ends with checkpoint {checkpoint.number}"
+        )
         self._sink.commit(checkpoint.number, position=checkpoint.position, elements=elements)
         if not share.is_last:
             self.is_cut = True
@@ -334,5 +336,3 @@ class _BatchJournal(Journal):
     def closed(self) -> None:
         """The driver says that the attempt is over, when it has committed; here it only says what was made."""
         self._note("~made", events=self._made)
-
-

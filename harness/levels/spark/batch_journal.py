@@ -118,7 +118,9 @@ class BatchJournal:
 
     def failed(self, parts: Sequence[PartOfEpoch], error: BaseException, *, by: str | None) -> None:
         """The commit of these attempts has failed; of a planned failure only that of its own subtask."""
-        own = [part for part in parts if isinstance(error, InjectedFailure) and part.subtask == self._present[0]]
+        own = [
+            part for part in parts if isinstance(error, InjectedFailure) and part.subtask == self._present[0]
+        ]
         for part in own or parts:
             self._recorder.event(
                 Failed,
@@ -133,9 +135,7 @@ class BatchJournal:
         names = {"s": begun.subtask, "a": begun.number}
         assert begun.saved is not None, "its last epoch is visible"
         self._recorder.event(Start, **names, from_=begun.saved.epoch, pos=begun.saved.position)
-        self._recorder.record(
-            "~process", **names, pid=self._process.pid, started=self._process.started
-        )
+        self._recorder.record("~process", **names, pid=self._process.pid, started=self._process.started)
         for kind in (End, Ended, Close):
             self._recorder.event(kind, **names)
 

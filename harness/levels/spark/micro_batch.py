@@ -195,5 +195,3 @@ def run_shares(plan: bytes, shares: bytes, batches: Iterator[pa.RecordBatch]) ->
 
 def _decoded(shares: bytes) -> list[ShareOfBatch]:
     return msgspec.json.decode(shares, type=list[ShareOfBatch])
-
-

@@ -30,7 +30,7 @@ from harness.history.header import Header
 from harness.history.read import HistoryReader, open_history
 from harness.history.rules import FormatBreach
 from harness.history.strict_json import integers_of_any_length
-from harness.history.text import COLUMNAR, Chunks, Line, numbered
+from harness.history.text import Chunks, Line, is_columnar, numbered
 from harness.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome
 
 __all__ = [
@@ -132,7 +132,7 @@ def _judge_streamed(
 
 def exact_reader(path: Path, progress: Progress | None) -> HistoryReader:
     """The exact reader; reports progress if asked to."""
-    if progress is None or path.suffix in COLUMNAR:
+    if progress is None or is_columnar(path):
         return open_history(path)
     return HistoryReader(_reporting(Chunks(path), path.stat().st_size, progress))
 

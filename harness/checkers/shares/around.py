@@ -10,14 +10,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from harness.history.event import Abort, Ack, Commit, Done, Effect, Event, FaultEvent, GiveUp, OfAttempt, Retire
+from harness.history.event import (
+    Abort,
+    Ack,
+    AttemptEvent,
+    Commit,
+    Done,
+    Effect,
+    Event,
+    FaultEvent,
+    GiveUp,
+    Retire,
+)
 from harness.history.header import Header
 
 __all__ = ["OF_SHARES", "TOLD_TO_ALL", "Around", "by_number", "with_told"]
 
 TOLD_TO_ALL = (Done, Abort, Retire, FaultEvent, GiveUp, Ack)
 """The events that every share is told."""
-OF_SHARES = (OfAttempt, Commit, Effect)
+OF_SHARES = (AttemptEvent, Commit, Effect)
 """The events that belong to one share, that of their `s`."""
 
 by_number = attrgetter("n")

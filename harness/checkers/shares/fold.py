@@ -126,6 +126,8 @@ class _Fold:
             names |= {"V16", "V24"}
         if {event.c for event in self._told(Done)} & {event.c for event in self._told(Abort)}:
             names.add("V10")
+        if self.around.header.effects is None and any(share.seqs for share in self.seen):
+            names.add("V9")  # rows of one subtask make the claim for the records of all
         if not self._gaps_are_short():
             names.add("V18")
         claimed = {name for name in names & self._names if not self._not_claimed(name)}
@@ -163,7 +165,8 @@ class _Fold:
         """The judgement of the whole; `rest`: the verdicts that the whole had to decide."""
         counts = self._accounting()
         verdicts = {
-            checker.name: rest.get(checker.name) or self._verdict(checker, counts) for checker in self._checkers
+            checker.name: rest.get(checker.name) or self._verdict(checker, counts)
+            for checker in self._checkers
         }
         return judgement_of(
             self.around.header,

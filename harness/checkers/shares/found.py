@@ -44,7 +44,7 @@ class ShareFound:
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why an invariant does not apply to this share; empty if it does."""
     foreign: frozenset[str] = frozenset()
-    """Invariants of which this share shows something of another one, or whose checker failed: the whole decides them."""
+    """Invariants for the whole to decide: this share shows something of another one, or the checker failed."""
     accounting: Mapping[str, int] = field(default_factory=dict)
     completed: frozenset[int] = frozenset()
     ids: Distinct = field(default_factory=Distinct)

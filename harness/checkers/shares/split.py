@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from harness.checkers.shares.around import OF_SHARES, TOLD_TO_ALL, Around
 from harness.checkers.shares.found import ShareFound, examine_share
@@ -14,7 +15,7 @@ __all__ = ["SplitHistory"]
 
 
 class SplitHistory:
-    """The `Shares` of a well-formed history in memory."""
+    """The `Shares` of a history in memory, each of whose events is well-formed by itself."""
 
     def __init__(self, header: Header, events: Sequence[Event], *, batch: int = 1000) -> None:
         self._header = header
@@ -30,7 +31,8 @@ class SplitHistory:
                 self._shares.setdefault(event.s, []).append(event)
             elif not isinstance(event, TOLD_TO_ALL):
                 return None
-        if not self._events:
+        rises = all(before.n < later.n and before.t <= later.t for before, later in pairwise(self._events))
+        if not self._events or not rises:
             return None
         return Around(header=self._header, told=told, last=self._events[-1], events=len(self._events))
 

@@ -46,7 +46,7 @@ COLUMNAR = frozenset({".arrow", ".parquet"})
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """The Parquet files of a history that many tasks wrote; names with a leading `_` or `.` do not count, as in Spark."""
+    """The Parquet files of a history that many tasks wrote; a leading `_` or `.` hides a file, as in Spark."""
     found = (path.relative_to(folder) for path in folder.rglob("*.parquet"))
     return [folder / name for name in sorted(found) if not any(part[0] in "_." for part in name.parts)]
 

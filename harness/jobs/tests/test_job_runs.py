@@ -125,6 +125,13 @@ def test_a_job_that_commits_rows_before_its_position_doubles(stage: RunStage) ->
     assert _failed(outcome) == {"V8": {"duplicate"}}
 
 
+def test_a_job_in_autocommit_is_killed_behind_its_own_commits_too(stage: RunStage) -> None:
+    """It sends no COMMIT: of its writes, the first makes the place, and the second its rows."""
+    outcome = stage.run(_order("autocommit"))
+    assert _failed(outcome) == {"V8": {"duplicate"}}
+    assert outcome.faults[0].evidence["held"] == "after INSERT enriched 2"
+
+
 def test_a_job_that_commits_its_position_before_its_rows_loses(stage: RunStage) -> None:
     outcome = stage.run(_order("ahead"))
     assert _failed(outcome) == {"V8": {"lost"}}

@@ -296,6 +296,9 @@ def write_parts(folder: Path, header: Header, events: Iterable[Event]) -> None:
 def _open_parts(folder: Path) -> Rows:
     """The parts of a folder as one history, whose rows are in order of `n`."""
     parts = parts_of(folder)
+    if not parts:
+        message = f"cannot read {folder}: it is a directory without Parquet files"
+        raise UsageError(message, fix="name a history file, or the folder into which tasks wrote one")
     opened = [_opened_part(part) for part in parts]
     complaints = [
         f"{part.name}: {say}" for part, (_, found) in zip(parts, opened, strict=True) for say in found

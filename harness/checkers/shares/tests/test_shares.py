@@ -1,4 +1,4 @@
-"""A history in shares is judged as the whole: verdict, anomalies, counts; what shares cannot decide goes to the whole."""
+"""A history in shares is judged as the whole is; what shares cannot decide is left to the whole."""
 
 from __future__ import annotations
 

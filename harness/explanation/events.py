@@ -22,7 +22,7 @@ from harness.history.fast_read import NotOrdinary
 from harness.history.files import read_lines
 from harness.history.header import Header, header_json
 from harness.history.outside import OutsideEvent, OutsideHeader, outside_header_json
-from harness.history.text import COLUMNAR, CutOff, json_text, line_of
+from harness.history.text import COLUMNAR, CutOff, is_columnar, json_text, line_of
 from harness.history.values import brief, visible
 
 __all__ = [
@@ -97,12 +97,12 @@ class FileLines:
 
     def _lines(self) -> Iterator[bytes]:
         with suppress(CutOff, FloodmarkError, OSError, NotOrdinary):
-            if self._path.suffix in COLUMNAR and (history := open_fast(self._path)).header is not None:
+            if is_columnar(self._path) and (history := open_fast(self._path)).header is not None:
                 yield json_text(header_json(history.header)).encode()
                 for events in history.batches():
                     yield from _written(events)
                 return
-            if self._path.suffix in _NOT_PLAIN:
+            if self._path.suffix in _NOT_PLAIN or self._path.is_dir():
                 yield from (line.raw for line in read_lines(self._path))
                 return
             with self._path.open("rb") as file:

@@ -31,7 +31,7 @@ from harness.history.fast_read import (
 from harness.history.header import Header
 from harness.history.text import CutOff
 
-__all__ = ["FastColumns"]
+__all__ = ["FastColumns", "events_of_batch"]
 
 _LEAST = {"t": 0, "s": 0, "a": 1, "j": 0, "try": 1, "ver": 0}
 _REPEATED = frozenset({"a", "s", "try", "j", "r", "final"})
@@ -88,6 +88,11 @@ def _events(first: int, batch: pa.RecordBatch, claims: Claims) -> list[Event]:
         for at, kind in enumerate(kinds.dictionary.to_pylist())
     ]
     return list(map(next, map(made.__getitem__, which.to_pylist())))
+
+
+def events_of_batch(batch: pa.RecordBatch, header: Header) -> list[Event]:
+    """The events of a batch with all of `COLUMNS`, wherever its rows were; raises `NotOrdinary` as `batches` does."""
+    return _events(2, batch, claims_of(header))
 
 
 def _of_kind(

@@ -317,6 +317,8 @@ class AttemptScreen:
         self.last = self.open[record] = Entry(event, segment)
 
     def call(self, event: Call) -> None:
+        if not self.account.asks_of_calls:
+            return
         entry = self.open[event.id]
         if event.thread != self.thread:
             self.meet(event.thread)
@@ -349,12 +351,10 @@ class AttemptScreen:
         if event.r != "ok" or not event.final:
             self._settle_oddly(event, entry)
             return
-        if call is None or entry.wanted is not None or event.try_ != call.try_ or entry.returned == call.try_:
-            raise Irregular("an unexpected outcome")
-        if self.limit_us is not None and event.t - (entry.first or call).t > self.limit_us:
-            self._late((entry.first or call).t, self.limit_us)
-        if self.retry is not None and self.retry.retries(event):
-            self.account.suspect("V15")
+        if entry.wanted is not None:
+            raise Irregular("a second outcome")
+        if self.account.asks_of_calls:
+            self._check_answer(event, entry)
         wanted = entry.source.expect
         if wanted is UNSET:
             wanted = event.v
@@ -364,6 +364,16 @@ class AttemptScreen:
             raise Irregular("an outcome without known outputs")
         else:
             self._end_empty(event.id, entry, event.t)
+
+    def _check_answer(self, event: Res, entry: Entry) -> None:
+        """A final `ok` must answer the latest call, in time, and be no outcome that is retried."""
+        call = entry.call
+        if call is None or event.try_ != call.try_ or entry.returned == call.try_:
+            raise Irregular("an unexpected outcome")
+        if self.limit_us is not None and event.t - (entry.first or call).t > self.limit_us:
+            self._late((entry.first or call).t, self.limit_us)
+        if self.retry is not None and self.retry.retries(event):
+            self.account.suspect("V15")
 
     def emit(self, event: Out) -> None:
         record, j = event.id, event.j
@@ -534,7 +544,9 @@ class AttemptScreen:
                 raise Irregular("a timeout that is not final")
             if not account.timeout_us or (first_t is not None and event.t - first_t < account.early_us):
                 account.suspect("V15")
-        elif call is None or event.try_ != call.try_ or entry.returned == call.try_ or event.r == "ok":
+        elif account.asks_of_calls and (
+            call is None or event.try_ != call.try_ or entry.returned == call.try_ or event.r == "ok"
+        ):
             raise Irregular("an unexpected outcome")
         elif not event.final:
             entry.returned = event.try_
@@ -603,8 +615,10 @@ Step = Callable[[Event], None]
 
 # One loop without calls, for speed. Each kind reads `n` and `t` by itself: the interpreter specialises a place
 # that always meets the same type.
-def follow(events: Sequence[Any], clock: Clock, lives: Lives, step: Step) -> Clock:  # noqa: C901, PLR0912, PLR0915
-    """Apply the next events; `step` handles those that are not inlined here."""
+def follow(  # noqa: C901, PLR0912, PLR0915
+    events: Sequence[Any], clock: Clock, lives: Lives, step: Step, *, calls: bool = True
+) -> Clock:
+    """Apply the next events; `step` handles those that are not inlined here. Without `calls`, calls are passed over."""
     n, t = clock
     for event in events:
         kind = type(event)
@@ -613,7 +627,12 @@ def follow(events: Sequence[Any], clock: Clock, lives: Lives, step: Step) -> Clo
                 raise Irregular("events out of order")
             n, t = event.n, event.t
             life = lives[event.s]
-            if life.a == event.a and (event.thread is life.thread or event.thread == life.thread) and event.try_ == 1 and life.free > 0:
+            if not calls and life.a == event.a:
+                continue
+            if (
+                life.a == event.a and (event.thread is life.thread or event.thread == life.thread)
+                and event.try_ == 1 and life.free > 0
+            ):  # fmt: skip
                 entry = life.open[event.id]
                 if entry.call is None and entry.wanted is None and entry.segment.order <= life.called_order:
                     life.free -= 1
@@ -627,7 +646,17 @@ def follow(events: Sequence[Any], clock: Clock, lives: Lives, step: Step) -> Clo
                 raise Irregular("events out of order")
             n, t = event.n, event.t
             life = lives[event.s]
-            if life.a == event.a and (event.thread is life.thread or event.thread == life.thread) and event.r == "ok" and event.final:
+            if not calls and life.a == event.a:
+                if event.r == "ok" and event.final:
+                    entry = life.open[event.id]
+                    wanted = event.v if entry.source.expect is UNSET else entry.source.expect
+                    if wanted and entry.wanted is None:
+                        entry.wanted = wanted
+                        continue
+            elif (
+                life.a == event.a and (event.thread is life.thread or event.thread == life.thread)
+                and event.r == "ok" and event.final
+            ):  # fmt: skip
                 entry = life.open[event.id]
                 call, nonce, expect = entry.call, event.nonce, entry.source.expect
                 wanted = event.v if expect is UNSET else expect
@@ -644,7 +673,10 @@ def follow(events: Sequence[Any], clock: Clock, lives: Lives, step: Step) -> Clo
                 raise Irregular("events out of order")
             n, t = event.n, event.t
             life = lives[event.s]
-            if life.a == event.a and (event.thread is life.thread or event.thread == life.thread) and life.partial is None and life.rows is None:
+            if (
+                life.a == event.a and (event.thread is life.thread or event.thread == life.thread)
+                and life.partial is None and life.rows is None
+            ):  # fmt: skip
                 record, v = event.id, event.v
                 entry = life.open[record]
                 source, segment, due = entry.source, entry.segment, entry.wanted
@@ -669,7 +701,7 @@ def follow(events: Sequence[Any], clock: Clock, lives: Lives, step: Step) -> Clo
             memory, last = life.source, life.last
             if (
                 pos == memory.high and pos == life.pos and life.a == event.a and life.reading
-                and (last.call is not None or last.wanted is not None)
+                and (last.call is not None or last.wanted is not None or not calls)
             ):  # fmt: skip
                 record, segment = event.id, life.tail
                 memory.keep(event)

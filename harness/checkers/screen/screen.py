@@ -68,8 +68,9 @@ _ODD = (KeyError, IndexError, ValueError, OverflowError, RecursionError, msgspec
 class Screen:
     """Takes the events in order, then `finish`; both may raise Irregular. Mutable."""
 
-    def __init__(self, header: Header) -> None:
-        self.account = Account(header)
+    def __init__(self, header: Header, *, asks_of_calls: bool = True) -> None:
+        """Without `asks_of_calls` it says nothing certain of the invariants that depend on calls, and is faster."""
+        self.account = Account(header, asks_of_calls=asks_of_calls)
         self.rows = ShownRows(self.account)
         self.strands: dict[int, Strand] = {}
         self._lives: dict[int, AttemptScreen] = {}
@@ -96,7 +97,9 @@ class Screen:
         if self._clock is None:
             self._clock = (events[0].n - 1, 0)
         try:
-            self._clock = follow(events, self._clock, self._lives, self._step)
+            self._clock = follow(
+                events, self._clock, self._lives, self._step, calls=self.account.asks_of_calls
+            )
         except _ODD as error:
             raise Irregular(
                 "a record, attempt or snap that is not open, or a value beyond 64 bits"

@@ -115,9 +115,7 @@ def _written(events: list[Event]) -> Iterator[bytes]:
         lines = _encoder.encode_lines(events).splitlines()
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return map(line_of, events)
-    return (
-        line_of(event) if b"null" in line else line for event, line in zip(events, lines, strict=True)
-    )
+    return (line_of(event) if b"null" in line else line for event, line in zip(events, lines, strict=True))
 
 
 class HeldLines:

@@ -1,10 +1,8 @@
 """One attempt as the screen follows it, with its failures, its snaps and the memory of its source.
 
 Does the work of the exact checkers' `AttemptSweep` in constant time per event. Anything off the regular course
-raises `Irregular`; a doubt about one invariant makes that invariant suspected. `follow` inlines the most common
-case of the four most common event kinds: it does exactly what the method of `AttemptScreen` named beside it
-would do, and leaves every other case to that method. Memory grows with open elements, dead letters, and the
-input after the oldest snap that may still be restored.
+raises `Irregular`; a doubt about one invariant makes that invariant suspected. Memory grows with open elements, dead
+letters, and the input after the oldest snap that may still be restored.
 """
 
 from __future__ import annotations
@@ -17,10 +15,10 @@ import msgspec
 from msgspec import UNSET
 
 from harness.checkers.screen.totals import Entry, ExpectedRows, Irregular, Segment, Sums
-from harness.history.event import Call, Dead, End, Event, Failed, Id, In, Out, Owm, Res, Restore, Snap, Wm
+from harness.history.event import Call, Dead, End, Failed, Id, In, Out, Owm, Res, Restore, Snap, Wm
 from harness.history.values import same
 
-__all__ = ["AttemptScreen", "Clock", "Saved", "SourceMemory", "follow"]
+__all__ = ["AttemptScreen", "Saved", "SourceMemory"]
 
 
 class Failures:
@@ -604,117 +602,3 @@ class AttemptScreen:
         excused = reported_t is not None and reported_t <= limit
         if not excused and not self.account.stalled(first_t, limit):
             self.account.suspect("V15")
-
-
-Clock = tuple[int, int]
-"""`n` and `t` of the last event."""
-Lives = Mapping[int, AttemptScreen]
-"""The latest attempt of each subtask."""
-Step = Callable[[Event], None]
-
-
-# One loop without calls, for speed. Each kind reads `n` and `t` by itself: the interpreter specialises a place
-# that always meets the same type.
-def follow(  # noqa: C901, PLR0912, PLR0915
-    events: Sequence[Any], clock: Clock, lives: Lives, step: Step, *, calls: bool = True
-) -> Clock:
-    """Apply the next events; `step` handles those that are not inlined here. Without `calls`, calls are passed over."""
-    n, t = clock
-    for event in events:
-        kind = type(event)
-        if kind is Call:  # as AttemptScreen.call
-            if event.n <= n or event.t < t:
-                raise Irregular("events out of order")
-            n, t = event.n, event.t
-            life = lives[event.s]
-            if not calls and life.a == event.a:
-                continue
-            if (
-                life.a == event.a and (event.thread is life.thread or event.thread == life.thread)
-                and event.try_ == 1 and life.free > 0
-            ):  # fmt: skip
-                entry = life.open[event.id]
-                if entry.call is None and entry.wanted is None and entry.segment.order <= life.called_order:
-                    life.free -= 1
-                    life.calls += 1
-                    entry.call = event
-                    if event.nonce is not UNSET:
-                        life.note_nonce(event.nonce)
-                    continue
-        elif kind is Res:  # as AttemptScreen.settle
-            if event.n <= n or event.t < t:
-                raise Irregular("events out of order")
-            n, t = event.n, event.t
-            life = lives[event.s]
-            if not calls and life.a == event.a:
-                if event.r == "ok" and event.final:
-                    entry = life.open[event.id]
-                    wanted = event.v if entry.source.expect is UNSET else entry.source.expect
-                    if wanted and entry.wanted is None:
-                        entry.wanted = wanted
-                        continue
-            elif (
-                life.a == event.a and (event.thread is life.thread or event.thread == life.thread)
-                and event.r == "ok" and event.final
-            ):  # fmt: skip
-                entry = life.open[event.id]
-                call, nonce, expect = entry.call, event.nonce, entry.source.expect
-                wanted = event.v if expect is UNSET else expect
-                if (
-                    wanted and entry.wanted is None and call is not None and not entry.returned
-                    and event.try_ == 1 and call.try_ == 1 and (life.limit_us is None or t - call.t <= life.limit_us)
-                    and (nonce is UNSET or (nonce == call.nonce and type(nonce) is int)) and life.retry is None
-                ):  # fmt: skip
-                    life.answers += 1
-                    entry.wanted = wanted
-                    continue
-        elif kind is Out:  # as AttemptScreen.emit
-            if event.n <= n or event.t < t:
-                raise Irregular("events out of order")
-            n, t = event.n, event.t
-            life = lives[event.s]
-            if (
-                life.a == event.a and (event.thread is life.thread or event.thread == life.thread)
-                and life.partial is None and life.rows is None
-            ):  # fmt: skip
-                record, v = event.id, event.v
-                entry = life.open[record]
-                source, segment, due = entry.source, entry.segment, entry.wanted
-                if (
-                    due is not None and len(due) == 1 and event.j == 0 and segment is life.head
-                    and (v is due[0] or (type(v) is str and v == due[0])) and source.pos >= life.last_pos
-                    and (event.ts is UNSET or event.ts == source.ts)
-                ):  # fmt: skip
-                    life.last_pos = source.pos if life.ordered else -1
-                    life.outs += 1
-                    if entry.call is not None:
-                        life.free += 1
-                    del life.open[record]
-                    segment.open -= 1
-                    segment.settled_t = t
-                    continue
-        elif kind is In:  # as AttemptScreen.take
-            if event.n <= n or event.t < t:
-                raise Irregular("events out of order")
-            n, t, pos = event.n, event.t, event.pos
-            life = lives[event.s]
-            memory, last = life.source, life.last
-            if (
-                pos == memory.high and pos == life.pos and life.a == event.a and life.reading
-                and (last.call is not None or last.wanted is not None or not calls)
-            ):  # fmt: skip
-                record, segment = event.id, life.tail
-                memory.keep(event)
-                memory.note_id(record)
-                if event.key is not UNSET:
-                    life.account.keyed = True
-                memory.high = life.pos = pos + 1
-                segment.open += 1
-                life.last = life.open[record] = Entry(event, segment)
-                continue
-        else:
-            if event.n <= n or event.t < t:
-                raise Irregular("events out of order")
-            n, t = event.n, event.t
-        step(event)
-    return n, t

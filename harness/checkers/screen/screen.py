@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from harness.checkers.screen.account import US_PER_MS, Account, ShownRows
-from harness.checkers.screen.attempt import AttemptScreen, Clock, follow
+from harness.checkers.screen.attempt import AttemptScreen
+from harness.checkers.screen.follow import Clock, follow
 from harness.checkers.screen.subtask import Strand
 from harness.checkers.screen.totals import Irregular
 from harness.history.event import (

@@ -326,7 +326,7 @@ def test_a_mutant_differs_from_the_reference_in_what_its_name_says(name: str) ->
 @pytest.mark.parametrize("mode", ["ordered", "unordered"])
 def test_with_the_honest_settlement_the_mutants_of_it_would_be_the_reference(mode: Mode) -> None:
     def build(*, mode: Mode, capacity: int, **parts: Any) -> OperatorOfSettlements:
-        operator = operator_around(queue_for(mode, capacity), kind=OperatorOfSettlements, **parts)
+        operator = operator_around(queue_for(mode, capacity, parts.get("key_of")), kind=OperatorOfSettlements, **parts)
         assert isinstance(operator, OperatorOfSettlements)
         return operator
 

@@ -34,6 +34,7 @@ __all__ = [
     "HandFunction",
     "OpenRig",
     "Rig",
+    "itself",
     "open_rig",
     "open_virtual",
     "quickly",

@@ -312,6 +312,7 @@ def _plan(
         crashes=planned_crashes(_acts(order)),
         own=None if own is None else list(own),
         inside=planned_inside(_acts(order)),
+        runner=order.runner,
     )
 
 

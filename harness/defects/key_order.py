@@ -12,7 +12,15 @@ from typing import Any, Unpack
 from zlib import crc32
 
 from harness.defects.defect import Defect
-from harness.defects.where import both, calls_fail, has_watermarks, is_keyed, is_restored, retries, substitutes
+from harness.defects.where import (
+    both,
+    calls_fail,
+    has_watermarks,
+    is_keyed,
+    is_restored,
+    retries,
+    substitutes,
+)
 from harness.sut.variant import Variant
 from reference_impl.elements import QueueElement, Record
 from reference_impl.operator.async_wait import AsyncWaitOperator
@@ -237,9 +245,7 @@ OF_KEY_ORDER = (
         about="restored records between two watermarks are replayed from the last to the first",
         mirrors="a segment that is a hash set",
         convicted_by=("V3",),
-        variant=Variant(
-            build_operator=_building(_segments(KeyedSegment), kind=_ReplaysSegmentsBackwards)
-        ),
+        variant=Variant(build_operator=_building(_segments(KeyedSegment), kind=_ReplaysSegmentsBackwards)),
         where="order by key; an attempt is killed, or superseded",
         applies=both(is_keyed, is_restored),
         scenario="restore-keyed",
@@ -249,9 +255,7 @@ OF_KEY_ORDER = (
         about="a watermark waits for the first record of each key before it, and not for those behind that one",
         mirrors="FLINK-36859: an epoch that ends too early",
         convicted_by=("V5",),
-        variant=Variant(
-            build_operator=_building(_segments(_NotesFollowers), queue=_WatermarksPassFollowers)
-        ),
+        variant=Variant(build_operator=_building(_segments(_NotesFollowers), queue=_WatermarksPassFollowers)),
         where="order by key, with watermarks",
         applies=both(is_keyed, has_watermarks),
         scenario="head-of-line-keyed",

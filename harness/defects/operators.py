@@ -41,7 +41,14 @@ from reference_impl.operator.build import (
     queue_for,
 )
 from reference_impl.operator.functions import begin_call
-from reference_impl.operator.queues import Emit, Entry, KeyedSegment, OrderedQueue, UnorderedQueue, checked_capacity
+from reference_impl.operator.queues import (
+    Emit,
+    Entry,
+    KeyedSegment,
+    OrderedQueue,
+    UnorderedQueue,
+    checked_capacity,
+)
 from reference_impl.operator.result import Settlement, checked_results
 
 __all__ = ["FINAL_WATERMARK", "OF_OPERATORS", "OperatorOfSettlements", "building"]

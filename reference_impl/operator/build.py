@@ -162,7 +162,9 @@ def queue_for(mode: Mode, capacity: int, key_of: KeyOf | None = None) -> Element
             return UnorderedQueue(capacity)
         case "keyed":
             if key_of is None:
-                raise ValueError("mode 'keyed' has no key_of; give a function from a record's value to its key")
+                raise ValueError(
+                    "mode 'keyed' has no key_of; give a function from a record's value to its key"
+                )
             return keyed_queue(capacity, key_of)
         case _:  # reached when the name comes from a file or a command line
             raise ValueError(f"no output mode {mode!r}; there are 'ordered', 'unordered' and 'keyed'")

@@ -221,7 +221,9 @@ class Segment:
 
     def __init__(self) -> None:
         self.members: dict[Entry, None] = {}  # in order of arrival
-        self.completed: deque[Entry] = deque()  # what may leave, in the order in which completions were processed (A21)
+        self.completed: deque[Entry] = (
+            deque()
+        )  # what may leave, in the order in which completions were processed (A21)
 
     def add(self, entry: Entry) -> None:
         self.members[entry] = None

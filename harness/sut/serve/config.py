@@ -34,8 +34,8 @@ __all__ = [
     "a_whole",
     "anything",
     "canonical",
-    "one_of",
     "key_of",
+    "one_of",
     "operator_config",
 ]
 

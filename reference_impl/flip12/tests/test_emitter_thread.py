@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Thread, current_thread
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 

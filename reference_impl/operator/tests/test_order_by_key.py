@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.operator.retry import FixedDelay, any_error
-from reference_impl.tests.rig import HandFunction, OpenRig, open_virtual, quickly, record, substitute, watermark
+from reference_impl.tests.rig import (
+    HandFunction,
+    OpenRig,
+    open_virtual,
+    quickly,
+    record,
+    substitute,
+    watermark,
+)
 
 RETRY = FixedDelay(max_retries=1, delay_ms=5, on_error=any_error)
 

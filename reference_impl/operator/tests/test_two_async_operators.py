@@ -100,7 +100,9 @@ class TwoLookups:
 
         def build(**parts: Any) -> Any:
             self._states.context_of(name, timers=parts["timers"])
-            return build_operator(timeout_ms=0, key_of=itself, function=HandFunction(invoke=invoke), **settings, **parts)
+            return build_operator(
+                timeout_ms=0, key_of=itself, function=HandFunction(invoke=invoke), **settings, **parts
+            )
 
         return OperatorLink(
             operator_id=name,

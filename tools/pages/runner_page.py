@@ -1,4 +1,4 @@
-"""Writes the table of `docs/reference/runners.md`: which scenarios of level spark run in batches, and why others do not.
+"""Writes the table of `docs/reference/runners.md`: which scenarios of level spark run in batches, and why not the others.
 
 Invariant: the page's table is this program's output (`tests/test_runner_page.py` compares them); its prose is by hand.
 """
@@ -22,10 +22,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "runners.md"
 
 def page_text(page: str) -> str:
     """The page with its generated table replaced."""
-    table = "\n".join(_lines())
-    return re.sub(
-        r"(<!-- scenarios -->\n).*?(<!-- end -->)", lambda found: f"{found[1]}{table}\n{found[2]}", page, flags=re.DOTALL
-    )
+    text = "\n".join(_lines())
+    table = re.compile(r"(<!-- scenarios -->\n).*?(<!-- end -->)", re.DOTALL)
+    return table.sub(lambda found: f"{found[1]}{text}\n{found[2]}", page)
 
 
 def _lines() -> Iterator[str]:

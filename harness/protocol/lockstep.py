@@ -40,7 +40,7 @@ class RestoredPair:
     left: msgspec.Raw | None = None
     right: msgspec.Raw | None = None
     free: bool = False
-    """Several records are between two watermarks of a snapshot that is not ordered: each side may order them as it likes."""
+    """Several records are between two watermarks of a snapshot that is not ordered: each side may order them."""
     shuffled: bool = False
     """The sides do list them in different orders."""
     beyond: bool = False

@@ -1,8 +1,8 @@
 """The operator's queues, ordered, unordered, ordered by key: what is in flight, and what may be emitted next.
 
 Answers to Flink's `StreamElementQueue`, `StreamElementQueueEntry`, `OrderedStreamElementQueue` and
-`UnorderedStreamElementQueue`, and to the order of FLIP-519. Invariant: an element keeps its slot, and iteration yields it, from `try_put` until its
-results are passed to `emit` (A11, A12).
+`UnorderedStreamElementQueue`, and to the order of FLIP-519 (decision 45). Invariant: an element keeps its slot, and
+iteration yields it, from `try_put` until its results are passed to `emit` (A11, A12).
 """
 
 from __future__ import annotations

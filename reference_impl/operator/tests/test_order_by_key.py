@@ -1,4 +1,4 @@
-"""Claims about the operator that keeps the order of each key: FLIP-519, with A20, A45, A61, A66 and A77 in that mode."""
+"""Claims about the operator that keeps the order of each key: FLIP-519; A20, A45, A61, A66, A77 in that mode."""
 
 from __future__ import annotations
 

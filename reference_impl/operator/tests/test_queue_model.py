@@ -29,9 +29,7 @@ class NaiveQueue:
         self.mode = mode
         self.slots: list[tuple[Entry, QueueElement]] = []
         self.completed: list[Entry] = []
-        """In the order of the first completions (A21, A24); in `keyed`, in the order in which each became its key's next
-        one of the complete ones.
-        """
+        """In the order of the first completions (A21, A24); in `keyed`, of those of all before them of their key too."""
         self.results: dict[Entry, list[Any]] = {}
 
     def may_leave(self) -> Entry | None:

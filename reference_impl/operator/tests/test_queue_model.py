@@ -29,7 +29,7 @@ class NaiveQueue:
         self.mode = mode
         self.slots: list[tuple[Entry, QueueElement]] = []
         self.completed: list[Entry] = []
-        """In the order of the first completions (A21, A24); in `keyed`, of those of all before them of their key too."""
+        """In the order of the first completions (A21, A24); in `keyed`, of all up to it of its key."""
         self.results: dict[Entry, list[Any]] = {}
 
     def may_leave(self) -> Entry | None:

@@ -48,9 +48,9 @@ def _sent_by_value() -> Iterator[None]:
     """This module is nowhere on an executor, so its functions are sent whole."""
     from pyspark import cloudpickle  # noqa: PLC0415 - only where Spark is
 
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
     yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 
 def where_our_code_is(_: Sequence[Any]) -> str:

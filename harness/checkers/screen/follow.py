@@ -67,12 +67,8 @@ def follow(  # noqa: C901, PLR0912, PLR0915
                     continue
         elif kind is Out:  # as AttemptScreen.emit
             life, v = lives[event.s], event.v
-            if (
-                life.a == event.a
-                and event.thread == life.thread
-                and life.partial is None
-                and life.rows is None
-            ):
+            plain = life.partial is None and life.rows is None
+            if plain and life.a == event.a and event.thread == life.thread:
                 entry = life.open[event.id]
                 source, segment, due = entry.source, entry.segment, entry.wanted
                 if (

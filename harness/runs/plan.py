@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 
 from harness.database.endpoint import Endpoint
+from harness.history.sent import SentTo
 from harness.runs.expected import Expected
 from harness.scenario_parts.own_records import OwnRecord
 
-__all__ = ["Crash", "RunPlan", "decode_plan", "encode_plan"]
+__all__ = ["Crash", "Remote", "RunPlan", "decode_plan", "encode_plan"]
 
 
 class Crash(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +27,15 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
     hit: int
     how: str = "sigkill"
     """`sigkill`, `sigsegv`, `exit` or `exception`."""
+
+
+class Remote(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attempt on another host needs in place of a shared folder."""
+
+    to: SentTo
+    """Where it sends its events."""
+    shared: Endpoint
+    """The run's database, reached directly: it keeps checkpoint parts and marks (`harness.database.shared_tables`)."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +60,10 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the records of a user's lookup must yield; None for our own lookup, whose results `table` gives."""
     own: list[OwnRecord] | None = None
     """The records of the user's file; None: they are drawn."""
+    generation: int = 0
+    """The number of the Spark driver that sends the attempts, from 1; 0: there is only one."""
+    remote: Remote | None = None
+    """For attempts that share no folder with the harness; None: they write into `folder`."""
     inside: list[dict[str, Any]] = []
     """The other faults that attempts perform themselves, as JSON; `fault_of` reads them back."""
 

@@ -40,6 +40,14 @@ _CAMPAIGN = (
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
 @click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live", "spark"]), default="live",
               show_default=True, help="sim: virtual time; live: processes; spark: PySpark tasks.")  # fmt: skip
+@click.option("--runner", envvar="FLOODMARK_RUNNER", type=click.Choice(["continuous", "micro-batch", "stateful"]),
+              default="continuous", show_default=True,
+              help="How level spark runs the operator: one task a subtask for the whole run; as a streaming query "
+                   "with one transaction a batch; or with its snapshots in Spark's state.")  # fmt: skip
+@click.option("--cluster", envvar="FLOODMARK_CLUSTER", type=click.IntRange(min=1, max=8), default=None, metavar="N",
+              help="Level spark on a standalone cluster of N workers (127.0.0.1, .2, ...), started for this command.")
+@click.option("--master", envvar="FLOODMARK_MASTER", default=None, metavar="spark://HOST:PORT",
+              help="Level spark on your own standalone cluster, on this machine.")  # fmt: skip
 @click.option("--sut", envvar="FLOODMARK_SUT", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
               help="The system under test; your own function: `async def lookup(record, pool)`.")  # fmt: skip
 @click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
@@ -79,6 +87,8 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     own = {"schema": asked["own_schema"], "data": asked["own_data"], "records": asked["own_records"]}
     loaded = [apply_settings(with_asked_files(scenario, **own), settings) for _, scenario in selected]
     refuse_no_world(asked["level"], asked["world"])
+    _refuse_runner(asked["runner"], asked["level"])
+    _refuse_cluster(asked)
     _check_sut(asked["sut"], asked["mutant"], asked["level"])
     check_expected(asked["expected"], asked["sut"])
     seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
@@ -124,6 +134,30 @@ def _runs_at(scenario: Scenario, level: str) -> bool:
     return level in scenario.levels and all(level in fault.levels for fault in scenario.faults)
 
 
+def _refuse_runner(runner: str, level: str) -> None:
+    """Raises UsageError if a runner of Spark is asked for at another level."""
+    from harness.errors import UsageError
+
+    if runner != "continuous" and level != "spark":
+        message = f"--runner {runner} is a way to run the operator in Spark, and --level is {level}"
+        raise UsageError(message, fix=f"add --level spark, or leave --runner {runner} out")
+
+
+def _refuse_cluster(asked: dict[str, Any]) -> None:
+    """Raises UsageError if a cluster is asked for that cannot be used."""
+    from harness.errors import UsageError
+
+    named = [f"--{name}" for name in ("cluster", "master") if asked[name]]
+    if len(named) > 1:
+        raise UsageError("--cluster starts a cluster, and --master names another", fix="leave one of the two out")
+    if named and asked["level"] != "spark":
+        message = f"{named[0]} is for level spark, and --level is {asked['level']}"
+        raise UsageError(message, fix=f"add --level spark, or leave {named[0]} out")
+    if named and (asked["jobs"] or 1) > 1:
+        message = f"runs on one cluster are made one after the other, and --jobs is {asked['jobs']}"
+        raise UsageError(message, fix="leave --jobs out")
+
+
 def _check_sut(sut: str, mutant: str | None, level: str) -> None:
     """Checks `--sut` and `--mutant` before a world is opened."""
     from harness.defects import find_defect
@@ -161,6 +195,9 @@ def _orders(
             level=asked["level"],
             seed=number,
             sut=asked["sut"],
+            runner=asked["runner"],
+            cluster=asked["cluster"] or 0,
+            master=asked["master"] or "",
             expected=asked["expected"],
             mutant=asked["mutant"],
             import_path=import_path(),
@@ -177,6 +214,9 @@ def _again(file: Path, settings: Sequence[str], asked: dict[str, Any]) -> tuple[
 
     scenario = file.stem if catalogue().get(file.stem) == file else str(file)
     words = ["floodmark", "run", scenario, "--level", asked["level"]]
+    words += [] if asked["runner"] == "continuous" else ["--runner", asked["runner"]]
+    for option in ("cluster", "master"):
+        words += [f"--{option}", str(asked[option])] if asked[option] else []
     words += [] if asked["level"] == "sim" else ["--world", asked["world"], "--proxy", asked["proxy"]]
     more = []
     if asked["sut"] != "reference":

@@ -306,12 +306,14 @@ def _plan(
         mutant=order.mutant,
         lookups=world.app.at(link, lookups),
         sink=world.app.at(world.links["sink"], database),
+        shared=world.app.at(world.direct, database),
         folder=str(raw),
         path=list(order.import_path),
         table=rows,
         crashes=planned_crashes(_acts(order)),
         own=None if own is None else list(own),
         inside=planned_inside(_acts(order)),
+        runner=order.runner,
     )
 
 

@@ -58,8 +58,8 @@ class KillDriver(SparkFault):
     def _kill(self, site: Site) -> None:
         """In a run of the operator: its Python process; its virtual machine and its executors then end by themselves."""
         spark = spark_of(site)
-        wait_until(lambda: spark.driver() is not None, deadline=Deadline(_DRIVER_S))
-        driver = spark.driver()
+        wait_until(lambda: spark.live_driver() is not None, deadline=Deadline(_DRIVER_S))
+        driver = spark.live_driver()
         if driver is None:
             raise WorldError(f"no driver lived when {self.id} was to act", fix="let the fault begin earlier")
         workers = [who for executor in spark.executors() for who in executor.workers.values()]

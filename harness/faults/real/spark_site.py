@@ -40,7 +40,7 @@ class LiveExecutor:
 class SparkProcesses(Protocol):
     """The processes of a run on a cluster; every method may be called from any thread."""
 
-    def driver(self) -> LiveDriver | None:
+    def live_driver(self) -> LiveDriver | None:
         """The newest driver; None: it has died, and no other was started yet."""
 
     def executors(self) -> Sequence[LiveExecutor]:

@@ -7,6 +7,8 @@ its faults go (`harness.history.sent`, `harness.database.shared_tables`).
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -21,7 +23,7 @@ from harness.history.journal import Journal
 from harness.history.recorder import attempt_file
 from harness.history.sent import SentRecorder
 from harness.levels.live.place import RealPlace
-from harness.runs.plan import Remote, RunPlan
+from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.scenario.moments import shown_by
 from harness.sut.inside_faults import InsideFaults
@@ -34,11 +36,10 @@ _HISTORY = Path("history")
 """Where an executor keeps its copy, below the working folder that Spark gave it."""
 
 
-def remote_parts(plan: RunPlan, subtask: int, *, variant: Variant, host: str) -> AttemptParts:
-    """The parts of the next attempt of `subtask`, in a Python worker on `host`."""
-    assert plan.remote is not None, "the plan is of a run on a cluster"
+def remote_parts(plan: RunPlan, subtask: int, *, variant: Variant) -> AttemptParts:
+    """The parts of the next attempt of `subtask`, in a Python worker of an executor."""
     scenario = Scenario.model_validate(plan.scenario)
-    place = RemotePlace(plan, scenario, subtask, variant, remote=plan.remote, host=host)
+    place = RemotePlace(plan, scenario, subtask, variant)
     return AttemptParts(plan=plan, scenario=scenario, subtask=subtask, place=place, variant=variant)
 
 
@@ -51,25 +52,24 @@ class RemotePlace(RealPlace):
         scenario: Scenario,
         subtask: int,
         variant: Variant,
-        *,
-        remote: Remote,
-        host: str,
     ) -> None:
         super().__init__(plan, scenario, subtask, variant)
-        self._remote = remote
-        self._host = host
-        self.files = TableFiles(remote.shared, subtask=subtask)
-        self._marks = MarkTable(remote.shared, subtask=subtask, kinds=_marked(plan, subtask))
+        assert plan.shared is not None, "a plan for other hosts names the database"
+        assert plan.sent_to is not None, "a plan for other hosts says where events go"
+        self._sent_to = plan.sent_to
+        # The address that a standalone worker was given, which its executors inherit; else the machine's name.
+        self._host = os.environ.get("SPARK_LOCAL_IP") or socket.gethostname()  # noqa: TID251 - only Spark knows it
+        self.files = TableFiles(plan.shared, subtask=subtask)
+        self._marks = MarkTable(plan.shared, subtask=subtask, kinds=_marked(plan, subtask))
 
     @contextmanager
     def journal(self, attempt: int) -> Iterator[Journal]:
         """See `AttemptPlace`; the lines also go to the harness, and say where the attempt runs."""
         path = attempt_file(_HISTORY / self._plan.run_id, subtask=self._subtask, attempt=attempt)
         made = self._variant.recorder(SentRecorder)
-        with made(path, to=self._remote.to, mark=self._marks) as recorder:
-            recorder.record(
-                "~host", s=self._subtask, a=attempt, host=self._host, generation=self._plan.generation
-            )
+        with made(path, to=self._sent_to, mark=self._marks) as recorder:
+            place = {"host": self._host, "executor": Path.cwd().name, "driver": self._plan.generation}
+            recorder.record("~host", s=self._subtask, a=attempt, **place)
             yield Journal(recorder, subtask=self._subtask, attempt=attempt)
 
     def inside(

@@ -44,8 +44,14 @@ _CAMPAIGN = (
               default="continuous", show_default=True,
               help="How level spark runs the operator: one task a subtask for the whole run; as a streaming query "
                    "with one transaction a batch; or with its snapshots in Spark's state.")  # fmt: skip
-@click.option("--cluster", envvar="FLOODMARK_CLUSTER", type=click.IntRange(min=1, max=8), default=None, metavar="N",
-              help="Level spark on a standalone cluster of N workers (127.0.0.1, .2, ...), started for this command.")
+@click.option(
+    "--cluster",
+    envvar="FLOODMARK_CLUSTER",
+    type=click.IntRange(min=1, max=8),
+    default=None,
+    metavar="N",
+    help="Level spark on a standalone cluster of N workers (127.0.0.1, .2, ...), started for this command.",
+)
 @click.option("--master", envvar="FLOODMARK_MASTER", default=None, metavar="spark://HOST:PORT",
               help="Level spark on your own standalone cluster, on this machine.")  # fmt: skip
 @click.option("--sut", envvar="FLOODMARK_SUT", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
@@ -149,7 +155,9 @@ def _refuse_cluster(asked: dict[str, Any]) -> None:
 
     named = [f"--{name}" for name in ("cluster", "master") if asked[name]]
     if len(named) > 1:
-        raise UsageError("--cluster starts a cluster, and --master names another", fix="leave one of the two out")
+        raise UsageError(
+            "--cluster starts a cluster, and --master names another", fix="leave one of the two out"
+        )
     if named and asked["level"] != "spark":
         message = f"{named[0]} is for level spark, and --level is {asked['level']}"
         raise UsageError(message, fix=f"add --level spark, or leave {named[0]} out")

@@ -418,7 +418,7 @@ class JobFault(OutsideFault):
     """A fault of the processes of a user's job; only job scenarios have it."""
 
     by = "job"
-    levels = ()
+    levels: ClassVar[tuple[Level, ...]] = ()
     triggers: ClassVar[tuple[TriggerName, ...]] = ("at", "between", "record", "sink", "spark")
 
 

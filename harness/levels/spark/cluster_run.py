@@ -172,7 +172,9 @@ class ClusterExecution(DriverExecution):
         driver = self.live_driver()
         if driver is None:
             return []
-        workers = {subtask: who for subtask in range(self._subtasks) if (who := self.process(subtask)) is not None}
+        workers = {
+            subtask: who for subtask in range(self._subtasks) if (who := self.process(subtask)) is not None
+        }
         lineages = {subtask: _ancestors(who) for subtask, who in workers.items()}
         return [
             LiveExecutor(

@@ -22,6 +22,7 @@ import msgspec
 from harness.clock import Deadline, wait_until
 from harness.engine.level import ExecutionState, ProcessEnd
 from harness.errors import HarnessError, WorldError
+from harness.faults.real.spark_site import SparkProcesses
 from harness.levels.spark.driver import Cancel, DriverReply, DriverSetUp, Ended, Perform, Ready
 from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.run_attempts import RunAttempts
@@ -251,9 +252,7 @@ class DriverExecution:
 
     def _perform(self) -> None:
         self._starts += 1
-        self._attempts = RunAttempts(
-            self._plan.folder, ended=EndedWorkers(ended_workers(self._seat.folder))
-        )
+        self._attempts = RunAttempts(self._plan.folder, ended=EndedWorkers(ended_workers(self._seat.folder)))
         pid = self._seat.pid
         assert pid is not None, "the driver was started"
         self._drivers.append(pid)
@@ -275,7 +274,9 @@ class DriverExecution:
 
     def _go_on(self, code: int) -> None:
         if self._starts >= STARTS_MAX:
-            self._error = f"the Spark driver has ended {self._starts} times; the last time with exit code {code}"
+            self._error = (
+                f"the Spark driver has ended {self._starts} times; the last time with exit code {code}"
+            )
             return
         self._seat.start()
         self._perform()
@@ -293,6 +294,10 @@ class DriverExecution:
         """See `Workers`: the driver's virtual machine, which in local mode is the executor too."""
         jvm = self._seat.jvm
         return jvm if jvm is not None and is_alive(jvm) else None
+
+    def spark(self) -> SparkProcesses | None:
+        """None: driver and executor are one process."""
+        return None
 
     def driver(self) -> ProcessIdentity | None:
         """The process of the driver; None while there is none."""

@@ -115,6 +115,10 @@ class SparkExecution:
         message = f"subtask {subtask} cannot be superseded at level spark"
         raise HarnessError(message, fix="a fault that needs it should have been refused: please report it")
 
+    def spark(self) -> None:
+        """None: it is one process."""
+        return
+
     def executor(self) -> ProcessIdentity | None:
         """See `Workers`: the JVM, which is both driver and executor."""
         return identify(gateway_pid())

@@ -59,5 +59,3 @@ class RunAttempts:
         """The processes of attempts that are not over."""
         views = self.views()
         return [view.process for view in views if view.process is not None and not view.over]
-
-

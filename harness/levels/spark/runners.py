@@ -54,8 +54,12 @@ def refuse_without_cluster(order: Order) -> None:
     has_cluster = bool(order.cluster or order.master)
     needing = [fault for fault in scenario.faults if fault.needs_cluster]
     if needing and not has_cluster:
-        told = "; ".join(f"`{fault.do}` (fault {fault.id}) acts on the hosts of a cluster" for fault in needing)
-        message = f"scenario {scenario.scenario} cannot run here: {told}, and this run has one process for all"
+        told = "; ".join(
+            f"`{fault.do}` (fault {fault.id}) acts on the hosts of a cluster" for fault in needing
+        )
+        message = (
+            f"scenario {scenario.scenario} cannot run here: {told}, and this run has one process for all"
+        )
         raise CannotHere(message, fix="add --cluster 2")
     if has_cluster and order.runner != "continuous":
         message = f"--runner {order.runner} writes its files on one machine, so it does not run on a cluster"
@@ -72,7 +76,5 @@ def _refuse_master(master: str) -> None:
     if told.scheme != "spark" or told.port is None or not told.hostname:
         raise CannotHere(f"--master {master} is no address of a Spark master", fix="write spark://HOST:PORT")
     if not (told.hostname == "localhost" or told.hostname.startswith("127.")):
-        message = (
-            f"the workers of {master} are on another machine, and the world's database and proxy listen on {_HERE}"
-        )
+        message = f"the workers of {master} are on another machine, and the world's database and proxy listen on {_HERE}"
         raise CannotHere(message, fix="start the cluster on this machine, or use --cluster 2")

@@ -40,7 +40,9 @@ def write_archive(file: Path, *, user_folders: Sequence[str] = ()) -> Path:
             modules = [path for path in _below(Path(folder)) if path.suffix == ".py"]
             if len(modules) > _FILES_MAX:
                 message = f"{folder} has {len(modules)} modules, and all of them would go to each executor"
-                raise WorldError(message, fix="put your lookup into a folder of its own, and start from there")
+                raise WorldError(
+                    message, fix="put your lookup into a folder of its own, and start from there"
+                )
             for path in modules:
                 archive.write(path, Path(_USER.format(number)) / path.relative_to(folder))
     return file

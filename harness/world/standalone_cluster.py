@@ -81,6 +81,13 @@ class StandaloneCluster:
         worker = self._workers.get(host)
         return None if worker is None or not worker.alive else identify(worker.pid)
 
+    def executors(self) -> Sequence[ProcessIdentity]:
+        """Every executor of the cluster that lives, of whatever driver."""
+        children = [
+            child for worker in self._workers.values() if worker.alive for child in _children(worker.pid)
+        ]
+        return [child for child in children if driver_port(_command(child.pid)) is not None]
+
     def begin(self) -> None:
         """Starts a worker on each address, and waits until the master knows all of them."""
         known = self._registrations()

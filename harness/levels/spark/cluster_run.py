@@ -38,16 +38,12 @@ from harness.world.standalone_cluster import (
 
 __all__ = ["ClusterRunner", "open_cluster_runner"]
 
-_CORES = 128
-_MEMORY = "4g"
-"""What a worker says it has: enough for several executors, of a driver that dies and of the next one. Spark counts them
-and reserves nothing."""
 _SLOTS = 16
-"""The tasks that an executor runs at a time: one of them takes all subtasks of a run if the others are lost."""
+"""The tasks that an executor runs at a time: one of them takes all subtasks of a run if the others are lost. A worker has
+no more, so that each host has one executor, also after another host was lost and is back. They are not real cores."""
 _EXECUTOR_MEMORY = "512m"
 _SETTINGS: Mapping[str, str] = {
     "spark.task.maxFailures": str(ATTEMPTS_MAX),
-    "spark.executor.cores": str(_SLOTS),
     "spark.executor.memory": _EXECUTOR_MEMORY,
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
@@ -108,7 +104,10 @@ class ClusterRunner:
             archive = write_archive(folder / "code.zip", user_folders=folders)
             settings = {**_SETTINGS, **settings_of_archive(archive), **(_SPECULATION if speculates else {})}
             if self.cluster is not None:
-                settings["spark.cores.max"] = str(_SLOTS * self.cluster.size.workers)
+                settings |= {
+                    "spark.executor.cores": str(_SLOTS),
+                    "spark.cores.max": str(_SLOTS * self.cluster.size.workers),
+                }
             self._seats[kind] = DriverSeat(
                 DriverSettings(
                     master=self.master, folder=folder, settings=settings, note_process=self.note_process
@@ -182,8 +181,14 @@ class ClusterExecution(DriverExecution):
                 host=host_of(executor),
                 workers={s: who for s, who in workers.items() if executor.pid in lineages[s]},
             )
-            for executor in find_executors(driver.processes)
+            for executor in self._executors(driver)
         ]
+
+    def _executors(self, driver: LiveDriver) -> Sequence[ProcessIdentity]:
+        """Those of our own cluster are the children of its workers, which is found out faster."""
+        if self._cluster is None:
+            return find_executors(driver.processes)
+        return self._cluster.executors()
 
     def progress(self) -> Progress:
         return Follower(self._folder).poll()
@@ -213,7 +218,7 @@ def open_cluster_runner(
     with ExitStack() as stack:
         cluster = None
         if order.cluster:
-            size = ClusterSize(workers=order.cluster, cores=_CORES, memory=_MEMORY, imports_nothing=True)
+            size = ClusterSize(workers=order.cluster, cores=_SLOTS, imports_nothing=True)
             cluster = stack.enter_context(open_cluster(size))
         runner = ClusterRunner(
             master=order.master if cluster is None else cluster.address,

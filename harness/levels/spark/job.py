@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 import pyarrow as pa
 
+from harness.clock import Deadline, wait_until
 from harness.engine.level import ExecutionState
 from harness.errors import HarnessError
 from harness.levels.spark.driver import RunOfDriver, cause_of_failure
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["SparkRunner"]
 
 _STOP_S = 15.0
+_EXECUTORS_S = 60.0
+"""How long a run waits for executors that replace those which the run before has lost."""
+_WARM = 2
+"""Tasks to warm an executor."""
 _RESULT = "subtask bigint, attempt int"
 
 
@@ -58,7 +63,30 @@ def _be_subtasks(plan: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
 def perform_continuous(run: RunOfDriver) -> None:
     """One job, each of whose tasks is a subtask for the whole run."""
     plan = msgspec.structs.replace(run.plan, generation=run.start)
+    if plan.sent_to is not None:
+        _warm_executors(run.session)
     run_job(run.session, plan, subtasks=run.subtasks)
+
+
+def _warm_executors(session: SparkSession) -> None:
+    """Lets every executor load what attempts need, so that subtasks start together; they are dealt out in turn."""
+    conf = session.sparkContext.getConf()
+    wanted = int(conf.get("spark.cores.max", "0")) // int(conf.get("spark.executor.cores", "1"))
+    tracker = session.sparkContext._jsc.sc().statusTracker()  # noqa: SLF001 - Python's has not this question
+
+    def count() -> int:
+        return len(tracker.getExecutorInfos()) - 1  # the driver is one of them
+
+    wait_until(lambda: count() >= wanted, deadline=Deadline(_EXECUTORS_S), every_s=0.05)
+    tasks = _WARM * max(1, count())
+    session.range(0, tasks, 1, tasks).mapInArrow(_be_warm, "id bigint").collect()
+
+
+def _be_warm(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import harness.defects  # noqa: F401, PLC0415 - this is what it is for
+    import harness.levels.spark.remote_place  # noqa: F401, PLC0415
+
+    yield from batches
 
 
 def run_job(session: SparkSession, plan: RunPlan, *, subtasks: int) -> None:

@@ -6,6 +6,8 @@ whatever its own import path has; a user's modules come after everything else, a
 
 from __future__ import annotations
 
+import importlib.util
+import marshal
 import os
 import sys
 import zipfile
@@ -26,6 +28,8 @@ _PACKAGES: Final = ("harness", "reference_impl")
 _NOT_CODE: Final = frozenset({"__pycache__", "tests", "node_modules", "site-packages"})
 _FILES_MAX: Final = 5_000
 """A user's folder with more modules is taken for a mistake: it was probably ordered from a home folder."""
+_UNCHECKED: Final = 0b01
+"""The flags of a compiled module that is named by the hash of its source, and not compared with it (PEP 552)."""
 _USER: Final = "user-{}"
 
 
@@ -36,6 +40,8 @@ def write_archive(file: Path, *, user_folders: Sequence[str] = ()) -> Path:
         for package in _PACKAGES:
             for path in _below(ours / package):
                 archive.write(path, path.relative_to(ours))
+                if path.suffix == ".py":
+                    _write_compiled(archive, path, name=path.relative_to(ours))
         for number, folder in enumerate(user_folders):
             modules = [path for path in _below(Path(folder)) if path.suffix == ".py"]
             if len(modules) > _FILES_MAX:
@@ -82,6 +88,20 @@ def settings_of_archive(file: Path) -> Mapping[str, str]:
         "spark.archives": f"{file}#{ARCHIVE_FOLDER}",
         "spark.executorEnv.PYTHONPATH": ARCHIVE_FOLDER,
     }
+
+
+def _write_compiled(archive: zipfile.ZipFile, path: Path, *, name: Path) -> None:
+    """Beside a module what Python makes of it, or each executor would spend ten seconds on that.
+
+    It is not compared with the time of the module's file, for unpacking changes that; another Python ignores it.
+    """
+    source = path.read_bytes()
+    code = compile(source, str(name), "exec", dont_inherit=True)
+    header = (
+        importlib.util.MAGIC_NUMBER + _UNCHECKED.to_bytes(4, "little") + importlib.util.source_hash(source)
+    )
+    cached = Path(importlib.util.cache_from_source(str(name)))
+    archive.writestr(str(cached), header + marshal.dumps(code))
 
 
 def _below(folder: Path) -> Iterator[Path]:

@@ -137,7 +137,19 @@ def _record(
         threats=_threats(scenario, leftovers, stored, faults),
         pitfalls=_pitfalls(order, leftovers, ended_us=ran_us, server=counts),
         values=values,
+        extras=_extras(leftovers.lines),
     )
+
+
+def _extras(lines: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Where each attempt ran, if that was on a cluster; times are on the history's clock."""
+    placed = [
+        {name: line[name] for name in ("s", "a", "host", "executor", "driver")}
+        | {"at_us": line["t"] - lines[0]["t"]}
+        for line in lines
+        if line["k"] == "~host"
+    ]
+    return {"cluster": placed} if placed else {}
 
 
 def _with_versions(

@@ -127,6 +127,7 @@ class _Row:
 
 @click.command()
 @click.option("--runs", type=click.IntRange(min=1), default=30, show_default=True)
+@click.option("--minutes", type=float, default=24 * 60.0, help="After so long no further run is started.")
 @click.option("--workers", type=click.IntRange(min=2), default=2, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--scenario", "names", multiple=True, type=click.Choice(SCENARIOS))
@@ -138,7 +139,13 @@ class _Row:
     help="A folder for logs and raw events that stays.",
 )
 def main(
-    runs: int, workers: int, seed: int, names: tuple[str, ...], settings: tuple[str, ...], logs: Path | None
+    runs: int,
+    minutes: float,
+    workers: int,
+    seed: int,
+    names: tuple[str, ...],
+    settings: tuple[str, ...],
+    logs: Path | None,
 ) -> None:
     """Prints a row for each scenario, and what is left running."""
     os.environ[_MARK] = mark = str(fresh_seed())  # noqa: TID251 - so that everything that is started has it
@@ -146,12 +153,13 @@ def main(
     with ExitStack() as stack:
         folder = logs or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         play = _opened(stack, workers=workers, folder=folder / "spark")
-        for name in names or SCENARIOS:
-            row = rows[name] = _Row()
-            for number in range(min(runs, _RUNS.get(name, runs))):
-                scenario = apply_settings(load(catalogue()[name]), settings)
-                _one(play, scenario, seed=seed + number, workers=workers, folder=folder, row=row)
-            click.echo(row.cells(name), err=True)
+        limit = Deadline(60 * minutes)
+        chosen = {name: apply_settings(load(catalogue()[name]), settings) for name in names or SCENARIOS}
+        rows = {name: _Row() for name in chosen}
+        for number in range(runs):  # in turn, so that a short trial has tried each
+            for name, scenario in chosen.items():
+                if not limit.passed and number < _RUNS.get(name, runs):
+                    _one(play, scenario, seed=seed + number, workers=workers, folder=folder, row=rows[name])
     wait_until(lambda: not marked_processes(f"{_MARK}={mark}"), deadline=Deadline(_END_S))
     _print(rows, left=[who.pid for who in marked_processes(f"{_MARK}={mark}")])
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import own_files_options, refuse_no_world, run_options
+from harness.cli.options import on_option, own_files_options, refuse_no_world, refuse_on_at, run_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +32,7 @@ _CAMPAIGN = (
     "quiet",
     "verbose",
     "no_color",
+    "on",
 )
 """The options passed on to `campaigning.go`."""
 
@@ -71,6 +72,9 @@ _CAMPAIGN = (
               help="Set a field of the scenario: workload.records=100, faults.spike.delay=50ms.")  # fmt: skip
 @click.option("--tag", "tags", envvar="FLOODMARK_TAG", multiple=True, metavar="TAG",
               help="Run only scenarios with this tag; repeatable: with all these tags.")  # fmt: skip
+@on_option(
+    "Level sim: send the runs to Spark's executors: local[N], local-cluster[N,C,MB] or spark://HOST:PORT."
+)
 @own_files_options
 @run_options
 def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[str, ...], **asked: Any) -> int:
@@ -95,6 +99,7 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     refuse_no_world(asked["level"], asked["world"])
     _refuse_runner(asked["runner"], asked["level"])
     _refuse_cluster(asked)
+    refuse_on_at(asked["level"], asked["on"])
     _check_sut(asked["sut"], asked["mutant"], asked["level"])
     check_expected(asked["expected"], asked["sut"])
     seed = asked["seed"] if asked["seed"] is not None else fresh_seed()

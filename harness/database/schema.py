@@ -50,6 +50,9 @@ _TABLES = (
          subtask INT NOT NULL, name VARCHAR(200) NOT NULL, data LONGBLOB NOT NULL, PRIMARY KEY (subtask, name))""",
     """CREATE TABLE mark (
          seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, line TEXT NOT NULL, INDEX (subtask))""",
+    # For batches, which one driver commits for all subtasks: which driver is the newest.
+    "CREATE TABLE driver (one INT PRIMARY KEY, generation INT NOT NULL)",
+    "INSERT INTO driver (one, generation) VALUES (1, 0)",
     """CREATE TRIGGER audit_output AFTER INSERT ON output FOR EACH ROW
          INSERT INTO audit (subtask, id, j, v, epoch, token)
          VALUES (NEW.subtask, NEW.id, NEW.j, NEW.v, NEW.epoch, NEW.token)""",

@@ -201,6 +201,8 @@ class CountedRun:
     events: int
     falls: bool = False
     """Whether a pitfall makes it fail."""
+    digest: str = ""
+    """Of its history (`harness.history.text.digest_of`)."""
 
 
 def seen_as_expected(judgement: Judgement, convicts: Sequence[str]) -> bool:

@@ -23,7 +23,7 @@ from harness.clock import Deadline, wait_until
 from harness.engine.level import ExecutionState, ProcessEnd
 from harness.errors import HarnessError, WorldError
 from harness.faults.real.spark_site import SparkProcesses
-from harness.levels.spark.driver import Cancel, DriverReply, DriverSetUp, Ended, Perform, Ready
+from harness.levels.spark.driver import Cancel, DriverReply, DriverSetUp, Perform, Ready
 from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.run_attempts import RunAttempts
 from harness.levels.spark.session import ended_workers

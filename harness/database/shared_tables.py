@@ -1,4 +1,4 @@
-"""What attempts on different hosts share, in tables of the run's database: checkpoint parts, and marks of what was done.
+"""What attempts on different hosts share, in tables of the run's database: checkpoint parts, and marks of acts.
 
 Answers to a checkpoint folder on shared storage, and to marker files made with O_EXCL. They are reached directly, not
 over the links on which faults act. Invariants: a part is under its name whole or not at all; a mark is stored before

@@ -82,7 +82,7 @@ class SubtaskWriter:
         has been replaced while it lived, and its retries must not fence off their successors.
         """
         if self.generation:
-            self._refuse_earlier_driver(cursor, "FOR UPDATE")
+            self._refuse_earlier_driver(cursor, locks=True)
             cursor.execute(
                 "UPDATE fence SET generation = %s WHERE subtask = %s", (self.generation, self.subtask)
             )
@@ -103,17 +103,18 @@ class SubtaskWriter:
     def _check_newest(self, cursor: Any) -> None:
         """Called before another session is killed: a superseded attempt must not kill its successor's."""
         if self.generation:
-            self._refuse_earlier_driver(cursor)
+            self._refuse_earlier_driver(cursor, locks=False)
         if self.token:
             cursor.execute("SELECT token FROM fence WHERE subtask = %s", (self.subtask,))
             self._refuse_other(cursor)
 
-    def _refuse_earlier_driver(self, cursor: Any, lock: str = "") -> None:
-        cursor.execute(f"SELECT generation FROM fence WHERE subtask = %s {lock}", (self.subtask,))
+    def _refuse_earlier_driver(self, cursor: Any, *, locks: bool) -> None:
+        statement = "SELECT generation FROM fence WHERE subtask = %s"
+        cursor.execute(f"{statement} FOR UPDATE" if locks else statement, (self.subtask,))
         newest = cursor.fetchone()[0]
         if newest > self.generation:
             cursor.connection.rollback()
-            message = f"an attempt of driver {self.generation} may not take over subtask {self.subtask}: driver {newest} has"
+            message = f"driver {self.generation} is fenced: driver {newest} took over subtask {self.subtask}"
             raise Fenced(message)
 
     def _refuse_other(self, cursor: Any) -> None:

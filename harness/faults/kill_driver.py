@@ -35,12 +35,12 @@ class KillDriver(SparkFault):
     """Kills the job's main process, or the driver of a run on a cluster, once."""
 
     about = (
-        "The job's main process (Spark's driver) is killed (SIGKILL); its children are left to themselves. A run of the "
-        "operator on a cluster goes on in a new driver, from what is stored."
+        "The job's main process (Spark's driver) is killed (SIGKILL); its children are left to themselves. A run of "
+        "the operator on a cluster goes on in a new driver, from what is stored."
     )
     must_show = (
-        "The process was gone after the signal; the message that was held meanwhile is named, or the attempts of the new "
-        "driver that took over."
+        "The process was gone after the signal; the message that was held meanwhile is named, or the attempts of the "
+        "new driver that took over."
     )
     can = ("kill", "start", "failed")
 
@@ -56,7 +56,7 @@ class KillDriver(SparkFault):
         yield
 
     def _kill(self, site: Site) -> None:
-        """In a run of the operator: its Python process; its virtual machine and its executors then end by themselves."""
+        """In a run of the operator: its Python process; its virtual machine and executors then end by themselves."""
         spark = spark_of(site)
         wait_until(lambda: spark.live_driver() is not None, deadline=Deadline(_DRIVER_S))
         driver = spark.live_driver()

@@ -41,8 +41,8 @@ class KillExecutor(SparkFault):
         "of the operator on a cluster the one that runs `subtask`, else a drawn one that runs any."
     )
     must_show = (
-        "The process was gone after the signal; the message that was held meanwhile is named, or the attempts that took "
-        "the places of those that it ran."
+        "The process was gone after the signal; the message that was held meanwhile is named, or the attempts that "
+        "took the places of those that it ran."
     )
     can = ("kill", "start", "failed")
 

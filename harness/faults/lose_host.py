@@ -31,8 +31,8 @@ class LoseHost(OutsideFault):
     """Kills the worker and the executors of the address that runs `subtask`, or of a drawn one that runs any."""
 
     about = (
-        "A host of the cluster is lost: its worker and its executors are killed (SIGKILL) at once, those of the address "
-        "that runs `subtask`, or of a drawn one; its worker is started again when the fault heals."
+        "A host of the cluster is lost: its worker and its executors are killed (SIGKILL) at once, those of the "
+        "address that runs `subtask`, or of a drawn one; its worker is started again when the fault heals."
     )
     must_show = (
         "Worker and executors were gone after the signal, and their tasks were started again elsewhere."

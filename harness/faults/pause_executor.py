@@ -1,9 +1,9 @@
 """`pause_executor`: stop the process that runs the workers (Spark's JVM) by SIGSTOP until the fault heals.
 
 Answers to a long garbage collection of an executor and, on a cluster without `for`, to a zombie: Spark takes the
-executor for lost and runs its tasks elsewhere, while its Python workers, which are not stopped, go on writing. Evidence:
-the operating system reports the process as stopped, and it used no CPU time until it went on; of a zombie that its
-attempt wrote events after its successor had begun, and what became of its commit, which V13 judges.
+executor for lost and runs its tasks elsewhere, while its Python workers, which are not stopped, go on writing.
+Evidence: the operating system reports the process as stopped, and it used no CPU time until it went on; of a zombie
+that its attempt wrote events after its successor had begun, and what became of its commit, which V13 judges.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class PauseExecutor(OutsideFault, Repeats):
     """Stops the executor's process for a while, or until its tasks have been replaced."""
 
     about = (
-        "The process that runs the workers (Spark's JVM) is stopped (SIGSTOP) for a while. Without `for`, on a cluster, "
-        "until its tasks have been replaced while its Python workers go on writing; then it is woken, and ended."
+        "The process that runs the workers (Spark's JVM) is stopped (SIGSTOP) for a while. Without `for`, on a "
+        "cluster, until its tasks were replaced while its Python workers go on writing; then it is woken, and ends."
     )
     must_show = (
         "The operating system reported the process as stopped, and it used no CPU time until it went on; without `for` "

@@ -3,7 +3,7 @@
 The harness appends what it gets to the files of the run's folder, as if the attempts ran beside it; so everything that
 follows, merges and judges those files stays as it is. Answers to a log shipper. Invariants: a line is handed to the
 kernel before its effect, and an attempt that announces a commit, or its own death, goes on only when the harness has
-written all lines so far; an attempt without a harness fails. A line that is lost on the way leaves a gap in the numbers.
+written all lines so far; an attempt without a harness fails. A line that is lost leaves a gap in the numbers.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ while read -r sign pid; do
 done
 for group in $groups; do kill -KILL -- "-$group" 2>/dev/null; done
 """
-"""Run as `sh -c THIS`: kills the process groups that it was told (`+ 123`) when its input ends, as it does if we die."""
+"""Run as `sh -c THIS`: kills the process groups that it was told (`+ 123`) when its input ends, as if we die."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

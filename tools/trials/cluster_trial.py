@@ -1,6 +1,6 @@
 """Kills executors, drivers and hosts of a Spark cluster, wakes zombies and lets copies race, many times on one cluster.
 
-`python -m tools.trials.cluster_trial --runs 30` prints a table. Answers to Jepsen's long runs of one nemesis. Invariants:
+`python -m tools.trials.cluster_trial --runs 30` prints a table. Answers to Jepsen's long runs of a nemesis. Invariants:
 moments and victims are drawn from the seed; after each run the table is read by plain SQL, apart from every checker; a
 run whose fault has left no evidence counts as vacuous, never as good; at the end nothing is left running.
 """
@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,7 +84,7 @@ class TableSeen:
         self.doubled += sum(times - 1 for times in counts.values())
         place = {id_: number for number, id_ in enumerate(asked)}
         places = [place.get(id_, -1) for id_ in found]
-        self.reordered += sum(later <= earlier for earlier, later in zip(places, places[1:], strict=False))
+        self.reordered += sum(later <= earlier for earlier, later in pairwise(places))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -64,7 +64,8 @@ __all__ = [
 
 By = Literal["link", "server", "process", "inside", "workload", "job"]
 """Where a fault acts: on a link of the proxy, on the database server, on a worker's process, inside the attempt, or
-on the workload (the records of the source and the calls made for them), or on the processes of a user's job or of Spark."""
+on the workload (the records of the source and the calls made for them), or on the processes of a user's job or
+of Spark."""
 
 Ability = Literal[
     "packets", "server-process", "offline-mode", "small-disk", "server-clock", "executor", "superseding", "two-phase",

@@ -14,6 +14,7 @@ from harness.jobs.spark_engine import (
 )
 from harness.process_identity import this_process
 
+
 class Checkpoint:
     """A checkpoint as Spark writes it."""
 

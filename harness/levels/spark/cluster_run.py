@@ -1,13 +1,13 @@
 """Runs on a Spark cluster: a driver that is kept from run to run, and what faults find of its executors and hosts.
 
 Answers to a job that runs under `spark-submit --supervise` on a standalone cluster. Invariants: attempts share nothing
-with the harness but the database and a socket; a driver that dies is followed by another one, of the next generation; when
-a run is over, every host that it lost is back, and none of its attempts works any more.
+with the harness but the database and a socket; a driver that dies is followed by another one, of the next generation;
+when a run is over, every host that it lost is back, and none of its attempts works any more.
 """
 
 from __future__ import annotations
 
-import secrets
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,13 +17,14 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from harness.choices import fresh_secret
 from harness.engine.level import ATTEMPTS_MAX
 from harness.errors import HarnessError
 from harness.faults.real.spark_site import LiveDriver, LiveExecutor
 from harness.history.follower import Follower, Progress
 from harness.history.sent import Collector
 from harness.levels.spark.driver_process import DriverExecution, DriverSeat, DriverSettings
-from harness.levels.spark.shipping import settings_of_archive, shipped_path, user_folders, write_archive
+from harness.levels.spark.shipped_code import code_archive, executor_settings, home_of_our_code
 from harness.process_identity import ProcessIdentity, is_alive
 from harness.runs.order import Order
 from harness.runs.plan import RunPlan
@@ -39,8 +40,8 @@ from harness.world.standalone_cluster import (
 __all__ = ["ClusterRunner", "open_cluster_runner"]
 
 _SLOTS = 16
-"""The tasks that an executor runs at a time: one of them takes all subtasks of a run if the others are lost. A worker has
-no more, so that each host has one executor, also after another host was lost and is back. They are not real cores."""
+"""The tasks that an executor runs at a time: one of them takes all subtasks of a run if the others are lost. A worker
+has no more, so that each host has one executor, also after another was lost and is back. They are not real cores."""
 _EXECUTOR_MEMORY = "512m"
 _SETTINGS: Mapping[str, str] = {
     "spark.task.maxFailures": str(ATTEMPTS_MAX),
@@ -83,15 +84,15 @@ class ClusterRunner:
         if not self._lock.acquire(blocking=False):
             message = "two runs at a time on one cluster"
             raise HarnessError(message, fix="please report it")
-        folders = user_folders(plan)
+        folders = _user_folders(plan)
         if self.cluster is not None:
             self.cluster.mend()
         seat = self._seat(folders, speculates=_speculates(plan))
-        collector = Collector(Path(plan.folder), host=LOOPBACK, secret=secrets.token_hex(16))
+        collector = Collector(Path(plan.folder), host=LOOPBACK, secret=fresh_secret())
         stack = ExitStack()
         stack.callback(self._lock.release)
         stack.enter_context(collector)
-        sent = msgspec.structs.replace(plan, sent_to=collector.to, path=shipped_path(folders))
+        sent = msgspec.structs.replace(plan, sent_to=collector.to, path=[])
         return ClusterExecution(seat, sent, subtasks=subtasks, cluster=self.cluster, over=stack)
 
     def _seat(self, folders: Sequence[str], *, speculates: bool) -> DriverSeat:
@@ -101,8 +102,8 @@ class ClusterRunner:
             self._count += 1
             folder = self.folder / f"cluster-{self._count}"
             folder.mkdir(parents=True)
-            archive = write_archive(folder / "code.zip", user_folders=folders)
-            settings = {**_SETTINGS, **settings_of_archive(archive), **(_SPECULATION if speculates else {})}
+            archive = code_archive(folder, modules_in=list(map(Path, folders)), is_compiled=True)
+            settings = {**_SETTINGS, **executor_settings(archive), **(_SPECULATION if speculates else {})}
             if self.cluster is not None:
                 settings |= {
                     "spark.executor.cores": str(_SLOTS),
@@ -124,6 +125,19 @@ class ClusterRunner:
         for seat in self._seats.values():
             seat.end()
         self._seats.clear()
+
+
+def _user_folders(plan: RunPlan) -> Sequence[str]:
+    """The folders of the plan's import path that are a user's own; none if the system under test is one of ours."""
+    if ":" not in plan.sut:
+        return []
+    not_theirs = (sys.prefix, sys.base_prefix, *(path for path in sys.path if "-packages" in path))
+    ours = str(home_of_our_code())
+    return [
+        folder
+        for folder in plan.path
+        if Path(folder).is_dir() and folder != ours and not folder.startswith(not_theirs)
+    ]
 
 
 def _speculates(plan: RunPlan) -> bool:

@@ -24,9 +24,9 @@ from harness.levels.spark.driver import RunOfDriver, cause_of_failure
 from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.run_attempts import RunAttempts
 from harness.levels.spark.session import gateway_pid
-from harness.levels.spark.shipping import find_user_code
 from harness.process_identity import ProcessIdentity, end_process, identify, is_alive
 from harness.runs.plan import RunPlan, decode_plan, encode_plan
+from harness.sut.user_modules import take_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,8 @@ _RESULT = "subtask bigint, attempt int"
 def _be_subtasks(plan: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The body of a task: run the subtask whose number is in the partition's only row."""
     orders = decode_plan(plan)
-    find_user_code(orders)
+    if orders.sent_to is None:
+        take_path(orders.path)  # elsewhere the archive of our code has the user's too
     from harness.defects import variant_of  # noqa: PLC0415 - after the path is set
     from harness.engine.attempt import run_attempt  # noqa: PLC0415
     from harness.levels.live.place import real_parts  # noqa: PLC0415
@@ -83,7 +84,7 @@ def _warm_executors(session: SparkSession) -> None:
 
 
 def _be_warm(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import harness.defects  # noqa: F401, PLC0415 - this is what it is for
+    import harness.defects  # noqa: PLC0415 - this is what it is for
     import harness.levels.spark.remote_place  # noqa: F401, PLC0415
 
     yield from batches

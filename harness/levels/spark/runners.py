@@ -6,15 +6,16 @@ cannot do is found here, from the scenario, and has a sentence that says why.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
-from harness.errors import CannotHere
+from harness.errors import CannotHere, UsageError
 from harness.runs.order import Order
 from harness.scenario.model import CheckpointDone, Phase, Scenario
 
 __all__ = ["lacks_of_runner", "refuse_of_runner", "refuse_without_cluster"]
 
+_MASTER = re.compile(r"spark://([^:/]+):\d+")
 _HERE = "127.0.0.1"
 _OF_DRIVER = frozenset({"commit.pre", "commit.post", "close"})
 """The phases that a batch reaches in the driver."""
@@ -50,7 +51,7 @@ def lacks_of_runner(scenario: Scenario) -> Iterator[str]:
 
 
 def refuse_without_cluster(order: Order) -> None:
-    """Raises CannotHere if the order's faults need a cluster that it has not, or its runner cannot use the one it has."""
+    """Raises CannotHere if the order's faults need a cluster that it has not, or its runner cannot use its own."""
     scenario = order.scenario
     if order.master:
         _refuse_master(order.master)
@@ -69,15 +70,17 @@ def refuse_without_cluster(order: Order) -> None:
         raise CannotHere(message, fix="leave --runner out, or --cluster and --master")
     ours = [fault.do for fault in scenario.faults if fault.do in {"lose_host", "speculation"}]
     if order.master and ours:
-        message = f"scenario {scenario.scenario} cannot run here: `{ours[0]}` needs workers that the harness has started"
+        message = (
+            f"scenario {scenario.scenario} cannot run here: `{ours[0]}` needs workers of the harness's own"
+        )
         raise CannotHere(message, fix="use --cluster 2 in place of --master")
 
 
 def _refuse_master(master: str) -> None:
-    """Raises CannotHere if executors of that master could not reach the world's servers, which are on this machine."""
-    told = urlsplit(master)
-    if told.scheme != "spark" or told.port is None or not told.hostname:
-        raise CannotHere(f"--master {master} is no address of a Spark master", fix="write spark://HOST:PORT")
-    if not (told.hostname == "localhost" or told.hostname.startswith("127.")):
-        message = f"the workers of {master} are on another machine, and the world's database and proxy listen on {_HERE}"
+    """Raises UsageError if it is no address, CannotHere if its executors could not reach the world's servers."""
+    found = _MASTER.fullmatch(master)
+    if found is None:
+        raise UsageError(f"--master {master} is no address of a Spark master", fix="write spark://HOST:PORT")
+    if found[1] != "localhost" and not found[1].startswith("127."):
+        message = f"{master} is on another machine, and the world's database and proxy listen on {_HERE}"
         raise CannotHere(message, fix="start the cluster on this machine, or use --cluster 2")

@@ -9,8 +9,10 @@ that its attempt wrote events after its successor had begun, and what became of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Literal
+
+import psutil
 
 from harness.clock import Deadline, wait_until
 from harness.faults.model.fault import OutsideFault, Repeats
@@ -81,10 +83,12 @@ class PauseExecutor(OutsideFault, Repeats):
             before_ms = _cpu_ms(who)
             if self.lasts is not None:
                 yield
+                site.found(what="used", cpu_ms=_cpu_ms(who) - before_ms)
             else:
                 assert executor is not None, "without a cluster such a fault is refused"
                 _await_successors(site, executor)
-            site.found(what="used", cpu_ms=_cpu_ms(who) - before_ms)
+                with suppress(psutil.NoSuchProcess):  # Spark kills it 10 s after it was taken for lost
+                    site.found(what="used", cpu_ms=_cpu_ms(who) - before_ms)
         if self.lasts is None:
             _end(site, who)
             yield
@@ -95,6 +99,8 @@ class PauseExecutor(OutsideFault, Repeats):
             return {}
         stopped = facts["stopped"]
         evidence: Evidence = {"pid": stopped["pid"], "state": stopped["state"]}
+        if self.lasts is None and "resumed" not in facts and facts.get("ended", {}).get("by") == "spark":
+            return _of_zombie({**evidence, "ended": "while it was stopped"}, facts, seen)
         if "used" not in facts or "resumed" not in facts:
             return {} if seen.events else evidence
         if facts["used"]["cpu_ms"] > _CPU_MS_MAX:
@@ -130,7 +136,5 @@ def _of_zombie(evidence: Evidence, facts: Mapping[str, Mapping[str, Any]], seen:
 
 
 def _cpu_ms(who: ProcessIdentity) -> int:
-    import psutil
-
     times = psutil.Process(who.pid).cpu_times()
     return round((times.user + times.system) * 1000)

@@ -66,10 +66,18 @@ class SentRecorder(Recorder):
         path.parent.mkdir(parents=True, exist_ok=True)
         super().__init__(path)
         self._mark = mark
-        self._socket = socket.create_connection((to.host, to.port), timeout=_WAIT_S)
+        try:
+            self._socket = socket.create_connection((to.host, to.port), timeout=_WAIT_S)
+        except OSError:
+            super().close()
+            raise
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket.sendall(msgspec.json.encode(_First(secret=to.secret, file=path.name)) + b"\n")
-        self._confirm()  # else another attempt of this number could write meanwhile
+        try:
+            self._socket.sendall(msgspec.json.encode(_First(secret=to.secret, file=path.name)) + b"\n")
+            self._confirm()  # else another attempt of this number could write meanwhile
+        except OSError:
+            self._hang_up()
+            raise
 
     def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
         self._mark(str(kind.__struct_config__.tag), fields)
@@ -95,8 +103,11 @@ class SentRecorder(Recorder):
         try:
             self._confirm()
         finally:
-            self._socket.close()
-            super().close()
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        self._socket.close()
+        super().close()
 
 
 class _Receiving(socketserver.StreamRequestHandler):

@@ -28,6 +28,7 @@ from harness.database.endpoint import Endpoint
 from harness.engine.in_world import record_in_world
 from harness.engine.level import RunSite
 from harness.engine.perform import perform
+from harness.errors import FloodmarkError
 from harness.levels.spark.cluster_run import open_cluster_runner
 from harness.process_identity import marked_processes
 from harness.runs.order import Order
@@ -193,7 +194,13 @@ def _one(play: Any, scenario: Scenario, *, seed: int, workers: int, folder: Path
     began_us, run_id = monotonic_us(), f"{scenario.scenario}-{seed}"
     home = folder / run_id
     home.mkdir(parents=True)
-    outcome = play(order, table=table, folder=home, run_id=run_id)
+    try:
+        outcome = play(order, table=table, folder=home, run_id=run_id)
+    except FloodmarkError as error:
+        row.runs += 1
+        row.others.append(f"{run_id}: {error}")
+        click.echo(f"{run_id}: {error}", err=True)
+        return
     row.take(outcome, table)
     took_s = (monotonic_us() - began_us) / 1e6
     shown = f"lost {table.lost} doubled {table.doubled} reordered {table.reordered} of {table.rows} rows"

@@ -59,7 +59,7 @@ def refuse_without_cluster(order: Order) -> None:
     needing = [fault for fault in scenario.faults if fault.needs_cluster]
     if needing and not has_cluster:
         told = "; ".join(
-            f"`{fault.do}` (fault {fault.id}) acts on the hosts of a cluster" for fault in needing
+            f"`{fault.do}` (fault {fault.id}) acts on the processes of a cluster" for fault in needing
         )
         message = (
             f"scenario {scenario.scenario} cannot run here: {told}, and this run has one process for all"

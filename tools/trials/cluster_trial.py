@@ -10,21 +10,17 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import click
-import pymysql
 
 from harness.choices import fresh_seed
 from harness.clock import Deadline, monotonic_us, wait_until
-from harness.database.endpoint import Endpoint
 from harness.engine.in_world import record_in_world
 from harness.engine.level import RunSite
 from harness.engine.perform import perform
@@ -36,56 +32,18 @@ from harness.runs.outcome import RunOutcome
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
 from harness.scenario.model import Scenario
+from harness.tests.table_seen import TableSeen
 from harness.verdict import Outcome
-from harness.workloads.lookups import LookupSource
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
 
-__all__ = ["TableSeen", "main"]
+__all__ = ["main"]
 
 SCENARIOS: Final = ("executor-lost", "driver-lost", "host-lost", "executor-zombie", "speculated")
 _END_S: Final = 5.0
 _RUNS: Final = {"speculated": 10}
 _MARK: Final = "FLOODMARK_CLUSTER_TRIAL"
 """In the environment of everything that a trial starts."""
-
-
-@dataclass(slots=True, kw_only=True)
-class TableSeen:
-    """What plain SQL shows of a run's output table, read just before it is dropped. Mutable: filled by `read`."""
-
-    scenario: Scenario
-    seed: int
-    lost: int = 0
-    doubled: int = 0
-    reordered: int = 0
-    rows: int = 0
-
-    def read(self, root: Endpoint) -> None:
-        """Compares the table with what the sources sent, subtask by subtask."""
-        with (
-            pymysql.connect(
-                host=root.host, port=root.port, user=root.user, password=root.password, database=root.database
-            ) as connection,
-            connection.cursor() as cursor,
-        ):
-            for subtask in range(self.scenario.workload.subtasks):
-                cursor.execute("SELECT id FROM output WHERE subtask = %s ORDER BY seq", (subtask,))
-                self._compare([id_ for (id_,) in cursor.fetchall()], self._asked(subtask))
-
-    def _asked(self, subtask: int) -> list[int | str]:
-        source = LookupSource(workload=self.scenario.workload, seed=self.seed, subtask=subtask)
-        elements = (source[position] for position in range(len(source)))
-        return [element[0].id for element in elements if isinstance(element, tuple)]
-
-    def _compare(self, found: Sequence[int | str], asked: Sequence[int | str]) -> None:
-        counts = Counter(found)
-        self.rows += len(found)
-        self.lost += sum(1 for id_ in asked if not counts[id_])
-        self.doubled += sum(times - 1 for times in counts.values())
-        place = {id_: number for number, id_ in enumerate(asked)}
-        places = [place.get(id_, -1) for id_ in found]
-        self.reordered += sum(later <= earlier for earlier, later in pairwise(places))
 
 
 @dataclass(slots=True, kw_only=True)

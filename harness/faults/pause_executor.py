@@ -9,7 +9,7 @@ that its attempt wrote events after its successor had begun, and what became of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Literal
 
 import psutil
@@ -79,7 +79,11 @@ class PauseExecutor(OutsideFault, Repeats):
         if who is None:
             yield
             return
-        with suspended(who, site.found):
+        supervisor = None if executor is None or self.lasts is not None else executor.supervisor
+        with ExitStack() as still:
+            if supervisor is not None:  # it would kill the zombie after 10 s: the whole host stands still
+                still.enter_context(suspended(supervisor, lambda **facts: None))
+            still.enter_context(suspended(who, site.found))
             before_ms = _cpu_ms(who)
             if self.lasts is not None:
                 yield

@@ -33,6 +33,8 @@ class LiveExecutor:
 
     process: ProcessIdentity
     host: str
+    supervisor: ProcessIdentity | None
+    """The process of the cluster that has started it and would end it; None: it is not ours."""
     workers: Mapping[int, ProcessIdentity]
     """By subtask, the Python worker that runs its newest attempt."""
 

@@ -193,10 +193,14 @@ class ClusterExecution(DriverExecution):
             LiveExecutor(
                 process=executor,
                 host=host_of(executor),
+                supervisor=self._supervisor(host_of(executor)),
                 workers={s: who for s, who in workers.items() if executor.pid in lineages[s]},
             )
             for executor in self._executors(driver)
         ]
+
+    def _supervisor(self, host: str) -> ProcessIdentity | None:
+        return None if self._cluster is None else self._cluster.worker(host)
 
     def _executors(self, driver: LiveDriver) -> Sequence[ProcessIdentity]:
         """Those of our own cluster are the children of its workers, which is found out faster."""

@@ -73,21 +73,22 @@ def _warm_executors(session: SparkSession) -> None:
     """Lets every executor load what attempts need, so that subtasks start together; they are dealt out in turn."""
     conf = session.sparkContext.getConf()
     wanted = int(conf.get("spark.cores.max", "0")) // int(conf.get("spark.executor.cores", "1"))
-    tracker = session.sparkContext._jsc.sc().statusTracker()  # noqa: SLF001 - Python's has not this question
 
-    def count() -> int:
-        return len(tracker.getExecutorInfos()) - 1  # the driver is one of them
+    def all_warm() -> bool:
+        tasks = _WARM * max(1, wanted)
+        rows = session.range(0, tasks, 1, tasks).mapInArrow(_be_warm, "executor string").collect()
+        return len({row.executor for row in rows}) >= wanted
 
-    wait_until(lambda: count() >= wanted, deadline=Deadline(_EXECUTORS_S), every_s=0.05)
-    tasks = _WARM * max(1, count())
-    session.range(0, tasks, 1, tasks).mapInArrow(_be_warm, "id bigint").collect()
+    wait_until(all_warm, deadline=Deadline(_EXECUTORS_S), every_s=0.2)
 
 
 def _be_warm(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Loads what an attempt needs, and tells in which executor that was."""
     import harness.defects  # noqa: PLC0415 - this is what it is for
     import harness.levels.spark.remote_place  # noqa: F401, PLC0415
 
-    yield from batches
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays([pa.array([str(Path.cwd())] * batch.num_rows)], names=["executor"])
 
 
 def run_job(session: SparkSession, plan: RunPlan, *, subtasks: int) -> None:

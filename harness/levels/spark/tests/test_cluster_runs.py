@@ -21,7 +21,7 @@ from harness.tests.whole_run import told
 from harness.verdict import Outcome
 from harness.world.world import World
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 
 SENT_ONLY = """
 import os

@@ -37,7 +37,7 @@ from harness.verdict import Outcome
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
 
-__all__ = ["main"]
+__all__: list[str] = []
 
 SCENARIOS: Final = ("executor-lost", "driver-lost", "host-lost", "executor-zombie", "speculated")
 _END_S: Final = 5.0

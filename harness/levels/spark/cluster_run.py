@@ -37,7 +37,7 @@ from harness.world.standalone_cluster import (
     open_cluster,
 )
 
-__all__ = ["ClusterRunner", "open_cluster_runner"]
+__all__ = ["open_cluster_runner"]
 
 _SLOTS = 16
 """The tasks that an executor runs at a time: one of them takes all subtasks of a run if the others are lost. A worker

@@ -3,7 +3,7 @@
 Answers to Flink's stop-with-savepoint: the task restores the snapshot of the epoch before, reads its range, takes the
 checkpoint at the barrier behind it, and is cancelled with its calls in flight; the last range drains. Invariants: the
 operator and its task are those of every level; the barrier is held back until the first record in the operator is
-resolved, restored or not, for else a lookup slower than a batch would be asked again for ever; a worker commits nothing.
+resolved, for else a lookup slower than a batch would be asked again for ever; a worker commits nothing.
 """
 
 from __future__ import annotations

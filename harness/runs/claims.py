@@ -14,7 +14,7 @@ from harness.runs.expected import Expected
 from harness.runs.order import Order
 from harness.runs.plan import Runner
 from harness.scenario.model import Scenario
-from harness.scenario_parts.parts import SINK_FORMS, OwnEffects
+from harness.scenario_parts.parts import SINK_FORMS, Operator, OwnEffects
 
 __all__ = ["AUDIT", "DEAD_LETTERS", "NOT_CLAIMED", "OUTPUTS", "RECOVER_MS", "header_of", "own_table"]
 
@@ -39,7 +39,7 @@ def header_of(order: Order, *, expected: Expected | None = None) -> Mapping[str,
     return {
         "history": 1,
         "operator": {
-            "mode": operator.mode,
+            **_order(operator),
             "capacity": operator.capacity,
             # A timeout handler that completes nothing gives no bound (A46).
             "timeout_ms": 0 if operator.on_timeout == "nothing" else operator.timeout,
@@ -74,6 +74,7 @@ def header_of(order: Order, *, expected: Expected | None = None) -> Mapping[str,
     }
 
 
+<<<<<<< HEAD
 def _tables_of_state(scenario: Scenario) -> Mapping[str, Any]:
     """Where rows of a batch that is run again replace the first ones, which the audit still has: it is left out."""
     tables = _tables(scenario)
@@ -86,6 +87,13 @@ NOT_CLAIMED: Mapping[Runner, frozenset[str]] = {
     "stateful": frozenset({"V12", "V13"}),
 }
 """What a runner's sink does not promise: one that replaces a batch shows it twice."""
+=======
+def _order(operator: Operator) -> Mapping[str, Any]:
+    """What is claimed of the order: an operator that keeps the order of each key is an unordered one besides."""
+    if operator.mode == "keyed":
+        return {"mode": "unordered", "per_key_order": True}
+    return {"mode": operator.mode}
+>>>>>>> w-int
 
 
 def _expect_from(order: Order, expected: Expected | None) -> Mapping[str, str]:

@@ -74,7 +74,6 @@ def header_of(order: Order, *, expected: Expected | None = None) -> Mapping[str,
     }
 
 
-<<<<<<< HEAD
 def _tables_of_state(scenario: Scenario) -> Mapping[str, Any]:
     """Where rows of a batch that is run again replace the first ones, which the audit still has: it is left out."""
     tables = _tables(scenario)
@@ -87,13 +86,13 @@ NOT_CLAIMED: Mapping[Runner, frozenset[str]] = {
     "stateful": frozenset({"V12", "V13"}),
 }
 """What a runner's sink does not promise: one that replaces a batch shows it twice."""
-=======
+
+
 def _order(operator: Operator) -> Mapping[str, Any]:
     """What is claimed of the order: an operator that keeps the order of each key is an unordered one besides."""
     if operator.mode == "keyed":
         return {"mode": "unordered", "per_key_order": True}
     return {"mode": operator.mode}
->>>>>>> w-int
 
 
 def _expect_from(order: Order, expected: Expected | None) -> Mapping[str, str]:

@@ -100,7 +100,7 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     _refuse_runner(asked["runner"], asked["level"])
     _refuse_cluster(asked)
     refuse_on_at(asked["level"], asked["on"])
-    _check_sut(asked["sut"], asked["mutant"], asked["level"])
+    _check_sut(asked["sut"], asked["mutant"], asked["level"], asked["runner"])
     check_expected(asked["expected"], asked["sut"])
     seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
     orders = [
@@ -171,9 +171,10 @@ def _refuse_cluster(asked: dict[str, Any]) -> None:
         raise UsageError(message, fix="leave --jobs out")
 
 
-def _check_sut(sut: str, mutant: str | None, level: str) -> None:
+def _check_sut(sut: str, mutant: str | None, level: str, runner: str) -> None:
     """Checks `--sut` and `--mutant` before a world is opened."""
-    from harness.defects import find_defect
+    from harness.defects import find_of_run
+    from harness.defects.defect import RunnerDefect
     from harness.errors import UsageError
     from harness.sut.registry import REFERENCE, load_lookup, refuse_hidden
     from harness.sut.user_modules import add_current_folder
@@ -182,10 +183,13 @@ def _check_sut(sut: str, mutant: str | None, level: str) -> None:
     load_lookup(sut)
     refuse_hidden(sut)
     if mutant is not None:
-        planted = find_defect(mutant)
+        planted = find_of_run(mutant)
         if not planted.shows_in_a_run:
             message = f"--mutant {mutant} is a defect of the recorder or of a checker: no run shows it"
             raise UsageError(message, fix=f"floodmark mutants --mutant {mutant}")
+        if isinstance(planted, RunnerDefect) and runner != planted.runner:
+            message = f"--mutant {mutant} is a defect of runner {planted.runner}, and --runner is {runner}"
+            raise UsageError(message, fix=f"add --runner {planted.runner}")
         if level not in planted.levels:
             message = f"--mutant {mutant} shows at level sim only"
             raise UsageError(message, fix="add --level sim, or choose another: floodmark list mutants")

@@ -225,7 +225,13 @@ def _database_of_twin(order: Order, world: World, *, lookups: str) -> Iterator[s
 def _stored(scenario: Scenario, root: Endpoint, *, plan: RunPlan, may_fail: bool) -> Stored:
     effects = scenario.effects
     own = None if effects is None else (plan.lookups.database, effects)
-    return read_stored(root, ordered=claims_order(scenario), may_fail=may_fail, own=own)
+    return read_stored(
+        root,
+        ordered=claims_order(scenario),
+        may_fail=may_fail,
+        own=own,
+        audit=plan.runner != "stateful",
+    )
 
 
 def _accounting(

@@ -23,9 +23,6 @@ _OF_DRIVER = frozenset({"commit.pre", "commit.post", "close"})
 
 def refuse_of_runner(order: Order) -> None:
     """Raises CannotHere, with all the reasons, if the order's runner cannot perform its scenario."""
-    if order.runner == "stateful":
-        message = "--runner stateful is not built yet"
-        raise CannotHere(message, fix="use --runner micro-batch")
     told = [] if order.runner == "continuous" else list(lacks_of_runner(order.scenario))
     if told:
         message = f"scenario {order.scenario.scenario} cannot run here: {'; '.join(told)}"

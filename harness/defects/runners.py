@@ -13,7 +13,7 @@ from harness.database.batch_sink import PartOfEpoch, ReplacingSink
 from harness.defects.defect import RunnerDefect
 from harness.sut.variant import Kind, Variant, made_once
 
-__all__ = ["OF_RUNNERS"]
+__all__ = ["OF_RUNNERS", "dropping_what_was_seen"]
 
 
 @made_once

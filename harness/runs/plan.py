@@ -6,20 +6,20 @@ predecessor. It holds the database's password, so it is passed by pipe or closur
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 
 from harness.database.endpoint import Endpoint
+from harness.history.sent import SentTo
 from harness.runs.expected import Expected
 from harness.scenario_parts.own_records import OwnRecord
 
-__all__ = ["RUNNERS", "Crash", "RunPlan", "Runner", "decode_plan", "encode_plan"]
+__all__ = ["Crash", "RunPlan", "Runner", "decode_plan", "encode_plan"]
 
 Runner = Literal["continuous", "micro-batch", "stateful"]
 """How level spark runs the operator: one task a subtask for the whole run; a task a subtask and batch, with one
 transaction of the driver for all; or the same with the snapshot in Spark's own state."""
-RUNNERS: tuple[Runner, ...] = get_args(Runner)
 
 
 class Crash(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +55,12 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the records of a user's lookup must yield; None for our own lookup, whose results `table` gives."""
     own: list[OwnRecord] | None = None
     """The records of the user's file; None: they are drawn."""
+    generation: int = 0
+    """The number of the Spark driver that sends the attempts, from 1; 0: there is only one."""
+    shared: Endpoint | None = None
+    """The run's database, reached directly; there attempts on other hosts share what beside the harness is in files."""
+    sent_to: SentTo | None = None
+    """Where attempts on other hosts send their events; None: they write into `folder`, which they share."""
     runner: Runner = "continuous"
     inside: list[dict[str, Any]] = []
     """The other faults that attempts perform themselves, as JSON; `fault_of` reads them back."""

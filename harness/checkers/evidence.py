@@ -49,6 +49,7 @@ def _short(case: Case, expects: Expects) -> Iterator[str]:
         ("records accepted", expects.records, len(records)),
         ("checkpoints completed", expects.checkpoints, len(completed_checkpoints(case))),
         ("restores", expects.restores, restores(case)),
+        ("rescales", expects.rescales, len(case.trace.rescales)),
     )
     for named, least, seen in counts:
         if least is not None and seen < least:

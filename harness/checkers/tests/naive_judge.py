@@ -68,7 +68,10 @@ def opinions(lines: list[Json]) -> dict[str, Opinion]:
         "V8": _v8(page, results=results),
         "V9": _v9(page),
         "V10": _opinion(checkpoints.v10(page), exposed=snaps),
-        "V11": _opinion(checkpoints.v11(page), claimed=restarts),
+        "V11": _opinion(
+            checkpoints.v11(page), claimed=restarts or bool(page.kind("rescale")),
+            pending=checkpoints.waiting_shares(page),
+        ),
         "V12": _opinion(checkpoints.v12(page), claimed=epochs, exposed=snaps or bool(page.kind("commit"))),
         "V13": _opinion(
             checkpoints.v13(page), claimed=bool(fenced), exposed=several, pending=page.not_whole("audit")

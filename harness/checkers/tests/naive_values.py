@@ -33,6 +33,7 @@ def inconsistent(page: Page) -> Iterator[Finding]:
     answered = []
     for s, record in page.accepted():
         a, outcome = page.deciding(s, record)
+        s = s if outcome is None else outcome["s"]
         key = _key(page, record)
         if a is None or outcome is None or outcome.get("r") != "ok" or key is ABSENT:
             continue

@@ -60,7 +60,11 @@ def header_of(order: Order, *, expected: Expected | None = None) -> Mapping[str,
         # A failed Spark job ends the tasks of all subtasks; at the other levels each subtask restarts alone.
         "explained": "together" if order.level == "spark" else "alone",
         **_claims_by_key(order, expected),
-        "expects": {**expects, "faults": [fault.id for fault in scenario.faults]},
+        "expects": {
+            **expects,
+            **({"rescales": len(scenario.rescales)} if scenario.rescales else {}),
+            "faults": [fault.id for fault in scenario.faults],
+        },
         "decisive": list(scenario.decisive),
         "run": {
             "scenario": scenario.scenario,

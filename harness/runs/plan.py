@@ -1,6 +1,6 @@
 """The plan of one run: all that an attempt of a subtask needs, as one JSON value.
 
-Invariants: a plan is complete and does not change during a run, so an attempt in a new process needs nothing from its
+Invariants: a plan is complete and does not change during a run, except that a rescale adds shares for new subtasks; so an attempt in a new process needs nothing from its
 predecessor. It holds the database's password, so it is passed by pipe or closure, never by file, argument or log.
 """
 
@@ -14,7 +14,7 @@ from harness.database.endpoint import Endpoint
 from harness.runs.expected import Expected
 from harness.scenario_parts.own_records import OwnRecord
 
-__all__ = ["Crash", "RunPlan", "decode_plan", "encode_plan"]
+__all__ = ["Crash", "RunPlan", "Share", "decode_plan", "encode_plan"]
 
 
 class Crash(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +26,27 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
     hit: int
     how: str = "sigkill"
     """`sigkill`, `sigsegv`, `exit` or `exception`."""
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """What a subtask starts with that a rescale begins."""
+
+    generation: int
+    """How many rescales came before, this one included."""
+    checkpoint: int
+    """The checkpoint of the subtasks that the rescale ended."""
+    index: int
+    parallelism: int
+    groups: tuple[int, int]
+    """The first and the last key group that it owns."""
+    places: dict[int, int]
+    """The place from which each partition of its source is read."""
+    elements: list[dict[str, Any]]
+    """Its state and its elements in flight, in stored form."""
+    inherited: int
+    """The number of elements in flight: the first position that it reads."""
+    cuts: dict[int, int]
+    """By the number of each subtask that the rescale ended, its position at the checkpoint."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +73,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The records of the user's file; None: they are drawn."""
     inside: list[dict[str, Any]] = []
     """The other faults that attempts perform themselves, as JSON; `fault_of` reads them back."""
+    shares: dict[int, Share] = {}
+    """Of each subtask that a rescale has begun."""
 
 
 def encode_plan(plan: RunPlan) -> bytes:

@@ -24,7 +24,7 @@ class Fencing(Invariant):
     """Checks V13 on commits and effects."""
 
     name = "V13"
-    vacuous = "no subtask has two attempts, so none could be superseded"
+    vacuous = "no subtask has two attempts or was rescaled, so none could be superseded"
 
     def not_claimed(self, case: Case) -> str:
         """It applies with `fenced`, and an effect, a table of `audit`, or a commit that names its attempt."""
@@ -43,10 +43,12 @@ class Fencing(Invariant):
     def across(self, case: Case) -> Findings:
         """Each effect of a superseded attempt; undecided if the audit was not read whole."""
         effects = sorted(case.trace.effects, key=lambda effect: effect.seq)
+        exposed = bool(case.rescalings)
         return Findings(
             anomalies=(*_zombie_effects(effects), *_of_ended_subtasks(case, effects)),
             unread=tuple(case.tables.unread("audit")),
             observed=len(effects),
+            exposed=exposed,
         )
 
 

@@ -246,6 +246,12 @@ def _of_rescales(parts: Standing) -> Iterator[Breach]:
     if parts.operator is not None and parts.operator.upstream is not None:
         say = "what an `upstream` holds is its own state, which `rescale` does not split"
         yield Breach(path=("operator", "upstream"), say=say, hint="remove one of the two")
+    if parts.has_task and parts.sink == "idempotent":
+        say = (
+            "of two values of a key the idempotent sink keeps the first, and what a `task` adds to a record depends on "
+            "which subtask reads it"
+        )
+        yield Breach(path=("sink",), say=say, hint="write `sink: atomic` or `sink: two-phase`")
     for name, wanted in _RESCALED_TASK.items():
         if parts.task is not None and getattr(parts.task, name) != wanted:
             say = f"`{name}` of a `task` depends on inputs that go on after a restart as before, and a rescale deals them anew"

@@ -108,9 +108,9 @@ class JournalledSubtask:
         self._stops_at, self._places = stops_at, places
         self._stop_at(restored)
 
-    def _stop_at(self, checkpoint: int) -> None:
-        """Raises `StoppedForRescale` if the subtask stops at `checkpoint`, unless it has only its end to write."""
-        if self._stops_at is not None and checkpoint >= self._stops_at and not self._has_all:
+    def _stop_at(self, checkpoint: int, *, is_last: bool = False) -> None:
+        """Raises `StoppedForRescale` if the subtask stops at `checkpoint`; `is_last`: it ends with it anyway."""
+        if self._stops_at is not None and checkpoint >= self._stops_at and not is_last:
             raise StoppedForRescale(checkpoint)
 
     def listens(self, notify: Callable[[int], None]) -> None:
@@ -227,7 +227,7 @@ class AtomicCoordination(JournalledSubtask):
         self._sink.commit(checkpoint.number, position=checkpoint.position, elements=elements)
         self._phases.reach("commit.post")
         self._journal.committed(checkpoint.number)
-        self._stop_at(checkpoint.number)
+        self._stop_at(checkpoint.number, is_last=self._has_all)
 
 
 def _named(element: OperatorInput) -> str:

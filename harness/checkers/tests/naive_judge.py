@@ -49,7 +49,7 @@ def opinions(lines: list[Json]) -> dict[str, Opinion]:
     epochs = page.sink in {"atomic", "two-phase"}
     snaps = any(page.completed_snaps(s) for s in page.subtasks)
     restarts = any(e["from"] is not None for e in page.kind("start"))
-    several = any(len(page.attempts(s)) > 1 for s in page.subtasks)
+    several = any(len(page.attempts(s)) > 1 for s in page.subtasks) or bool(page.kind("rescale"))
     written = page.kind("effect") or any("a" in e for e in page.kind("commit")) or page.tables_of("audit")
     fenced = page.header.get("fenced", True) and written
     gap = page.bounds.get("checkpoint_gap")

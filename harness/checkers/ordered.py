@@ -89,7 +89,9 @@ class _OrderWalk:
                 ahead = origin.view.furthest
                 if ahead.out is not None and (origin.pos, out.j) < (ahead.pos, ahead.out.j):
                     other = f"output {ahead.out.j} of record {shown(ahead.out.id)} (position {ahead.pos})"
-                    where = f"after {other} of subtask {origin.view.s}, which held it at position {origin.pos}"
+                    where = (
+                        f"after {other} of subtask {origin.view.s}, which held it at position {origin.pos}"
+                    )
                     self._report(out, self._view.source.records[out.id].pos, ahead.out.n, where)
                 elif ahead.mark > origin.pos:
                     mark = f"the watermark of position {ahead.mark} of subtask {origin.view.s}"

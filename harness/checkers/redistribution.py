@@ -75,7 +75,9 @@ class _Redistribution:
                     "bad-restore", view.s, f"{self._named} finds no snap of it by subtask {view.s}"
                 )
             elif not view.checkpoints.completed_by(c, n):
-                say = f"{self._named} takes the snap of subtask {view.s}, and the checkpoint was not completed"
+                say = (
+                    f"{self._named} takes the snap of subtask {view.s}, and the checkpoint was not completed"
+                )
                 yield self._anomaly("bad-restore", view.s, say, cut.snap.n)
             elif (retired := view.checkpoints.retired_by(c, n)) is not None:
                 say = f"{self._named} takes the snap of subtask {view.s}, and the checkpoint was retired"
@@ -208,7 +210,13 @@ class _Redistribution:
         known = element.id if isinstance(element, RecordOf) else None
         w = element.w if isinstance(element, Mark) else None
         return Anomaly(
-            kind=kind, s=s, id=known, w=w, c=self._rescale.c, events=(self._rescale.n,), say=f"{say} ({self._named[:-1]})"
+            kind=kind,
+            s=s,
+            id=known,
+            w=w,
+            c=self._rescale.c,
+            events=(self._rescale.n,),
+            say=f"{say} ({self._named[:-1]})",
         )
 
     def _anomaly(self, kind: str, s: int, say: str, *witnesses: int) -> Anomaly:

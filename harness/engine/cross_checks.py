@@ -68,7 +68,9 @@ def _refuse_other_records(order: Order, events: Sequence[Event]) -> None:
         if type(event) is In:
             known = records[event.id] if type(event.id) is int and 0 <= event.id < len(records) else None
             if known is None or (told_key(known[0].key), known[1]) != (event.key, event.ts):
-                _refuse(f"subtask {event.s} took record {event.id}, which the source of seed {order.seed} has not so")
+                _refuse(
+                    f"subtask {event.s} took record {event.id}, which the source of seed {order.seed} has not so"
+                )
 
 
 def _refuse(message: str) -> NoReturn:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from harness.database.coordinator import Coordinator
 from harness.engine.level import Execution, ExecutionState, LevelRunner
 from harness.engine.rescale import Rescaler
 from harness.errors import WorldError
@@ -23,7 +24,16 @@ __all__ = ["Generations"]
 class Generations:
     """One run that rescales. Mutable: its execution, and the plan of its subtasks."""
 
-    def __init__(self, runner: LevelRunner, plan: RunPlan, *, rescaler: Rescaler, logs: Path) -> None:
+    def __init__(
+        self,
+        runner: LevelRunner,
+        plan: RunPlan,
+        *,
+        rescaler: Rescaler,
+        logs: Path,
+        coordinator: Coordinator | None,
+    ) -> None:
+        self._coordinator = coordinator
         self._runner = runner
         self._plan = plan
         self._rescaler = rescaler
@@ -32,7 +42,7 @@ class Generations:
         self._current = self._started()
 
     def _started(self) -> Execution:
-        return self._runner.start(self._plan, subtasks=self._rescaler.running, logs=self._logs)
+        return self._runner.start(self._plan, subtasks=len(self._rescaler.running), logs=self._logs)
 
     def poll(self) -> ExecutionState:
         """The state of the run; carries out a rescale that is due, which takes as long as its transaction."""
@@ -47,6 +57,8 @@ class Generations:
             self._plan = self._rescaler.rescale(self._plan, ended=ended)
         except WorldError as error:
             return ExecutionState(running=False, error=str(error), ends=state.ends)
+        if self._coordinator is not None:
+            self._coordinator.until = self._rescaler.stops_at
         self._current = self._started()
         return ExecutionState(running=True, ends=state.ends)
 

@@ -85,7 +85,9 @@ class Rescaler:
                     break
             except self._driver.errors as error:
                 if deadline.passed:
-                    message = f"the rescale to {rescale.to} subtasks could not be stored within {_SETTLE_S:.3g} s"
+                    message = (
+                        f"the rescale to {rescale.to} subtasks could not be stored within {_SETTLE_S:.3g} s"
+                    )
                     raise WorldError(f"{message}: {error}", fix="read the server's log") from error
                 self._clock.pause(_AGAIN_S)
         assert list(shares) == list(range(first := first_number(plan, self._scenario), first + rescale.to))
@@ -110,7 +112,8 @@ class Rescaler:
         """The subtask's part of its newest complete checkpoint."""
         if self._scenario.sink == "atomic":
             cursor.execute(
-                "SELECT epoch, pos, elements FROM epoch WHERE subtask = %s ORDER BY epoch DESC LIMIT 1", (subtask,)
+                "SELECT epoch, pos, elements FROM epoch WHERE subtask = %s ORDER BY epoch DESC LIMIT 1",
+                (subtask,),
             )
             epoch, position, elements = cursor.fetchone()
             return epoch, position, json.loads(elements)

@@ -101,6 +101,8 @@ class AttemptView:
     """None: not recorded yet."""
     over: bool = False
     """Whether it closed or failed; its process may then run another attempt."""
+    drained: bool = False
+    """Whether it has emitted all data and ended."""
     dies_for: str | None = None
     """The fault for which it was about to end its own process, if that was its last line."""
     in_flight: int = 0
@@ -202,6 +204,8 @@ class Follower:
                 progress.has_own_client = True
             case "~stops":
                 progress.stopped.setdefault(line["f"], line["t"])
+            case "ended":
+                view.drained = True
             case "failed" | "close":
                 view.over = True
 

@@ -20,7 +20,7 @@ import msgspec
 from harness.clock import monotonic_us
 from harness.history.event import AttemptEvent, OfAttempt
 
-__all__ = ["HARNESS_FILE", "Recorder", "attempt_file"]
+__all__ = ["HARNESS_FILE", "Recorder", "attempt_file", "driver_file"]
 
 HARNESS_FILE = "harness.jsonl"
 
@@ -28,6 +28,11 @@ HARNESS_FILE = "harness.jsonl"
 def attempt_file(folder: Path, *, subtask: int, attempt: int) -> Path:
     """The file of one attempt of one subtask."""
     return folder / f"subtask-{subtask:03d}-attempt-{attempt:04d}.jsonl"
+
+
+def driver_file(folder: Path, *, start: int) -> Path:
+    """The file of the `start`-th driver of a run that commits for its subtasks; followed like theirs."""
+    return folder / f"subtask-driver-{start:04d}.jsonl"
 
 
 def _line_of(kind: type[AttemptEvent]) -> Any:

@@ -6,7 +6,7 @@ predecessor. It holds the database's password, so it is passed by pipe or closur
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -14,7 +14,21 @@ from harness.database.endpoint import Endpoint
 from harness.runs.expected import Expected
 from harness.scenario_parts.own_records import OwnRecord
 
-__all__ = ["Crash", "RunPlan", "Share", "decode_plan", "encode_plan"]
+__all__ = [
+    "RUNNERS",
+    "Crash",
+    "RunPlan",
+    "Runner",
+    "Share",
+    "decode_plan",
+    "encode_plan",
+    "numbers_of",
+]
+
+Runner = Literal["continuous", "micro-batch", "stateful"]
+"""How level spark runs the operator: one task a subtask for the whole run; a task a subtask and batch, with one
+transaction of the driver for all; or the same with the snapshot in Spark's own state."""
+RUNNERS: tuple[Runner, ...] = get_args(Runner)
 
 
 class Crash(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,10 +85,22 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the records of a user's lookup must yield; None for our own lookup, whose results `table` gives."""
     own: list[OwnRecord] | None = None
     """The records of the user's file; None: they are drawn."""
+    runner: Runner = "continuous"
     inside: list[dict[str, Any]] = []
     """The other faults that attempts perform themselves, as JSON; `fault_of` reads them back."""
     shares: dict[int, Share] = {}
     """Of each subtask that a rescale has begun."""
+
+
+def numbers_of(plan: RunPlan, *, subtasks: int) -> range:
+    """The numbers of the `subtasks` subtasks that run now: after a rescale those that it began."""
+    first = min(_newest(plan.shares), default=0)
+    return range(first, first + subtasks)
+
+
+def _newest(shares: dict[int, Share]) -> list[int]:
+    generation = max((share.generation for share in shares.values()), default=0)
+    return [number for number, share in shares.items() if share.generation == generation]
 
 
 def encode_plan(plan: RunPlan) -> bytes:

@@ -391,7 +391,8 @@ class AtCheckpoint(Part):
     """The moment of a rescale."""
 
     checkpoint: Whole = Field(
-        gt=0, description="Each subtask stops when this checkpoint, or the first complete one after it, is complete."
+        gt=0,
+        description="Each subtask stops when this checkpoint, or the first complete one after it, is complete.",
     )
 
 

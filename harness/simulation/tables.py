@@ -422,7 +422,9 @@ class Tables:
 
     def duplicate(self, key: tuple[Any, ...]) -> str:
         """The server's words for a second row with that key."""
-        return f"Duplicate entry '{'-'.join(map(str, key))}' for key '{'id' if self._key_from else 'subtask'}'"
+        return (
+            f"Duplicate entry '{'-'.join(map(str, key))}' for key '{'id' if self._key_from else 'subtask'}'"
+        )
 
     def fence_of(self, subtask: int) -> tuple[int, int | None, int]:
         """(token, origin_ms, ended) of the newest committed row."""

@@ -13,7 +13,19 @@ from typing import Any, Final, get_args
 
 from msgspec import UNSET
 
-from harness.history.event import Abort, Ack, AttemptEvent, Event, In, Kill, OfAttempt, Out, Res, Rescale, Retire
+from harness.history.event import (
+    Abort,
+    Ack,
+    AttemptEvent,
+    Event,
+    In,
+    Kill,
+    OfAttempt,
+    Out,
+    Res,
+    Rescale,
+    Retire,
+)
 from harness.simulation.hub import Hub
 
 __all__ = ["CALLBACK", "TASK", "MemoryRecorder", "Tape", "untold"]

@@ -251,6 +251,4 @@ def source_of(plan: RunPlan, scenario: Scenario, subtask: int, **shaping: Any) -
     """The source of a subtask; `shaping` is for a run that does not rescale (`LookupSource`)."""
     if scenario.rescales:
         return shared_source(plan, scenario, subtask)
-    return LookupSource(
-        workload=scenario.workload, seed=plan.seed, subtask=subtask, own=plan.own, **shaping
-    )
+    return LookupSource(workload=scenario.workload, seed=plan.seed, subtask=subtask, own=plan.own, **shaping)

@@ -237,6 +237,7 @@ def offered_records(
             ).records
         )
     answered = {key_of(row[0]) for row in rows}
+
     def offers(lookup: Lookup) -> bool:
         results = None if known is None else known(lookup.id, lookup.key)
         return has_own_tables or lookup.key in answered if results is None else bool(results)

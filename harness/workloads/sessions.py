@@ -45,7 +45,9 @@ def session_stamps(
 
     The model has no checkpoints and no crashes.
     """
-    first = source.inherited if isinstance(source, PartitionedSource) else 0  # those went through the task before
+    first = (
+        source.inherited if isinstance(source, PartitionedSource) else 0
+    )  # those went through the task before
     return _stamped(source, inputs, task=task, before=before, first=first, cut=len(source))[0]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from harness.checkers.tests.naive_notions import ABSENT, EVER, Element, Json, Page, element
 from harness.checkers.tests.naive_outputs import Finding
 
-__all__ = ["left_behind", "waiting_shares", "v10", "v11", "v12", "v13", "v18"]
+__all__ = ["left_behind", "v10", "v11", "v12", "v13", "v18", "waiting_shares"]
 
 
 def v10(page: Page) -> Iterator[Finding]:
@@ -148,7 +148,6 @@ def v11(page: Page) -> Iterator[Finding]:
         first = [e["pos"] for e in page.of(s, a, "in", "wm")][:1]
         if any(pos != snap["pos"] for pos in [start["pos"], *first]):
             yield ("wrong-position", s, None, c, n)
-
 
     for rescale in page.kind("rescale"):
         yield from _redistributed(page, rescale)

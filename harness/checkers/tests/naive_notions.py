@@ -144,7 +144,9 @@ class Page:
     @_asked_once
     def share(self, s: int) -> list[Json] | None:
         """The elements that the first attempt restores which starts from the rescale."""
-        first = [r["elements"] for a in self.attempts(s) if self.inherits(s, a) for r in self.of(s, a, "restore")]
+        first = [
+            r["elements"] for a in self.attempts(s) if self.inherits(s, a) for r in self.of(s, a, "restore")
+        ]
         return first[0] if first else None
 
     @_asked_once

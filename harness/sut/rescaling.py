@@ -35,6 +35,7 @@ from reference_impl.state.repartitioner import RoundRobinOperatorStateRepartitio
 
 __all__ = [
     "ALL_GROUPS",
+    "IN_FLIGHT",
     "KEY_GROUPS",
     "OldSubtask",
     "Rescaling",
@@ -50,7 +51,9 @@ KEY_GROUPS = 8
 """The maximum parallelism; few, so that each key group holds several keys."""
 ALL_GROUPS = KeyGroupRange(start=0, end=KEY_GROUPS - 1)
 """What a subtask owns in a run that does not rescale."""
-_IN_FLIGHT, _PLACES, _SETTINGS = "in flight", "places of partitions", "settings"
+IN_FLIGHT = "in flight"
+"""The name of the state that is split."""
+_PLACES, _SETTINGS = "places of partitions", "settings"
 _encode, _decode = msgspec.json.encode, msgspec.json.decode
 
 
@@ -110,7 +113,7 @@ class Rescaling:
         in_flight = [element for element in old.elements if "state" not in element]
         return OperatorStateHandle(
             states={
-                _IN_FLIGHT: OperatorStatePartitions(
+                IN_FLIGHT: OperatorStatePartitions(
                     mode=Mode.SPLIT_DISTRIBUTE, items=tuple(map(_encode, in_flight))
                 ),
                 _PLACES: OperatorStatePartitions(mode=Mode.UNION, items=tuple(map(_encode, places.items()))),
@@ -158,7 +161,7 @@ class Rescaling:
         settings = [item for item in told.get(_SETTINGS, ()) if isinstance(item, tuple)]
         if any(_decode(count) != KEY_GROUPS for _, count in settings):
             raise ValueError("the state was written with another number of key groups, which never changes")
-        in_flight = [_decode(item) for item in told.get(_IN_FLIGHT, ()) if isinstance(item, bytes)]
+        in_flight = [_decode(item) for item in told.get(IN_FLIGHT, ()) if isinstance(item, bytes)]
         return [{**element, "pos": place} for place, element in enumerate(in_flight)]
 
 

@@ -25,7 +25,7 @@ __all__ = ["AUDIT_TABLE", "OUTPUT_TABLES", "TABLES", "Canary", "Judge", "is_foun
 
 Judge = Callable[[Header, Iterable[Event]], Judgement]
 
-_OF_THE_RUN = frozenset({"done", "abort", "retire", "giveup", "fault", "change", "row", "read"})
+_OF_THE_RUN = frozenset({"done", "abort", "retire", "rescale", "giveup", "fault", "change", "row", "read"})
 _OF_A_SUBTASK = frozenset({"commit", "effect"})
 _ROWS = frozenset({"row", "effect"})
 

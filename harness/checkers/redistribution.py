@@ -115,10 +115,10 @@ class _Redistribution:
                 seen[_named(element)] += 1
                 if not stored[_named(element)]:
                     say = f"{_told(element)} is in the share of subtask {s}, and no subtask had stored it"
-                    yield self._of(element, "foreign", s, say)
+                    yield self._of_element(element, s, say, kind="not-stored")
                 elif seen[_named(element)] > stored[_named(element)]:
                     say = f"{_told(element)} is in the share of subtask {s}, and in another place of the shares too"
-                    yield self._of(element, "restored-twice", s, say)
+                    yield self._of_element(element, s, say, kind="restored-twice")
             yield from self._disorder(s, share)
 
     def left_behind(self) -> Iterator[Anomaly]:
@@ -130,7 +130,7 @@ class _Redistribution:
                     given[_named(element)] -= 1
                 else:
                     say = f"{_told(element)}, which subtask {s} had stored, is in the share of no subtask"
-                    yield self._of(element, "left-behind", s, say)
+                    yield self._of_element(element, s, say, kind="left-behind")
 
     def _all(self, lists: Mapping[int, Sequence[Element]]) -> Iterator[Element]:
         return (element for elements in lists.values() for element in elements)
@@ -206,7 +206,7 @@ class _Redistribution:
                 due[part] = max([due.get(part, 0), *before])
         return due
 
-    def _of(self, element: Element, kind: str, s: int, say: str) -> Anomaly:
+    def _of_element(self, element: Element, s: int, say: str, *, kind: str) -> Anomaly:
         known = element.id if isinstance(element, RecordOf) else None
         w = element.w if isinstance(element, Mark) else None
         return Anomaly(

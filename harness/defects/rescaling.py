@@ -157,7 +157,7 @@ OF_RESCALING = (
         "ranges that are rounded down at both ends",
         wrong=_OwnsOneMore,
         by=("V8", "V11"),
-        scenario="rescale-grows",
+        scenario="rescale-twice",
     ),
     _defect(
         "key-group-owned-by-none",
@@ -165,7 +165,7 @@ OF_RESCALING = (
         "a range that is taken for half open",
         wrong=_OwnsOneLess,
         by=("V23",),
-        scenario="rescale-grows",
+        scenario="rescale-to-one",
     ),
     _defect(
         "timer-left-behind",
@@ -181,7 +181,7 @@ OF_RESCALING = (
         "a restore that reads one handle of several",
         wrong=_KeepsStateInPlace,
         by=("V8",),
-        scenario="rescale-sessions",
+        scenario="rescale-sessions-of-one-input",
     ),
     _defect(
         "partition-place-one-late",
@@ -197,6 +197,6 @@ OF_RESCALING = (
         "an offset that is taken for the next one to read",
         wrong=_OneEarly,
         by=("V8", "V11"),
-        scenario="rescale-grows",
+        scenario="rescale-unordered",
     ),
 )

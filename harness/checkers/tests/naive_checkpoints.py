@@ -169,7 +169,7 @@ def _redistributed(page: Page, rescale: Json) -> Iterator[Finding]:
     for i, (s, given) in enumerate(given_out):
         before = [_name(other) for _, other in given_out[: i + 1]].count(_name(given))
         if _name(given) not in names:
-            yield ("foreign", s, given.get("id", given.get("w")), c, (n, i))
+            yield ("not-stored", s, given.get("id", given.get("w")), c, (n, i))
         elif before > names.count(_name(given)):
             yield ("restored-twice", s, given.get("id", given.get("w")), c, (n, i))
     if _all_restored(page, rescale):

@@ -42,7 +42,7 @@ def opinions(lines: list[Json]) -> dict[str, Opinion]:
     page = Page(lines)
     operator = page.operator
     results = any(e["k"] == "out" for s in page.subtasks for e in page.visible(s))
-    marks = bool(page.kind("wm", "owm"))
+    marks = bool(page.kind("wm", "owm")) or any(page.marks(s) for s in page.subtasks)
     calls = bool(page.kind("call"))
     keys = any("key" in e for e in page.kind("in"))
     keeps_keys = page.ordered or operator.get("per_key_order", False)

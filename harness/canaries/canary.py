@@ -90,6 +90,8 @@ class Canary:
             kind, decoded = _decoded(line)
             told = dict(decoded)
             at_ms = told.pop("at", at_ms)
+            if "at_place" in told:  # the field `at` of an `in`
+                told["at"] = told.pop("at_place")
             if kind in _ROWS:
                 table = told.get("table", "audit")
                 rows[table] = rows.get(table, 0) + 1

@@ -91,7 +91,7 @@ _JOURNALED: Final[Mapping[str, Callable[[Journal, dict[str, Any]], None]]] = {
         ts=line.get("ts"),
         expect=line.get("expect"),
         part=line.get("part"),
-        at=line.get("at_place"),
+        at=line.get("at"),
     ),
     "wm": lambda journal, line: journal.took_watermark(position=line["pos"], timestamp=_timestamp(line["w"])),
     "call": lambda journal, line: journal.called(id=line["id"], attempt=line["try"]),

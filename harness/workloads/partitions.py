@@ -16,7 +16,7 @@ from harness.history.values import END_OF_TIME
 from harness.scenario.model import Workload
 from harness.workloads.keys import Key, keys_of
 from harness.workloads.lookups import LookupSource
-from harness.workloads.shape import Lookup, MarkOfTime, marks_below
+from harness.workloads.shape import Lookup, MarkOfTime
 
 __all__ = ["PartitionedSource", "Place", "places_before", "records_of_all"]
 
@@ -42,11 +42,16 @@ def records_of_all(workload: Workload, *, seed: int) -> list[tuple[Lookup, int |
         key, service_ms = keys[draw.index(workload.keys)], draw.between(0, workload.service)
         if workload.skew and draw.chance(workload.skew * 10):
             key = keys[0]
-        ts = number // workload.subtasks * _EVENT_STEP_MS + draw.between(0, _DISORDER_MS)
+        ts = _least_ts(number, workload) + draw.between(0, _DISORDER_MS)
         has_none = workload.timestamps == "none" or (workload.timestamps == "some" and draw.chance(300))
         lookup = Lookup(id=number, key=key, service_ms=service_ms, row_bytes=workload.row_bytes)
         records.append((lookup, None if has_none else ts))
     return records
+
+
+def _least_ts(number: int, workload: Workload) -> int:
+    """The earliest event time of the record with that number, and of all behind it."""
+    return number * _EVENT_STEP_MS // workload.subtasks
 
 
 class PartitionedSource(LookupSource):
@@ -77,11 +82,18 @@ class PartitionedSource(LookupSource):
             if part in owns and at >= begin_at.get(part, 0):
                 self.places[lookup.id] = Place(part=part, at=at)
                 self.records.append((lookup, ts))
-        self._marks = marks_below([ts for _, ts in self.records], every=self._every)
+        self._marks = self._rising_marks()
         self._idle = []
         self._plain = len(self.records) + len(self._marks) + workload.final_watermark
         self._bursts = []
         self._length = len(inherited) + self._plain
+
+    def _rising_marks(self) -> list[int]:
+        """The watermarks: each below all records behind it, and above the one before."""
+        numbers = [lookup.id for lookup, _ in self.records]
+        behind = [*numbers, numbers[-1] + 1 if numbers else 0]
+        places = range(self._every, len(numbers) + 1, self._every) if self._every else ()
+        return [_least_ts(behind[place], self._workload) - 1 for place in places]
 
     @property
     def inherited(self) -> int:

@@ -77,8 +77,8 @@ def _of_ended_subtasks(case: Case, effects: list[Effect]) -> Iterator[Anomaly]:
         if (rescale := ended.get(commit.s)) is not None and rescale.n in committed:
             by = committed[rescale.n]
             say = (
-                f"epoch {commit.c} of subtask {commit.s}, which the rescale of event {rescale.n} had ended, is committed"
-                f" after subtask {by.s}, which it began, has committed"
+                f"epoch {commit.c} of subtask {commit.s}, which the rescale of event {rescale.n} had ended, is"
+                f" committed after subtask {by.s}, which it began, has committed"
             )
             events = (rescale.n, by.n, commit.n)
             yield Anomaly(kind="zombie-commit", s=commit.s, c=commit.c, events=events, say=say)

@@ -1,8 +1,9 @@
 """V11, the part on rescales: what the subtasks had stored reaches the subtasks that follow them, each element once.
 
 Answers to Flink's `RoundRobinOperatorStateRepartitioner` and to the offsets of a source's partitions. Invariant: the
-shares of the subtasks that a rescale begins hold together exactly the elements that the subtasks which it ends had stored,
-those of one old subtask in their order; and each partition of the source is read on where it was cut, by one subtask.
+shares of the subtasks that a rescale begins hold together exactly the elements that the subtasks which it ends had
+stored, those of one old subtask in their order; and each partition of the source is read on where it was cut, by one
+subtask.
 O(n log n); memory grows with the shares and the partitions.
 """
 
@@ -146,7 +147,7 @@ class _Redistribution:
             old, rank = place
             # In unordered mode the records between two watermarks have one rank, and a watermark its own.
             if rank < furthest.get(old, -math.inf):
-                say = f"{_told(element)} stands in the share of subtask {s} behind what subtask {old} had stored after it"
+                say = f"{_told(element)} stands in the share of subtask {s} behind what followed it in subtask {old}"
                 yield self._anomaly("restore-differs", s, say)
                 return
             furthest[old] = rank

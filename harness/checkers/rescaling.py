@@ -1,8 +1,8 @@
 """Rescales: which subtasks follow which, what each inherits, and what is judged over all of them together.
 
-Implements "Rescaling" of `docs/reference/history.md`; answers to Flink's `StateAssignmentOperation`. Invariant: without a
-`rescale` nothing here changes a verdict. A subtask that a rescale begins has a share: the elements that its first attempt
-restores, at the positions 0, 1, 2, ... of its source. Memory grows with the shares.
+Implements "Rescaling" of `docs/reference/history.md`; answers to Flink's `StateAssignmentOperation`. Invariant: without
+a `rescale` nothing here changes a verdict. A subtask that a rescale begins has a share: the elements that its first
+attempt restores, at the positions 0, 1, 2, ... of its source. Memory grows with the shares.
 """
 
 from __future__ import annotations

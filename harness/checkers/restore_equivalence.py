@@ -1,8 +1,8 @@
 """V11 restore equivalence: an attempt restores the elements and the position of a completed snapshot.
 
 Answers to Flink's restore of operator state. Invariant: an attempt restores exactly what an earlier attempt of
-its subtask stored, in a checkpoint that was completed and not retired; or its subtask's share of a rescale, whose part of
-the judgement is in `redistribution`. O(n).
+its subtask stored, in a checkpoint that was completed and not retired; or its subtask's share of a rescale, which
+`redistribution` judges. O(n).
 """
 
 from __future__ import annotations

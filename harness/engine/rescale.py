@@ -1,8 +1,8 @@
 """A rescale: reads what the stopped subtasks stored, fences them off, and gives the next ones their shares.
 
 Answers to the part of Flink's `CheckpointCoordinator` that restores a job at another parallelism. Invariant: it happens
-between two generations of subtasks: each old subtask has stopped at the checkpoint or ended, and none can write any more
-before the first new one starts.
+between two generations of subtasks: each old subtask has stopped at the checkpoint or ended, and none can write any
+more before the first new one starts.
 """
 
 from __future__ import annotations

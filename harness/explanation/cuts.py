@@ -208,7 +208,7 @@ _SHARED = {
     "restore-differs": "what one subtask had stored keeps its order in each share, and a share stays the same",
     "wrong-position": "a subtask reads on behind what it inherits, and each partition where it was cut",
     "left-behind": "each element that was in flight at a rescale reaches one of the subtasks that follow",
-    "restored-twice": "each element that was in flight at a rescale reaches one of the subtasks that follow, and no other",
+    "restored-twice": "each element that was in flight at a rescale reaches one subtask alone",
     "not-stored": "the subtasks that follow a rescale inherit what was stored, and nothing else",
     "shared-partition": "each partition of the source is read by one subtask",
 }

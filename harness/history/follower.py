@@ -182,6 +182,7 @@ class Follower:
         progress.timed.note(line)
         progress.last_us = _last_us(progress.last_us, line)
         view.dies_for = _fatal_fault(line)
+        view.drained |= line["k"] == "ended"
         match line["k"]:
             case "~process":
                 view.process = ProcessIdentity(pid=line["pid"], started=line["started"])
@@ -204,8 +205,6 @@ class Follower:
                 progress.has_own_client = True
             case "~stops":
                 progress.stopped.setdefault(line["f"], line["t"])
-            case "ended":
-                view.drained = True
             case "failed" | "close":
                 view.over = True
 

@@ -50,7 +50,7 @@ class Rescalings:
     def check(
         self, line: int, good: Mapping[str, Any], *, started: Mapping[int, int], excused: Callable[[], bool]
     ) -> Iterator[str]:
-        """The breaches of one `rescale`; `started`: the subtasks that have started; `excused`: a start is unreadable."""
+        """The breaches of one `rescale`; `started`: those subtasks; `excused`: a start was unreadable."""
         of, to = good.get("of", []), good.get("to", [])
         for s in of:
             if s in self.ended:

@@ -1,6 +1,7 @@
 """The plan of one run: all that an attempt of a subtask needs, as one JSON value.
 
-Invariants: a plan is complete and does not change during a run, except that a rescale adds shares for new subtasks; so an attempt in a new process needs nothing from its
+Invariants: a plan is complete and does not change during a run, except that a rescale adds shares for
+new subtasks; so an attempt in a new process needs nothing from its
 predecessor. It holds the database's password, so it is passed by pipe or closure, never by file, argument or log.
 """
 

@@ -220,9 +220,14 @@ def _of_another_sink(parts: Standing) -> Iterator[Breach]:
 
 def _of_rescales(parts: Standing) -> Iterator[Breach]:
     """What a run cannot have whose source is dealt anew while it runs."""
-    if not parts.rescales or parts.workload is None:
-        return
-    count, last = parts.workload.subtasks, 0
+    if parts.rescales and parts.workload is not None:
+        yield from _steps_of_rescales(parts, parts.workload)
+        yield from _source_of_rescales(parts, parts.workload)
+        yield from _others_of_rescales(parts)
+
+
+def _steps_of_rescales(parts: Standing, workload: Workload) -> Iterator[Breach]:
+    count, last = workload.subtasks, 0
     for index, rescale in enumerate(parts.rescales):
         if rescale.to == count:
             say = f"there are {count} subtasks already, so a rescale to {rescale.to} is none"
@@ -231,18 +236,24 @@ def _of_rescales(parts: Standing) -> Iterator[Breach]:
             say = f"checkpoint {rescale.at.checkpoint} is not behind that of the rescale before, {last}"
             yield Breach(path=("rescale", index, "at"), say=say, hint=f"write {last + 1} or more")
         count, last = rescale.to, rescale.at.checkpoint
-    if parts.workload.subtasks > _KEY_GROUPS:
+    if workload.subtasks > _KEY_GROUPS:
         say = f"a run that rescales has {_KEY_GROUPS} key groups, and a subtask owns one at least"
         yield Breach(path=("workload", "subtasks"), say=say, hint=f"write {_KEY_GROUPS} or fewer")
-    if parts.workload.watermarks != "rising":
+
+
+def _source_of_rescales(parts: Standing, workload: Workload) -> Iterator[Breach]:
+    if workload.watermarks != "rising":
         say = "the watermarks of a source that is dealt anew stay below all its records, so they rise"
         yield Breach(path=("workload", "watermarks"), say=say, hint="remove it, or remove `rescale`")
-    if parts.workload.reuses_objects:
+    if workload.reuses_objects:
         say = "a source that is dealt anew gives each record an object of its own"
         yield Breach(path=("workload", "reuses_objects"), say=say, hint="remove it, or remove `rescale`")
     if parts.records is not None or parts.schema is not None:
         say = "the records of a run that rescales are drawn, for the source needs a partition for each key group"
         yield Breach(path=("rescale",), say=say, hint="remove `records` and `schema`, or remove `rescale`")
+
+
+def _others_of_rescales(parts: Standing) -> Iterator[Breach]:
     if parts.operator is not None and parts.operator.upstream is not None:
         say = "what an `upstream` holds is its own state, which `rescale` does not split"
         yield Breach(path=("operator", "upstream"), say=say, hint="remove one of the two")
@@ -254,7 +265,7 @@ def _of_rescales(parts: Standing) -> Iterator[Breach]:
         yield Breach(path=("sink",), say=say, hint="write `sink: atomic` or `sink: two-phase`")
     for name, wanted in _RESCALED_TASK.items():
         if parts.task is not None and getattr(parts.task, name) != wanted:
-            say = f"`{name}` of a `task` depends on inputs that go on after a restart as before, and a rescale deals them anew"
+            say = f"`{name}` of a `task` needs inputs that go on as before, and a rescale deals them anew"
             yield Breach(path=("task", name), say=say, hint=f"remove `{name}`, or remove `rescale`")
     for index, fault in parts.faults:
         if fault.by == "workload":

@@ -1,8 +1,9 @@
 """Rescaling: what the subtasks stored at a checkpoint becomes the shares of the subtasks that follow them.
 
-Answers to Flink's `StateAssignmentOperation`. Elements in flight are list state, which is split between any two elements
-(A56, A64); the places of the source's partitions are union state, of which each subtask keeps its own (S25); the number of
-key groups is broadcast state; keyed state and timers go by key groups, of which a subtask owns a range (S8).
+Answers to Flink's `StateAssignmentOperation`. Elements in flight are list state, which is split between any two
+elements (A56, A64); the places of the source's partitions are union state, of which each subtask keeps its own (S25);
+the number of key groups is broadcast state; keyed state and timers go by key groups, of which a subtask owns a range
+(S8).
 Invariant: all shares together hold each element in flight, each key group and each partition once.
 """
 

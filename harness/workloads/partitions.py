@@ -1,8 +1,8 @@
 """The source of a run that rescales: one partition for each key group, read by the subtask that owns the group.
 
-Answers to a topic that is partitioned by key, whose splits a source's enumerator assigns anew after a rescale. Invariant:
-seed and number determine a record, its partition and its place in it; a subtask reads its partitions in the order of the
-records' numbers, first what it inherits, at the positions from 0 on.
+Answers to a topic that is partitioned by key, whose splits a source's enumerator assigns anew after a rescale.
+Invariant: seed and number determine a record, its partition and its place in it; a subtask reads its partitions in the
+order of the records' numbers, first what it inherits, at the positions from 0 on.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ OF_FORM_1_1 = {
 RESCALED = {
     "rescaled": rescaled_history,
     "wrongly rescaled": wrongly_rescaled,
-    "mutated rescaled": lambda seed: mutants(rescaled_history)(seed),
+    "mutated rescaled": mutants(rescaled_history),
 }
 NEW_CLASSES = {
     "V8": {"row-missing", "row-doubled", "row-foreign", "row-altered", "row-disordered", "inconsistent",

@@ -83,6 +83,10 @@ class Simulation:
     """Whether it was given up because a subtask may not be restarted again."""
     watched_function: CodeType | None = None
     """The code of the function under test, once an attempt has loaded it."""
+    _rescaler: Rescaler | None = None
+    """None: the run does not rescale."""
+    _coordinates: Coordinator | None = None
+    _rescaling_actor: Actor
     refusal: SutError | None = None
     """The rule that the function under test breaks; such a run is not judged."""
 
@@ -116,8 +120,6 @@ class Simulation:
         """The latest attempt of each subtask."""
         self.finished: dict[int, None] = {}
         """The subtasks that have ended, or have stopped for a rescale."""
-        self._rescaler: Rescaler | None = None
-        """None: the run does not rescale."""
         self.error: str | None = None
         """Why the run was given up, if it was."""
         self.stuck = False
@@ -137,8 +139,6 @@ class Simulation:
         """Faults of the checkpoint store that act now."""
         self._elements: dict[int, LookupSource] = {}
         self._coordinator: Actor | None = None
-        self._coordinates: Coordinator | None = None
-        self._rescaling_actor: Actor
         self._is_asked = False
 
     # --------------------------------------------------------------------------------------------- running

@@ -60,7 +60,9 @@ def drawn_keys(seed: int, count: int) -> list[Json]:
     for _ in range(count):
         groups = draw.one_of(KEY_GROUPS, KEY_GROUPS, 128, 1000)
         keys = [
-            draw.between(-(2**31), 2**31 - 1) if draw.chance(500) else f"{draw.one_of('é', 'key ', '😀')}{draw.between(0, 9999)}"
+            draw.between(-(2**31), 2**31 - 1)
+            if draw.chance(500)
+            else f"{draw.one_of('é', 'key ', '😀')}{draw.between(0, 9999)}"
             for _ in range(20)
         ]
         questions.append({"to": draw.between(1, min(groups, 12)), "groups": groups, "keys": keys})
@@ -139,9 +141,9 @@ def main() -> int:
     """Compare as many splits, and as many assignments of keys, as the argument says."""
     count, seed = int(sys.argv[1]), fresh_seed()
     found = differences(find_oracle(WorldSettings.from_environment(), main=REDISTRIBUTION), seed, count)
-    for one in found[:5]:
-        print(json.dumps(one))
-    print(f"seed {seed}: {count} splits and {count} assignments, {len(found)} differ")
+    told = [json.dumps(one) for one in found[:5]]
+    told.append(f"seed {seed}: {count} splits and {count} assignments of keys, {len(found)} differ")
+    sys.stdout.write("\n".join(told) + "\n")
     return 1 if found else 0
 
 

@@ -44,7 +44,7 @@ from reports.machine import render
 from reports.pretty import print_outcomes, terminal
 from reports.write import write_report
 
-__all__ = ["Plain", "Redrawn", "executors_of", "go", "observing", "stop_on_interrupt"]
+__all__ = ["Plain", "Redrawn", "executors_of", "go", "observing", "refuse_no_spark", "stop_on_interrupt"]
 
 _end_now = os._exit
 """Kept, because the attribute is another one while user code runs (`harness.sut.user_code`)."""
@@ -199,14 +199,21 @@ def go(
     return finished
 
 
-def executors_of(on: str, *, of_a_user: bool) -> Callable[[], AbstractContextManager[Executors]]:
-    """Opens the executors of the master `on`; with a user's function, they get the modules of the current folder."""
-    if missing := extras_missing("spark"):
+def refuse_no_spark(on: str) -> None:
+    """Raises WorldError if Spark is not installed, UsageError if `on` is no master of it."""
+    if "spark" in extras_missing("spark"):
         message = f"--on {on} needs Spark, which is not installed"
-        raise WorldError(message, fix=f"pip install 'floodmark[{','.join(missing)}]'")
-    from harness.levels.spark.executors import open_executors, refuse_master
+        raise WorldError(message, fix="pip install 'floodmark[spark]'")
+    from harness.levels.spark.executors import refuse_master
 
     refuse_master(on)
+
+
+def executors_of(on: str, *, of_a_user: bool) -> Callable[[], AbstractContextManager[Executors]]:
+    """Opens the executors of the master `on`; with a user's function, they get the modules of the current folder."""
+    refuse_no_spark(on)
+    from harness.levels.spark.executors import open_executors
+
     return partial(open_executors, on, modules_in=[Path.cwd()] if of_a_user else [])
 
 

@@ -33,14 +33,28 @@ __all__ = [
     "digest_of",
     "event_json",
     "header_line",
+    "is_columnar",
     "json_text",
     "line_of",
     "numbered",
     "opened",
+    "parts_of",
 ]
 
 COLUMNAR = frozenset({".arrow", ".parquet"})
 """Suffixes of the columnar forms."""
+
+
+def parts_of(folder: Path) -> list[Path]:
+    """The Parquet files of a history that many tasks wrote; a leading `_` or `.` hides a file, as in Spark."""
+    found = (path.relative_to(folder) for path in folder.rglob("*.parquet"))
+    return [folder / name for name in sorted(found) if not any(part[0] in "_." for part in name.parts)]
+
+
+def is_columnar(path: Path) -> bool:
+    """Whether a history is in columns: a file by its suffix, or a folder of Parquet files."""
+    return path.suffix in COLUMNAR or path.is_dir()
+
 
 _encode_lines = msgspec.json.Encoder().encode_lines
 _CHUNK = 1 << 20

@@ -37,7 +37,7 @@ from reference_impl.elements import Record, Watermark
 from reference_impl.errors import CancelTaskException
 from reference_impl.task.positioned_input import Checkpoint
 
-__all__ = ["ShareOfBatch", "run_batch"]
+__all__ = ["BatchProgress", "BatchSource", "ShareOfBatch", "run_batch"]
 
 _NEVER_MS = 1_000_000_000
 _LOOK_AGAIN_MS = 5
@@ -79,7 +79,7 @@ def run_batch(
     """
     scenario = _without_time_after_the_barrier(Scenario.model_validate(plan.scenario))
     number = share.number + tries
-    progress = _Progress(share)
+    progress = BatchProgress(share)
     place = _BatchPlace(plan, scenario, share, variant, progress=progress, by=share.by if not tries else None)
     chosen = _HandedOver(plan, share, place=place, progress=progress, variant=variant)
     parts = AttemptParts(
@@ -111,7 +111,7 @@ def _without_time_after_the_barrier(scenario: Scenario) -> Scenario:
     return scenario.model_copy(update={"task": task.model_copy(update={"async_snapshot": 0})})
 
 
-class _Progress:
+class BatchProgress:
     """How far the batch has come. Mutable."""
 
     def __init__(self, share: ShareOfBatch) -> None:
@@ -130,14 +130,14 @@ class _OfBatch:
 
     task: ClassVar[type[Subtask]]
 
-    def __init__(self, scenario: Scenario, rows: Mapping[int, str], *, progress: _Progress) -> None:
+    def __init__(self, scenario: Scenario, rows: Mapping[int, str], *, progress: BatchProgress) -> None:
         self._scenario = scenario
         self._rows = rows
         self._progress = progress
 
     def source(self, elements: LookupSource, *, origin_ms: int) -> SubtaskSource:
         workload, length = self._scenario.workload, self._progress.share.length
-        return _BatchSource(
+        return BatchSource(
             _DeliveredElements(self._rows, length=length, source=elements),
             checkpoint_every=workload.checkpoint_every,
             origin_ms=origin_ms,
@@ -173,10 +173,10 @@ class _DeliveredElements:
         raise TypeError(message)
 
 
-class _BatchSource(SubtaskSource):
+class BatchSource(SubtaskSource):
     """The share of a batch: its last element is held back for the restored head, and nothing comes behind it."""
 
-    def __init__(self, elements: Any, *, progress: _Progress, **settings: Any) -> None:
+    def __init__(self, elements: Any, *, progress: BatchProgress, **settings: Any) -> None:
         super().__init__(elements, **settings)
         self._progress = progress
 
@@ -209,7 +209,7 @@ _OfBatch.task = _BatchSubtask
 class _BatchCoordination(AtomicCoordination):
     """Hands the checkpoint over to the driver, which commits. Mutable."""
 
-    def __init__(self, *, progress: _Progress, **parts: Any) -> None:
+    def __init__(self, *, progress: BatchProgress, **parts: Any) -> None:
         super().__init__(**parts)
         self._progress = progress
         self._cut: Callable[[], None] = lambda: None
@@ -239,7 +239,13 @@ class _HandedOver:
     """The sink of one attempt, whose commit is the hand-over; implements `Committing`. Mutable."""
 
     def __init__(
-        self, plan: RunPlan, share: ShareOfBatch, *, place: RealPlace, progress: _Progress, variant: Variant
+        self,
+        plan: RunPlan,
+        share: ShareOfBatch,
+        *,
+        place: RealPlace,
+        progress: BatchProgress,
+        variant: Variant,
     ) -> None:
         self.store = CheckpointStore(place.files, subtask=share.subtask, seed=plan.seed)
         self.reach: Callable[[str], None] = lambda phase: None
@@ -290,7 +296,7 @@ class _BatchPlace(RealPlace):
         share: ShareOfBatch,
         variant: Variant,
         *,
-        progress: _Progress,
+        progress: BatchProgress,
         by: str | None,
     ) -> None:
         super().__init__(plan, scenario, share.subtask, variant)
@@ -309,7 +315,9 @@ class _BatchPlace(RealPlace):
 class _BatchJournal(Journal):
     """The journal of one attempt in a batch. Mutable: it tells the batch what is resolved."""
 
-    def __init__(self, log: Any, *, subtask: int, attempt: int, progress: _Progress, by: str | None) -> None:
+    def __init__(
+        self, log: Any, *, subtask: int, attempt: int, progress: BatchProgress, by: str | None
+    ) -> None:
         super().__init__(log, subtask=subtask, attempt=attempt)
         self._progress = progress
         self._by = by

@@ -38,12 +38,18 @@ _TABLES = (
          seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, id BIGINT NOT NULL,
          error LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)""",
     """CREATE TABLE fence (
-         subtask INT PRIMARY KEY, token INT NOT NULL, origin_ms BIGINT NULL, ended INT NOT NULL DEFAULT 0)""",
+         subtask INT PRIMARY KEY, token INT NOT NULL, origin_ms BIGINT NULL, ended INT NOT NULL DEFAULT 0,
+         generation INT NOT NULL DEFAULT 0)""",
     # For coordinated sinks: which parts were acknowledged, and which checkpoints are complete.
     """CREATE TABLE ack (
          subtask INT NOT NULL, epoch INT NOT NULL, token INT NOT NULL, file VARCHAR(200) NOT NULL,
          PRIMARY KEY (subtask, epoch))""",
     "CREATE TABLE completed (epoch INT PRIMARY KEY)",
+    # For attempts on hosts that share no folder: `harness.database.shared_tables`.
+    """CREATE TABLE store_file (
+         subtask INT NOT NULL, name VARCHAR(200) NOT NULL, data LONGBLOB NOT NULL, PRIMARY KEY (subtask, name))""",
+    """CREATE TABLE mark (
+         seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, line TEXT NOT NULL, INDEX (subtask))""",
     # For batches, which one driver commits for all subtasks: which driver is the newest.
     "CREATE TABLE driver (one INT PRIMARY KEY, generation INT NOT NULL)",
     "INSERT INTO driver (one, generation) VALUES (1, 0)",

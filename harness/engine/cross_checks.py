@@ -19,7 +19,6 @@ from harness.history.values import told_watermark
 from harness.runs.claims import AUDIT, OUTPUTS, own_table
 from harness.runs.expected import Expected
 from harness.runs.order import Order
-from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.workloads.keys import key_of, told_key
 from harness.workloads.lookups import LookupSource, MarkOfTime, changing_keys, expected_results, own_records
@@ -119,7 +118,10 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
         "timeout": (told.timeout_ms, 0 if operator.on_timeout == "nothing" else operator.timeout),
         "tries": (told.max_tries, operator.tries),
         "retries": (told.retry is not None, operator.tries > 1),
-        "sink": (header.sink, SINK_FORMS[scenario.sink].claimed_as),
+        "sink": (
+            header.sink,
+            "rollback" if order.runner == "stateful" else SINK_FORMS[scenario.sink].claimed_as,
+        ),
         "effects": (header.effects, "outputs" if scenario.effects is None else "records"),
         "a time to recover": (header.bounds.recover > 0, True),
         "a checkpoint gap": (
@@ -127,13 +129,16 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
             by_time or workload.checkpoint_gap is not None,
         ),
         "fencing": (header.fenced, True),
-        "tables": (sorted(header.tables or ()), sorted(_tables(scenario))),
+        "tables": (sorted(header.tables or ()), sorted(_tables(order))),
         "explained failures": (header.explained is not None, True),
         "known results": (header.expect_from == "given", _knows_results(order))
         if not is_users
         else (header.expect_from == "none", order.expected == "none"),
         "versions": (header.versions, bool(scenario.changing) and (header.by_key or not is_users)),
-        "decisive": (sorted(header.decisive or ()), sorted(scenario.decisive)),
+        "decisive": (
+            sorted(header.decisive or ()),
+            sorted(set(scenario.decisive) - ({"V12", "V13"} if order.runner == "stateful" else set())),
+        ),
         "faults": (sorted(expects.faults), sorted(fault.id for fault in scenario.faults)),
         "least records": (expects.records, scenario.expects.records),
         "least checkpoints": (expects.checkpoints, scenario.expects.checkpoints),
@@ -141,8 +146,11 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
     }
 
 
-def _tables(scenario: Scenario) -> list[str]:
+def _tables(order: Order) -> list[str]:
     """The names of the tables that are read after the run."""
+    scenario = order.scenario
+    if order.runner == "stateful":
+        return [name for name in ROWS_OF if name != AUDIT]
     if scenario.effects is None:
         return list(ROWS_OF)
     return [*(name for name in ROWS_OF if name != AUDIT), own_table(scenario.effects)]

@@ -143,7 +143,19 @@ def _record(
         threats=_threats(scenario, leftovers, stored, faults),
         pitfalls=_pitfalls(order, leftovers, ended_us=ran_us, server=counts),
         values=values,
+        extras=_extras(leftovers.lines),
     )
+
+
+def _extras(lines: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Where each attempt ran, if that was on a cluster; times are on the history's clock."""
+    placed = [
+        {name: line[name] for name in ("s", "a", "host", "executor", "driver")}
+        | {"at_us": line["t"] - lines[0]["t"]}
+        for line in lines
+        if line["k"] == "~host"
+    ]
+    return {"cluster": placed} if placed else {}
 
 
 def _with_versions(
@@ -219,7 +231,13 @@ def _database_of_twin(order: Order, world: World, *, lookups: str) -> Iterator[s
 def _stored(scenario: Scenario, root: Endpoint, *, plan: RunPlan, may_fail: bool) -> Stored:
     effects = scenario.effects
     own = None if effects is None else (plan.lookups.database, effects)
-    return read_stored(root, ordered=claims_order(scenario), may_fail=may_fail, own=own)
+    return read_stored(
+        root,
+        ordered=claims_order(scenario),
+        may_fail=may_fail,
+        own=own,
+        audit=plan.runner != "stateful",
+    )
 
 
 def _accounting(
@@ -343,6 +361,7 @@ def _plan(
         mutant=order.mutant,
         lookups=world.app.at(link, lookups),
         sink=world.app.at(world.links["sink"], database),
+        shared=world.app.at(world.direct, database),
         folder=str(raw),
         path=list(order.import_path),
         table=rows,

@@ -18,7 +18,7 @@ import msgspec
 
 from harness.process_identity import ProcessIdentity
 
-__all__ = ["AttemptView", "Follower", "Progress", "TimedCall", "timed_calls"]
+__all__ = ["AttemptView", "Follower", "Progress", "TimedCall", "fatal_fault", "timed_calls"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +181,7 @@ class Follower:
         view = progress.attempts.setdefault((subtask, attempt), AttemptView(subtask=subtask, attempt=attempt))
         progress.timed.note(line)
         progress.last_us = _last_us(progress.last_us, line)
-        view.dies_for = _fatal_fault(line)
+        view.dies_for = fatal_fault(line)
         view.drained |= line["k"] == "ended"
         match line["k"]:
             case "~process":
@@ -209,7 +209,7 @@ class Follower:
                 view.over = True
 
 
-def _fatal_fault(line: Mapping[str, Any]) -> str | None:
+def fatal_fault(line: Mapping[str, Any]) -> str | None:
     """The fault for which the attempt that wrote `line` ends its own process next; None: it goes on."""
     match line:
         case {"k": "~dies", "fault": str(fault)} | {"k": "~acted", "what": "kills", "f": str(fault)}:

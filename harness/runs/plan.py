@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from harness.database.endpoint import Endpoint
+from harness.history.sent import SentTo
 from harness.runs.expected import Expected
 from harness.scenario_parts.own_records import OwnRecord
 
@@ -86,6 +87,12 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the records of a user's lookup must yield; None for our own lookup, whose results `table` gives."""
     own: list[OwnRecord] | None = None
     """The records of the user's file; None: they are drawn."""
+    generation: int = 0
+    """The number of the Spark driver that sends the attempts, from 1; 0: there is only one."""
+    shared: Endpoint | None = None
+    """The run's database, reached directly; there attempts on other hosts share what beside the harness is in files."""
+    sent_to: SentTo | None = None
+    """Where attempts on other hosts send their events; None: they write into `folder`, which they share."""
     runner: Runner = "continuous"
     inside: list[dict[str, Any]] = []
     """The other faults that attempts perform themselves, as JSON; `fault_of` reads them back."""

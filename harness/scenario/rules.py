@@ -157,7 +157,7 @@ def _fault_ids(parts: Standing) -> Iterator[Breach]:
 def _of_jobs(parts: Standing) -> Iterator[Breach]:
     """What needs the processes and the sink's link of a user's job, which only `floodmark job` runs."""
     for index, fault in parts.faults:
-        if fault.by == "job":
+        if fault.by == "job" and not fault.levels:
             say = f"`{fault.do}` is done to the processes of a user's job, and this scenario runs an operator"
             yield Breach(path=("faults", index, "do"), say=say, hint=_IN_A_JOB_SCENARIO)
         elif isinstance(fault.when, SinkMoment | SparkGap):

@@ -52,6 +52,7 @@ class ChosenSink:
         self.sink: AnySink = variant.sink(_SINKS[scenario.sink])(
             driver, subtask=subtask, seed=plan.seed, clock=clock
         )
+        self.sink.generation = plan.generation
         self.store: CheckpointStore = variant.store(CheckpointStore)(
             files, subtask=subtask, seed=plan.seed, clock=clock
         )

@@ -16,7 +16,7 @@ from harness.clock import REAL_CLOCK, Clock
 from harness.database import transactions
 from harness.database.checkpoint_store import CheckpointStore, checkpoint_folder
 from harness.database.driver import AsyncMySqlDriver, MySqlDriver
-from harness.database.store_files import FolderFiles
+from harness.database.store_files import Files, FolderFiles
 from harness.database.watched_call import watch_connects
 from harness.engine.attempt import AttemptParts
 from harness.history.causes import cause_of
@@ -55,7 +55,7 @@ class RealPlace:
         self._subtask = subtask
         self._variant = variant
         self.sink = MySqlDriver(plan.sink)
-        self.files = FolderFiles(checkpoint_folder(Path(plan.folder), subtask=subtask))
+        self.files: Files = FolderFiles(checkpoint_folder(Path(plan.folder), subtask=subtask))
 
     @property
     def process(self) -> ProcessIdentity:

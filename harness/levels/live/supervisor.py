@@ -183,6 +183,10 @@ class Supervisor:
         """None: there is no executor; each worker is its own process."""
         return
 
+    def spark(self) -> None:
+        """None: there is no Spark."""
+        return
+
     def stop(self) -> list[int]:
         """Kill and reap every process that still runs or is stopped."""
         killed = []

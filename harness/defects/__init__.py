@@ -47,7 +47,6 @@ __all__ = [
     "DEFECTS",
     "HARNESS_CHECKS",
     "IN_RUNS",
-    "RUNNER_DEFECTS",
     "STRANGERS",
     "Defect",
     "PropertyDefect",

@@ -7,7 +7,7 @@ predecessor. It holds the database's password, so it is passed by pipe or closur
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 
@@ -30,7 +30,6 @@ __all__ = [
 Runner = Literal["continuous", "micro-batch", "stateful"]
 """How level spark runs the operator: one task a subtask for the whole run; a task a subtask and batch, with one
 transaction of the driver for all; or the same with the snapshot in Spark's own state."""
-RUNNERS: tuple[Runner, ...] = get_args(Runner)
 
 
 class Crash(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,6 @@ from harness.runs.expected import Expected
 from harness.scenario_parts.own_records import OwnRecord
 
 __all__ = [
-    "RUNNERS",
     "Crash",
     "RunPlan",
     "Runner",

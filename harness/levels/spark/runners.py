@@ -41,6 +41,8 @@ def lacks_of_runner(scenario: Scenario) -> Iterator[str]:
     if scenario.operator.upstream is not None:
         yield "an operator in front of the lookups holds elements of which a batch's range knows nothing"
     for fault in scenario.faults:
+        if fault.needs_cluster:
+            yield f"`{fault.do}` (fault {fault.id}) acts on the processes of a cluster, and batches run in one driver"
         when = fault.when
         in_driver = isinstance(when, Phase) and when.phase in _OF_DRIVER and fault.do != "kill_worker"
         if fault.attempts_own and (in_driver or isinstance(when, CheckpointDone)):

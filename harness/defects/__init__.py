@@ -46,7 +46,6 @@ __all__ = [
     "DEFECTS",
     "HARNESS_CHECKS",
     "IN_RUNS",
-    "RUNNER_DEFECTS",
     "STRANGERS",
     "Defect",
     "PropertyDefect",

@@ -6,7 +6,7 @@ predecessor. It holds the database's password, so it is passed by pipe or closur
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 
@@ -15,12 +15,11 @@ from harness.history.sent import SentTo
 from harness.runs.expected import Expected
 from harness.scenario_parts.own_records import OwnRecord
 
-__all__ = ["RUNNERS", "Crash", "RunPlan", "Runner", "decode_plan", "encode_plan"]
+__all__ = ["Crash", "RunPlan", "Runner", "decode_plan", "encode_plan"]
 
 Runner = Literal["continuous", "micro-batch", "stateful"]
 """How level spark runs the operator: one task a subtask for the whole run; a task a subtask and batch, with one
 transaction of the driver for all; or the same with the snapshot in Spark's own state."""
-RUNNERS: tuple[Runner, ...] = get_args(Runner)
 
 
 class Crash(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,20 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from msgspec import UNSET
 
-from harness.history.event import Call, Event, Failed, FaultEvent, In, Kill, Out, Res, Restore, Snap, Start
+from harness.history.event import (
+    Call,
+    Event,
+    Failed,
+    FaultEvent,
+    In,
+    Kill,
+    Out,
+    Res,
+    Rescale,
+    Restore,
+    Snap,
+    Start,
+)
 from harness.history.event_fields import Claims, claims_of, well_formed
 from harness.history.header import Header
 from harness.history.read import WHITE, HistoryReader, cut_off
@@ -235,6 +248,8 @@ def _keeps_its_table(event: Event, claims: Claims) -> bool:
     match event:
         case Snap() | Restore():
             return all(map(_is_element, event.elements))
+        case Rescale():
+            return all(group and len(set(group)) == len(group) for group in (event.of, event.to))
         case FaultEvent(phase="begin"):
             unread = [event.evidence] if "explained" in claims else [event.evidence, event.can, event.s]
         case FaultEvent():

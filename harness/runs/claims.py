@@ -16,7 +16,7 @@ from harness.runs.plan import Runner
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS, Operator, OwnEffects
 
-__all__ = ["AUDIT", "DEAD_LETTERS", "NOT_CLAIMED", "OUTPUTS", "RECOVER_MS", "header_of", "own_table"]
+__all__ = ["AUDIT", "DEAD_LETTERS", "OUTPUTS", "RECOVER_MS", "header_of", "own_table"]
 
 OUTPUTS = "output"
 DEAD_LETTERS = "dead_letter"
@@ -61,8 +61,12 @@ def header_of(order: Order, *, expected: Expected | None = None) -> Mapping[str,
         # A failed Spark job ends the tasks of all subtasks; at the other levels each subtask restarts alone.
         "explained": "together" if order.level == "spark" else "alone",
         **_claims_by_key(order, expected),
-        "expects": {**expects, "faults": [fault.id for fault in scenario.faults]},
-        "decisive": [name for name in scenario.decisive if name not in NOT_CLAIMED[order.runner]],
+        "expects": {
+            **expects,
+            **({"rescales": len(scenario.rescales)} if scenario.rescales else {}),
+            "faults": [fault.id for fault in scenario.faults],
+        },
+        "decisive": [name for name in scenario.decisive if name not in _NOT_CLAIMED[order.runner]],
         "run": {
             "scenario": scenario.scenario,
             "seed": order.seed,
@@ -80,7 +84,7 @@ def _tables_of_state(scenario: Scenario) -> Mapping[str, Any]:
     return {name: holds for name, holds in tables.items() if name != AUDIT}
 
 
-NOT_CLAIMED: Mapping[Runner, frozenset[str]] = {
+_NOT_CLAIMED: Mapping[Runner, frozenset[str]] = {
     "continuous": frozenset(),
     "micro-batch": frozenset(),
     "stateful": frozenset({"V12", "V13"}),

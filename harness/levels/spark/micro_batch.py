@@ -36,7 +36,7 @@ from harness.sut.variant import HONEST
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["RESULT", "Batches", "perform_micro_batches"]
+__all__ = ["RESULT", "Batches"]
 
 _QUERIES_MAX = 4
 """So often a query is started in one driver; a commit that fails ends it."""

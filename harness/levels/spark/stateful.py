@@ -32,8 +32,6 @@ from harness.sut.user_modules import take_path
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["perform_stateful"]
-
 _TRIES = 4
 _STATE = {
     "spark.sql.streaming.stateStore.providerClass": (

@@ -64,6 +64,10 @@ _KEYS = (
     "ALTER TABLE output ADD UNIQUE KEY (subtask, id, j)",
     "ALTER TABLE dead_letter ADD UNIQUE KEY (subtask, id)",
 )
+_KEYS_BY_RECORD = (
+    "ALTER TABLE output ADD UNIQUE KEY (id, j)",
+    "ALTER TABLE dead_letter ADD UNIQUE KEY (id)",
+)
 
 
 @contextmanager
@@ -92,19 +96,26 @@ def _as_root(root: Endpoint) -> Iterator[Any]:
 
 
 def prepare_database(
-    root: Endpoint, *, subtasks: int, rows: Sequence[Sequence[Any]], keyed: bool = False
+    root: Endpoint,
+    *,
+    subtasks: int,
+    rows: Sequence[Sequence[Any]],
+    keyed: bool = False,
+    by_record: bool = False,
 ) -> None:
     """Create the tables in `root.database` and fill the lookup table.
 
-    `keyed`: add the unique keys of outputs and of dead letters that `IdempotentSink` needs.
+    `keyed`: add the unique keys of outputs and of dead letters that `IdempotentSink` needs; `by_record`: without the
+    subtask, for after a rescale another one writes the same record again.
     """
     with _as_root(root) as cursor:
-        for statement in (*_TABLES, *_KEYS) if keyed else _TABLES:
+        keys = (_KEYS_BY_RECORD if by_record else _KEYS) if keyed else ()
+        for statement in (*_TABLES, *keys):
             cursor.execute(statement)
-        keys = [row[0] for row in rows]
-        if not all(isinstance(key, int) for key in keys):
+        looked_up = [row[0] for row in rows]
+        if not all(isinstance(key, int) for key in looked_up):
             cursor.execute(_TEXT_KEYS)
-        parts = [key if isinstance(key, tuple) else (key, None) for key in keys]
+        parts = [key if isinstance(key, tuple) else (key, None) for key in looked_up]
         cursor.executemany(
             "INSERT INTO customer (k, part, name, city, tier) VALUES (%s, %s, %s, %s, %s)",
             [(*key, *row[1:]) for key, row in zip(parts, rows, strict=True)],

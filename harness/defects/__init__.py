@@ -28,6 +28,7 @@ from harness.defects.mailboxes import OF_MAILBOXES
 from harness.defects.operator_state import OF_OPERATOR_STATE
 from harness.defects.operators import OF_OPERATORS
 from harness.defects.pools import OF_POOLS
+from harness.defects.rescaling import OF_RESCALING
 from harness.defects.retries import OF_RETRIES
 from harness.defects.runners import OF_RUNNERS
 from harness.defects.sinks import OF_SINKS
@@ -83,6 +84,7 @@ _BY_COMPONENT: tuple[Defect | PropertyDefect | Stranger, ...] = (
     *OF_ANSWERS,
     *OF_SLOTS,
     *OF_INPUTS_AND_KEYS,
+    *OF_RESCALING,
 )
 
 

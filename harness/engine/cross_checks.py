@@ -22,6 +22,7 @@ from harness.runs.order import Order
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.workloads.keys import key_of, told_key
 from harness.workloads.lookups import LookupSource, MarkOfTime, changing_keys, expected_results, own_records
+from harness.workloads.partitions import records_of_all
 
 __all__ = [
     "refuse_other_claims",
@@ -39,6 +40,9 @@ def refuse_other_source(order: Order, events: Sequence[Event]) -> None:
     scenario = order.scenario
     if order.mutant is not None or scenario.task is not None:
         return
+    if scenario.rescales:
+        _refuse_other_records(order, events)
+        return
     sources: dict[int, LookupSource] = {}
     own = own_records(scenario)
     for event in events:
@@ -54,6 +58,18 @@ def refuse_other_source(order: Order, events: Sequence[Event]) -> None:
                 f"subtask {event.s} took at position {event.pos} what the source of seed {order.seed}"
                 " does not have there"
             )
+
+
+def _refuse_other_records(order: Order, events: Sequence[Event]) -> None:
+    """As `refuse_other_source`, where positions depend on where the subtasks were cut: of each record alone."""
+    records = records_of_all(order.scenario.workload, seed=order.seed)
+    for event in events:
+        if type(event) is In:
+            known = records[event.id] if type(event.id) is int and 0 <= event.id < len(records) else None
+            if known is None or (told_key(known[0].key), known[1]) != (event.key, event.ts):
+                _refuse(
+                    f"subtask {event.s} took record {event.id}, which the source of seed {order.seed} has not so"
+                )
 
 
 def _refuse(message: str) -> NoReturn:

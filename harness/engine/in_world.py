@@ -15,10 +15,13 @@ import msgspec
 
 from harness.clock import monotonic_us
 from harness.database.audit import ServerCounter, ServerCounts
+from harness.database.checkpoint_store import checkpoint_folder
 from harness.database.coordinator import Coordinator, coordinated
+from harness.database.driver import MySqlDriver
 from harness.database.endpoint import OWN, Endpoint, KeptConnection
 from harness.database.own_tables import OwnTableRows, fill_own_tables, read_own_tables
 from harness.database.schema import prepare_database, run_database
+from harness.database.store_files import FolderFiles
 from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
 from harness.engine.accounting import accounting_of, claims_order
@@ -27,9 +30,11 @@ from harness.engine.calm_process import CalmProcess, calm_process
 from harness.engine.cross_checks import refuse_other_expectations
 from harness.engine.expectation import NO_VALUES, find_expected, given_by
 from harness.engine.findings import findings, outside_events, refuse_blind_faults, unseen_by_the_client
-from harness.engine.level import LevelRunner, RunRecord, RunSite
+from harness.engine.generations import Generations
+from harness.engine.level import Execution, LevelRunner, RunRecord, RunSite
 from harness.engine.reading import Stored, history_of, read_stored
 from harness.engine.refusals import refuse_in_world
+from harness.engine.rescale import Rescaler
 from harness.engine.watch import Ending, Watch, threats_of
 from harness.errors import SutError
 from harness.history.event import Event
@@ -106,6 +111,7 @@ def _record(
             subtasks=scenario.workload.subtasks,
             rows=rows,
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
+            by_record=bool(scenario.rescales),
         )
         plan = _plan(order, run_id=site.run_id, world=world, databases=(lookups, name), raw=raw, rows=rows)
         expected, values = _expected(order, rows, site, world=world, twin=twin, lookups=lookups)
@@ -266,8 +272,14 @@ def _watched(order: Order, site: RunSite, *, runner: LevelRunner, plan: RunPlan,
     with Recorder(Path(plan.folder) / HARNESS_FILE) as recorder:
         site.observer.phase("run", f"{order.scenario.scenario} at level {order.level}, seed {order.seed}")
         world.proxy.reseed(order.seed)
-        watch = Watch(acts=_acts(order), plan=plan, recorder=recorder, observer=site.observer)
-        with _coordinated(order, root, recorder):
+        with _coordinated(order, root, recorder) as coordinator:
+            watch = Watch(
+                acts=_acts(order),
+                plan=plan,
+                recorder=recorder,
+                observer=site.observer,
+                start=_generations(order, runner, root, recorder, coordinator),
+            )
             return watch.over(
                 world=world, runner=runner, logs=site.folder, stop=site.stop, limit_s=site.limit_s
             )
@@ -291,12 +303,37 @@ def _let_touch(site: RunSite, root: Endpoint) -> None:
             site.before_reading(SqlTableHand(kept))
 
 
-def _coordinated(order: Order, root: Endpoint, recorder: Recorder) -> AbstractContextManager[None]:
+def _coordinated(
+    order: Order, root: Endpoint, recorder: Recorder
+) -> AbstractContextManager[Coordinator | None]:
     """The coordinator that completes checkpoints; the atomic sink needs none."""
     if order.scenario.sink == "atomic":
         return nullcontext()
     kind = variant_of(order.mutant).coordinator(Coordinator)
-    return coordinated(root, note=recorder.record, kind=kind)
+    rescales = order.scenario.rescales
+    until = rescales[0].at.checkpoint if rescales else None
+    return coordinated(root, note=recorder.record, kind=kind, until=until)
+
+
+def _generations(
+    order: Order, runner: LevelRunner, root: Endpoint, recorder: Recorder, coordinator: Coordinator | None
+) -> Callable[..., Execution] | None:
+    """What starts a run that rescales; None: the run does not."""
+    if not order.scenario.rescales:
+        return None
+
+    def start(plan: RunPlan, *, subtasks: int, logs: Path) -> Execution:
+        del subtasks
+        rescaler = Rescaler(
+            order.scenario,
+            variant=variant_of(order.mutant),
+            driver=MySqlDriver(root),
+            files=lambda subtask: FolderFiles(checkpoint_folder(Path(plan.folder), subtask=subtask)),
+            note=recorder.record,
+        )
+        return Generations(runner, plan, rescaler=rescaler, logs=logs, coordinator=coordinator)
+
+    return start
 
 
 def _root(world: World, database: str) -> Endpoint:

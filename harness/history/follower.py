@@ -101,6 +101,8 @@ class AttemptView:
     """None: not recorded yet."""
     over: bool = False
     """Whether it closed or failed; its process may then run another attempt."""
+    drained: bool = False
+    """Whether it has emitted all data and ended."""
     dies_for: str | None = None
     """The fault for which it was about to end its own process, if that was its last line."""
     in_flight: int = 0
@@ -180,6 +182,7 @@ class Follower:
         progress.timed.note(line)
         progress.last_us = _last_us(progress.last_us, line)
         view.dies_for = fatal_fault(line)
+        view.drained |= line["k"] == "ended"
         match line["k"]:
             case "~process":
                 view.process = ProcessIdentity(pid=line["pid"], started=line["started"])

@@ -61,7 +61,11 @@ def header_of(order: Order, *, expected: Expected | None = None) -> Mapping[str,
         # A failed Spark job ends the tasks of all subtasks; at the other levels each subtask restarts alone.
         "explained": "together" if order.level == "spark" else "alone",
         **_claims_by_key(order, expected),
-        "expects": {**expects, "faults": [fault.id for fault in scenario.faults]},
+        "expects": {
+            **expects,
+            **({"rescales": len(scenario.rescales)} if scenario.rescales else {}),
+            "faults": [fault.id for fault in scenario.faults],
+        },
         "decisive": [name for name in scenario.decisive if name not in _NOT_CLAIMED[order.runner]],
         "run": {
             "scenario": scenario.scenario,

@@ -7,13 +7,14 @@ in the store; the atomic sink keeps them in its own transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from harness.clock import Clock
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.coordinated_sink import CoordinatedSink, IdempotentSink
 from harness.database.driver import Driver
-from harness.database.epoch import Takeover
+from harness.database.epoch import SavedEpoch, Takeover
 from harness.database.sink import EpochSink
 from harness.database.store_files import Files
 from harness.database.two_phase_sink import TwoPhaseSink
@@ -57,12 +58,20 @@ class ChosenSink:
         )
         self._clock = clock
         self._variant = variant
+        self._share = plan.shares.get(subtask)
 
     def take_over(self, *, now_ms: int) -> Takeover:
         """Fences all earlier attempts and finds the checkpoint to restore. Raises `SinkLost`."""
         if isinstance(self.sink, CoordinatedSink):
-            return self.sink.take_over(now_ms=now_ms, restore=self.store.restore)
-        return self.sink.take_over(now_ms=now_ms)
+            taken = self.sink.take_over(now_ms=now_ms, restore=self.store.restore)
+        else:
+            taken = self.sink.take_over(now_ms=now_ms)
+        share = self._share
+        if share is None or taken.saved is not None:
+            return taken
+        # Its own first checkpoint is still to come: what it starts from is its share of the rescale.
+        saved = SavedEpoch(epoch=share.checkpoint, position=share.inherited, elements=share.elements)
+        return replace(taken, saved=saved)
 
     def coordination(
         self,

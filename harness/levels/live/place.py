@@ -28,6 +28,7 @@ from harness.scenario.model import Fault, Scenario
 from harness.sut.clients import CLIENTS
 from harness.sut.inside_faults import InsideFaults
 from harness.sut.loop_watch import LoopWatch, code_of
+from harness.sut.rescaling import source_of
 from harness.sut.user_lookup import UserLookup
 from harness.sut.variant import Variant
 from harness.workloads.lookups import LookupSource
@@ -110,13 +111,7 @@ class RealPlace:
         return _is_of_service(error, (*self.sink.errors, *AsyncMySqlDriver(self._plan.lookups).errors))
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
-        return LookupSource(
-            workload=self._scenario.workload,
-            seed=self._plan.seed,
-            subtask=subtask,
-            faults=shaping,
-            own=self._plan.own,
-        )
+        return source_of(self._plan, self._scenario, subtask, faults=shaping)
 
     def linger(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
         loop.run_until_complete(asyncio.sleep(ms / 1000))

@@ -25,7 +25,7 @@ from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.run_attempts import RunAttempts
 from harness.levels.spark.session import gateway_pid
 from harness.process_identity import ProcessIdentity, end_process, identify, is_alive
-from harness.runs.plan import RunPlan, decode_plan, encode_plan
+from harness.runs.plan import RunPlan, decode_plan, encode_plan, numbers_of
 from harness.sut.user_modules import take_path
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def _be_warm(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def run_job(session: SparkSession, plan: RunPlan, *, subtasks: int) -> None:
     """Runs the job of `plan` to its end, with one partition for each subtask. Raises Spark's errors."""
-    numbers = session.range(0, subtasks, 1, subtasks)
+    own = numbers_of(plan, subtasks=subtasks)
+    numbers = session.range(own.start, own.stop, 1, subtasks)
     numbers.mapInArrow(partial(_be_subtasks, encode_plan(plan)), _RESULT).collect()
 
 

@@ -40,7 +40,11 @@ def lacks_of_runner(scenario: Scenario) -> Iterator[str]:
         yield "checkpoints by time need a task that outlives them, and a batch ends where its records do"
     if scenario.operator.upstream is not None:
         yield "an operator in front of the lookups holds elements of which a batch's range knows nothing"
+    if scenario.rescales:
+        yield "a rescale ends subtasks at a checkpoint of their own, and a query is planned for one number of subtasks"
     for fault in scenario.faults:
+        if fault.needs_cluster:
+            yield f"`{fault.do}` (fault {fault.id}) acts on the processes of a cluster, and batches run in one driver"
         when = fault.when
         in_driver = isinstance(when, Phase) and when.phase in _OF_DRIVER and fault.do != "kill_worker"
         if fault.attempts_own and (in_driver or isinstance(when, CheckpointDone)):

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from harness.faults.model.fault import Fault
 from harness.faults.registry import AnyFault
-from harness.scenario_parts.parts import Breach, Part, refuse
+from harness.scenario_parts.parts import Breach, LookupsFrom, Part, refuse
 from harness.scenario_parts.triggers import (
     TRIGGER_FORMS,
     At,
@@ -65,6 +65,11 @@ class JobScenario(Part):
         default="all", description="`all`: all records at once; a duration: spread over it."
     )
     faults: tuple[AnyFault, ...] = Field(default=(), description="The faults to inject; empty: none.")
+    lookups_from: LookupsFrom | None = Field(
+        default=None,
+        description="The server that the lookups' link leads to. `replica`: a second one, which follows the sink's "
+        "with a delay. Absent: the sink's server.",
+    )
     budget: Span = Field(default=60_000, description="The time limit of a run, without its calm twin.")
 
     @model_validator(mode="after")

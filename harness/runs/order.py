@@ -44,6 +44,10 @@ class AnyScenario(Protocol):
     def pitfall(self) -> str | None:
         """The mistake that a run must report, or it counts as vacuous."""
 
+    @property
+    def lookups_from(self) -> str | None:
+        """The server that lookups ask; None: the sink's."""
+
     def model_dump(self, *, mode: str, by_alias: bool) -> Mapping[str, Any]:
         """Its JSON form."""
 

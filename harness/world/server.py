@@ -17,6 +17,7 @@ from pymysql.connections import Connection
 
 from harness.clock import Deadline, pause
 from harness.errors import HarnessError, WorldError
+from harness.faults.real.pair_control import PairControl
 from harness.faults.real.server_control import ServerState
 from harness.world.proof import open_connection
 from harness.world.world import DATABASE, Address, Credentials
@@ -89,6 +90,7 @@ class Server:
         user: str,
         database: str = DATABASE,
         owed: _Owed | None = None,
+        pair: PairControl | None = None,
     ) -> None:
         self.flavour = flavour
         self.database = database
@@ -97,9 +99,23 @@ class Server:
         self._address = address
         self._root = root
         self._owed = owed or _Owed()
+        self._pair = pair
+
+    @property
+    def pair(self) -> PairControl:
+        if self._pair is None:
+            raise lacking("a replica")
+        return self._pair
+
+    def with_pair(self, pair: PairControl) -> Server:
+        """The same server, which has a replica."""
+        return self._copy(self.database, pair)
 
     def of_run(self, database: str) -> Server:
         """The same server for a run with this database."""
+        return self._copy(database, self._pair)
+
+    def _copy(self, database: str, pair: PairControl | None) -> Server:
         return Server(
             self._machine,
             flavour=self.flavour,
@@ -108,6 +124,7 @@ class Server:
             user=self.user,
             database=database,
             owed=self._owed,
+            pair=pair,
         )
 
     def kill(self) -> None:

@@ -67,7 +67,7 @@ on the workload (the records of the source and the calls made for them), or on t
 
 Ability = Literal[
     "packets", "server-process", "offline-mode", "small-disk", "server-clock", "executor", "superseding", "two-phase",
-    "store", "binlog",
+    "store", "binlog", "replica",
 ]  # fmt: skip
 """A capability that a fault needs and that some worlds, sinks or levels lack."""
 

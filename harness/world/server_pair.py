@@ -20,9 +20,10 @@ from pymysql.connections import Connection
 from pymysql.cursors import DictCursor
 
 from harness.clock import Deadline, wait_until
+from harness.database.probe import OF_PROBE
 from harness.errors import WorldError
 from harness.faults.real.pair_control import LostRows, ServerRole
-from harness.faults.real.server_control import end_sessions, sessions_of_run
+from harness.faults.real.server_control import Session, end_sessions, sessions_of_run
 from harness.world.proof import ask, open_connection
 from harness.world.server import Server
 from harness.world.toxiproxy import Toxiproxy
@@ -104,23 +105,19 @@ class ServerPair:
         except (pymysql.MySQLError, OSError):
             return None
 
-    def rows_on(self, role: ServerRole, database: str, table: str) -> int:
-        with self._root_of(role, database) as connection, connection.cursor() as cursor:
-            cursor.execute(f"SELECT COUNT(*) FROM `{table}`")
-            return int(cursor.fetchone()[0])
-
-    def lost(self, database: str, table: str) -> LostRows:
-        left = Counter(map(_identity, self._rows(self._serving, database, table)))
-        gone = []
-        for row in self._rows(self._other(self._serving), database, table):
+    def only_on(self, role: ServerRole, database: str, table: str) -> Sequence[Mapping[str, Any]]:
+        left = Counter(map(_identity, self._rows(_other(role), database, table)))
+        only = []
+        for row in self._rows(role, database, table):
             name = _identity(row)
             if left[name]:
                 left[name] -= 1
             else:
-                gone.append(row)
-        found = LostRows(table=table, rows=gone)
-        self.losses.append(found)
-        return found
+                only.append(row)
+        return only
+
+    def lose(self, lost: LostRows) -> None:
+        self.losses.append(lost)
 
     # ------------------------------------------------------------------------------------- replication
 
@@ -190,17 +187,17 @@ class ServerPair:
         for link in ("sink", "lookups", PROBE):
             self.proxy.lead(link, self.replica.upstream, cut=cut)
 
-    def fence_off(self, database: str, *, read_only: bool) -> int:
-        server = self.primary.server.of_run(database)
+    def fence_off(self, database: str, *, read_only: bool = False) -> int:
+        servers = [self.primary.server.of_run(name) for name in (database, f"{database}{OF_PROBE}")]
         with self._root_of("primary") as connection, connection.cursor() as cursor:
             if read_only:
                 cursor.execute("SET GLOBAL read_only = 1")
-            ended = end_sessions(connection, sessions_of_run(connection, server))
-            if not wait_until(
-                lambda: not sessions_of_run(connection, server),
-                deadline=Deadline(_STATEMENT_S),
-                every_s=_EVERY_S,
-            ):
+
+            def sessions() -> list[Session]:
+                return [one for server in servers for one in sessions_of_run(connection, server)]
+
+            ended = end_sessions(connection, sessions())
+            if not wait_until(lambda: not sessions(), deadline=Deadline(_STATEMENT_S), every_s=_EVERY_S):
                 raise WorldError("a session of the run on the old primary did not end")
         return ended
 
@@ -237,10 +234,6 @@ class ServerPair:
 
     def _of(self, role: ServerRole) -> PairedServer:
         return self.primary if role == "primary" else self.replica
-
-    @staticmethod
-    def _other(role: ServerRole) -> ServerRole:
-        return "replica" if role == "primary" else "primary"
 
     @contextmanager
     def _root_of(self, role: ServerRole, database: str | None = None) -> Iterator[Connection[Any]]:
@@ -320,6 +313,10 @@ def _place(status: Mapping[str, Any], files: Sequence[str], offsets: Sequence[st
     file = next((status[name] for name in files if name in status), "")
     offset = next((status[name] for name in offsets if name in status), 0)
     return str(file), int(offset)
+
+
+def _other(role: ServerRole) -> ServerRole:
+    return "replica" if role == "primary" else "primary"
 
 
 def _identity(row: Mapping[str, Any]) -> str:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
-__all__ = ["LostRows", "PairControl", "ServerRole"]
+__all__ = ["EPOCHS", "OUTPUTS", "LostRows", "PairControl", "ServerRole", "find_lost"]
 
+EPOCHS: Final = "epoch"
+"""The table of our own sinks in which each epoch that is visible has a row."""
+OUTPUTS: Final = "output"
 ServerRole = Literal["primary", "replica"]
 """What a server was when the run began; a promoted replica is still called `replica`."""
 
@@ -54,14 +57,30 @@ class PairControl(Protocol):
     def move_links(self, *, cut: bool) -> None:
         """All links lead to the replica from now on; `cut`: live connections end, otherwise they stay where they are."""
 
-    def fence_off(self, database: str, *, read_only: bool) -> int:
+    def fence_off(self, database: str, *, read_only: bool = False) -> int:
         """Ends all sessions of the run on the old primary; returns how many. `read_only`: it takes no writes any more."""
 
     def answering(self) -> int | None:
         """The server id of whoever answers behind the links now; None: nobody does."""
 
-    def lost(self, database: str, table: str) -> LostRows:
-        """Compares `table` on both: what the old primary has and the serving server has not; kept in `losses`."""
+    def only_on(self, role: ServerRole, database: str, table: str) -> Sequence[Mapping[str, Any]]:
+        """The rows of `table` that this server has and the other one has not, by column; empty: there is no table."""
 
-    def rows_on(self, role: ServerRole, database: str, table: str) -> int:
-        """How many rows `table` has there."""
+    def lose(self, lost: LostRows) -> None:
+        """Remembers what a fault of the run found to be lost."""
+
+
+def find_lost(pair: PairControl, database: str, *, table: str) -> dict[str, Any]:
+    """What the old primary has committed and the promoted one has not, as facts of a fault; the pair remembers it.
+
+    `table`: the one that a job writes to; empty: the run is one of our own sinks, whose epochs are told.
+    """
+    rows = pair.only_on("primary", database, table or EPOCHS)
+    pair.lose(LostRows(table=table or EPOCHS, rows=rows))
+    if table:
+        return {"lost": len(rows)}
+    pair.lose(LostRows(table=OUTPUTS, rows=pair.only_on("primary", database, OUTPUTS)))
+    return {
+        "lost": len(rows),
+        "lost_epochs": [[row["subtask"], row["epoch"], row["token"]] for row in rows],
+    }

@@ -1,0 +1,82 @@
+"""`split`: the replica is promoted while the old primary still takes writes, and some connections stay with the old one.
+
+Answers to split brain: both believe that they are the primary. Connections that live when it begins stay where they
+are, except a `share` of them, drawn by the seed, which are reset and come again; every new connection reaches the
+promoted server. At the end the old primary is fenced off (read-only, its sessions ended): what only it has is gone.
+
+Evidence: both servers hold commits of the run that the other one does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, cast
+
+from harness.choices import Choices
+from harness.clock import monotonic_us
+from harness.faults.model.fault import ServerFault
+from harness.faults.model.fields import Lasts, Share
+from harness.faults.real.evidence import Evidence, Seen, fact
+from harness.faults.real.fault_site import MessageControl, Site
+from harness.faults.real.pair_control import EPOCHS, find_lost
+
+__all__ = ["Split"]
+
+
+class Split(ServerFault):
+    """Two primaries for a while."""
+
+    about = (
+        "The replica is promoted while the old primary still takes writes: live connections stay with the old one, "
+        "except a `share` of the sink's, which are reset; new ones reach the promoted server. At the end the old one "
+        "is fenced off."
+    )
+    must_show = "Each of the two servers has commits of the run that the other one lacks."
+    levels = ("live", "spark")
+    abilities = ("packets", "replica")
+    loses_commits = True
+    can = ("failed", "res")
+
+    do: Literal["split"]
+    lasts: Lasts
+    share: Share = 50
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        pair, database, table = site.server.pair, site.server.database, site.sink_table or EPOCHS
+        pair.stop_receiving()
+        began_us, at_split = monotonic_us(), pair.standing()
+        pair.promote()
+        pair.move_links(cut=False)
+        site.found(began_us=began_us, **at_split, **self._reset_some(site))
+        try:
+            yield
+        finally:
+            ended = pair.fence_off(database, read_only=True)
+            site.found(
+                ended=ended,
+                only_on_promoted=len(pair.only_on("replica", database, table)),
+                **find_lost(pair, database, table=site.sink_table),
+            )
+
+    def _reset_some(self, site: Site) -> dict[str, int]:
+        """Resets a share of the sink's live connections, at least one and not all if there are several."""
+        control = cast("MessageControl", site.control)  # by the ability `packets`
+        live = sorted(one.id for one in control.connections("sink"))
+        wanted = min(max(1, round(len(live) * self.share / 100)), max(1, len(live) - 1), len(live))
+        draw = Choices(site.seed, f"fault {self.id}")
+        for _ in range(wanted):
+            control.cut_one("sink", live.pop(draw.index(len(live))))
+        return {"stayed": len(live), "reset": wanted}
+
+    def evidence(self, seen: Seen) -> Evidence:
+        lost, gained = fact(seen, "lost"), fact(seen, "only_on_promoted")
+        if not lost or not gained:
+            return {}
+        return {
+            "only_on_old": lost,
+            "only_on_promoted": gained,
+            "stayed": fact(seen, "stayed"),
+            "reset": fact(seen, "reset"),
+        }

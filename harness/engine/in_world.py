@@ -121,7 +121,7 @@ def _record(
         with nullcontext() if second is None else second.probed(site.folder):
             ending = _watched(order, site, runner=runner, plan=plan, root=root)
         ran_us, root = monotonic_us(), _root(world, name)
-        counts = server.read() if world.serving == world.direct else None
+        counts = server.read() if second is None else None  # of one server only
         site.observer.phase("judge", "merging and judging what was recorded")
         _let_touch(site, root)
         stored = _stored(scenario, root, plan=plan, may_fail=ending.error is not None)

@@ -1,7 +1,7 @@
 """`change_rows`: the rows of some keys in the looked-up table become the next version, while the run goes on.
 
 Answers to a reference table that another application writes. The version stands in each row (`ver`), and `tier` rises
-by one, so the answer changes too. With `how: delete` a version is that the rows are gone, and the next one that they
+by one, so the answer changes too. Where lookups ask a replica, the change ends when that has it. With `how: delete` a version is that the rows are gone, and the next one that they
 are there again. The change begins before its first statement is sent and ends after its COMMIT was acknowledged; the
 history tells both. Nothing is put back at the end: the table keeps its newest version.
 """
@@ -100,7 +100,8 @@ class ChangeRows(ServerFault):
             cursor.execute(copy.format(rows=places), (version, *numbers))
             cursor.execute(remove.format(rows=places), numbers)
         cursor.execute("COMMIT")
-        site.found(change="end", ver=version, keys=keys)
+        if site.server.reaches_lookups(site.over):
+            site.found(change="end", ver=version, keys=keys)
 
     def _first_rows(self, cursor: Any, table: str) -> list[tuple[Any, ...]]:
         """The rows (n, k, part, ver) of the first `count` keys of a table."""

@@ -11,17 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Literal, cast
 
 from harness.choices import Choices
 from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
-from harness.faults.model.fields import Lasts, Share
+from harness.faults.model.fields import Share, UntilEffective
 from harness.faults.real.evidence import Evidence, Seen, fact
 from harness.faults.real.fault_site import MessageControl, Site
 from harness.faults.real.pair_control import EPOCHS, find_lost
+from harness.faults.real.server_control import repeating
 
 __all__ = ["Split"]
+
+_LOOK_S = 0.1
 
 
 class Split(ServerFault):
@@ -39,7 +43,7 @@ class Split(ServerFault):
     can = ("failed", "res")
 
     do: Literal["split"]
-    lasts: Lasts
+    lasts: UntilEffective = None
     share: Share = 50
 
     @contextmanager
@@ -51,14 +55,13 @@ class Split(ServerFault):
         pair.move_links(cut=False)
         site.found(began_us=began_us, **at_split, **self._reset_some(site))
         try:
-            yield
+            with repeating(_Looks(site=site, table=table).once, _LOOK_S):
+                yield
         finally:
             ended = pair.fence_off(database, read_only=True)
-            site.found(
-                ended=ended,
-                only_on_promoted=len(pair.only_on("replica", database, table)),
-                **find_lost(pair, database, table=site.sink_table),
-            )
+            gained = len(pair.only_on("replica", database, table))
+            lost = find_lost(pair, database, table=site.sink_table)
+            site.found(ended=ended, only_on_promoted=gained, **lost)
 
     def _reset_some(self, site: Site) -> dict[str, int]:
         """Resets a share of the sink's live connections, at least one and not all if there are several."""
@@ -80,3 +83,23 @@ class Split(ServerFault):
             "stayed": fact(seen, "stayed"),
             "reset": fact(seen, "reset"),
         }
+
+
+@dataclass(slots=True, kw_only=True)
+class _Looks:
+    """Notes once that each server has what the other one lacks. Mutable."""
+
+    site: Site
+    table: str
+    has_noted: bool = False
+
+    def once(self) -> None:
+        """Compares the table on both servers."""
+        if self.has_noted:
+            return
+        pair, database = self.site.server.pair, self.site.server.database
+        lost = len(pair.only_on("primary", database, self.table))
+        gained = len(pair.only_on("replica", database, self.table)) if lost else 0
+        if lost and gained:
+            self.has_noted = True
+            self.site.found(lost=lost, only_on_promoted=gained)

@@ -83,8 +83,8 @@ def _ours(name: str) -> Suspect:
     )
 
 
-OURS = tuple(IN_RUNS)
-"""The names of all planted defects that a run can show, in the order of their numbers."""
+OURS = tuple(name for name, defect in IN_RUNS.items() if "sim" in defect.levels)
+"""The names of all planted defects that a run at level sim can show, in the order of their numbers."""
 
 
 def find_suspect(name: str) -> Suspect:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from threading import RLock
-from typing import Any, Protocol
+from threading import Event, RLock
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pymysql
 from pymysql.connections import Connection
@@ -21,6 +21,9 @@ from harness.faults.real.pair_control import PairControl
 from harness.faults.real.server_control import ServerState
 from harness.world.proof import open_connection
 from harness.world.world import DATABASE, Address, Credentials
+
+if TYPE_CHECKING:
+    from harness.world.server_pair import ServerPair
 
 __all__ = ["Server", "lacking"]
 
@@ -90,7 +93,7 @@ class Server:
         user: str,
         database: str = DATABASE,
         owed: _Owed | None = None,
-        pair: PairControl | None = None,
+        pair: ServerPair | None = None,
     ) -> None:
         self.flavour = flavour
         self.database = database
@@ -102,12 +105,20 @@ class Server:
         self._pair = pair
 
     @property
+    def _serving(self) -> Address:
+        """Its own address; after a failover that of the server which serves since."""
+        return self._address if self._pair is None else self._pair.serving_address
+
+    def reaches_lookups(self, over: Event) -> bool:
+        return self._pair is None or self._pair.reaches_lookups(over)
+
+    @property
     def pair(self) -> PairControl:
         if self._pair is None:
             raise lacking("a replica")
         return self._pair
 
-    def with_pair(self, pair: PairControl) -> Server:
+    def with_pair(self, pair: ServerPair) -> Server:
         """The same server, which has a replica."""
         return self._copy(self.database, pair)
 
@@ -115,7 +126,7 @@ class Server:
         """The same server for a run with this database."""
         return self._copy(database, self._pair)
 
-    def _copy(self, database: str, pair: PairControl | None) -> Server:
+    def _copy(self, database: str, pair: ServerPair | None) -> Server:
         return Server(
             self._machine,
             flavour=self.flavour,
@@ -173,7 +184,7 @@ class Server:
         deadline = Deadline(wait_s)
         while True:
             try:
-                return open_connection(self._address, self._root, database=database or None, limit_s=limit_s)
+                return open_connection(self._serving, self._root, database=database or None, limit_s=limit_s)
             except (pymysql.MySQLError, OSError) as error:
                 if deadline.passed or not _is_unreachable(error):
                     raise

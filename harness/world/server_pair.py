@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from threading import RLock
+from threading import Event, RLock
 from typing import Any, Final
 
 import pymysql
@@ -71,6 +71,7 @@ class ServerPair:
     losses: list[LostRows] = field(default_factory=list)
     """What the run's faults found to be lost."""
     _serving: ServerRole = "primary"
+    _lookups: ServerRole = "primary"
     _lock: RLock = field(default_factory=RLock)
 
     # ---------------------------------------------------------------------------------------- standing
@@ -161,6 +162,16 @@ class ServerPair:
             message = f"the replica did not catch up with the primary within {limit_s:g} s; its trouble: {why}"
             raise WorldError(message, fix="look at the log of both servers; run it again with --keep always")
 
+    def reaches_lookups(self, over: Event) -> bool:
+        """See `ServerControl`."""
+        if self._lookups == "primary" or self._serving == "replica":
+            return True
+        end = self._end_of_log()
+        while _executed(self._status()) < end:
+            if over.wait(_EVERY_S):
+                return False
+        return True
+
     def stop_receiving(self) -> None:
         self._on_replica("STOP REPLICA IO_THREAD", "STOP SLAVE IO_THREAD")
 
@@ -210,6 +221,7 @@ class ServerPair:
         `databases` are those of the run; they are removed from both servers afterwards, unless they stay.
         """
         self.losses.clear()
+        self._lookups = lookups
         self.proxy.lead("lookups", self._of(lookups).upstream)
         try:
             yield

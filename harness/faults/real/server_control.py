@@ -103,6 +103,12 @@ class ServerControl(ServerProcess, SmallDisk, ServerClockControl, Protocol):
     def pair(self) -> PairControl:
         """This server and its replica; raises HarnessError in a world without the ability `replica`."""
 
+    def reaches_lookups(self, over: threading.Event) -> bool:
+        """Waits until lookups can see what is committed now; False: `over` was set first.
+
+        At once, unless they ask a replica.
+        """
+
     def root(
         self, database: str = "", *, limit_s: float = 3.0, wait_s: float = 20.0
     ) -> AbstractContextManager[Any]:

@@ -1,4 +1,4 @@
-"""V22: whether the database kept what it acknowledged, by the history of its probe; what it lost is nobody else's fault.
+"""V22: whether the database kept what it acknowledged, by the history of its probe.
 
 Answers to Elle's checks of a list-append history, for one list and one client: no acknowledged append is missing from a
 later reading, nothing is read that was not appended or that was refused, nothing twice, and all readings agree on one
@@ -88,7 +88,9 @@ def _wrong_readings(
         for value in seen:
             append = appends.get(value)
             if append is None or append.began > reading.ended:
-                yield Anomaly(kind="phantom", say=f"{where} has {value}, which nobody had appended", events=())
+                yield Anomaly(
+                    kind="phantom", say=f"{where} has {value}, which nobody had appended", events=()
+                )
             elif append.outcome == "fail":
                 say = f"{where} has {value}, whose append the server had refused"
                 yield Anomaly(kind="aborted-read", say=say, events=(), id=value)
@@ -103,15 +105,11 @@ def _wrong_readings(
 
 
 def _anomaly(kind: str, append: ProbeOperation) -> Anomaly:
-    say = (
-        f"append {append.value} was acknowledged by server {append.server} and is missing from every later reading"
-    )
+    say = f"append {append.value} was acknowledged by server {append.server} and is missing from every later reading"
     return Anomaly(kind=kind, say=say, events=(), id=append.value)
 
 
-def _blame(
-    lost: Sequence[ProbeOperation], kept: Sequence[ProbeOperation], asked: Sequence[LossAsked]
-) -> str:
+def _blame(lost: Sequence[ProbeOperation], kept: Sequence[ProbeOperation], asked: Sequence[LossAsked]) -> str:
     names = " and ".join(f"`{loss.fault}`" for loss in asked)
     servers = ", ".join(str(one) for one in sorted({append.server for append in lost}))
     return (

@@ -35,13 +35,15 @@ def restoring_from_replica(sink: Kind) -> Kind:
             taken: Takeover = super().take_over(now_ms=now_ms)
             if self.replica is None:
                 return taken
-            with closing(self.replica.connect(statement_s=STATEMENT_S)) as connection:
-                with connection.cursor() as cursor:
-                    cursor.execute(
-                        "SELECT epoch, pos, elements FROM epoch WHERE subtask = %s ORDER BY epoch DESC LIMIT 1",
-                        (self.subtask,),
-                    )
-                    row = cursor.fetchone()
+            with (
+                closing(self.replica.connect(statement_s=STATEMENT_S)) as connection,
+                connection.cursor() as cursor,
+            ):
+                cursor.execute(
+                    "SELECT epoch, pos, elements FROM epoch WHERE subtask = %s ORDER BY epoch DESC LIMIT 1",
+                    (self.subtask,),
+                )
+                row = cursor.fetchone()
             saved = row and SavedEpoch(epoch=row[0], position=row[1], elements=json.loads(row[2]))
             self._last = saved.epoch if saved else None
             return Takeover(number=taken.number, origin_ms=taken.origin_ms, saved=saved or None)

@@ -89,9 +89,7 @@ def joined(found: Judgement, verdicts: Sequence[InvariantVerdict], substrate: In
         convicted = any(verdict.outcome is Outcome.FAIL for verdict in verdicts)
         outcome = Outcome.FAIL if convicted else Outcome.UNKNOWN
     every = sorted([*verdicts, substrate], key=lambda verdict: int(verdict.invariant[1:]))
-    return replace(
-        found, outcome=worst([outcome, substrate.outcome]), invariants=tuple(every)
-    )
+    return replace(found, outcome=worst([outcome, substrate.outcome]), invariants=tuple(every))
 
 
 def _excused(verdict: InvariantVerdict, lost: _Lost) -> InvariantVerdict:

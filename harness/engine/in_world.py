@@ -101,7 +101,9 @@ def _record(
     name = f"{DATABASE}_{site.run_id.replace('-', '_')}"
     stays = site.keeps_database
     with (
-        two_servers(world, scenario, databases=(name, f"{name}{OWN}", f"{name}{OF_PROBE}"), stays=stays) as second,
+        two_servers(
+            world, scenario, databases=(name, f"{name}{OWN}", f"{name}{OF_PROBE}"), stays=stays
+        ) as second,
         run_database(_root(world, ""), name=name, stays=stays),
         _database_of_lookups(order, world, run=name, stays=stays) as lookups,
     ):
@@ -113,7 +115,13 @@ def _record(
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
         )
         plan = _plan(
-            order, run_id=site.run_id, world=world, databases=(lookups, name), raw=raw, rows=rows, second=second
+            order,
+            run_id=site.run_id,
+            world=world,
+            databases=(lookups, name),
+            raw=raw,
+            rows=rows,
+            second=second,
         )
         expected, values = _expected(order, rows, site, world=world, twin=twin, lookups=lookups)
         plan = msgspec.structs.replace(plan, expected=expected)

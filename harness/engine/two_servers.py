@@ -69,16 +69,12 @@ class TwoServers:
         ]
         return judge_substrate([] if self.probe is None else self.probe.operations, asked=asked)
 
-    def judged(
-        self, verdict: InvariantVerdict, lost: frozenset[tuple[int, int, int]]
-    ) -> _JudgedBeside:
+    def judged(self, verdict: InvariantVerdict, lost: frozenset[tuple[int, int, int]]) -> _JudgedBeside:
         """The judge of the run."""
         ids = frozenset(
             int(row["id"]) for one in self.pair.losses if one.table == OUTPUTS for row in one.rows
         )
-        return _JudgedBeside(
-            substrate=verdict, epochs=frozenset((s, c) for s, c, _ in lost), ids=ids
-        )
+        return _JudgedBeside(substrate=verdict, epochs=frozenset((s, c) for s, c, _ in lost), ids=ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,17 +87,16 @@ class _JudgedBeside:
 
     def __call__(self, header: Header, events: Sequence[Event]) -> Judgement:
         found = judge(header, events)
-        return blamed_on_database(
-            found, events, substrate=self.substrate, epochs=self.epochs, ids=self.ids
-        )
+        return blamed_on_database(found, events, substrate=self.substrate, epochs=self.epochs, ids=self.ids)
 
 
 @contextmanager
 def two_servers(
     world: World, scenario: Scenario, *, databases: Sequence[str], stays: bool
 ) -> Iterator[TwoServers | None]:
-    """The servers of a run, set back afterwards; None if the scenario has one server. The first of `databases` is the
-    run's.
+    """The servers of a run, set back afterwards; None if the scenario has one server.
+
+    The first of `databases` is the run's.
     """
     if not scenario.has_two_servers:
         yield None

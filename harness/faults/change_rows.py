@@ -1,9 +1,10 @@
 """`change_rows`: the rows of some keys in the looked-up table become the next version, while the run goes on.
 
 Answers to a reference table that another application writes. The version stands in each row (`ver`), and `tier` rises
-by one, so the answer changes too. Where lookups ask a replica, the change ends when that has it. With `how: delete` a version is that the rows are gone, and the next one that they
-are there again. The change begins before its first statement is sent and ends after its COMMIT was acknowledged; the
-history tells both. Nothing is put back at the end: the table keeps its newest version.
+by one, so the answer changes too. With `how: delete` a version is that the rows are gone, and the next one that they
+are there again. The change begins before its first statement is sent and ends after its COMMIT was acknowledged, or,
+where lookups ask a replica, when that has it; the history tells both. Nothing is put back at the end: the table keeps
+its newest version.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`split`: the replica is promoted while the old primary still takes writes, and some connections stay with the old one.
+"""`split`: the replica is promoted while the old primary still takes writes, and some connections stay there.
 
 Answers to split brain: both believe that they are the primary. Connections that live when it begins stay where they
 are, except a `share` of them, drawn by the seed, which are reset and come again; every new connection reaches the

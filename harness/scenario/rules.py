@@ -230,7 +230,9 @@ def _of_two_servers(parts: Standing) -> Iterator[Breach]:
             yield Breach(path=("faults", index, "do"), say=say, hint="write `sink: atomic`")
     for index, fault in parts.faults:
         if switches and "server-process" in fault.abilities:
-            say = f"`{fault.do}` ends or stops the old primary, which must answer when the replica is promoted"
+            say = (
+                f"`{fault.do}` ends or stops the old primary, which must answer when the replica is promoted"
+            )
             yield Breach(path=("faults", index, "do"), say=say, hint=f"remove it, or `{switches[0][1].do}`")
     for index, fault in switches[1:]:
         say = f"`{fault.do}` promotes the replica, which `{switches[0][1].id}` has done by then"

@@ -108,8 +108,17 @@ def open_local_world(
         second = None
         if REPLICA in needs:
             second = _open_replica(
-                parts.server, prepared, first=control, at=server.address, proxy=proxy, users=(app, root),
-                needs=needs, ledger=ledger, settings=settings, stack=stack, keeps_in=keeps_in,
+                parts.server,
+                prepared,
+                first=control,
+                at=server.address,
+                proxy=proxy,
+                users=(app, root),
+                needs=needs,
+                ledger=ledger,
+                settings=settings,
+                stack=stack,
+                keeps_in=keeps_in,
             )
         description = WorldDescription(
             kind="local",
@@ -180,9 +189,7 @@ def _open_replica(
     for link, address in links.items():
         proxy.create(link, listen=_written(address), upstream=_written(ways[link]))
     _wait_until_ready(server, links=links, app=app)
-    control = Server(
-        machine, flavour=first.flavour, address=server.address, root=root, user=app.user
-    )
+    control = Server(machine, flavour=first.flavour, address=server.address, root=root, user=app.user)
     pair = ServerPair(
         primary=PairedServer(server=first, direct=at, upstream=_written(at), source=at),
         replica=PairedServer(

@@ -52,7 +52,10 @@ def start_server(
     name: str = "server",
     server_id: int = 1,
 ) -> MysqlServer:
-    """Start it; returns before it is ready. `environment` is added to the program's own; its files begin with `name`."""
+    """Start it; returns before it is ready.
+
+    `environment` is added to the program's own; `name` is the beginning of its files' names.
+    """
     secrets = ledger.folder / f"{name}-users.sql"
     statements = user_statements(app=app, root=root, mariadb=program.is_mariadb)
     _write_private(secrets, "".join(f"{line};\n" for line in statements))

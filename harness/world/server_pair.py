@@ -131,25 +131,16 @@ class ServerPair:
                 _say(cursor, "RESET REPLICA ALL", "RESET SLAVE ALL")
                 source = self.primary.source
                 at = (source.host, source.port, self.root.user, self.root.password, file, offset)
-                cursor.execute(*self._follow(at))
+                cursor.execute(self._follow, at)
                 _say(cursor, "START REPLICA", "START SLAVE")
                 cursor.execute("SET GLOBAL read_only = 1")
             self._serving = "primary"
         self.catch_up()
 
-    def _follow(self, at: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
-        if self.primary.server.flavour == "mariadb":
-            return (
-                "CHANGE MASTER TO MASTER_HOST = %s, MASTER_PORT = %s, MASTER_USER = %s, MASTER_PASSWORD = %s,"
-                " MASTER_LOG_FILE = %s, MASTER_LOG_POS = %s, MASTER_CONNECT_RETRY = 1, MASTER_USE_GTID = no",
-                at,
-            )
-        return (
-            "CHANGE REPLICATION SOURCE TO SOURCE_HOST = %s, SOURCE_PORT = %s, SOURCE_USER = %s,"
-            " SOURCE_PASSWORD = %s, SOURCE_LOG_FILE = %s, SOURCE_LOG_POS = %s, SOURCE_CONNECT_RETRY = 1,"
-            " SOURCE_AUTO_POSITION = 0, GET_SOURCE_PUBLIC_KEY = 1",
-            at,
-        )
+    @property
+    def _follow(self) -> str:
+        """The statement by which the replica follows the primary from a place of its log."""
+        return _FOLLOW_MARIADB if self.primary.server.flavour == "mariadb" else _FOLLOW_MYSQL
 
     def catch_up(self, *, limit_s: float = CATCH_UP_S) -> None:
         """Waits until the replica has executed all that the primary's log holds now. Raises WorldError."""
@@ -159,7 +150,9 @@ class ServerPair:
         ):
             status = self._status()
             why = next((text for name in _TROUBLES if (text := _field(status, name))), "nothing")
-            message = f"the replica did not catch up with the primary within {limit_s:g} s; its trouble: {why}"
+            message = (
+                f"the replica did not catch up with the primary within {limit_s:g} s; its trouble: {why}"
+            )
             raise WorldError(message, fix="look at the log of both servers; run it again with --keep always")
 
     def reaches_lookups(self, over: Event) -> bool:
@@ -274,12 +267,21 @@ class ServerPair:
     def _rows(self, role: ServerRole, database: str, table: str) -> list[Mapping[str, Any]]:
         with self._root_of(role, database) as connection, connection.cursor(DictCursor) as cursor:
             try:
-                cursor.execute(f"SELECT * FROM `{table}`")
+                cursor.execute(f"SELECT * FROM `{table}`")  # noqa: S608 - a table of ours, or of the job file
             except pymysql.ProgrammingError:
                 return []  # the table was made later than what is compared
             return list(cursor.fetchall())
 
 
+_FOLLOW_MARIADB: Final = (
+    "CHANGE MASTER TO MASTER_HOST = %s, MASTER_PORT = %s, MASTER_USER = %s, MASTER_PASSWORD = %s,"
+    " MASTER_LOG_FILE = %s, MASTER_LOG_POS = %s, MASTER_CONNECT_RETRY = 1, MASTER_USE_GTID = no"
+)
+_FOLLOW_MYSQL: Final = (
+    "CHANGE REPLICATION SOURCE TO SOURCE_HOST = %s, SOURCE_PORT = %s, SOURCE_USER = %s, SOURCE_PASSWORD = %s,"
+    " SOURCE_LOG_FILE = %s, SOURCE_LOG_POS = %s, SOURCE_CONNECT_RETRY = 1, SOURCE_AUTO_POSITION = 0,"
+    " GET_SOURCE_PUBLIC_KEY = 1"
+)
 _TROUBLES: Final = ("Last_IO_Error", "Last_SQL_Error", "IO_State", "SQL_Running_State")
 
 
@@ -309,7 +311,9 @@ def _field(status: Mapping[str, Any], name: str) -> Any:
 
 def _received(status: Mapping[str, Any]) -> tuple[str, int]:
     """How far the replica has read the primary's log."""
-    return _place(status, ("Source_Log_File", "Master_Log_File"), ("Read_Source_Log_Pos", "Read_Master_Log_Pos"))
+    return _place(
+        status, ("Source_Log_File", "Master_Log_File"), ("Read_Source_Log_Pos", "Read_Master_Log_Pos")
+    )
 
 
 def _executed(status: Mapping[str, Any]) -> tuple[str, int]:

@@ -133,7 +133,7 @@ class Toxiproxy:
             self._links[link] = replace(self._links[link], enabled=True)
 
     def lead(self, link: str, upstream: str, *, cut: bool = True) -> None:
-        """Lead `link` to another upstream; live connections end, unless `cut` is false, which only our own proxy can."""
+        """Lead `link` to another upstream; live connections end, or stay without `cut`: only our own proxy can."""
         with self._changing:
             if upstream == self._links[link].upstream:
                 return

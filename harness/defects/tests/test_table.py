@@ -16,8 +16,8 @@ from harness.defects import (
     find_defect,
     variant_of,
 )
-from harness.errors import UsageError
 from harness.defects.failovers import OF_FAILOVERS
+from harness.errors import UsageError
 from harness.explore.drawing import draw_scenario
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load

@@ -106,7 +106,10 @@ Subtask = Annotated[
 ]
 Lag = Annotated[
     Duration,
-    Field(description="How long the replica gets nothing before it is promoted. Absent: not at all.", examples=["2s"]),
+    Field(
+        description="How long the replica gets nothing before it is promoted. Absent: not at all.",
+        examples=["2s"],
+    ),
 ]
 Lasts = Annotated[Span, Field(alias="for", description="How long until the fault heals.", examples=["400ms"])]
 UntilEffective = Annotated[

@@ -49,16 +49,16 @@ class PairControl(Protocol):
         """Where both servers are: `primary` (its log's end), `executed` (how far the replica is in it), and so on."""
 
     def behind(self) -> int:
-        """How many bytes of the primary's log the replica has not executed; the files of the log in between count 0."""
+        """How many bytes of the primary's log the replica has not executed; whole files in between count 0."""
 
     def promote(self) -> None:
         """The replica becomes a primary of its own: it follows nobody, and takes writes."""
 
     def move_links(self, *, cut: bool) -> None:
-        """All links lead to the replica from now on; `cut`: live connections end, otherwise they stay where they are."""
+        """All links lead to the replica from now on; `cut`: live connections end, otherwise they stay."""
 
     def fence_off(self, database: str, *, read_only: bool = False) -> int:
-        """Ends all sessions of the run on the old primary; returns how many. `read_only`: it takes no writes any more."""
+        """Ends all sessions of the run on the old primary; returns how many. `read_only`: it takes no more writes."""
 
     def answering(self) -> int | None:
         """The server id of whoever answers behind the links now; None: nobody does."""

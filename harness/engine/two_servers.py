@@ -19,13 +19,13 @@ from harness.database.endpoint import Endpoint
 from harness.database.probe import OF_PROBE, CommitProbe, probing
 from harness.database.schema import run_database
 from harness.engine.blame import blamed_on_database
-from harness.faults.real.pair_control import OUTPUTS
+from harness.faults.real.pair_control import OUTPUTS, LostRows
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.merge import Leftovers
 from harness.history.probe import write_probe
+from harness.runs.order import AnyScenario
 from harness.runs.outcome import FaultRecord
-from harness.scenario.model import Scenario
 from harness.verdict import InvariantVerdict, Judgement
 from harness.world.server_pair import PROBE, REPLICA_LINK, ServerPair
 from harness.world.world import World
@@ -40,6 +40,8 @@ class TwoServers:
     world: World
     pair: ServerPair
     database: str
+    losses: Sequence[LostRows]
+    """What faults found to be lost; it grows during the run."""
     probe: CommitProbe | None = None
 
     @property
@@ -59,7 +61,7 @@ class TwoServers:
                 if self.probe is not None:
                     write_probe(folder / "probe.jsonl", self.probe.operations)
 
-    def verdict(self, faults: Sequence[FaultRecord], scenario: Scenario) -> InvariantVerdict:
+    def verdict(self, faults: Sequence[FaultRecord], scenario: AnyScenario) -> InvariantVerdict:
         """V22. The times of `faults` are on the machine's clock."""
         losing = {fault.id for fault in scenario.faults if fault.loses_commits}
         asked = [
@@ -71,9 +73,7 @@ class TwoServers:
 
     def judged(self, verdict: InvariantVerdict, lost: frozenset[tuple[int, int, int]]) -> _JudgedBeside:
         """The judge of the run."""
-        ids = frozenset(
-            int(row["id"]) for one in self.pair.losses if one.table == OUTPUTS for row in one.rows
-        )
+        ids = frozenset(int(row["id"]) for one in self.losses if one.table == OUTPUTS for row in one.rows)
         return _JudgedBeside(substrate=verdict, epochs=frozenset((s, c) for s, c, _ in lost), ids=ids)
 
 
@@ -92,7 +92,7 @@ class _JudgedBeside:
 
 @contextmanager
 def two_servers(
-    world: World, scenario: Scenario, *, databases: Sequence[str], stays: bool
+    world: World, scenario: AnyScenario, *, databases: Sequence[str], stays: bool
 ) -> Iterator[TwoServers | None]:
     """The servers of a run, set back afterwards; None if the scenario has one server.
 
@@ -104,7 +104,7 @@ def two_servers(
     pair = world.pair
     assert pair is not None, "a world that was asked for a replica has one"
     with pair.of_run(*databases, lookups=scenario.lookups_from or "primary", stays=stays):
-        yield TwoServers(world=world, pair=pair, database=databases[0])
+        yield TwoServers(world=world, pair=pair, database=databases[0], losses=pair.losses)
 
 
 def lost_epochs(lines: Sequence[Mapping[str, Any]]) -> frozenset[tuple[int, int, int]]:

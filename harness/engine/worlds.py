@@ -31,7 +31,7 @@ def abilities_needed(order: AnyOrder) -> frozenset[str]:
     """The abilities for this run that must be requested before its world is opened."""
     of_faults = {ability: None for fault in order.scenario.faults for ability in fault.abilities}
     of_lookup = {LOG} if isinstance(order, Order) and connects_itself(order.sut) else frozenset[str]()
-    second = {REPLICA} if order.scenario.lookups_from == "replica" else frozenset[str]()
+    second = {REPLICA} if order.scenario.has_two_servers else frozenset[str]()
     return _DECIDED_WHEN_OPENED.intersection(of_faults) | of_lookup | second | order.needs
 
 

@@ -1,8 +1,9 @@
 """`split`: the replica is promoted while the old primary still takes writes, and some connections stay there.
 
 Answers to split brain: both believe that they are the primary. Connections that live when it begins stay where they
-are, except a `share` of them, drawn by the seed, which are reset and come again; every new connection reaches the
-promoted server. At the end the old primary is fenced off (read-only, its sessions ended): what only it has is gone.
+are, and every new one reaches the promoted server. As soon as the old primary has commits that the other one lacks, a
+`share` of the sink's connections, drawn by the seed, is reset and comes again. At the end the old primary is fenced off
+(read-only, its sessions ended): what only it has is gone.
 
 Evidence: both servers hold commits of the run that the other one does not have.
 """
@@ -32,9 +33,9 @@ class Split(ServerFault):
     """Two primaries for a while."""
 
     about = (
-        "The replica is promoted while the old primary still takes writes: live connections stay with the old one, "
-        "except a `share` of the sink's, which are reset; new ones reach the promoted server. At the end the old one "
-        "is fenced off."
+        "The replica is promoted while the old primary still takes writes: live connections stay with the old one, new "
+        "ones reach the promoted server, and a `share` of the sink's is reset once the old one has written. At the end "
+        "the old one is fenced off."
     )
     must_show = "Each of the two servers has commits of the run that the other one lacks."
     levels = ("live", "spark")
@@ -53,25 +54,16 @@ class Split(ServerFault):
         began_us, at_split = monotonic_us(), pair.standing()
         pair.promote()
         pair.move_links(cut=False)
-        site.found(began_us=began_us, **at_split, **self._reset_some(site))
+        site.found(began_us=began_us, **at_split)
+        looks = _Looks(site=site, table=table, share=self.share, draw=Choices(site.seed, f"fault {self.id}"))
         try:
-            with repeating(_Looks(site=site, table=table).once, _LOOK_S):
+            with repeating(looks.once, _LOOK_S):
                 yield
         finally:
             ended = pair.fence_off(database, read_only=True)
             gained = len(pair.only_on("replica", database, table))
             lost = find_lost(pair, database, table=site.sink_table)
             site.found(ended=ended, only_on_promoted=gained, **lost)
-
-    def _reset_some(self, site: Site) -> dict[str, int]:
-        """Resets a share of the sink's live connections, at least one and not all if there are several."""
-        control = cast("MessageControl", site.control)  # by the ability `packets`
-        live = sorted(one.id for one in control.connections("sink"))
-        wanted = min(max(1, round(len(live) * self.share / 100)), max(1, len(live) - 1), len(live))
-        draw = Choices(site.seed, f"fault {self.id}")
-        for _ in range(wanted):
-            control.cut_one("sink", live.pop(draw.index(len(live))))
-        return {"stayed": len(live), "reset": wanted}
 
     def evidence(self, seen: Seen) -> Evidence:
         lost, gained = fact(seen, "lost"), fact(seen, "only_on_promoted")
@@ -87,19 +79,37 @@ class Split(ServerFault):
 
 @dataclass(slots=True, kw_only=True)
 class _Looks:
-    """Notes once that each server has what the other one lacks. Mutable."""
+    """Compares the table on both servers: resets connections once the old one has written, and notes when both have.
+
+    Mutable: remembers how far it is.
+    """
 
     site: Site
     table: str
+    share: int
+    draw: Choices
+    has_reset: bool = False
     has_noted: bool = False
 
     def once(self) -> None:
-        """Compares the table on both servers."""
-        if self.has_noted:
-            return
+        """One comparison, until both have what the other one lacks."""
         pair, database = self.site.server.pair, self.site.server.database
-        lost = len(pair.only_on("primary", database, self.table))
-        gained = len(pair.only_on("replica", database, self.table)) if lost else 0
-        if lost and gained:
+        lost = 0 if self.has_noted else len(pair.only_on("primary", database, self.table))
+        if not lost:
+            return
+        if not self.has_reset:
+            self.has_reset = True
+            self.site.found(**self._reset_some())
+        gained = len(pair.only_on("replica", database, self.table))
+        if gained:
             self.has_noted = True
             self.site.found(lost=lost, only_on_promoted=gained)
+
+    def _reset_some(self) -> dict[str, int]:
+        """Resets a share of the sink's live connections, at least one, and not all if there are several."""
+        control = cast("MessageControl", self.site.control)  # by the ability `packets`
+        live = sorted(one.id for one in control.connections("sink"))
+        wanted = min(max(1, round(len(live) * self.share / 100)), max(1, len(live) - 1), len(live))
+        for _ in range(wanted):
+            control.cut_one("sink", live.pop(self.draw.index(len(live))))
+        return {"stayed": len(live), "reset": wanted}

@@ -72,6 +72,16 @@ class JobScenario(Part):
     )
     budget: Span = Field(default=60_000, description="The time limit of a run, without its calm twin.")
 
+    @property
+    def has_two_servers(self) -> bool:
+        """Whether its world has a replica, because of a fault or of its lookups."""
+        return self.lookups_from == "replica" or any("replica" in fault.abilities for fault in self.faults)
+
+    @property
+    def loses_commits(self) -> bool:
+        """Whether another server has the table in the end, and lacks commits of the first one."""
+        return any(fault.loses_commits for fault in self.faults)
+
     @model_validator(mode="after")
     def _fits_a_job(self) -> Self:
         refuse("JobScenario", self._breaches())
@@ -85,6 +95,9 @@ class JobScenario(Part):
                 say = f"faults {seen[fault.id]} and {index} (from 0) are both called `{fault.id}`"
                 yield Breach(path=("faults", index, "id"), say=say, hint="give each its own id")
             seen.setdefault(fault.id, index)
+            if self.loses_commits and "server-process" in fault.abilities:
+                say = f"`{fault.do}` ends or stops the old primary, which must answer when the replica is promoted"
+                yield Breach(path=("faults", index, "do"), say=say, hint="put it into a scenario of its own")
             yield from _breaches_of(fault, index)
             if "plain" in self.engines and (fault.do == "kill_executor" or isinstance(fault.when, SparkGap)):
                 what = "`kill_executor`" if fault.do == "kill_executor" else "a `spark` moment"

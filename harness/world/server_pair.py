@@ -213,7 +213,7 @@ class ServerPair:
 
         `databases` are those of the run; they are removed from both servers afterwards, unless they stay.
         """
-        self.losses.clear()
+        self.losses = []
         self._lookups = lookups
         self.proxy.lead("lookups", self._of(lookups).upstream)
         try:

@@ -5,7 +5,7 @@ are, and every new one reaches the promoted server. As soon as the old primary h
 `share` of the sink's connections, drawn by the seed, is reset and comes again. At the end the old primary is fenced off
 (read-only, its sessions ended): what only it has is gone.
 
-Evidence: both servers hold commits of the run that the other one does not have.
+Evidence: each server had commits of the run that the other one did not have.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Split(ServerFault):
         "ones reach the promoted server, and a `share` of the sink's is reset once the old one has written. At the end "
         "the old one is fenced off."
     )
-    must_show = "Each of the two servers has commits of the run that the other one lacks."
+    must_show = "Each of the two servers had commits of the run that the other one lacked."
     levels = ("live", "spark")
     abilities = ("packets", "replica")
     loses_commits = True
@@ -61,16 +61,14 @@ class Split(ServerFault):
                 yield
         finally:
             ended = pair.fence_off(database, read_only=True)
-            gained = len(pair.only_on("replica", database, table))
-            lost = find_lost(pair, database, table=site.sink_table)
-            site.found(ended=ended, only_on_promoted=gained, **lost)
+            site.found(ended=ended, **find_lost(pair, database, table=site.sink_table))
 
     def evidence(self, seen: Seen) -> Evidence:
-        lost, gained = fact(seen, "lost"), fact(seen, "only_on_promoted")
-        if not lost or not gained:
+        old, gained = fact(seen, "only_on_old"), fact(seen, "only_on_promoted")
+        if not old or not gained:
             return {}
         return {
-            "only_on_old": lost,
+            "only_on_old": old,
             "only_on_promoted": gained,
             "stayed": fact(seen, "stayed"),
             "reset": fact(seen, "reset"),
@@ -92,18 +90,21 @@ class _Looks:
     has_noted: bool = False
 
     def once(self) -> None:
-        """One comparison, until both have what the other one lacks."""
+        """One comparison, until each has had what the other one lacked.
+
+        What was lost may be written again to the promoted server, and is then on both.
+        """
         pair, database = self.site.server.pair, self.site.server.database
-        lost = 0 if self.has_noted else len(pair.only_on("primary", database, self.table))
-        if not lost:
-            return
         if not self.has_reset:
-            self.has_reset = True
-            self.site.found(**self._reset_some())
-        gained = len(pair.only_on("replica", database, self.table))
-        if gained:
-            self.has_noted = True
-            self.site.found(lost=lost, only_on_promoted=gained)
+            old = len(pair.only_on("primary", database, self.table))
+            if old:
+                self.has_reset = True
+                self.site.found(only_on_old=old, **self._reset_some())
+        elif not self.has_noted:
+            gained = len(pair.only_on("replica", database, self.table))
+            if gained:
+                self.has_noted = True
+                self.site.found(only_on_promoted=gained)
 
     def _reset_some(self) -> dict[str, int]:
         """Resets a share of the sink's live connections, at least one, and not all if there are several."""

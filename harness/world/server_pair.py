@@ -144,11 +144,13 @@ class ServerPair:
 
     def catch_up(self, *, limit_s: float = CATCH_UP_S) -> None:
         """Waits until the replica has executed all that the primary's log holds now. Raises WorldError."""
-        end = self._end_of_log()
-        if not wait_until(
-            lambda: _executed(self._status()) >= end, deadline=Deadline(limit_s), every_s=_EVERY_S
-        ):
-            status = self._status()
+        end, status = self._end_of_log(), dict[str, Any]()
+
+        def is_there() -> bool:
+            status.update(self._status())
+            return _field(status, "IO_Running") == "Yes" and _executed(status) >= end
+
+        if not wait_until(is_there, deadline=Deadline(limit_s), every_s=_EVERY_S):
             why = next((text for name in _TROUBLES if (text := _field(status, name))), "nothing")
             message = (
                 f"the replica did not catch up with the primary within {limit_s:g} s; its trouble: {why}"
@@ -280,7 +282,7 @@ _FOLLOW_MARIADB: Final = (
 _FOLLOW_MYSQL: Final = (
     "CHANGE REPLICATION SOURCE TO SOURCE_HOST = %s, SOURCE_PORT = %s, SOURCE_USER = %s, SOURCE_PASSWORD = %s,"
     " SOURCE_LOG_FILE = %s, SOURCE_LOG_POS = %s, SOURCE_CONNECT_RETRY = 1, SOURCE_AUTO_POSITION = 0,"
-    " GET_SOURCE_PUBLIC_KEY = 1"
+    " SOURCE_SSL = 0, GET_SOURCE_PUBLIC_KEY = 1"  # TLS is off where a log of changes is kept
 )
 _TROUBLES: Final = ("Last_IO_Error", "Last_SQL_Error", "IO_State", "SQL_Running_State")
 

@@ -12,7 +12,16 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-__all__ = ["REAL_CLOCK", "Clock", "Deadline", "monotonic_us", "pause", "utc_now", "wait_until"]
+__all__ = [
+    "CALENDAR_CLOCK",
+    "REAL_CLOCK",
+    "Clock",
+    "Deadline",
+    "monotonic_us",
+    "pause",
+    "utc_now",
+    "wait_until",
+]
 
 
 def monotonic_us() -> int:
@@ -48,6 +57,20 @@ class RealClock:
 
 
 REAL_CLOCK: Final[Clock] = RealClock()
+
+
+def _calendar_us() -> int:
+    return time.time_ns() // 1000
+
+
+class CalendarClock:
+    """The calendar as a clock: for a `Deadline` that is sent to other machines, whose monotonic clocks differ."""
+
+    now_us = staticmethod(_calendar_us)
+    pause = staticmethod(pause)
+
+
+CALENDAR_CLOCK: Final[Clock] = CalendarClock()
 
 
 class Deadline:

@@ -59,13 +59,13 @@ def _suite_name(outcome: RunOutcome) -> str:
     variant = f" --mutant {outcome.mutant}" if outcome.mutant else ""
     point = crash_point_of(outcome)
     at = "" if point is None else f" {point[1]} message {point[0]}"
-    return f"{outcome.scenario}{at} at {outcome.level}{variant} seed {outcome.seed}"
+    return f"{outcome.scenario}{at} at {outcome.level_in_words}{variant} seed {outcome.seed}"
 
 
 def _properties(outcome: RunOutcome) -> Iterator[tuple[str, str]]:
     yield "run id", outcome.run_id
     yield "seed", str(outcome.seed)
-    yield "level", outcome.level
+    yield "level", outcome.level_in_words
     yield "world", f"{outcome.world.kind}: {outcome.world.server}, {outcome.world.proxy}"
     yield "sut", outcome.sut
     yield "again", outcome.again

@@ -87,7 +87,7 @@ def _table(sections: Sequence[RunSection]) -> Iterator[str]:
         cells = (
             f"{_SIGNS[section.reading.tone]} {section.reading.word}",
             _code(outcome.scenario) + _point(outcome),
-            _plain(outcome.level),
+            _plain(outcome.level_in_words),
             _subject(outcome),
             str(outcome.seed),
             f"{effective} of {len(outcome.faults)}" if outcome.faults else "none planned",

@@ -95,7 +95,7 @@ def _print_heading(section: RunSection, console: Console) -> None:
     planted = f"  planted defect {outcome.mutant}" if outcome.mutant else ""
     point = crash_point_of(outcome)
     at = "" if point is None else f"  {point[1]} message {point[0]}"
-    heading = f"{outcome.scenario}{at}  level {outcome.level}  seed {outcome.seed}{planted}"
+    heading = f"{outcome.scenario}{at}  level {outcome.level_in_words}  seed {outcome.seed}{planted}"
     _say(_text(heading, style="bold"), console)
     _say(_headline(section.reading), console)
 

@@ -173,6 +173,8 @@ class CountedRun(Part, frozen=True, kw_only=True):
     verdict: Literal["pass", "fail", "unknown", "vacuous", "not-claimed"]
     as_expected: bool
     events: int
+    digest: str = ""
+    """A SHA-256 of its history's content: equal wherever the seed is run."""
 
 
 class CrashPoint(Part, frozen=True, kw_only=True):
@@ -243,6 +245,7 @@ def _counted(run: outcome_values.CountedRun) -> CountedRun:
         verdict=run.outcome.value,
         as_expected=run.as_expected,
         events=run.events,
+        digest=run.digest,
     )
 
 

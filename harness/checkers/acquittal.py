@@ -22,7 +22,15 @@ from harness.history.event import Call, Commit, Effect, Event, FaultEvent, In, S
 from harness.history.header import Expects, Header
 from harness.verdict import InvariantVerdict, Outcome
 
-__all__ = ["Acquittal", "Declined", "acquit", "screen_history"]
+__all__ = [
+    "Acquittal",
+    "Declined",
+    "Grounds",
+    "acquit",
+    "claims_beyond_the_screen",
+    "grounds_of",
+    "screen_history",
+]
 
 _BY_NAME: Mapping[str, Invariant] = {checker.name: checker for checker in CHECKERS}
 _KNOWN = frozenset(map(type, CHECKERS))
@@ -50,7 +58,7 @@ def screen_history(
     header: Header, batches: Iterable[Sequence[Event]], *, checkers: Sequence[Invariant]
 ) -> Acquittal | Declined:
     """Run the screen over a history, in one pass. Exceptions that `batches` raises are passed on."""
-    if _claims_beyond_the_screen(header):
+    if claims_beyond_the_screen(header):
         return Declined()
     screen = Screen(header)
     for events in batches:
@@ -66,7 +74,7 @@ def screen_history(
     return _declined(conclude) or found[0]
 
 
-def _claims_beyond_the_screen(header: Header) -> bool:
+def claims_beyond_the_screen(header: Header) -> bool:
     """Whether the header claims what the screen does not follow: tables, and values by key or version."""
     return bool(header.tables) or header.expect_from is not None or header.by_key or header.versions
 
@@ -95,6 +103,29 @@ def acquit(screen: Screen, checkers: Sequence[Invariant]) -> Acquittal:
         if type(checker) in _KNOWN and checker.name not in account.suspected
     }
     return Acquittal(verdicts, accounting, took_anything=accounting["records"] + accounting["watermarks"] > 0)
+
+
+class Grounds(NamedTuple):
+    """What a screen whose `finish` has run saw of each invariant, whether suspected or not; picklable."""
+
+    findings: Mapping[str, Findings]
+    reasons: Mapping[str, str]
+    """Why an invariant does not apply; empty if it does."""
+    accounting: Mapping[str, int]
+    completed: frozenset[int]
+    """The numbers of the completed checkpoints."""
+
+
+def grounds_of(screen: Screen) -> Grounds:
+    """The counts of one screen, to be added to those of others; of suspected invariants they say nothing certain."""
+    outs, owms = map(sum, zip(*(strand.visible() for strand in screen.strands.values()), strict=True))
+    seen = _Grounds(screen, outs)
+    return Grounds(
+        findings={name: Findings(observed=o, exposed=e) for name, (o, e) in map(seen.named, _BY_NAME)},
+        reasons=_not_claimed(_claims(screen.account.header), seen.features),
+        accounting=_accounting(screen, outs, owms),
+        completed=frozenset(screen.account.completed),
+    )
 
 
 @lru_cache(maxsize=_VERDICTS_MAX)
@@ -157,6 +188,10 @@ class _Grounds:
     def of(self, name: str) -> tuple[int, bool]:
         """The number of observations, and whether anything could have violated the invariant."""
         return self._by_name[name]
+
+    def named(self, name: str) -> tuple[str, tuple[int, bool]]:
+        """The name, with the same."""
+        return name, self._by_name[name]
 
 
 def _accounting(screen: Screen, outs: int, owms: int) -> dict[str, int]:

@@ -6,14 +6,15 @@ convicts; missing evidence makes the run vacuous. Memory grows with faults and c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from harness.checkers.case import Case
 from harness.checkers.invariant import Findings, Invariant
+from harness.history.event import FaultEvent
 from harness.history.header import Expects
 from harness.history.values import shown
 
-__all__ = ["Evidence", "completed_checkpoints", "restores"]
+__all__ = ["Evidence", "completed_checkpoints", "evidence_found", "restores"]
 
 
 class Evidence(Invariant):
@@ -29,27 +30,42 @@ class Evidence(Invariant):
 
     def across(self, case: Case) -> Findings:
         """Each fault without evidence, and each count below the expected one."""
-        shortfalls = (*_without_evidence(case), *_short(case, case.header.expects or Expects()))
-        return Findings(shortfalls=shortfalls, observed=len(case.trace.faults), exposed=True)
+        records = {record for view in case.views for record in view.source.records}
+        return evidence_found(
+            case.trace.faults,
+            case.header.expects or Expects(),
+            records=len(records),
+            checkpoints=len(completed_checkpoints(case)),
+            restores=restores(case),
+        )
 
 
-def _without_evidence(case: Case) -> Iterator[str]:
-    for fault in case.trace.faults:
+def evidence_found(
+    faults: Sequence[FaultEvent], expects: Expects, *, records: int, checkpoints: int, restores: int
+) -> Findings:
+    """The findings of V23, given the faults and the counts of the whole history."""
+    counts = (
+        ("records accepted", expects.records, records),
+        ("checkpoints completed", expects.checkpoints, checkpoints),
+        ("restores", expects.restores, restores),
+    )
+    shortfalls = (*_without_evidence(faults), *_short(faults, expects, counts))
+    return Findings(shortfalls=shortfalls, observed=len(faults), exposed=True)
+
+
+def _without_evidence(faults: Sequence[FaultEvent]) -> Iterator[str]:
+    for fault in faults:
         if fault.phase == "end" and not fault.evidence:
             yield f"the fault {shown(fault.f)} ended without evidence that it took effect (event {fault.n})"
 
 
-def _short(case: Case, expects: Expects) -> Iterator[str]:
-    begun = {fault.f for fault in case.trace.faults if fault.phase == "begin"}
+def _short(
+    faults: Sequence[FaultEvent], expects: Expects, counts: Sequence[tuple[str, int | None, int]]
+) -> Iterator[str]:
+    begun = {fault.f for fault in faults if fault.phase == "begin"}
     for name in dict.fromkeys(expects.faults):
         if name not in begun:
             yield f"the fault {shown(name)} was expected and never began"
-    records = {record for view in case.views for record in view.source.records}
-    counts = (
-        ("records accepted", expects.records, len(records)),
-        ("checkpoints completed", expects.checkpoints, len(completed_checkpoints(case))),
-        ("restores", expects.restores, restores(case)),
-    )
     for named, least, seen in counts:
         if least is not None and seen < least:
             yield f"{seen} {named}, where at least {least} were expected"

@@ -30,17 +30,19 @@ from harness.history.header import Header
 from harness.history.read import HistoryReader, open_history
 from harness.history.rules import FormatBreach
 from harness.history.strict_json import integers_of_any_length
-from harness.history.text import COLUMNAR, Chunks, Line, numbered
+from harness.history.text import Chunks, Line, is_columnar, numbered
 from harness.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome
 
 __all__ = [
     "Malformed",
     "Progress",
+    "accounting_of",
     "exact_reader",
     "judge",
     "judge_file",
     "judge_reader",
     "judge_trace",
+    "judgement_of",
     "uncollected",
 ]
 
@@ -130,7 +132,7 @@ def _judge_streamed(
 
 def exact_reader(path: Path, progress: Progress | None) -> HistoryReader:
     """The exact reader; reports progress if asked to."""
-    if progress is None or path.suffix in COLUMNAR:
+    if progress is None or is_columnar(path):
         return open_history(path)
     return HistoryReader(_reporting(Chunks(path), path.stat().st_size, progress))
 
@@ -163,7 +165,7 @@ def _completed(
     if suspected:
         case = Case(Trace(header).extend(events))
         found |= {checker.name: _concluded(checker, case) for checker in suspected}
-    return _judgement(
+    return judgement_of(
         header,
         found,
         took_anything=acquittal.took_anything,
@@ -206,17 +208,17 @@ def judge_trace(
 ) -> Judgement:
     """Judge a complete trace with every checker, without the screen."""
     case = Case(trace)
-    return _judgement(
+    return judgement_of(
         trace.header,
         {checker.name: _concluded(checker, case) for checker in checkers},
         took_anything=case.took_anything,
-        accounting=_accounting(case),
+        accounting=accounting_of(case),
         warnings=warnings,
         without_values=case.without_values,
     )
 
 
-def _judgement(
+def judgement_of(
     header: Header,
     found: Mapping[str, InvariantVerdict],
     *,
@@ -225,6 +227,7 @@ def _judgement(
     warnings: Sequence[str] = (),
     without_values: bool = False,
 ) -> Judgement:
+    """The judgement, given the verdict on each checked invariant."""
     verdicts = tuple(found[name] for name in INVARIANTS if name in found)
     return Judgement(
         outcome=overall(
@@ -247,7 +250,8 @@ def _concluded(checker: Invariant, case: Case) -> InvariantVerdict:
         )
 
 
-def _accounting(case: Case) -> dict[str, int]:
+def accounting_of(case: Case) -> dict[str, int]:
+    """The counts of a case, as each judgement carries them."""
     trace = case.trace
     attempts = [attempt for view in case.views for attempt in view.subtask.attempts.values()]
     visible = [entry.emission for view in case.views for entry in view.output]

@@ -11,8 +11,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,11 +26,12 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.engine.campaign import Finished, carry_out
+from harness.engine.executors import Executors
 from harness.engine.level import Observer, Stop
 from harness.engine.stage import Keep, StagePlan
 from harness.engine.tally import Tally
-from harness.errors import Exit, NothingRan, UsageError
-from harness.levels import level_named
+from harness.errors import Exit, NothingRan, UsageError, WorldError
+from harness.levels import extras_missing, level_named
 from harness.runs.order import AnyOrder, new_run_id
 from harness.verdict import Outcome
 from reports.agreement import (
@@ -42,7 +44,7 @@ from reports.machine import render
 from reports.pretty import print_outcomes, terminal
 from reports.write import write_report
 
-__all__ = ["Plain", "Redrawn", "go", "observing", "stop_on_interrupt"]
+__all__ = ["Plain", "Redrawn", "executors_of", "go", "observing", "refuse_no_spark", "stop_on_interrupt"]
 
 _end_now = os._exit
 """Kept, because the attribute is another one while user code runs (`harness.sut.user_code`)."""
@@ -147,6 +149,7 @@ def go(
     quiet: bool,
     verbose: bool,
     no_color: bool,
+    on: str | None = None,
 ) -> Finished:
     """Runs `orders` (all of one level), writes and prints the report.
 
@@ -166,6 +169,9 @@ def go(
         lanes=min(jobs or ((os.cpu_count() or 1) if counts else 1), len(orders)),
         keep=keep,
         offline=offline,
+        executors=None
+        if on is None
+        else executors_of(on, of_a_user=any(":" in order.sut for order in orders)),
     )
     with stop_on_interrupt() as stop, observing(quiet=quiet, verbose=verbose, no_color=no_color) as observer:
         finished = carry_out(orders, plan, observer=observer, stop=stop, budget_s=budget)
@@ -191,6 +197,24 @@ def go(
         click.echo(f"database {line}", err=form != "pretty")
     _say_what_is_missing(finished)
     return finished
+
+
+def refuse_no_spark(on: str) -> None:
+    """Raises WorldError if Spark is not installed, UsageError if `on` is no master of it."""
+    if "spark" in extras_missing("spark"):
+        message = f"--on {on} needs Spark, which is not installed"
+        raise WorldError(message, fix="pip install 'floodmark[spark]'")
+    from harness.levels.spark.executors import refuse_master
+
+    refuse_master(on)
+
+
+def executors_of(on: str, *, of_a_user: bool) -> Callable[[], AbstractContextManager[Executors]]:
+    """Opens the executors of the master `on`; with a user's function, they get the modules of the current folder."""
+    refuse_no_spark(on)
+    from harness.levels.spark.executors import open_executors
+
+    return partial(open_executors, on, modules_in=[Path.cwd()] if of_a_user else [])
 
 
 def _world_that_keeps(level: str, world: str) -> str:
@@ -234,6 +258,7 @@ def _print_table(finished: Finished, console: Console) -> None:
     console.print(
         f"{finished.ran} runs in {finished.took_s:.1f} s, checked against all invariants; {kept} are shown above"
     )
+    console.print(f"digest   {finished.digest} of all histories", soft_wrap=True)
     for tally in finished.tallies:
         if tally.first is not None:
             console.print(f"first    {tally.first.again}", soft_wrap=True)

@@ -7,12 +7,19 @@ malformed file, environment, unknown or vacuous, pass.
 from __future__ import annotations
 
 import sys
-from contextlib import closing
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import invariant_option, jobs_option, speech_options
+from harness.cli.options import invariant_option, jobs_option, on_option, speech_options
 from harness.errors import Exit, WorldError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from harness.cli.history_files import HistoryFile
+    from harness.cli.judging import Answer, Wish
 
 __all__ = ["check"]
 
@@ -23,6 +30,9 @@ _WORST_FIRST = (Exit.VIOLATION, Exit.USAGE, Exit.ENVIRONMENT, Exit.UNDECIDED, Ex
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @invariant_option
 @jobs_option("Files to check in parallel, each in its own process.")
+@on_option(
+    "Check a subtask at a time on Spark's executors: local[N], local-cluster[N,C,MB] or spark://HOST:PORT."
+)
 @speech_options
 @click.pass_context
 def check(
@@ -31,12 +41,13 @@ def check(
     files: tuple[str, ...],
     invariants: tuple[str, ...],
     jobs: int,
+    on: str | None,
     form: str,
     quiet: bool,
     verbose: bool,
     no_color: bool,
 ) -> None:
-    """Check history files: .jsonl, .jsonl.gz, .jsonl.zst, .arrow, .parquet.
+    """Check history files: .jsonl, .jsonl.gz, .jsonl.zst, .arrow, .parquet, or a folder of .parquet files.
 
     FILE may be a pattern in quotes ('runs/**/*.jsonl'), or - for standard input. The worst file decides the exit code.
 
@@ -44,12 +55,12 @@ def check(
     11 no disk space to buffer standard input or to write the output, or a format that needs an extra.
     """
     from harness.cli.history_files import opened
-    from harness.cli.judging import Wish, answers
+    from harness.cli.judging import Wish
 
     with opened(files) as histories:
         wish = Wish(invariants=invariants, form=form, quiet=quiet, verbose=verbose)
         codes: list[Exit] = []
-        with closing(answers(histories, wish, jobs=jobs)) as given:
+        with _checked(histories, wish, jobs=jobs, on=on) as given:
             for answer in given:
                 if answer.complaint:
                     click.echo(f"floodmark: {answer.complaint}", err=True)
@@ -57,6 +68,25 @@ def check(
                     _tell(answer.text, no_color=no_color)
                 codes.append(answer.code)
     context.exit(min(codes, key=_WORST_FIRST.index))
+
+
+@contextmanager
+def _checked(
+    histories: Sequence[HistoryFile], wish: Wish, *, jobs: int, on: str | None
+) -> Iterator[Iterator[Answer]]:
+    """The answers, in order, from processes of this machine or from the executors of `on`."""
+    from harness.cli.judging import answers
+
+    if on is None:
+        with closing(answers(histories, wish, jobs=jobs)) as given:
+            yield given
+        return
+    from harness.cli.campaigning import refuse_no_spark
+    from harness.cli.judging import answers_on
+
+    refuse_no_spark(on)
+    with closing(answers_on(on, histories, wish)) as given:
+        yield given
 
 
 def _tell(text: str, *, no_color: bool) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from harness.errors import UsageError, WorldError
+from harness.history.text import parts_of
 
 __all__ = ["HistoryFile", "opened"]
 
@@ -34,7 +35,10 @@ _FORMS = (
     (b"PAR1", ".parquet"),
 )
 """The first bytes of each format, because a stream has no file name."""
-_FORMS_TOLD = "name history files: .jsonl, .jsonl.gz, .jsonl.zst, .arrow or .parquet; `-` is standard input"
+_FORMS_TOLD = (
+    "name history files: .jsonl, .jsonl.gz, .jsonl.zst, .arrow or .parquet, or a folder of .parquet files; "
+    "`-` is standard input"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +90,7 @@ def _problem(name: str) -> str:
         if not name:
             return "a file's name is empty"
         if path.is_dir():
-            return f"{shown} is a directory, not a history"
+            return "" if parts_of(path) else f"{shown} is a directory without Parquet files, not a history"
         if path.exists() and not path.is_file():
             return "" if os.access(path, os.R_OK) else f"{shown} cannot be read: no permission"
         with path.open("rb"):
@@ -106,7 +110,7 @@ def _file(name: str, kept: ExitStack) -> HistoryFile:
     if name == STDIN:
         return HistoryFile(name=_STDIN_NAME, path=_spooled(_stdin(), "standard input", kept))
     path, shown = Path(name), _printable(name)
-    if path.is_file():
+    if path.is_file() or path.is_dir():
         return HistoryFile(name=shown, path=path)
     with path.open("rb") as pipe:
         return HistoryFile(name=shown, path=_spooled(pipe, shown, kept))

@@ -19,10 +19,12 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from harness.checkers.invariant import Invariant
 from harness.checkers.judge import Malformed
 from harness.checkers.outside.judge import SEEN_FROM_OUTSIDE, judge_history
 from harness.checkers.registry import CHECKERS
@@ -42,6 +44,7 @@ __all__ = [
     "Tenths",
     "Wish",
     "answers",
+    "answers_on",
     "github",
     "markdown",
     "pretty",
@@ -310,14 +313,46 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _answer(history: HistoryFile, wish: Wish) -> Answer:
+    def judged_here(chosen: Sequence[Invariant]) -> Judged:
+        with reading(history.name, quiet=wish.quiet, verbose=wish.verbose) as progress:
+            return judge_history(history.path, checkers=chosen, progress=progress)
+
+    return answer_by(judged_here, history, wish)
+
+
+def answers_on(master: str, histories: Sequence[HistoryFile], wish: Wish) -> Generator[Answer]:
+    """One answer for each history, in order, each checked a subtask at a time on the executors of `master`.
+
+    Raises UsageError for a history that is not in Parquet, WorldError if the executors are not to be had.
+    """
+    for history in histories:
+        if history.path.suffix != ".parquet" and not history.path.is_dir():
+            message = f"{history.name} is one stream, and --on checks Parquet, a subtask at a time"
+            raise UsageError(message, fix="leave --on out, or convert it: python -m harness.history.convert")
+    from harness.levels.spark.checking import CHECKING, check_on_spark
+    from harness.levels.spark.executors import open_executors
+
+    with open_executors(master, settings=CHECKING) as executors:
+
+        def judged_there(history: HistoryFile, chosen: Sequence[Invariant]) -> Judged:
+            done = check_on_spark(executors.session, history.path, checkers=chosen, slots=executors.slots)
+            if wish.verbose:
+                click.echo(done.told(history.name), err=True)
+            return done.judged
+
+        for history in histories:
+            yield answer_by(partial(judged_there, history), history, wish)
+
+
+def answer_by(judging: Callable[[Sequence[Invariant]], Judged], history: HistoryFile, wish: Wish) -> Answer:
+    """The answer for one history, judged by `judging` with the chosen checkers."""
     refuse_blind_judge()
     chosen = [checker for checker in CHECKERS if checker.name in wish.invariants]
     with integers_of_any_length():
         try:
-            with reading(history.name, quiet=wish.quiet, verbose=wish.verbose) as progress:
-                judged = judge_history(history.path, checkers=chosen, progress=progress)
-                if isinstance(judged, Judgement):
-                    judged = explained_file(judged, history.path)
+            judged = judging(chosen)
+            if isinstance(judged, Judgement):
+                judged = explained_file(judged, history.path)
         except (UsageError, WorldError) as error:
             return Answer(code=error.exit_code, complaint=f"{history.name}: {error}")
         code = _code(judged)

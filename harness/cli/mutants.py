@@ -6,16 +6,19 @@ invariant meant for it and the reference passes all.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import run_options
+from harness.cli.options import on_option, refuse_on_at, run_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
+    from harness.engine.executors import Executors
     from harness.kill_matrix.matrix import Matrix
     from harness.runs.order import Order
     from harness.scenario_parts.parts import Level
@@ -38,6 +41,9 @@ _BUDGET_S = 3600.0
               help="At sim: processes; at live: parallel runs, each in its own world.")  # fmt: skip
 @click.option("--write", "page", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
               help="Write the page of mutants (docs/reference/mutants.md) with this matrix.")  # fmt: skip
+@on_option(
+    "Level sim: try the mutants on Spark's executors: local[N], local-cluster[N,C,MB] or spark://HOST:PORT."
+)
 @run_options
 def mutants(level: Level, *, names: tuple[str, ...], runs: int, page: Path | None, **asked: Any) -> int:
     """Run every planted defect, and the reference, against every invariant.
@@ -51,6 +57,7 @@ def mutants(level: Level, *, names: tuple[str, ...], runs: int, page: Path | Non
     from harness.sut.user_modules import add_current_folder
 
     add_current_folder()
+    refuse_on_at(level, asked["on"])
     if level == "sim":
         return _at_sim(names, runs=runs, page=page, asked=asked)
     return _at_level(level, names, asked=asked)
@@ -78,11 +85,26 @@ def _at_sim(names: tuple[str, ...], *, runs: int, page: Path | None, asked: dict
             if asked["verbose"]:
                 observer.phase("trial", f"{done} of {trials}")
 
-        matrix = fill(charge, jobs=asked["jobs"], budget_s=asked["budget"] or _BUDGET_S, tell=tell)
+        with _machines(asked["on"], names) as executors:
+            matrix = fill(
+                charge,
+                jobs=asked["jobs"],
+                budget_s=asked["budget"] or _BUDGET_S,
+                tell=tell,
+                executors=executors,
+            )
     if page is not None:
         page.write_text(page_text(matrix), encoding="utf-8")
     click.echo(_shown(matrix, asked["form"]))
     return matrix.exit_code
+
+
+def _machines(on: str | None, names: Sequence[str]) -> AbstractContextManager[Executors | None]:
+    if on is None:
+        return nullcontext()
+    from harness.cli.campaigning import executors_of
+
+    return executors_of(on, of_a_user=any(":" in name for name in names))()
 
 
 def _refuse_part(page: Path | None, names: Sequence[str]) -> None:

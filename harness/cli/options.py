@@ -19,9 +19,11 @@ from harness.verdict import INVARIANTS, NOT_ON_A_HISTORY
 __all__ = [
     "invariant_option",
     "jobs_option",
+    "on_option",
     "own_files_options",
     "proxy_option",
     "refuse_no_world",
+    "refuse_on_at",
     "run_options",
     "speech_options",
 ]
@@ -73,6 +75,18 @@ def _not_an_invariant(name: str) -> str:
         return f"--invariant {name} is not checked on histories: {NOT_ON_A_HISTORY[name]}"
     close = get_close_matches(name.upper(), INVARIANTS, n=1)
     return f"--invariant: there is no {name!r}" + (f", did you mean {close[0]!r}?" if close else "")
+
+
+def on_option(about: str) -> Callable[[_Command], _Command]:
+    """`--on`, with `about` as its help."""
+    return _option("--on", env="ON", default=None, metavar="MASTER", help=about)
+
+
+def refuse_on_at(level: str, on: str | None) -> None:
+    """Raises UsageError if runs at `level` cannot be sent to the executors of `--on`."""
+    if on is not None and level != "sim":
+        message = f"--on {on} sends simulated runs to executors, and a run at level {level} needs a world of its own"
+        raise UsageError(message, fix="add --level sim, or leave --on out")
 
 
 def own_files_options(command: _Command) -> _Command:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import own_files_options, refuse_no_world, run_options
+from harness.cli.options import on_option, own_files_options, refuse_no_world, refuse_on_at, run_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +32,7 @@ _CAMPAIGN = (
     "quiet",
     "verbose",
     "no_color",
+    "on",
 )
 """The options passed on to `campaigning.go`."""
 
@@ -40,6 +41,10 @@ _CAMPAIGN = (
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
 @click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live", "spark"]), default="live",
               show_default=True, help="sim: virtual time; live: processes; spark: PySpark tasks.")  # fmt: skip
+@click.option("--runner", envvar="FLOODMARK_RUNNER", type=click.Choice(["continuous", "micro-batch", "stateful"]),
+              default="continuous", show_default=True,
+              help="How level spark runs the operator: one task a subtask for the whole run; as a streaming query "
+                   "with one transaction a batch; or with its snapshots in Spark's state.")  # fmt: skip
 @click.option("--sut", envvar="FLOODMARK_SUT", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
               help="The system under test; your own function: `async def lookup(record, pool)`.")  # fmt: skip
 @click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
@@ -57,6 +62,9 @@ _CAMPAIGN = (
               help="Set a field of the scenario: workload.records=100, faults.spike.delay=50ms.")  # fmt: skip
 @click.option("--tag", "tags", envvar="FLOODMARK_TAG", multiple=True, metavar="TAG",
               help="Run only scenarios with this tag; repeatable: with all these tags.")  # fmt: skip
+@on_option(
+    "Level sim: send the runs to Spark's executors: local[N], local-cluster[N,C,MB] or spark://HOST:PORT."
+)
 @own_files_options
 @run_options
 def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[str, ...], **asked: Any) -> int:
@@ -79,6 +87,8 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     own = {"schema": asked["own_schema"], "data": asked["own_data"], "records": asked["own_records"]}
     loaded = [apply_settings(with_asked_files(scenario, **own), settings) for _, scenario in selected]
     refuse_no_world(asked["level"], asked["world"])
+    _refuse_runner(asked["runner"], asked["level"])
+    refuse_on_at(asked["level"], asked["on"])
     _check_sut(asked["sut"], asked["mutant"], asked["level"])
     check_expected(asked["expected"], asked["sut"])
     seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
@@ -124,6 +134,15 @@ def _runs_at(scenario: Scenario, level: str) -> bool:
     return level in scenario.levels and all(level in fault.levels for fault in scenario.faults)
 
 
+def _refuse_runner(runner: str, level: str) -> None:
+    """Raises UsageError if a runner of Spark is asked for at another level."""
+    from harness.errors import UsageError
+
+    if runner != "continuous" and level != "spark":
+        message = f"--runner {runner} is a way to run the operator in Spark, and --level is {level}"
+        raise UsageError(message, fix=f"add --level spark, or leave --runner {runner} out")
+
+
 def _check_sut(sut: str, mutant: str | None, level: str) -> None:
     """Checks `--sut` and `--mutant` before a world is opened."""
     from harness.defects import find_defect
@@ -161,6 +180,7 @@ def _orders(
             level=asked["level"],
             seed=number,
             sut=asked["sut"],
+            runner=asked["runner"],
             expected=asked["expected"],
             mutant=asked["mutant"],
             import_path=import_path(),
@@ -177,6 +197,7 @@ def _again(file: Path, settings: Sequence[str], asked: dict[str, Any]) -> tuple[
 
     scenario = file.stem if catalogue().get(file.stem) == file else str(file)
     words = ["floodmark", "run", scenario, "--level", asked["level"]]
+    words += [] if asked["runner"] == "continuous" else ["--runner", asked["runner"]]
     words += [] if asked["level"] == "sim" else ["--world", asked["world"], "--proxy", asked["proxy"]]
     more = []
     if asked["sut"] != "reference":

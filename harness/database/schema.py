@@ -44,6 +44,9 @@ _TABLES = (
          subtask INT NOT NULL, epoch INT NOT NULL, token INT NOT NULL, file VARCHAR(200) NOT NULL,
          PRIMARY KEY (subtask, epoch))""",
     "CREATE TABLE completed (epoch INT PRIMARY KEY)",
+    # For batches, which one driver commits for all subtasks: which driver is the newest.
+    "CREATE TABLE driver (one INT PRIMARY KEY, generation INT NOT NULL)",
+    "INSERT INTO driver (one, generation) VALUES (1, 0)",
     """CREATE TRIGGER audit_output AFTER INSERT ON output FOR EACH ROW
          INSERT INTO audit (subtask, id, j, v, epoch, token)
          VALUES (NEW.subtask, NEW.id, NEW.j, NEW.v, NEW.epoch, NEW.token)""",

@@ -25,7 +25,7 @@ from harness.errors import SutError
 from harness.faults.kill_worker import InjectedFailure
 from harness.process_identity import ProcessIdentity
 from harness.runs.plan import RunPlan
-from harness.scenario.model import Fault, Operator, Scenario, Workload
+from harness.scenario.model import Fault, Operator, Scenario
 from harness.sut.dead_letter import is_dead_letter
 from harness.sut.enrichment import JournalProbe
 from harness.sut.faulty_calls import with_planned_failures
@@ -56,7 +56,7 @@ from reference_impl.operator.functions import AsyncFunction
 from reference_impl.operator.retry import ExponentialBackoff, FixedDelay, RetryStrategy
 from reference_impl.task.positioned_input import Checkpoint, Reader, Source
 
-__all__ = ["AttemptFailed", "AttemptParts", "run_attempt"]
+__all__ = ["AttemptFailed", "AttemptParts", "Share", "run_attempt", "run_share"]
 
 
 class AttemptFailed(Exception):
@@ -135,6 +135,40 @@ class AttemptPlace(Protocol):
         """Runs the loop for `ms`."""
 
 
+class Committing(Protocol):
+    """The sink of one attempt, with its checkpoint store and its coordination; `ChosenSink` is the usual one."""
+
+    @property
+    def sink(self) -> Any:
+        """Where rows go; its `reach` is called at each phase of a commit."""
+
+    @property
+    def store(self) -> CheckpointStore:
+        """The checkpoint store."""
+
+    def coordination(
+        self,
+        *,
+        journal: Any,
+        phases: Phases,
+        expect: Callable[[Any], Sequence[Any] | None] | None,
+        timers: Any,
+        restored: int,
+    ) -> Any:
+        """The coordination for this sink."""
+
+
+class Share(Protocol):
+    """What is different for an attempt that runs a range of its source only, and whose caller commits."""
+
+    @property
+    def task(self) -> type[Subtask]:
+        """The class of its task."""
+
+    def source(self, elements: LookupSource, *, origin_ms: int) -> SubtaskSource:
+        """Its part of the source."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptParts:
     """The inputs of one attempt."""
@@ -144,6 +178,8 @@ class AttemptParts:
     subtask: int
     place: AttemptPlace
     variant: Variant = HONEST
+    share: Share | None = None
+    """None: the attempt runs to the end of its source and commits itself."""
 
 
 def run_attempt(parts: AttemptParts) -> int:
@@ -176,15 +212,35 @@ def run_attempt(parts: AttemptParts) -> int:
                 on_error=partial(journal.server_error, "sink"),
             )
             _Attempt(parts, attempt, chosen=chosen, journal=journal).live()
-    except (OperatorError, Fenced, SinkLost, InjectedFailure, SystemExit, KeyboardInterrupt) as error:
-        if is_interruption(error):
-            raise
-        if isinstance(error.__cause__, SutError):
-            raise error.__cause__ from error
-        raise AttemptFailed(_in_words(error)) from error
+    except _FAILURES as error:
+        raise _told(error) from error
     finally:
         chosen.sink.close()
     return attempt.number
+
+
+def run_share(parts: AttemptParts, attempt: Takeover, *, chosen: Committing) -> None:
+    """Runs the attempt that the caller has begun, on its share of the source; `chosen` gets what the caller commits.
+
+    Raises as `run_attempt`.
+    """
+    try:
+        with parts.place.journal(attempt.number) as journal:
+            _Attempt(parts, attempt, chosen=chosen, journal=journal).live()
+    except _FAILURES as error:
+        raise _told(error) from error
+
+
+_FAILURES = (OperatorError, Fenced, SinkLost, InjectedFailure, SystemExit, KeyboardInterrupt)
+
+
+def _told(error: BaseException) -> BaseException:
+    """What an attempt that ended with `error` raises."""
+    if is_interruption(error):
+        return error
+    if isinstance(error.__cause__, SutError):
+        return error.__cause__
+    return AttemptFailed(_in_words(error))
 
 
 def _taken_over(chosen: ChosenSink, place: AttemptPlace) -> Takeover:
@@ -201,7 +257,7 @@ def _taken_over(chosen: ChosenSink, place: AttemptPlace) -> Takeover:
 class _Attempt:
     """One attempt from its `start` event to `ended` or `failed`."""
 
-    def __init__(self, parts: AttemptParts, attempt: Takeover, *, chosen: ChosenSink, journal: Any) -> None:
+    def __init__(self, parts: AttemptParts, attempt: Takeover, *, chosen: Committing, journal: Any) -> None:
         self._parts = parts
         self._attempt = attempt
         self._chosen = chosen
@@ -259,7 +315,7 @@ class _Task:
         parts: AttemptParts,
         attempt: Takeover,
         *,
-        chosen: ChosenSink,
+        chosen: Committing,
         journal: Any,
         inside: Inside,
         loop: asyncio.AbstractEventLoop,
@@ -297,8 +353,8 @@ class _Task:
             probe=JournalProbe(journal, inside.phases, cause_of=place.cause_of),
             **_settings(scenario),
         )
-        source = _source(workload, elements, origin_ms=attempt.origin_ms)
-        self._task = variant.task(Subtask)(
+        source = _source(parts, elements, origin_ms=attempt.origin_ms)
+        self._task = variant.task(Subtask if parts.share is None else parts.share.task)(
             loop=loop,
             mailbox=mailbox,
             timers=timers,
@@ -343,7 +399,10 @@ class _Task:
             self._task.close()
 
 
-def _source(workload: Workload, elements: LookupSource, *, origin_ms: int) -> SubtaskSource:
+def _source(parts: AttemptParts, elements: LookupSource, *, origin_ms: int) -> SubtaskSource:
+    workload = parts.scenario.workload
+    if parts.share is not None:
+        return parts.share.source(elements, origin_ms=origin_ms)
     return SubtaskSource(
         elements,
         checkpoint_every=workload.checkpoint_every,

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Final
 
 from harness.clock import Deadline, monotonic_us
+from harness.engine.executors import Executors
 from harness.engine.level import Level, Observer, Stop, refuse
 from harness.engine.stage import RunStage, StagePlan, open_stage
 from harness.engine.tally import Counted, Tally, count, tallies, worth_keeping
 from harness.errors import CannotHere, Exit, SutError, WorldError, worst_code
+from harness.history.read import read_whole
+from harness.history.text import digest_of
 from harness.runs.order import AnyOrder
 from harness.runs.outcome import CountedRun, RunOutcome
 from harness.verdict import Outcome
@@ -24,6 +29,10 @@ __all__ = ["KEPT_MAX", "Finished", "carry_out"]
 
 KEPT_MAX: Final = 12
 """The largest number of runs in the report, if runs are repeatable."""
+_TWICE: Final = (
+    "When it was counted, this run gave another history than the one shown here: what it depends on besides its seed "
+    "(a clock, a set's order, a module's state) differs from process to process."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +64,14 @@ class Finished:
     def ran(self) -> int:
         """How many runs were made."""
         return sum(tally.runs for tally in self.tallies)
+
+    @property
+    def digest(self) -> str:
+        """One for all counted runs, in their order: equal for equal seeds, wherever and with however many they ran."""
+        hashed = sha256()
+        for run in self.counted:
+            hashed.update(f"{run.scenario} {run.mutant} {run.seed} {run.outcome} {run.digest}\n".encode())
+        return hashed.hexdigest()
 
     @property
     def as_expected(self) -> bool:
@@ -185,6 +202,7 @@ class _Campaign:
                 as_expected=run.as_expected,
                 events=run.events,
                 falls=run.falls,
+                digest=run.digest,
             )
 
     def refusals(self) -> Iterator[str]:
@@ -210,17 +228,40 @@ class _Campaign:
 
     def _count(self) -> Iterator[Counted]:
         unexpected = 0
-        runs = count(
-            self._orders,
-            self._level,
-            jobs=self._plan.lanes,
-            goes_on=lambda: not self._stop.is_set(),
-            budget=self._budget,
-        )
-        for done, run in enumerate(runs, start=1):
-            unexpected += not run.as_expected
-            self._observer.counted(done=done, asked=len(self._orders), unexpected=unexpected)
-            yield run
+        with self._executors() as executors:
+            runs = count(
+                self._orders,
+                self._level,
+                jobs=self._plan.lanes,
+                goes_on=lambda: not self._stop.is_set(),
+                budget=self._budget,
+                executors=executors,
+            )
+            for done, run in enumerate(runs, start=1):
+                unexpected += not run.as_expected
+                self._observer.counted(done=done, asked=len(self._orders), unexpected=unexpected)
+                yield run
+
+    @contextmanager
+    def _executors(self) -> Iterator[Executors | None]:
+        """The machines that perform the runs to be counted; None: this one."""
+        if self._plan.executors is None:
+            yield None
+            return
+        with ExitStack() as stack:
+            with self._stop.setting_up():
+                executors = stack.enter_context(self._plan.executors())
+            yield executors
+
+    def _compared(self, number: int, outcome: RunOutcome) -> RunOutcome:
+        """The outcome, with a warning if the run gave another history when it was counted, here or on an executor."""
+        counted = next((run for run in self._counted or () if run.order == number), None)
+        if counted is None or not counted.digest or counted.cut_after_s is not None or self._stop.is_set():
+            return outcome
+        header, events = read_whole(outcome.history)
+        if digest_of(header, events) == counted.digest:
+            return outcome
+        return replace(outcome, threats=(_TWICE, *outcome.threats))
 
     def _limit_s(self, number: int) -> float | None:
         """The limit of a run; one that was counted is run again for the report until it shows the same."""
@@ -238,7 +279,8 @@ class _Campaign:
             if not goes_on():
                 return
             try:
-                self.outcomes[number] = stage.run(self._orders[number], limit_s=self._limit_s(number))
+                outcome = stage.run(self._orders[number], limit_s=self._limit_s(number))
+                self.outcomes[number] = self._compared(number, outcome)
             except CannotHere as sentence:
                 self.left_out[number] = sentence
             except SutError as error:

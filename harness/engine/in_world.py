@@ -339,6 +339,7 @@ def _plan(
         own=None if own is None else list(own),
         inside=planned_inside(_acts(order)),
         replica=replica,
+        runner=order.runner,
     )
 
 

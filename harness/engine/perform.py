@@ -102,6 +102,7 @@ def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:
         pitfalls=record.all_pitfalls,
         values=_values(record.values, run_s=(judged_us - began_us) / 1e6),
         fails_on_pitfall=order.fails_on_pitfall,
+        runner=order.runner if isinstance(order, Order) else "continuous",
         extras=record.extras if isinstance(record, OutsideRecord) else {},
     )
 

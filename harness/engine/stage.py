@@ -8,13 +8,14 @@ from __future__ import annotations
 import errno
 import shutil
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from harness.engine.executors import Executors
 from harness.engine.level import Levels, Observer, Opening, Play, RunSite, Stop, refuse
 from harness.engine.perform import perform
 from harness.errors import HarnessError, WorldError
@@ -48,6 +49,8 @@ class StagePlan:
     """The number of parallel runs."""
     keep: Keep = "on-failure"
     offline: bool = False
+    executors: Callable[[], AbstractContextManager[Executors]] | None = None
+    """Opens the machines that perform repeatable runs; None: processes of this one do."""
 
 
 @contextmanager

@@ -13,14 +13,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from harness.clock import Deadline
-from harness.engine.level import Level, Opening, Play, RunSite, refuse
+from harness.clock import CALENDAR_CLOCK, Deadline
+from harness.engine.executors import Executors
+from harness.engine.level import Level, Opening, Play, RunRecord, RunSite, refuse
 from harness.engine.perform import convicts_of, judged_by_order
 from harness.errors import Exit, SutError
+from harness.history.text import digest_of
 from harness.runs.order import AnyOrder
 from harness.runs.outcome import RunOutcome, seen_as_expected
 from harness.verdict import Outcome
@@ -28,6 +30,8 @@ from harness.verdict import Outcome
 __all__ = ["Counted", "Tally", "count", "tallies", "worth_keeping"]
 
 _CHUNK: Final = 8
+_PIECE: Final = 400
+"""Most runs of a piece that is sent to an executor."""
 _COLLECT_EVERY: Final = 25
 """Runs between two garbage collections; the objects of a run form cycles that are garbage after it."""
 
@@ -48,6 +52,8 @@ class Counted:
     """The time that it had, if the budget of the command ended it before its own end."""
     refusal: SutError | None = None
     """Why the run was not made: the function under test cannot be judged."""
+    digest: str = ""
+    """Of its history, to be compared with that of the same run elsewhere."""
 
     def exit_code(self, *, planted: bool) -> Exit:
         """Its exit code; a planted defect that was not convicted (`planted`) is a violation."""
@@ -97,14 +103,19 @@ def count(
     jobs: int = 1,
     goes_on: Callable[[], bool] = lambda: True,
     budget: Deadline | None = None,
+    executors: Executors | None = None,
 ) -> Iterator[Counted]:
     """Performs and judges `orders` in order at a repeatable level, while `goes_on` is true.
 
-    When `budget` has passed, runs in progress end early, and none begins but the first of all.
+    They are performed by `executors` if there are any, else in `jobs` processes. When `budget` has passed, runs in
+    progress end early, and none begins but the first of all.
     """
     assert level.repeatable, f"runs of level {level.name} take place once, and are kept whole"
     for order in orders:
         refuse(order, level)
+    if executors is not None:
+        yield from _count_there(orders, level, executors, goes_on, budget)
+        return
     chunks = [range(start, min(start + _CHUNK, len(orders))) for start in range(0, len(orders), _CHUNK)]
     with level.open(Opening()) as play:
         if jobs == 1 or len(chunks) == 1:
@@ -135,6 +146,40 @@ def _count_here(
             yield _counted(order, number, play, budget)
             if number % _COLLECT_EVERY == 0:
                 gc.collect()
+
+
+def _count_there(
+    orders: Sequence[AnyOrder],
+    level: Level,
+    executors: Executors,
+    goes_on: Callable[[], bool],
+    budget: Deadline | None,
+) -> Iterator[Counted]:
+    """On the executors; their runs are numbered by piece, so they get their place in the campaign here."""
+    shared = None if budget is None else Deadline(budget.left_s, clock=CALENDAR_CLOCK)
+    done = 0
+    for counted in executors.map(_Piece(level=level, budget=shared), orders, most=_PIECE, goes_on=goes_on):
+        for run in counted:
+            yield replace(run, order=done)
+            done += 1
+        if _is_over(budget):
+            return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """Performs and judges orders on an executor; picklable."""
+
+    level: Level
+    budget: Deadline | None
+    """That of the command, by a clock that machines share."""
+
+    def __call__(self, orders: Sequence[AnyOrder]) -> list[Counted]:
+        if not _Shared.is_sighted:
+            self.level.refuse_blindness(None)
+            _Shared.is_sighted = True
+        with self.level.open(Opening()) as play:
+            return list(_count_here(orders, play, lambda: True, self.budget))
 
 
 class _Shared:
@@ -205,6 +250,7 @@ def _counted(order: AnyOrder, number: int, play: Play, budget: Deadline | None) 
         has_pitfall=bool(record.all_pitfalls),
         falls=falls,
         cut_after_s=limit_s if _is_over(budget) and not record.whole else None,
+        digest=digest_of(record.header, record.events) if isinstance(record, RunRecord) else "",
     )
 
 

@@ -22,7 +22,7 @@ from harness.history.causes import OUTSIDE
 from harness.history.follower import AttemptView, Follower, Progress
 from harness.history.recorder import Recorder
 from harness.process_identity import exists
-from harness.runs.plan import RunPlan
+from harness.runs.plan import Runner, RunPlan
 from harness.scenario.model import Scenario
 from harness.world.world import World
 
@@ -46,9 +46,11 @@ class AttemptReaper:
         """Records the attempts that died since the last call, and returns them."""
         alive = (view for name, view in progress.attempts.items() if name not in self._dead and not view.over)
         gone = [view for view in alive if _is_gone(view)]
+        # One process may have acted for several attempts, and ends them all with itself.
+        died_for = {view.process: view.dies_for for view in gone if view.dies_for is not None}
         for view in gone:
             self._dead.add((view.subtask, view.attempt))
-            by = self._cause(view)
+            by = died_for.get(view.process) or self._cause(view)
             self._recorder.record(
                 "kill", s=view.subtask, a=view.attempt, **({} if by is None else {"by": by})
             )
@@ -101,6 +103,8 @@ _POLL_S = 0.01
 _TELL_EVERY = 20
 """Polls between two progress messages."""
 _NO_LIMIT_S = float("inf")
+_OF_RUNNER_S: Mapping[Runner, float] = {"continuous": 0.0, "micro-batch": 240.0, "stateful": 240.0}
+"""What a runner needs beyond a scenario's budget: a batch has costs of its own, and a driver that died starts anew."""
 _QUIET_MS = 10_000
 """The time limit of a query; a working operator records lines more often than this."""
 _AFTER_TIMEOUT_MS = 5_000
@@ -129,7 +133,8 @@ class Watch:
         """Starts the subtasks, follows them and injects the faults, until all have ended or the budget is over."""
         scenario = self.acts
         follower, reaper = Follower(Path(self.plan.folder)), AttemptReaper(self.recorder)
-        budget_s = min(scenario.budget / 1000, _NO_LIMIT_S if limit_s is None else limit_s)
+        of_scenario_s = scenario.budget / 1000 + _OF_RUNNER_S[self.plan.runner]
+        budget_s = min(of_scenario_s, _NO_LIMIT_S if limit_s is None else limit_s)
         with (
             _started(runner, self.plan, scenario, logs, stopped=reaper.stopped) as execution,
             self._schedule(world, execution) as schedule,

@@ -95,7 +95,7 @@ class FileLines:
 
     def _lines(self) -> Iterator[bytes]:
         with suppress(CutOff, FloodmarkError, OSError):
-            if self._path.suffix in _NOT_PLAIN:
+            if self._path.suffix in _NOT_PLAIN or self._path.is_dir():
                 yield from (line.raw for line in read_lines(self._path))
                 return
             with self._path.open("rb") as file:

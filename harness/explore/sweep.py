@@ -15,14 +15,18 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import takewhile
 from multiprocessing import get_context
 from pathlib import Path
+from signal import SIG_IGN, SIGINT, signal
+from threading import Event
 from typing import Final
 
 import msgspec
 
 from harness.checkers.judge import judge
 from harness.clock import monotonic_us
+from harness.engine.executors import Executors
 from harness.engine.perform import judged_by_order
 from harness.errors import Exit
 from harness.explore.coverage import COVERAGE, coverage
@@ -30,7 +34,7 @@ from harness.explore.drawing import draw_scenario
 from harness.history.event import Failed, FaultEvent
 from harness.history.read import open_text
 from harness.history.rules import FormatBreach
-from harness.history.text import header_line, line_of
+from harness.history.text import digest_of, header_line, line_of
 from harness.levels.sim.level import SimulatedLevel, record_of
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.runs.order import Order
@@ -42,10 +46,13 @@ __all__ = ["Swath", "breaches_of", "digest", "judged", "lines", "main", "order_o
 
 _CHUNK: Final = 200
 """Seeds that a process runs per task."""
+_PIECE: Final = 2000
+"""Most seeds of a piece that is sent to an executor."""
 _COLLECT_EVERY: Final = 2
 """Runs between two garbage collections: rarer ones are not cheaper, since garbage fills the cache."""
 _READ_BACK_EVERY: Final = 10
 """Every how many runs the history is read back to check its format, which doubles the cost of a run."""
+_DIGESTS: Final = 1 << 256
 _EXPECTED: Final = ("StreamElementFailed", "Fenced", "SinkLost", "StoreLost")
 """Errors with which an attempt may fail: of a call, by a successor, of the database, of the store."""
 _WORST_FIRST: Final = (Outcome.FAIL, Outcome.UNKNOWN, Outcome.VACUOUS)
@@ -84,6 +91,8 @@ class Swath:
     idle: Counter[str] = field(default_factory=Counter)
     """Why: how many faults of each kind never began, or had no effect; how many runs used up their restarts."""
     read_back: int = 0
+    digest: int = 0
+    """The sum of the digests of all histories, which depends on no order; equal for equal seeds, wherever they ran."""
     malformed: dict[int, str] = field(default_factory=dict)
     """Seeds whose history breaks the format, with the first breach; a defect of the simulation."""
     surprises: list[str] = field(default_factory=list)
@@ -101,6 +110,7 @@ class Swath:
         self.read_back += other.read_back
         self.surprises.extend(other.surprises)
         self.malformed |= other.malformed
+        self.digest = (self.digest + other.digest) % _DIGESTS
 
     @property
     def failed(self) -> int:
@@ -203,6 +213,7 @@ def _count(swath: Swath, order: Order, ran: Simulated, judgement: Judgement) -> 
         outcome = Outcome.UNKNOWN
     swath.surprises.extend(f"seed {seed}: {error}" for error in _surprises(ran))
     swath.runs += 1
+    swath.digest = (swath.digest + int(digest_of(ran.header, ran.events), 16)) % _DIGESTS
     swath.events += len(ran.events)
     swath.virtual_ms += ran.virtual_ms
     swath.outcomes[outcome.name] += 1
@@ -260,22 +271,43 @@ def _collector_at_rest() -> Iterator[None]:
             gc.enable()
 
 
-def sweep(*, runs: int, seed: int = 0, jobs: int = 1, variant: Variant = HONEST) -> Swath:
-    """Run `runs` seeds from `seed` on in `jobs` processes; the result does not depend on `jobs`.
+def sweep(
+    *,
+    runs: int,
+    seed: int = 0,
+    jobs: int = 1,
+    variant: Variant = HONEST,
+    executors: Executors | None = None,
+    stop: Event | None = None,
+) -> Swath:
+    """Run `runs` seeds from `seed` on, on `executors` if there are any, else in `jobs` processes.
 
-    A variant needs jobs=1, because its parts may not be picklable.
+    The result depends on neither; if `stop` is set, it is that of the seeds before. A variant needs jobs=1, because its
+    parts may not be picklable.
     """
-    if jobs > 1 and variant is not HONEST:
-        raise ValueError(f"a variant cannot be sent to {jobs} processes; sweep it with jobs=1")
-    swath = Swath()
+    if (jobs > 1 or executors is not None) and variant is not HONEST:
+        raise ValueError("a variant cannot be sent to other processes; sweep it with jobs=1")
+    swath, seeds = Swath(), range(seed, seed + runs)
+
+    def goes_on() -> bool:
+        return stop is None or not stop.is_set()
+
+    if executors is not None:
+        for part in executors.map(swept, seeds, most=_PIECE, goes_on=goes_on):
+            swath.add(part)
+        return swath
     chunks = [range(first, min(first + _CHUNK, seed + runs)) for first in range(seed, seed + runs, _CHUNK)]
     if jobs == 1:
-        for chunk in chunks:
+        for chunk in takewhile(lambda _: goes_on(), chunks):
             swath.add(swept(chunk, variant=variant))
         return swath
-    with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
+    deaf = (SIGINT, SIG_IGN)  # this process handles Ctrl-C
+    with ProcessPoolExecutor(jobs, mp_context=get_context("fork"), initializer=signal, initargs=deaf) as pool:
         for part in pool.map(swept, chunks):
             swath.add(part)
+            if not goes_on():
+                pool.shutdown(cancel_futures=True)
+                break
     return swath
 
 
@@ -289,6 +321,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first run")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument(
+        "--on", metavar="MASTER", help="send the runs to the executors of this master of Spark"
+    )
+    parser.add_argument(
         "--keep",
         type=Path,
         metavar="FOLDER",
@@ -299,14 +334,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in _one_run(given.seed, given.keep):
             print(line)  # noqa: T201 - a command
     began_us = monotonic_us()
-    swath = sweep(runs=given.runs, seed=given.seed, jobs=given.jobs)
+    with _stopped_by_interrupt() as stop, _machines(given.on) as executors:
+        swath = sweep(runs=given.runs, seed=given.seed, jobs=given.jobs, executors=executors, stop=stop)
     for line in lines(swath, seconds=(monotonic_us() - began_us) / 1e6):
         print(line)  # noqa: T201 - a command
     if given.keep is not None:
         for one in swath.convictions:
             if one.outcome is Outcome.FAIL:
                 _keep(one.seed, given.keep)
-    return swath.exit_code
+    return Exit.INTERRUPTED if stop.is_set() and not swath.failed else swath.exit_code
+
+
+@contextmanager
+def _stopped_by_interrupt() -> Iterator[Event]:
+    """Set by the first Ctrl-C, after which the runs that are done are reported; the second one ends the process."""
+    stop = Event()
+
+    def on_signal(number: int, frame: object) -> None:
+        del number, frame
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = signal(SIGINT, on_signal)
+    try:
+        yield stop
+    finally:
+        signal(SIGINT, before)
+
+
+@contextmanager
+def _machines(master: str | None) -> Iterator[Executors | None]:
+    if master is None:
+        yield None
+        return
+    from harness.levels.spark.executors import open_executors  # noqa: PLC0415 - pulls in pyspark
+
+    with open_executors(master) as executors:
+        yield executors
 
 
 def _one_run(seed: int, folder: Path | None) -> Iterator[str]:
@@ -343,6 +408,7 @@ def lines(swath: Swath, *, seconds: float) -> Iterator[str]:
         f"{swath.runs} runs, {swath.events} events, {swath.virtual_ms / 1000:.0f} s of virtual time "
         f"in {seconds:.1f} s: {rate:.0f} runs a second, judging included"
     )
+    yield f"digest of all histories: {swath.digest:064x}"
     yield "verdicts: " + ", ".join(
         f"{name.lower()} {count}" for name, count in sorted(swath.outcomes.items())
     )
@@ -377,4 +443,6 @@ def _text_of(scenario: Scenario) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from harness.explore.sweep import main as main_by_name  # executors import by name what is sent to them
+
+    sys.exit(main_by_name())

@@ -72,7 +72,8 @@ class KillWorker(FoundFault):
 def _over(note: Line, mine: Sequence[Line]) -> Line | None:
     """The line that shows the attempt's end; None: there is none, or the attempt wrote more lines."""
     own = [line for line in mine if line.get("a") == note["a"]]
-    spoken = [line for line in own if is_speech(line) and line["i"] > note["i"]]
+    # The note may be in another file than the attempt's own, whose lines have other numbers.
+    spoken = [line for line in own if is_speech(line) and line["t"] >= note["t"] and line["i"] > note["i"]]
     if note["how"] == "exception":
         events = [line for line in spoken if not line["k"].startswith("~")]
         return events[0] if [event["k"] for event in events] == ["failed"] else None

@@ -59,7 +59,7 @@ class PauseWorker(OutsideFault, Repeats):
         if not seen.events:  # the run goes on, so only that it was stopped can be shown
             return evidence
         resumed = seen.fact("resumed")
-        attempt = attempt_of(stopped["pid"], stopped["started"], seen.events)
+        attempt = attempt_of(stopped["pid"], stopped["started"], seen.events, by_us=stopped["at_us"])
         if resumed is None or attempt is None:
             return {}
         spoken = [

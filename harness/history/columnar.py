@@ -10,23 +10,35 @@ rules; a row without a text form becomes a line with the reason in `odd`. Memory
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.errors import UsageError
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.strict_json import Loose, strictly
-from harness.history.text import CutOff, Line, event_json, header_line, json_text, line_of
+from harness.history.text import CutOff, Line, event_json, header_line, json_text, line_of, parts_of
 
-__all__ = ["COLUMNS", "Rows", "column_lines", "line_of_row", "open_rows", "table_of", "write_columns"]
+__all__ = [
+    "COLUMNS",
+    "HEADER_FILE",
+    "Rows",
+    "all_columns",
+    "column_lines",
+    "line_of_row",
+    "open_rows",
+    "table_of",
+    "write_columns",
+    "write_parts",
+]
 
 HEADER_KEY = b"floodmark.history"
 """The key of the header in the schema's metadata."""
@@ -162,7 +174,9 @@ def column_lines(path: Path) -> Iterator[Line]:
 
 
 def open_rows(path: Path) -> Rows:
-    """Open a file and check its columns; raises as `column_lines` does, here and while it is iterated."""
+    """Open a file or a folder of parts, and check its columns; raises as `column_lines` does, here and in iteration."""
+    if path.is_dir():
+        return _open_parts(path)
     batches = _batches(path)
     schema, total = next(batches)
     with _makes_sense():
@@ -189,7 +203,7 @@ def _batches(path: Path) -> Iterator[Any]:
         for part in parts:
             part.validate(full=True)
             for start in range(0, part.num_rows, ROWS):
-                yield _all_columns(part.slice(start, ROWS))
+                yield all_columns(part.slice(start, ROWS))
 
 
 @contextmanager
@@ -241,12 +255,162 @@ def _holds(given: pa.DataType, wanted: pa.DataType) -> bool:
     return any(is_one(given) for is_one in alike)
 
 
-def _all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+def all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with all of `COLUMNS`, in order, and nothing else."""
     arrays = []
     for name, wanted in COLUMNS.items():
         at = batch.schema.get_field_index(name)
         arrays.append(pa.nulls(batch.num_rows, wanted) if at < 0 else batch.column(at).cast(wanted))
     return pa.RecordBatch.from_arrays(arrays, names=list(COLUMNS))
+
+
+HEADER_FILE = "_header.json"
+"""In a folder of parts whose writer cannot put the header into the schema's metadata: a file with that line."""
+
+
+def write_parts(folder: Path, header: Header, events: Iterable[Event]) -> None:
+    """Write a history as many tasks would: a Parquet file for each subtask, and one for what belongs to none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    schema = _schema_of(header)
+    kept: dict[int | None, list[Event]] = {}
+    with ExitStack() as stack:
+        tables: dict[int | None, pq.ParquetWriter] = {}
+
+        def flush(s: int | None) -> None:
+            if s not in tables:
+                name = "part-none.parquet" if s is None else f"part-{s:05d}.parquet"
+                tables[s] = stack.enter_context(pq.ParquetWriter(folder / name, schema, compression="zstd"))
+            for batch in _packed(kept.pop(s), schema):
+                tables[s].write_batch(batch)
+
+        for event in events:
+            s = getattr(event, "s", None)
+            mine = kept.setdefault(s if isinstance(s, int) else None, [])
+            mine.append(event)
+            if len(mine) == ROWS:
+                flush(s if isinstance(s, int) else None)
+        for s in list(kept):
+            flush(s)
+
+
+def _open_parts(folder: Path) -> Rows:
+    """The parts of a folder as one history, whose rows are in order of `n`."""
+    parts = parts_of(folder)
+    if not parts:
+        message = f"cannot read {folder}: it is a directory without Parquet files"
+        raise UsageError(message, fix="name a history file, or the folder into which tasks wrote one")
+    opened = [_opened_part(part) for part in parts]
+    complaints = [
+        f"{part.name}: {say}" for part, (_, found) in zip(parts, opened, strict=True) for say in found
+    ]
+    if complaints:
+        raise CutOff("; ".join(complaints))
+    headers = [*_header_file(folder), *(header for header, _ in opened if header is not None)]
+    if not headers:
+        raise CutOff(f"no part has the header in its schema's metadata, and there is no {HEADER_FILE}")
+    if any(header != headers[0] for header in headers):
+        raise CutOff("the parts have different headers")
+    size = sum(part.stat().st_size for part in parts)
+    with _makes_sense():
+        total = sum(pq.read_metadata(part).num_rows for part in parts)
+    return Rows(header=headers[0], size=size, total=max(1, total), batches=_merged(parts))
+
+
+def _header_file(folder: Path) -> Iterator[bytes]:
+    file = folder / HEADER_FILE
+    if file.is_file():
+        yield file.read_bytes().strip()
+
+
+def _opened_part(part: Path) -> tuple[bytes | None, list[str]]:
+    """The header of a part, if it has one, and what is wrong with its columns."""
+    with _readable(part), _makes_sense():
+        schema = pq.read_schema(part)
+    return (schema.metadata or {}).get(HEADER_KEY), list(_complaints(schema))
+
+
+def _merged(parts: Sequence[Path]) -> Iterator[pa.RecordBatch]:
+    """The rows of all parts by rising `n`; in memory are some batches of each part, and a part that is not in order."""
+    waiting = {number: rows for number, part in enumerate(parts) if (rows := _Waiting(part)).more()}
+    while waiting:
+        until = min(rows.last for rows in waiting.values())
+        taken = [table for rows in waiting.values() if (table := rows.take(until)).num_rows]
+        table = pa.concat_tables(taken)
+        order = pc.sort_indices(table.column(_ORDER), sort_keys=[("", "ascending")])
+        yield from table.take(order).drop_columns([_ORDER]).combine_chunks().to_batches(max_chunksize=ROWS)
+        waiting = {number: rows for number, rows in waiting.items() if rows.more()}
+
+
+_ORDER = "order"
+
+
+class _Waiting:
+    """The next rows of one part, with a column by which they are sorted. Mutable."""
+
+    def __init__(self, part: Path) -> None:
+        self._batches = self._sorted(part)
+        self._table: pa.Table | None = None
+        self.last = 0
+
+    def more(self) -> bool:
+        """Whether there are rows left, which are then held."""
+        while self._table is None or not self._table.num_rows:
+            batch = next(self._batches, None)
+            if batch is None:
+                return False
+            self._table = batch
+            self.last = batch.column(_ORDER)[-1].as_py()
+        return True
+
+    def take(self, until: int) -> pa.Table:
+        """The held rows up to that number."""
+        assert self._table is not None, "asked after `more`"
+        numbers = self._table.column(_ORDER).to_numpy()
+        count = int(numbers.searchsorted(until, side="right"))
+        taken, self._table = self._table.slice(0, count), self._table.slice(count)
+        return taken
+
+    def _sorted(self, part: Path) -> Iterator[pa.Table]:
+        """The batches of the part; all at once if they are not in order of `n`."""
+        highest, batches = -_INT, []
+        in_order = True
+        with _makes_sense():
+            for numbers in pq.ParquetFile(part).iter_batches(batch_size=ROWS, columns=["n"]):
+                column = numbers.column("n").fill_null(highest)
+                rising = column.to_numpy(zero_copy_only=False)
+                if len(rising) and (rising[0] < highest or (rising[1:] < rising[:-1]).any()):
+                    in_order = False
+                highest = int(rising[-1]) if len(rising) else highest
+        if in_order:
+            yield from map(_with_order, _batches_of_part(part))
+            return
+        batches = list(map(_with_order, _batches_of_part(part)))
+        table = pa.concat_tables(batches)
+        yield table.take(pc.sort_indices(table.column(_ORDER)))
+
+
+def _batches_of_part(part: Path) -> Iterator[pa.RecordBatch]:
+    batches = _batches(part)
+    next(batches)
+    return batches
+
+
+def _with_order(batch: pa.RecordBatch) -> pa.Table:
+    """With `n` as the order; a row that is stored as text has it in its text."""
+    numbers = batch.column("n").to_pylist()
+    if batch.column("line").null_count < batch.num_rows or None in numbers:
+        lines = batch.column("line").to_pylist()
+        numbers = [_number(line) if n is None else n for n, line in zip(numbers, lines, strict=True)]
+    return pa.Table.from_batches([batch]).append_column(_ORDER, pa.array(numbers, pa.int64()))
+
+
+def _number(line: str | None) -> int:
+    """The `n` of a row that is stored as text; a row without any comes last."""
+    try:
+        n = json.loads(line or "")["n"]
+    except (ValueError, TypeError, KeyError):
+        return _INT - 1
+    return n if type(n) is int and -_INT <= n < _INT else _INT - 1
 
 
 def line_of_row(number: int, row: Mapping[str, Any]) -> Line:

@@ -1,8 +1,8 @@
 """Turns a history from one form into another: `python -m harness.history.convert FROM TO`.
 
-The suffixes choose the forms: `.jsonl`, `.jsonl.gz`, `.jsonl.zst`, `.arrow`, `.parquet`. Invariant: lossless, and
-streaming: memory does not grow with the history. Only the rules for single lines are checked; the rules between
-events are checked when the history is judged.
+The suffixes choose the forms: `.jsonl`, `.jsonl.gz`, `.jsonl.zst`, `.arrow`, `.parquet`; no suffix: a folder with a
+Parquet file for each subtask. Invariant: lossless, and streaming: memory does not grow with the history. Only the rules
+for single lines are checked; the rules between events are checked when the history is judged.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
+from shutil import rmtree
 
 from harness.errors import Exit, FloodmarkError, HarnessError, HistoryError, UsageError
 from harness.history.fast_files import open_fast
@@ -36,7 +37,10 @@ def convert(source: Path, target: Path) -> tuple[str, ...]:
         try:
             write(target, history.header, chain.from_iterable(history.batches()))
         except NotOrdinary as odd:
-            target.unlink()
+            if target.is_dir():
+                rmtree(target)
+            else:
+                target.unlink()
             raise _malformed(source, odd.line) from odd
     return tuple(history.warnings)
 

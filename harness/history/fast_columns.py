@@ -31,7 +31,7 @@ from harness.history.fast_read import (
 from harness.history.header import Header
 from harness.history.text import CutOff
 
-__all__ = ["FastColumns"]
+__all__ = ["FastColumns", "events_of_batch"]
 
 _LEAST = {"t": 0, "s": 0, "a": 1, "j": 0, "try": 1, "ver": 0}
 _RESULTS = frozenset({"ok", "fail", "timeout", "unknown"})
@@ -85,6 +85,11 @@ def _events(first: int, batch: pa.RecordBatch, claims: Claims) -> list[Event]:
     rows = batch.select(filled)
     made = {kind: _of_kind(kind, first, at, rows.take(pa.array(at)), claims) for kind, at in places.items()}
     return list(map(next, map(made.__getitem__, kinds)))
+
+
+def events_of_batch(batch: pa.RecordBatch, header: Header) -> list[Event]:
+    """The events of a batch with all of `COLUMNS`, wherever its rows were; raises `NotOrdinary` as `batches` does."""
+    return _events(2, batch, claims_of(header))
 
 
 def _of_kind(

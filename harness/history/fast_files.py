@@ -6,14 +6,14 @@ from pathlib import Path
 
 from harness.history.fast_read import FastHistory, FastText
 from harness.history.files import needs_columns
-from harness.history.text import COLUMNAR
+from harness.history.text import is_columnar
 
 __all__ = ["open_fast"]
 
 
 def open_fast(path: Path) -> FastHistory:
     """A fast reader of the file at `path`, whose header it has read. Raises UsageError if that is unreadable."""
-    if path.suffix in COLUMNAR:
+    if is_columnar(path):
         with needs_columns(path):
             from harness.history.fast_columns import FastColumns  # noqa: PLC0415  (most histories need no Arrow)
 

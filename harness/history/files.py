@@ -14,14 +14,14 @@ from harness.errors import UsageError, WorldError
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.outside import OutsideEvent, OutsideHeader
-from harness.history.text import COLUMNAR, Chunks, Line, header_line, line_of, numbered, opened
+from harness.history.text import COLUMNAR, Chunks, Line, header_line, is_columnar, line_of, numbered, opened
 
 __all__ = ["needs_columns", "read_lines", "write"]
 
 
 def read_lines(path: Path) -> Iterator[Line]:
     """The lines of `path`; raises UsageError if it cannot be read, WorldError without pyarrow, `CutOff` if damaged."""
-    if path.suffix in COLUMNAR:
+    if is_columnar(path):
         with needs_columns(path):
             from harness.history.columnar import column_lines  # noqa: PLC0415  (most histories need no Arrow)
 
@@ -46,16 +46,19 @@ def write(
 ) -> None:
     """Write a whole history; the suffix chooses columns or text, and the compression (`.gz`, `.zst`, none).
 
+    A path without a suffix is a folder of Parquet files, one for each subtask.
+
     A history that is seen from outside has no columnar form: raises UsageError.
     """
-    if path.suffix in COLUMNAR:
+    if path.suffix in COLUMNAR or not path.suffix:
         if isinstance(header, OutsideHeader):
             message = f"{path}: a history that is seen from outside is not written in columns"
             raise UsageError(message, fix="name a file that ends in .jsonl, .jsonl.gz or .jsonl.zst")
         with needs_columns(path):
-            from harness.history.columnar import write_columns  # noqa: PLC0415  (most histories need no Arrow)
+            from harness.history.columnar import write_columns, write_parts  # noqa: PLC0415
 
-        write_columns(path, header, cast("Iterable[Event]", events))
+        write_to = write_columns if path.suffix else write_parts
+        write_to(path, header, cast("Iterable[Event]", events))
         return
     with opened(path) as file:
         file.write(header_line(header))

@@ -82,9 +82,17 @@ class Journal:
     def _note(self, kind: str, **fields: Any) -> None:
         self._log.record(kind, s=self._subtask, a=self._attempt, **fields)
 
-    def started(self, *, checkpoint: int | None, position: int, process: ProcessIdentity) -> None:
+    def started(
+        self,
+        *,
+        checkpoint: int | None,
+        position: int,
+        process: ProcessIdentity,
+        by: str | UnsetType = UNSET,
+    ) -> None:
+        """`by`: the cause of a start that follows no failure of an earlier attempt."""
         self._made += 1
-        self._event(Start, s=self._subtask, a=self._attempt, from_=checkpoint, pos=position)
+        self._event(Start, s=self._subtask, a=self._attempt, from_=checkpoint, pos=position, by=by)
         self._note("~process", pid=process.pid, started=process.started)
 
     def restored(self, *, checkpoint: int, elements: Sequence[dict[str, Any]]) -> None:

@@ -20,7 +20,7 @@ import msgspec
 from harness.clock import monotonic_us
 from harness.history.event import AttemptEvent, OfAttempt
 
-__all__ = ["HARNESS_FILE", "Recorder", "attempt_file", "newest_attempt"]
+__all__ = ["HARNESS_FILE", "Recorder", "attempt_file", "driver_file", "newest_attempt"]
 
 HARNESS_FILE = "harness.jsonl"
 
@@ -34,6 +34,11 @@ def newest_attempt(folder: Path, *, subtask: int) -> int:
     """The highest number of an attempt of `subtask` that has a file; 0: none has."""
     files = folder.glob(f"subtask-{subtask:03d}-attempt-*.jsonl")
     return max((int(file.stem.rpartition("-")[2]) for file in files), default=0)
+
+
+def driver_file(folder: Path, *, start: int) -> Path:
+    """The file of the `start`-th driver of a run that commits for its subtasks; followed like theirs."""
+    return folder / f"subtask-driver-{start:04d}.jsonl"
 
 
 def _line_of(kind: type[AttemptEvent]) -> Any:

@@ -30,7 +30,7 @@ def calm_of(life: JobLife, *, expected: ExpectedRows | None) -> CalmTwin:
 
     Raises WorldError if the job did not work.
     """
-    order, rows_us = life.parts.order, life.row_times
+    order, rows_us = life.parts.order, life.seen.row_times
     if life.interrupted:
         raise KeyboardInterrupt
     if life.how is None:
@@ -38,7 +38,7 @@ def calm_of(life: JobLife, *, expected: ExpectedRows | None) -> CalmTwin:
     if life.log.broken:
         message = f"the database's log of changes cannot be read: {life.log.broken}"
         raise WorldError(message, fix="floodmark doctor shows what the world lacks")
-    if not rows_us or life.columns is None or not life.readings:
+    if not rows_us or life.seen.columns is None or not life.readings:
         raise _does_not_work(
             life, f"it ended, and no row is in table {order.job.sink.table}{_elsewhere(life)}"
         )
@@ -55,7 +55,7 @@ def calm_of(life: JobLife, *, expected: ExpectedRows | None) -> CalmTwin:
         took_us=max(0, life.ended_us - life.began_us),
     )
     table = life.readings[-1].tables.get(order.job.sink.table, ())
-    found = dict(expected_of(life.columns.row(row) for row in table))
+    found = dict(expected_of(life.seen.columns.row(row) for row in table))
     whole: Callable[[str], list[list[Any]]] = lambda text: found.get(text, [])  # noqa: E731
     wanted = expected if expected is not None else {text: whole(text) for text in life.offered_ids}
     twin = CalmTwin(
@@ -86,18 +86,18 @@ def _keeps_state(life: JobLife) -> bool:
         return True
     sink = life.parts.order.job.sink
     not_state = {sink.table, sink.dead_letters, AUDIT, _INBOX}
-    return any(change.table not in not_state for one in life.transactions for change in one.changes)
+    return any(change.table not in not_state for one in life.seen.transactions for change in one.changes)
 
 
 def _elsewhere(life: JobLife) -> str:
     """What it wrote to other tables."""
     sink = life.parts.order.job.sink
     counts: dict[str, int] = {}
-    for transaction in life.transactions:
+    for transaction in life.seen.transactions:
         for change in transaction.changes:
             if change.op == "insert" and change.table not in {sink.table, AUDIT, _INBOX}:
                 counts[change.table] = counts.get(change.table, 0) + 1
-    if not counts or life.row_times:
+    if not counts or life.seen.row_times:
         return ""
     told = ", ".join(f"{table} ({count} rows)" for table, count in counts.items())
     return f"; it wrote to {told}: should [sink] name that table?"

@@ -36,7 +36,7 @@ class CalmTwin:
     def facts(self) -> Mapping[str, Any]:
         """For the report."""
         sink = [one for one in self.messages if one.link == "sink" and one.side == "request"]
-        commits = sum(one.statement == "commit" for one in sink)
+        commits = sum(one.commits for one in sink)
         return {
             "first_row_ms": round(self.pace.first_row_us / 1000),
             "gap_ms": round(self.pace.gap_us / 1000),
@@ -57,7 +57,7 @@ def refuse_moments(scenario: JobScenario, messages: Sequence[Message]) -> None:
         if not isinstance(fault.when, SinkMoment):
             continue
         counts = {
-            "commit": sum(one.statement == "commit" for one in sent),
+            "commit": sum(one.commits for one in sent),
             "write": sum(one.is_write for one in sent),
             "message": len(sent),
         }

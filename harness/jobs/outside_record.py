@@ -46,7 +46,11 @@ def record_of(
     """The record of a life; `calm`: the twin by whose pace and table it is judged. `notes` limit what it means."""
     order = life.parts.order
     events = events_of(
-        life.recording, life.transactions, life.columns, life.sessions, session_of=audited_session
+        life.recording,
+        life.seen.transactions,
+        life.seen.columns,
+        life.sessions.sessions,
+        session_of=audited_session,
     )
     name = order.job.claims.expected
     return OutsideRecord(
@@ -122,10 +126,10 @@ def _header(life: JobLife, calm: CalmTwin, expect_from: Literal["given", "calm",
 def _accounting(life: JobLife, calm: CalmTwin) -> Mapping[str, int]:
     """What SQL counts in the last reading; `doubled` only where no record yields several rows."""
     offered = {"offered": life.offered}
-    if not life.readings or life.columns is None:
+    if not life.readings or life.seen.columns is None:
         return offered
     table = life.parts.order.job.sink.table
-    ids = Counter(life.columns.row(row).id_text for row in life.readings[-1].tables.get(table, ()))
+    ids = Counter(life.seen.columns.row(row).id_text for row in life.readings[-1].tables.get(table, ()))
     counts = {**offered, "rows": life.readings[-1].counts.get(table, 0), "records": len(ids)}
     if all(len(rows) <= 1 for rows in calm.expected.values()):
         counts["doubled"] = sum(count > 1 for count in ids.values())

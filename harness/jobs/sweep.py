@@ -75,9 +75,7 @@ def crash_points(messages: Sequence[Message]) -> list[CrashPoint]:
 
 def _last_effect(requests: Sequence[Message]) -> int:
     """The place of the last message that can have an effect: a kill after it leaves nothing to do."""
-    effects = [
-        place for place, one in enumerate(requests, start=1) if one.is_write or one.command == "commit"
-    ]
+    effects = [place for place, one in enumerate(requests, start=1) if one.is_write or one.commits]
     return max(effects, default=len(requests) + 1)
 
 
@@ -89,7 +87,7 @@ def _window(requests: Sequence[Message]) -> int:
     for place, request in enumerate(requests, start=1):
         if request.is_write:
             writing[request.connection] = True
-        elif request.command == "commit" and writing.pop(request.connection, False):
+        if request.commits and writing.pop(request.connection, False):
             cycles += 1
             if cycles == _CYCLES:
                 return min(max(place, _FIRST), _MOST)

@@ -61,6 +61,9 @@ class Message:
         """In words: `COMMIT`, `UPDATE offsets`, `HANDSHAKE`."""
         return f"{(self.statement or self.command).upper()} {self.table}".strip()
 
+    commits: bool = False
+    """Whether it is a COMMIT, or a write that the server commits by itself."""
+
     @property
     def is_write(self) -> bool:
         """Whether its statement may change rows."""
@@ -210,4 +213,5 @@ def _message(link: str, side: Side, deed: ProxyEvidence) -> Message:
         table=str(more.get("table", "")),
         reply=str(more.get("reply", "")),
         code=int(str(more.get("code", 0))),
+        commits="commits" in more,
     )

@@ -18,8 +18,9 @@ from typing import Any
 from harness.canaries.all import CANARIES
 from harness.canaries.canary import overlooked
 from harness.checkers.judge import judge
-from harness.clock import Deadline
+from harness.clock import CALENDAR_CLOCK, Deadline
 from harness.defects import IN_RUNS, find_defect
+from harness.engine.executors import Executors
 from harness.errors import Exit, SutError, UsageError
 from harness.explore.drawing import draw_scenario
 from harness.kill_matrix.equivalents import EQUIVALENTS, Sameness, compare
@@ -338,12 +339,20 @@ class _SuspectTask:
 
 
 def fill(
-    charge: Charge, *, jobs: int, budget_s: float, tell: Callable[[int, int], None] = lambda done, asked: None
+    charge: Charge,
+    *,
+    jobs: int,
+    budget_s: float,
+    tell: Callable[[int, int], None] = lambda done, asked: None,
+    executors: Executors | None = None,
 ) -> Matrix:
-    """Fills the matrix; `tell` is called after each trial. Raises HarnessError if the harness overlooks a canary."""
+    """Fills the matrix, on `executors` if there are any, else in `jobs` processes; `tell` is called after each trial.
+
+    Raises HarnessError if the harness overlooks a canary.
+    """
     SimulatedLevel().refuse_blindness(None)
     suspects = [find_suspect(name) for name in charge.names]
-    deadline = Deadline(budget_s)
+    deadline = Deadline(budget_s, clock=CALENDAR_CLOCK)
     equivalents = range(len(EQUIVALENTS)) if charge.with_equivalents else ()
     tasks = [
         _SuspectTask(charge=charge, deadline=deadline),
@@ -351,7 +360,7 @@ def fill(
         *(_SuspectTask(charge=charge, deadline=deadline, equivalent=number) for number in equivalents),
     ]
     findings: list[_Finding] = []
-    for finding in _found(tasks, jobs):
+    for finding in _found(tasks, jobs, executors):
         findings.append(finding)
         tell(len(findings), len(tasks))
     trials = [finding for finding in findings if isinstance(finding, SuspectResult)]
@@ -364,14 +373,23 @@ def fill(
     )
 
 
-def _found(tasks: Sequence[_SuspectTask], jobs: int) -> Iterator[_Finding]:
+def _found(tasks: Sequence[_SuspectTask], jobs: int, executors: Executors | None) -> Iterator[_Finding]:
     """The results, in the order of the tasks."""
+    if executors is not None:
+        yield from executors.map(_call_only, tasks, most=1)
+        return
     if jobs == 1:
         yield from (task() for task in tasks)
         return
     deaf = (signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends the workers
     with multiprocessing.get_context("fork").Pool(jobs, signal.signal, deaf) as pool:
         yield from pool.imap(_call, tasks)
+
+
+def _call_only(tasks: Sequence[_SuspectTask]) -> _Finding:
+    """A trial is long, so it is a piece by itself."""
+    (task,) = tasks
+    return _call(task)
 
 
 def _call(task: _SuspectTask) -> _Finding:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from harness.choices import fresh_seed
 from harness.clock import utc_now
-from harness.runs.plan import Crash
+from harness.runs.plan import Crash, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,6 +100,8 @@ class Order:
     level: str
     seed: int
     sut: str = REFERENCE
+    runner: Runner = "continuous"
+    """How level spark runs the operator."""
     expected: str | None = None
     """Of a user's lookup: `module:function` that states the results, `none`, or None: `expected` of the lookup's module
     if it has one, else the calm twin."""

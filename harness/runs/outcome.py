@@ -166,6 +166,13 @@ class RunOutcome:
     """Of a user's lookup: where its expected results are from, and what it cost to find them."""
     fails_on_pitfall: bool = False
     """Whether a pitfall makes the run fail."""
+    runner: str = "continuous"
+    """How level spark ran the operator."""
+
+    @property
+    def level_in_words(self) -> str:
+        """The level, and the runner where it is not the usual one."""
+        return self.level if self.runner == "continuous" else f"{self.level} ({self.runner})"
 
     @property
     def as_expected(self) -> bool:
@@ -194,6 +201,8 @@ class CountedRun:
     events: int
     falls: bool = False
     """Whether a pitfall makes it fail."""
+    digest: str = ""
+    """Of its history (`harness.history.text.digest_of`)."""
 
 
 def seen_as_expected(judgement: Judgement, convicts: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ predecessor. It holds the database's password, so it is passed by pipe or closur
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -14,7 +14,12 @@ from harness.database.endpoint import Endpoint
 from harness.runs.expected import Expected
 from harness.scenario_parts.own_records import OwnRecord
 
-__all__ = ["Crash", "RunPlan", "decode_plan", "encode_plan"]
+__all__ = ["RUNNERS", "Crash", "RunPlan", "Runner", "decode_plan", "encode_plan"]
+
+Runner = Literal["continuous", "micro-batch", "stateful"]
+"""How level spark runs the operator: one task a subtask for the whole run; a task a subtask and batch, with one
+transaction of the driver for all; or the same with the snapshot in Spark's own state."""
+RUNNERS: tuple[Runner, ...] = get_args(Runner)
 
 
 class Crash(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +57,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The records of the user's file; None: they are drawn."""
     replica: Endpoint | None = None
     """The second server, which follows the sink's; None: there is none."""
+    runner: Runner = "continuous"
     inside: list[dict[str, Any]] = []
     """The other faults that attempts perform themselves, as JSON; `fault_of` reads them back."""
 

@@ -1,4 +1,4 @@
-"""Whole runs at level `live`: the reference passes, each planted defect is convicted, and every ending is told.
+"""Whole runs at level `live`: faults of the sink, a user's own lookup, and every ending is told.
 
 Real processes, a real server and a real proxy; what is asserted is what a user reads, and the database's own rows.
 """
@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from harness.defects import IN_RUNS
 from harness.engine.level import Observer, Stop
 from harness.errors import Exit
 from harness.history.event import Failed, GiveUp, Kill, Start
@@ -29,15 +28,6 @@ from harness.world.world import World
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
 _numbers = count(1)
-MEANT = {name: meant for name, defect in IN_RUNS.items() if (meant := defect.scenario_at("live"))}
-"""The defects that show at level live too, and where."""
-
-HIDES_THE_FAULT = {"stale-cache"}
-"""It never answers with the new rows, which would be the evidence that they changed."""
-
-RUNS_AT_MOST = {"late-results": 20}
-"""It needs an answer and its timeout in one turn of the loop, so a single run may not show it."""
-
 Performed = Callable[..., RunOutcome]
 
 
@@ -91,46 +81,6 @@ def small(*settings: str) -> Scenario:
     """The calm scenario, over in half a second."""
     sizes = ("workload.records=120", "workload.rate=600/s", "workload.service=5ms", "expects.records=1")
     return shipped("calm", *sizes, "expects.checkpoints=1", *settings)
-
-
-# Those of the gate pass in this tier anyway, as the files that they are.
-@pytest.mark.parametrize(
-    "name", [name for name in sorted(set(MEANT.values())) if "gate" not in shipped(name).tags]
-)
-def test_the_reference_passes_where_its_mutants_are_meant_to_fail(performed: Performed, name: str) -> None:
-    outcome = performed(shipped(name))
-
-    assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
-    assert outcome.as_expected
-    assert outcome.error is None
-    assert all(fault.bites and fault.evidence for fault in outcome.faults)
-    wrong = {name: outcome.accounting.get(name, 0) for name in ("doubled", "missing", "disordered")}
-    assert wrong == {"doubled": 0, "missing": 0, "disordered": 0}
-
-
-@pytest.mark.parametrize("name", [name for name in MEANT if "V23" not in IN_RUNS[name].convicted_by])
-def test_a_planted_defect_is_convicted_by_an_invariant_meant_for_it(performed: Performed, name: str) -> None:
-    mutant = IN_RUNS[name]
-    runs = (performed(shipped(MEANT[name]), mutant=name) for _ in range(RUNS_AT_MOST.get(name, 1)))
-
-    for outcome in runs:
-        if outcome.judgement.outcome is Outcome.FAIL:
-            break
-
-    convicted = {verdict.invariant for verdict in outcome.judgement.convicted()}
-    assert outcome.judgement.outcome is Outcome.FAIL, told(outcome)
-    assert convicted & set(mutant.convicted_by), told(outcome)
-    assert outcome.as_expected
-    assert name in HIDES_THE_FAULT or all(fault.bites for fault in outcome.faults)
-
-
-@pytest.mark.parametrize("name", [name for name in MEANT if "V23" in IN_RUNS[name].convicted_by])
-def test_a_harness_whose_faults_touch_nobody_is_vacuous(performed: Performed, name: str) -> None:
-    outcome = performed(shipped(MEANT[name]), mutant=name)
-
-    assert outcome.judgement.outcome is Outcome.VACUOUS, told(outcome)
-    assert outcome.as_expected
-    assert not any(fault.bites for fault in outcome.faults)
 
 
 @pytest.mark.parametrize("fault", ["latency", "down", "reset"])

@@ -36,7 +36,8 @@ _DOES = {
 
 _MEANS = {
     "on": "the command of the request, or of the request that a reply answers: {words}; a COMMIT sent as text counts,"
-    " too; a `write` may change rows (INSERT, UPDATE, DELETE, REPLACE, LOAD, CALL, TRUNCATE)",
+    " too, and a write that the server commits by itself (autocommit);"
+    " a `write` may change rows (INSERT, UPDATE, DELETE, REPLACE, LOAD, CALL, TRUNCATE)",
     "statement": "only statements with this beginning (case, blanks and comments do not matter); empty: any",
     "nth": "the first match to act on, counted from when the toxic was added",
     "per": "`proxy` or `connection`: which matches are counted together",

@@ -117,6 +117,19 @@ class Distinct:
             return False
         return not self._begins or not any(self._is_ranged(d) for bucket in self._buckets for d in bucket)
 
+    def merge(self, other: Distinct) -> None:
+        """Add the values of another one, made by this process or by one with the same hash seed."""
+        self._condense()
+        other._condense()
+        self._plain &= other._plain
+        self._doubled |= other._doubled
+        for begin, end in zip(other._begins, other._ends, strict=True):
+            self._add_run(begin, end)
+        for mine, theirs in zip(self._buckets, other._buckets, strict=False):
+            mine.extend(theirs)
+        if not self._buckets:
+            self._buckets = other._buckets
+
     def _condense(self) -> None:
         values, self._plain = self.pending, self._plain and _PLAIN.issuperset(map(type, self.pending))
         if self._plain:

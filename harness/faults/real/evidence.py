@@ -239,10 +239,16 @@ def is_speech(line: Line) -> bool:
     return "a" in line and line["k"] not in _ABOUT_ATTEMPTS
 
 
-def attempt_of(pid: int, started: int, lines: Sequence[Line]) -> tuple[int, int] | None:
-    """The subtask and the last attempt that ran in a process; None: none did."""
+def attempt_of(
+    pid: int, started: int, lines: Sequence[Line], *, by_us: int | None = None
+) -> tuple[int, int] | None:
+    """The subtask and the last attempt that ran in a process, or had begun there by then; None: none did."""
     own = [
-        line for line in lines if line["k"] == "~process" and (line["pid"], line["started"]) == (pid, started)
+        line
+        for line in lines
+        if line["k"] == "~process"
+        and (line["pid"], line["started"]) == (pid, started)
+        and (by_us is None or line["t"] <= by_us)
     ]
     return (own[-1]["s"], own[-1]["a"]) if own else None
 

@@ -81,10 +81,10 @@ class SinkLog:
         return (monotonic_us() - min(open_us.values())) / 1e6 if open_us else 0.0
 
     def has_committed(self, connection: int, *, since_us: int) -> bool:
-        """Whether the server has answered a COMMIT of that connection with OK since then."""
+        """Whether the server has answered OK to what commits on that connection since then."""
         return any(
             deed.connection == connection
-            and (deed.stream, deed.command, deed.more.get("reply")) == ("downstream", "commit", "ok")
+            and (deed.stream, deed.more.get("commits"), deed.more.get("reply")) == ("downstream", 1, "ok")
             and deed.t_us >= since_us
             for deed in self._read()
         )

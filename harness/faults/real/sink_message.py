@@ -41,7 +41,7 @@ class HeldMessage:
     """The request, in words: `COMMIT`, `UPDATE offsets`."""
     held_us: int
     rows_modified: int | None = None
-    """Of a COMMIT: how many rows its transaction has changed."""
+    """Of a COMMIT: how many rows its transaction has changed; None: it is a write that commits itself."""
     is_over: bool = False
 
     @property

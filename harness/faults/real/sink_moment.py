@@ -83,7 +83,7 @@ class _Holding:
         return self.when.sink == "commit"
 
     def arm(self) -> None:
-        """Sets the toxic that holds every COMMIT, or the `nth` of the other messages."""
+        """Sets the toxic that holds every message that commits, or the `nth` of the other messages."""
         read = self.control.deeds(SINK, self._after)
         self._after = 0 if read is None else read.next
         if self._is_commit:
@@ -106,7 +106,7 @@ class _Holding:
         """The held message; None: `over` was set first."""
         while not self.over.is_set():
             while (deed := self._next_hold()) is not None:
-                rows = self._rows_modified(deed) if self._is_commit else None
+                rows = self._rows_modified(deed) if self._is_commit and deed.command == "commit" else None
                 if rows == 0:
                     self.control.release(SINK, deed.toxic, deed.connection)
                     continue

@@ -62,7 +62,7 @@ def noted(
         connection=connection,
         stream=stream,
         command="commit" if statement == "commit" else "query",
-        more={**more, "reply": "ok"} if answer else more,
+        more={**more, "commits": 1, "reply": "ok"} if answer else more,
     )
 
 

@@ -165,6 +165,7 @@ def _sent(statement: str, count: int) -> list[Message]:
     return [
         Message(
             t_us=n, link="sink", side="request", n=n, connection=1, peer=1, command="query", statement=statement,
+            commits=statement == "commit",
             table="",
         )
         for n in range(count)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.database.endpoint import connect
 from harness.engine.campaign import carry_out
-from harness.engine.level import Observer, Stop
+from harness.engine.level import Observer, Opening, OutsideRecord, RunSite, Stop
 from harness.engine.stage import RunStage, StagePlan, open_stage
+from harness.engine.worlds import abilities_needed
 from harness.errors import WorldError
 from harness.jobs.job_file import JobFile
 from harness.jobs.job_scenario import JobScenario
@@ -22,6 +25,7 @@ from harness.runs.outcome import RunOutcome
 from harness.tests.real_world import require_world
 from harness.verdict import Outcome
 from harness.world.settings import WorldSettings
+from harness.world.world import Credentials
 
 pytestmark = pytest.mark.real
 
@@ -121,6 +125,13 @@ def test_a_job_that_commits_rows_before_its_position_doubles(stage: RunStage) ->
     assert _failed(outcome) == {"V8": {"duplicate"}}
 
 
+def test_a_job_in_autocommit_is_killed_behind_its_own_commits_too(stage: RunStage) -> None:
+    """It sends no COMMIT: of its writes, the first makes the place, and the second its rows."""
+    outcome = stage.run(_order("autocommit"))
+    assert _failed(outcome) == {"V8": {"duplicate"}}
+    assert outcome.faults[0].evidence["held"] == "after INSERT enriched 2"
+
+
 def test_a_job_that_commits_its_position_before_its_rows_loses(stage: RunStage) -> None:
     outcome = stage.run(_order("ahead"))
     assert _failed(outcome) == {"V8": {"lost"}}
@@ -164,3 +175,25 @@ def test_a_calm_run_alone_shows_the_pace_of_the_job(stage: RunStage) -> None:
     calm = outcome.extras["job"]["calm"]
     assert calm["messages"] > calm["commits"] >= 4
     assert 0 < calm["first_row_ms"] <= calm["took_s"] * 1000
+
+
+def test_a_table_on_which_no_trigger_may_be_made_is_judged_by_the_log_alone(
+    stage: RunStage, tmp_path: Path
+) -> None:
+    """The log of MariaDB tells no session; of one start after the other that is known all the same, and said."""
+    order = _order("append")
+    with stage.worlds().lent(abilities_needed(order)) as world:
+        grants = "GRANT ALL PRIVILEGES ON *.* TO no_trigger@'%' IDENTIFIED BY 'no' WITH GRANT OPTION"
+        with connect(world.root.at(world.direct, "")) as connection, connection.cursor() as cursor:
+            for statement in (grants, "REVOKE TRIGGER ON *.* FROM no_trigger@'%'"):
+                cursor.execute(statement)
+        less = replace(world, root=Credentials(user="no_trigger", password="no"))
+        site = RunSite(run_id="no-trigger", folder=tmp_path, world=less)
+        with level_named("job").open(Opening(folder=tmp_path / "level")) as play:
+            record = play(order, site)
+    assert isinstance(record, OutsideRecord)
+    judgement = record.judge(record.header, record.events)
+    assert {one.invariant for one in judgement.convicted()} == {"V8"}
+    said = " ".join(record.threats)
+    assert "TRIGGER command denied" in said
+    assert "the log of changes is read without it" in said

@@ -9,17 +9,18 @@ retried task does the same as a restarted process at level `live`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
 
-from harness.engine.level import ATTEMPTS_MAX, ExecutionState, ending_of
+from harness.engine.level import ExecutionState
 from harness.errors import HarnessError
-from harness.history.follower import AttemptView, Follower
+from harness.levels.spark.driver import RunOfDriver, cause_of_failure
 from harness.levels.spark.ended_workers import EndedWorkers
+from harness.levels.spark.run_attempts import RunAttempts
 from harness.levels.spark.session import gateway_pid
 from harness.process_identity import ProcessIdentity, end_process, identify, is_alive
 from harness.runs.plan import RunPlan, decode_plan, encode_plan
@@ -51,6 +52,17 @@ def _be_subtasks(plan: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
             )
 
 
+def perform_continuous(run: RunOfDriver) -> None:
+    """One job, each of whose tasks is a subtask for the whole run."""
+    run_job(run.session, run.plan, subtasks=run.subtasks)
+
+
+def run_job(session: SparkSession, plan: RunPlan, *, subtasks: int) -> None:
+    """Runs the job of `plan` to its end, with one partition for each subtask. Raises Spark's errors."""
+    numbers = session.range(0, subtasks, 1, subtasks)
+    numbers.mapInArrow(partial(_be_subtasks, encode_plan(plan)), _RESULT).collect()
+
+
 class SparkRunner:
     """Starts runs at level `spark`, one job each, in one session; its daemon writes to the file `ended`."""
 
@@ -68,55 +80,31 @@ class SparkExecution:
 
     def __init__(self, session: SparkSession, plan: RunPlan, *, subtasks: int, ended: EndedWorkers) -> None:
         self._session = session
-        self._ended = ended
+        self._attempts = RunAttempts(plan.folder, ended=ended)
         self._plan = plan
         self._subtasks = subtasks
         self._error: str | None = None
-        self._died: dict[tuple[int, int], int] = {}
-        """The exit codes of workers, by subtask and pid."""
         self._thread = threading.Thread(target=self._work, name=f"spark-job-{plan.run_id}", daemon=True)
         self._thread.start()
 
     def _work(self) -> None:
         context = self._session.sparkContext
         context.setJobGroup(self._plan.run_id, f"floodmark {self._plan.run_id}", interruptOnCancel=True)
-        numbers = self._session.range(0, self._subtasks, 1, self._subtasks)
-        body = partial(_be_subtasks, encode_plan(self._plan))
         try:
-            numbers.mapInArrow(body, _RESULT).collect()
+            run_job(self._session, self._plan, subtasks=self._subtasks)
         except Exception as error:  # noqa: BLE001 - every failure of the job is the run's error
-            self._error = _cause(error)
+            self._error = cause_of_failure(error)
 
     def poll(self) -> ExecutionState:
         """The job's state; Spark itself restarts tasks, and its daemon reports how workers have ended."""
         running = self._thread.is_alive()
-        ends = self._ended.new(self._attempts)
-        for end in ends:
-            self._died[end.subtask, end.pid] = end.code
-        error = None if self._error is None else self._death() or self._error
+        ends = self._attempts.new_ends()
+        error = None if self._error is None else self._attempts.death() or self._error
         return ExecutionState(running=running, error=error, ends=tuple(ends))
-
-    def _death(self) -> str | None:
-        """How the process of the last attempt of a subtask ended without a word; None: all had one, or go on."""
-        newest = {view.subtask: view for view in sorted(self._attempts(), key=lambda view: view.attempt)}
-        for view in newest.values():
-            pid = None if view.process is None or view.over else view.process.pid
-            code = None if pid is None else self._died.get((view.subtask, pid))
-            if code is not None and view.attempt >= ATTEMPTS_MAX:
-                return f"subtask {view.subtask} failed {view.attempt} times; the last time: {ending_of(code)}"
-        return None
-
-    def _attempts(self) -> Iterable[AttemptView]:
-        return Follower(Path(self._plan.folder)).poll().attempts.values()
 
     def process(self, subtask: int) -> ProcessIdentity | None:
         """See `Workers`; the Python worker's process, as recorded by the newest attempt."""
-        attempts = Follower(Path(self._plan.folder)).poll().attempts
-        newest = max((name for name in attempts if name[0] == subtask), default=None)
-        if newest is None or attempts[newest].over:
-            return None
-        who = attempts[newest].process
-        return who if who is not None and is_alive(who) else None
+        return self._attempts.process(subtask)
 
     def supersede(self, subtask: int) -> NoReturn:
         """Always raises: Spark starts a task's next attempt only after the last one has ended."""
@@ -129,8 +117,7 @@ class SparkExecution:
 
     def stop(self) -> list[int]:
         """Cancel the job; workers that go on are killed by the pid in their recording."""
-        attempts = Follower(Path(self._plan.folder)).poll().attempts
-        running = [view.process for view in attempts.values() if view.process is not None and not view.over]
+        running = self._attempts.running()
         killed = [
             who.pid for who in running if is_alive(who)
         ]  # Spark may kill them when the job is cancelled
@@ -139,10 +126,3 @@ class SparkExecution:
             end_process(who)
         self._thread.join(timeout=_STOP_S)
         return killed
-
-
-def _cause(error: Exception) -> str:
-    """The most useful line of a Spark error: the Python worker's own error."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    own = [line for line in lines if line.startswith(("harness.", "reference_impl."))]
-    return f"the Spark job failed: {(own or lines or ['no reason given'])[0]}"

@@ -13,9 +13,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from harness.engine.level import ATTEMPTS_MAX
@@ -25,7 +26,7 @@ from harness.levels.spark.ended_workers import ENDED_WORKERS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ended_workers", "gateway_pid", "spark_session"]
+__all__ = ["ended_workers", "gateway_pid", "local_master", "spark_session"]
 
 _JAVA_MIN = 17
 _JAVA_S = 10
@@ -59,13 +60,23 @@ def java_version() -> int:
     return int(found[1])
 
 
+def local_master(slots: int) -> str:
+    """The master URL of a session in one process that runs `slots` tasks at a time and retries a failed one."""
+    return f"local[{slots},{ATTEMPTS_MAX}]"
+
+
 @contextmanager
 def spark_session(
-    *, slots: int, folder: Path, note_process: Callable[[int], None] = lambda pid: None
+    *,
+    folder: Path,
+    slots: int = 2,
+    master: str | None = None,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    note_process: Callable[[int], None] = lambda pid: None,
 ) -> Iterator[SparkSession]:
-    """A session that runs `slots` tasks at a time, with its files and log in `folder`; stopped at the block's end.
+    """A session with its files and log in `folder`, stopped at the block's end; by default it runs `slots` tasks.
 
-    `note_process` gets the JVM's pid.
+    `settings` come after, and may replace, those that runs rely on; `note_process` gets the JVM's pid.
     """
     java_version()
     from pyspark.sql import SparkSession  # noqa: PLC0415 - a large import, only when needed
@@ -73,8 +84,8 @@ def spark_session(
     folder.mkdir(parents=True, exist_ok=True)
     os.environ[ENDED_WORKERS] = str(ended_workers(folder))
     os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers would run the first python3 on the PATH
-    builder = SparkSession.builder.master(f"local[{slots},{ATTEMPTS_MAX}]").appName("floodmark")
-    for key, value in _settings(folder).items():
+    builder = SparkSession.builder.master(master or local_master(slots)).appName("floodmark")
+    for key, value in {**_settings(folder), **settings}.items():
         builder = builder.config(key, value)
     try:
         with _stderr_to(folder / "jvm.log"), _own_interrupt_handler():

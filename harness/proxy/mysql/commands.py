@@ -60,6 +60,7 @@ class MessageKind(StrEnum):
     PREPARE = "prepare"
     EXECUTE = "execute"
     COMMIT = "commit"
+    """COMMIT, or a write outside of a transaction, which the server commits by itself (autocommit)."""
     ROLLBACK = "rollback"
     WRITE = "write"
     """A statement that may change rows."""
@@ -103,7 +104,8 @@ class Exchange(msgspec.Struct, kw_only=True, eq=False):
 
     `answer`: our error for the client, because the request never reached the server (`b""`: none). `replaced`: our
     error in place of the server's reply, because we sent the server another request instead. `before`: requests with
-    an `answer` that the client sent before this one; their errors precede its reply.
+    an `answer` that the client sent before this one; their errors precede its reply. `in_autocommit`: the server
+    commits it by itself.
     """
 
     command: int
@@ -114,6 +116,7 @@ class Exchange(msgspec.Struct, kw_only=True, eq=False):
     answer: bytes = b""
     replaced: bytes = b""
     before: tuple[Exchange, ...] = ()
+    in_autocommit: bool = False
 
     def statement(self) -> str:
         """The normalised statement; empty if the command has none."""
@@ -129,7 +132,8 @@ class Exchange(msgspec.Struct, kw_only=True, eq=False):
             if _ROLLBACK.match(statement):
                 return (MessageKind.ROLLBACK, named)
             if _WRITE.match(statement):
-                return (named, MessageKind.WRITE)
+                own = (MessageKind.COMMIT,) if self.in_autocommit else ()
+                return (named, MessageKind.WRITE, *own)
         return (named,)
 
     def first_word(self) -> str:

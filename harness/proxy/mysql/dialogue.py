@@ -91,6 +91,9 @@ MARIADB_PROGRESS: Final = 1 << 32
 CACHED_METADATA: Final = 1 << 36
 """MariaDB omits the columns of a prepared statement's result if the client has cached them."""
 
+_IN_TRANSACTION: Final = 0x0001
+_AUTOCOMMIT: Final = 0x0002
+
 PREPARED_MAX: Final = 16_384
 """Prepared statements whose text is remembered; a little more than a server allows by default."""
 PREPARED_TEXT_BYTES: Final = 512
@@ -100,7 +103,9 @@ _LAST_ONE: Final = 0xFFFFFFFF
 class SessionMemory:
     """The state of one connection. Mutable: changes with every packet."""
 
-    __slots__ = ("_prepared", "abilities", "infile", "last_prepared", "number", "offered", "open", "why_lost")
+    __slots__ = (
+        "_prepared", "abilities", "infile", "last_prepared", "number", "offered", "open", "status", "why_lost",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.open: deque[Exchange] = deque([Exchange(command=HANDSHAKE)])
@@ -110,12 +115,19 @@ class SessionMemory:
         """The server's capabilities."""
         self.abilities = 0
         """The capabilities of both server and client."""
+        self.status = 0
+        """The server's status flags, from its last OK: a transaction is open, each statement is committed by itself."""
         self.infile: Exchange | None = None
         """The LOAD DATA LOCAL statement whose file the client is sending."""
         self.last_prepared = b""
         self.why_lost = ""
         """Why this connection's packets are not parsed any more; empty while they are."""
         self._prepared: dict[int, bytes] = {}
+
+    @property
+    def in_autocommit(self) -> bool:
+        """Whether the server commits the next statement by itself."""
+        return self.status & (_IN_TRANSACTION | _AUTOCOMMIT) == _AUTOCOMMIT
 
     def lose(self, why: str) -> bool:
         """Stop parsing. Always returns False, the reader's answer for a packet that is not understood."""
@@ -175,7 +187,9 @@ class RequestReader:
         ):
             return False
         text = chunk[HEADER_BYTES + 1 : HEADER_BYTES + STATEMENT_BYTES]
-        self._exchange = exchange = Exchange(command=QUERY, text=text, requests=1)
+        self._exchange = exchange = Exchange(
+            command=QUERY, text=text, requests=1, in_autocommit=session.in_autocommit
+        )
         self._last = True
         session.open.append(exchange)
         return True
@@ -217,7 +231,9 @@ class RequestReader:
                 text = without_attributes(text)
         else:
             text = self._prepared_text(command, buffer, at)
-        self._exchange = exchange = Exchange(command=command, text=text, requests=1)
+        self._exchange = exchange = Exchange(
+            command=command, text=text, requests=1, in_autocommit=session.in_autocommit
+        )
         self._last = True
         if command not in ANSWERLESS:
             session.open.append(exchange)
@@ -355,6 +371,8 @@ class ReplyReader:
         """A packet that is neither OK nor an error continues the authentication."""
         if not length or buffer[at] not in {_OK, _ERROR}:
             return False
+        if buffer[at] == _OK:
+            self._session.status = self._status(buffer, at)
         if buffer[at] == _OK and self._exchange.command == HANDSHAKE:
             if self._can(COMPRESS | ZSTD):
                 self._session.lose("client and server agreed on compression")
@@ -369,7 +387,8 @@ class ReplyReader:
     def _result(self, length: int, buffer: bytes, at: int) -> bool:
         first = buffer[at] if length else _OK
         if first == _OK:
-            return not self._status(buffer, at) & _MORE_RESULTS
+            status = self._session.status = self._status(buffer, at)
+            return not status & _MORE_RESULTS
         if first == _ERROR:
             return self._error(buffer, at)
         if first == _LOCAL_INFILE:

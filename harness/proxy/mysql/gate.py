@@ -14,7 +14,7 @@ from enum import Enum
 from functools import partial
 from typing import Protocol, assert_never
 
-from harness.proxy.mysql.commands import HANDSHAKE, Exchange
+from harness.proxy.mysql.commands import HANDSHAKE, Exchange, MessageKind
 from harness.proxy.mysql.dialogue import reply_word
 from harness.proxy.mysql.frames import HEADER_BYTES, FrameTracker, Packet, PacketPart
 from harness.proxy.mysql.rules import ENDING, PacketRule, RuleAction, Then
@@ -123,6 +123,8 @@ class Note:
         }
         if self.reply:
             said["reply"] = self.reply
+        if MessageKind.COMMIT in exchange.kinds():
+            said["commits"] = 1
         return {**said, "code": self.code} if self.code else said
 
 

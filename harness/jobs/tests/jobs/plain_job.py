@@ -13,6 +13,7 @@
     hangs        does nothing
     ignores-term goes on when it is asked to end
     slow=S       needs S seconds before it reads, from its second start on
+    autocommit   has each statement committed by itself: doubles after a kill behind the rows
     nonsense     writes another name each time
 """
 
@@ -48,6 +49,7 @@ def connect(link: str) -> Any:
         user=url.username,
         password=url.password or "",
         database=url.path[1:],
+        autocommit="autocommit" in WORDS,
     )
 
 

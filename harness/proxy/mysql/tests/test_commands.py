@@ -55,6 +55,15 @@ def test_going_back_to_a_savepoint_is_no_rollback() -> None:
     assert kinds == {b"ROLLBACK": MessageKind.ROLLBACK, b"rollback  to s": MessageKind.QUERY}
 
 
+def test_a_write_in_autocommit_commits_and_a_read_does_not() -> None:
+    write, read = (
+        Exchange(command=QUERY, text=text, in_autocommit=True) for text in (b"DELETE FROM t", b"DO 1")
+    )
+
+    assert write.kinds() == (MessageKind.QUERY, MessageKind.WRITE, MessageKind.COMMIT)
+    assert read.kinds() == (MessageKind.QUERY,)
+
+
 def test_a_prepared_commit_counts_when_it_is_executed() -> None:
     assert Exchange(command=EXECUTE, text=b"COMMIT").kinds() == (MessageKind.COMMIT, MessageKind.EXECUTE)
     assert Exchange(command=PREPARE, text=b"COMMIT").kinds() == (MessageKind.PREPARE,)

@@ -19,6 +19,7 @@ from harness.proxy.mysql.commands import (
     PREPARE,
     QUERY,
     QUIT,
+    MessageKind,
 )
 from harness.proxy.mysql.dialogue import DEPRECATE_EOF
 from harness.proxy.mysql.frames import framed
@@ -75,6 +76,36 @@ def test_a_pymysql_session_is_understood(world: World) -> None:
         (PING, ""), (2, ""), (QUERY, "commit"), (QUIT, ""),
     ]  # fmt: skip
     assert heard(recording, size=1) == commands
+
+
+@pytest.mark.parametrize("flags", [0, CLIENT.FOUND_ROWS])
+def test_a_write_that_the_server_commits_by_itself_is_a_commit_and_one_in_a_transaction_is_none(
+    world: World, flags: int
+) -> None:
+    said = [
+        "CREATE TEMPORARY TABLE t (i INT) ENGINE=InnoDB", "SET autocommit = 1", "INSERT INTO t VALUES (1)",
+        "SELECT * FROM t", "UPDATE t SET i = 2", "BEGIN", "DELETE FROM t", "ROLLBACK", "REPLACE INTO t VALUES (3)",
+        "SET autocommit = 0", "INSERT INTO t VALUES (4)", "COMMIT", "INSERT INTO t VALUES (5)",
+    ]  # fmt: skip
+    with (
+        listen_in(world.direct) as recording,
+        connect(world, recording, client_flag=flags, init_command="SET @a = 1") as client,
+        client.cursor() as cursor,
+    ):
+        for statement in said:
+            cursor.execute(statement)
+
+    for size in (65_536, 1):
+        exchanges, _ = understood(recording.chunks, size=size)
+        commits = [
+            each.exchange.statement() for each in exchanges if MessageKind.COMMIT in each.exchange.kinds()
+        ]
+        assert commits == [
+            "insert into t values (1)",
+            "update t set i = 2",
+            "replace into t values (3)",
+            "commit",
+        ]
 
 
 def test_an_asyncmy_session_is_understood(world: World) -> None:

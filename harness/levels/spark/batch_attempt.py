@@ -1,0 +1,346 @@
+"""An attempt that runs one batch of a subtask in a Spark task; its driver commits what it hands over.
+
+Answers to Flink's stop-with-savepoint: the task restores the snapshot of the epoch before, reads its range, takes the
+checkpoint at the barrier behind it, and is cancelled with its calls in flight; the last range drains. Invariants: the
+operator and its task are those of every level; the barrier is held back until the first element that was restored is
+resolved, for else a lookup slower than a batch would be asked again for ever; a worker commits nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from harness.clock import monotonic_us
+from harness.database.batch_sink import PartOfEpoch, TextRow
+from harness.database.checkpoint_store import CheckpointStore
+from harness.database.epoch import DeadRow, SavedEpoch, Takeover, Visible
+from harness.engine.attempt import AttemptParts, run_share
+from harness.engine.subtask import Subtask
+from harness.history.journal import Journal
+from harness.history.recorder import Recorder, attempt_file
+from harness.levels.live.place import RealPlace
+from harness.process_identity import ProcessIdentity
+from harness.runs.plan import RunPlan
+from harness.scenario.model import Scenario
+from harness.sut.coordination import AtomicCoordination
+from harness.sut.phases import Phases
+from harness.sut.positions import SubtaskSource, restored
+from harness.sut.variant import Variant
+from harness.workloads.lookups import Lookup, LookupSource, MarkOfTime
+from reference_impl.elements import Record, Watermark
+from reference_impl.errors import CancelTaskException
+from reference_impl.task.positioned_input import Checkpoint
+
+__all__ = ["BatchProgress", "BatchSource", "ShareOfBatch", "run_batch"]
+
+_NEVER_MS = 1_000_000_000
+_LOOK_AGAIN_MS = 5
+
+
+class ShareOfBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """What one subtask has to do in one batch."""
+
+    subtask: int
+    epoch: int
+    begin: int
+    end: int
+    length: int
+    """Of the subtask's whole source."""
+    number: int
+    """The number of the first attempt; each further try has the next one."""
+    origin_ms: int
+    saved: SavedEpoch | None
+    by: str | None
+    """The cause of the first attempt's start, if it follows no failure."""
+
+    @property
+    def is_last(self) -> bool:
+        return self.end == self.length
+
+    @property
+    def head(self) -> int | None:
+        """The first record that is restored."""
+        elements = () if self.saved is None else self.saved.elements
+        return next((element["lookup"]["id"] for element in elements if "lookup" in element), None)
+
+
+def run_batch(
+    plan: RunPlan, share: ShareOfBatch, rows: Mapping[int, str], *, tries: int, variant: Variant
+) -> PartOfEpoch:
+    """Runs the attempt that is the `tries`-th try of `share`, counted from 0, on these rows of the source.
+
+    Raises `AttemptFailed`, or SutError if the function under test breaks a rule.
+    """
+    scenario = _without_time_after_the_barrier(Scenario.model_validate(plan.scenario))
+    number = share.number + tries
+    progress = BatchProgress(share)
+    place = _BatchPlace(plan, scenario, share, variant, progress=progress, by=share.by if not tries else None)
+    chosen = _HandedOver(plan, share, place=place, progress=progress, variant=variant)
+    parts = AttemptParts(
+        plan=plan,
+        scenario=scenario,
+        subtask=share.subtask,
+        place=place,
+        variant=variant,
+        share=_OfBatch(scenario, rows, progress=progress),
+    )
+    run_share(parts, Takeover(number=number, origin_ms=share.origin_ms, saved=share.saved), chosen=chosen)
+    checkpoint = chosen.checkpoint
+    assert checkpoint is not None, "a batch that has ended took its checkpoint"
+    return PartOfEpoch(
+        subtask=share.subtask,
+        attempt=number,
+        rows=chosen.rows,
+        dead=chosen.dead,
+        position=checkpoint[0],
+        elements=checkpoint[1],
+    )
+
+
+def _without_time_after_the_barrier(scenario: Scenario) -> Scenario:
+    """A batch has no elements behind its barrier, so the asynchronous part of its snapshot ends at once."""
+    task = scenario.task
+    if task is None or not task.async_snapshot:
+        return scenario
+    return scenario.model_copy(update={"task": task.model_copy(update={"async_snapshot": 0})})
+
+
+class BatchProgress:
+    """How far the batch has come. Mutable."""
+
+    def __init__(self, share: ShareOfBatch) -> None:
+        self.share = share
+        self.waits_for = None if share.is_last else share.head
+        """The restored record that must be resolved before the barrier; None: nothing holds it back."""
+
+    def resolved(self, id: int) -> None:
+        """Nothing more will leave of record `id`."""
+        if id == self.waits_for:
+            self.waits_for = None
+
+
+class _OfBatch:
+    """Implements `Share`."""
+
+    task: ClassVar[type[Subtask]]
+
+    def __init__(self, scenario: Scenario, rows: Mapping[int, str], *, progress: BatchProgress) -> None:
+        self._scenario = scenario
+        self._rows = rows
+        self._progress = progress
+
+    def source(self, elements: LookupSource, *, origin_ms: int) -> SubtaskSource:
+        workload, length = self._scenario.workload, self._progress.share.length
+        return BatchSource(
+            _DeliveredElements(self._rows, length=length, source=elements),
+            checkpoint_every=workload.checkpoint_every,
+            origin_ms=origin_ms,
+            reuses_objects=workload.reuses_objects,
+            progress=self._progress,
+        )
+
+
+class _DeliveredElements:
+    """The elements that Spark has delivered, in the form of a `LookupSource`, and when each is due.
+
+    A position outside of the range, to which only a planted defect goes, is read from the source itself.
+    """
+
+    def __init__(self, rows: Mapping[int, str], *, length: int, source: LookupSource) -> None:
+        self._rows = rows
+        self._length = length
+        self._source = source
+        self.due_ms = source.due_ms
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, position: int) -> tuple[Lookup, int | None] | MarkOfTime:
+        if position not in self._rows:
+            return self._source[position]
+        match restored(json.loads(self._rows[position])):
+            case Watermark(timestamp=timestamp):
+                return MarkOfTime(timestamp=timestamp)
+            case Record(value=lookup, timestamp=timestamp):
+                return lookup, timestamp
+        message = f"a source has records and watermarks only, and position {position} is neither"
+        raise TypeError(message)
+
+
+class BatchSource(SubtaskSource):
+    """The share of a batch: its last element is held back for the restored head, and nothing comes behind it."""
+
+    def __init__(self, elements: Any, *, progress: BatchProgress, **settings: Any) -> None:
+        super().__init__(elements, **settings)
+        self._progress = progress
+
+    def due_ms(self, position: int) -> int:
+        share = self._progress.share
+        if position >= share.end and not share.is_last:
+            return monotonic_us() // 1000 + _NEVER_MS
+        due_ms = super().due_ms(position)
+        if position == share.end - 1 and self._progress.waits_for is not None:
+            return max(due_ms, monotonic_us() // 1000 + _LOOK_AGAIN_MS)
+        return due_ms
+
+
+class _BatchSubtask(Subtask):
+    """A subtask that is cancelled at its barrier, unless its source ends in this batch."""
+
+    def run(self, checkpoint: Checkpoint | None = None) -> None:
+        handed: _BatchCoordination = self._coordination  # type: ignore[assignment]  # see `_HandedOver`
+        handed.cuts_with(lambda: self._task.cancel() if self._task is not None else None)
+        try:
+            super().run(checkpoint)
+        except CancelTaskException:
+            if not handed.is_cut:
+                raise
+
+
+_OfBatch.task = _BatchSubtask
+
+
+class _BatchCoordination(AtomicCoordination):
+    """Hands the checkpoint over to the driver, which commits. Mutable."""
+
+    def __init__(self, *, progress: BatchProgress, **parts: Any) -> None:
+        super().__init__(**parts)
+        self._progress = progress
+        self._cut: Callable[[], None] = lambda: None
+        self.is_cut = False
+
+    def cuts_with(self, cut: Callable[[], None]) -> None:
+        """`cut` ends the task at its barrier."""
+        self._cut = cut
+
+    def completes(self, checkpoint: Checkpoint) -> None:
+        """Hands over snapshot and outputs; calls in flight are cancelled with the task."""
+        elements = self.snapped(checkpoint)
+        share = self._progress.share
+        assert checkpoint.number == share.epoch, (
+            f"epoch {share.epoch} ends with checkpoint {checkpoint.number}"
+        )
+        self._sink.commit(checkpoint.number, position=checkpoint.position, elements=elements)
+        if not share.is_last:
+            self.is_cut = True
+            self._cut()
+
+    def drained(self) -> None:
+        """Nothing: the driver says so, when it has committed."""
+
+
+class _HandedOver:
+    """The sink of one attempt, whose commit is the hand-over; implements `Committing`. Mutable."""
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        share: ShareOfBatch,
+        *,
+        place: RealPlace,
+        progress: BatchProgress,
+        variant: Variant,
+    ) -> None:
+        self.store = CheckpointStore(place.files, subtask=share.subtask, seed=plan.seed)
+        self.reach: Callable[[str], None] = lambda phase: None
+        self.rows: list[TextRow] = []
+        self.dead: list[DeadRow] = []
+        self.checkpoint: tuple[int, list[dict[str, Any]]] | None = None
+        self._progress = progress
+        self._variant = variant
+
+    @property
+    def sink(self) -> _HandedOver:
+        return self
+
+    def coordination(
+        self,
+        *,
+        journal: Any,
+        phases: Phases,
+        expect: Callable[[Any], Sequence[Any] | None] | None,
+        timers: Any,
+        restored: int,
+    ) -> _BatchCoordination:
+        del timers, restored
+        made: _BatchCoordination = self._variant.coordination(_BatchCoordination)(
+            journal=journal, sink=self, phases=phases, expect=expect, progress=self._progress
+        )
+        return made
+
+    def add(self, row: Visible) -> None:
+        self.rows.append(TextRow(id=row.id, j=row.j, text=json.dumps(row.value)))
+
+    def write_dead_letter(self, *, id: int, error: str) -> None:
+        self.dead.append(DeadRow(id=id, error=error))
+
+    def commit(self, epoch: int, *, position: int, elements: Sequence[dict[str, Any]]) -> None:
+        """Keeps the checkpoint for the driver."""
+        del epoch
+        self.checkpoint = position, list(elements)
+
+
+class _BatchPlace(RealPlace):
+    """As at level live, with a journal that leaves the end of the attempt to the driver."""
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        scenario: Scenario,
+        share: ShareOfBatch,
+        variant: Variant,
+        *,
+        progress: BatchProgress,
+        by: str | None,
+    ) -> None:
+        super().__init__(plan, scenario, share.subtask, variant)
+        self._progress = progress
+        self._by = by
+
+    @contextmanager
+    def journal(self, attempt: int) -> Iterator[Journal]:
+        path = attempt_file(Path(self._plan.folder), subtask=self._subtask, attempt=attempt)
+        with self._variant.recorder(Recorder)(path) as recorder:
+            yield _BatchJournal(
+                recorder, subtask=self._subtask, attempt=attempt, progress=self._progress, by=self._by
+            )
+
+
+class _BatchJournal(Journal):
+    """The journal of one attempt in a batch. Mutable: it tells the batch what is resolved."""
+
+    def __init__(
+        self, log: Any, *, subtask: int, attempt: int, progress: BatchProgress, by: str | None
+    ) -> None:
+        super().__init__(log, subtask=subtask, attempt=attempt)
+        self._progress = progress
+        self._by = by
+
+    def started(
+        self, *, checkpoint: int | None, position: int, process: ProcessIdentity, by: Any = msgspec.UNSET
+    ) -> None:
+        cause = by if self._by is None else self._by
+        super().started(checkpoint=checkpoint, position=position, process=process, by=cause)
+
+    def settled(self, *, id: int, final: bool, values: Sequence[Any] | None, **outcome: Any) -> None:
+        super().settled(id=id, final=final, values=values, **outcome)
+        if final and not values:
+            self._progress.resolved(id)
+
+    def emits(self, *, id: int, **output: Any) -> None:
+        super().emits(id=id, **output)
+        self._progress.resolved(id)
+
+    def dead(self, *, id: int) -> None:
+        super().dead(id=id)
+        self._progress.resolved(id)
+
+    def closed(self) -> None:
+        """The driver says that the attempt is over, when it has committed; here it only says what was made."""
+        self._note("~made", events=self._made)

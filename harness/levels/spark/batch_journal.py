@@ -1,0 +1,171 @@
+"""What a driver records of the batches that it commits, and the crashes that are planned for it.
+
+Answers to Spark's commit log, as a witness that is not Spark's. Invariants: a line is written before what it tells
+takes effect, save a commit, which follows it; hits of a phase are counted over all drivers of a run, from their files;
+a crash acts once over all drivers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from harness.database.batch_sink import Begun, PartOfEpoch
+from harness.faults.kill_worker import InjectedFailure, die
+from harness.history.event import Close, End, Ended, Failed, Start
+from harness.history.recorder import Recorder, driver_file
+from harness.process_identity import this_process
+from harness.runs.plan import RunPlan
+
+__all__ = ["BatchJournal"]
+
+
+class _Earlier:
+    """What the drivers before this one have recorded. Mutable while it is read."""
+
+    def __init__(self, folder: Path, *, start: int) -> None:
+        self.hits: Counter[tuple[int, str]] = Counter()
+        self.acted: set[str] = set()
+        self.closed: defaultdict[int, set[int]] = defaultdict(set)
+        """The attempts of each subtask that were closed."""
+        self.begun: set[int] = set()
+        """The epochs whose batch was begun."""
+        for number in range(1, start):
+            for line in _lines(driver_file(folder, start=number)):
+                self._note(line)
+
+    def _note(self, line: dict[str, Any]) -> None:
+        match line["k"]:
+            case "~reached":
+                self.hits[line["s"], line["phase"]] += 1
+            case "ended":
+                self.hits[line["s"], "close"] += 1
+            case "~dies":
+                self.acted.add(line["fault"])
+            case "close":
+                self.closed[line["s"]].add(line["a"])
+            case "~batch":
+                self.begun.add(line["c"])
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    whole, _, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
+    decode = msgspec.json.Decoder().decode
+    yield from (decode(line) for line in whole.split(b"\n") if line)
+
+
+class BatchJournal:
+    """The journal of the `start`-th driver of a run. Mutable: counts what was reached."""
+
+    def __init__(self, plan: RunPlan, *, start: int) -> None:
+        folder = Path(plan.folder)
+        self._earlier = _Earlier(folder, start=start)
+        self._crashes = plan.crashes
+        self._recorder = Recorder(driver_file(folder, start=start))
+        self._process = this_process()
+        self._present = (0, 0)
+        """The subtask and the attempt for which a lost connection of the sink is noted."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._recorder.close()
+
+    def begins(self, epoch: int, subtasks: Sequence[int]) -> bool:
+        """A batch begins; whether no driver, this one included, has begun it before."""
+        is_new = epoch not in self._earlier.begun
+        self._earlier.begun.add(epoch)
+        self._recorder.record("~batch", s=subtasks[0], a=0, c=epoch)
+        return is_new
+
+    def skips(self, epoch: int, subtasks: Sequence[int]) -> None:
+        """The batch is not run, because its epoch is visible."""
+        self._recorder.record("~skipped", s=subtasks[0], a=0, c=epoch)
+
+    def is_closed(self, subtask: int, attempt: int) -> bool:
+        """Whether a driver has recorded that the attempt was closed."""
+        return attempt in self._earlier.closed[subtask]
+
+    def takes(self, parts: Sequence[PartOfEpoch]) -> None:
+        """From here on this process acts for these attempts."""
+        for part in parts:
+            self._note("~process", part, pid=self._process.pid, started=self._process.started)
+        self._present = (parts[0].subtask, parts[0].attempt)
+
+    def committing(self, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
+        for part in parts:
+            self._note("~committing", part, c=epoch)
+
+    def committed(self, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
+        for part in parts:
+            self._recorder.claim(s=part.subtask, a=part.attempt, c=epoch)
+
+    def over(self, part: PartOfEpoch, *, is_last: bool) -> None:
+        """The attempt of `part` is over; `is_last`: its operator has drained."""
+        if is_last:
+            self._recorder.event(Ended, s=part.subtask, a=part.attempt)
+            self.reach(part, "close")
+        self._recorder.event(Close, s=part.subtask, a=part.attempt)
+        self._earlier.closed[part.subtask].add(part.attempt)
+
+    def failed(self, parts: Sequence[PartOfEpoch], error: BaseException, *, by: str | None) -> None:
+        """The commit of these attempts has failed; of a planned failure only that of its own subtask."""
+        own = [
+            part for part in parts if isinstance(error, InjectedFailure) and part.subtask == self._present[0]
+        ]
+        for part in own or parts:
+            self._recorder.event(
+                Failed,
+                s=part.subtask,
+                a=part.attempt,
+                error=f"{type(error).__name__}: {error}",
+                by=msgspec.UNSET if by is None else by,
+            )
+
+    def ends_again(self, begun: Begun) -> None:
+        """A subtask whose last epoch is visible is found at the end of its source, with no attempt that said so."""
+        names = {"s": begun.subtask, "a": begun.number}
+        assert begun.saved is not None, "its last epoch is visible"
+        self._recorder.event(Start, **names, from_=begun.saved.epoch, pos=begun.saved.position)
+        self._recorder.record("~process", **names, pid=self._process.pid, started=self._process.started)
+        for kind in (End, Ended, Close):
+            self._recorder.event(kind, **names)
+
+    def lost(self, code: int | str) -> None:
+        """See `Journal.lost_connection`."""
+        self._record_trouble("~lost", code)
+
+    def trouble(self, code: int | str) -> None:
+        """See `Journal.server_error`."""
+        self._record_trouble("~error", code)
+
+    def _record_trouble(self, kind: str, code: int | str) -> None:
+        subtask, attempt = self._present
+        self._recorder.record(kind, s=subtask, a=attempt, link="sink", code=code)
+
+    def reach(self, part: PartOfEpoch, phase: str) -> None:
+        """The driver is at `phase` of this attempt; a planned crash acts here."""
+        due = [crash for crash in self._crashes if (crash.subtask, crash.phase) == (part.subtask, phase)]
+        if not due:
+            return
+        hits = self._earlier.hits
+        hits[part.subtask, phase] += 1
+        if phase != "close":  # which `ended` shows
+            self._note("~reached", part, phase=phase)
+        for crash in due:
+            if crash.hit == hits[part.subtask, phase] and crash.fault not in self._earlier.acted:
+                self._earlier.acted.add(crash.fault)
+                self._present = (part.subtask, part.attempt)
+                self._note("~dies", part, fault=crash.fault, phase=phase, hit=crash.hit, how=crash.how)
+                die(crash.how, why=f"fault {crash.fault} at {phase} #{crash.hit}", by=crash.fault)
+
+    def _note(self, kind: str, part: PartOfEpoch, **facts: Any) -> None:
+        self._recorder.record(kind, s=part.subtask, a=part.attempt, **facts)

@@ -1,0 +1,318 @@
+"""The harness's side of a Spark driver: starts its process, gives it runs, follows it, restarts it, and ends it.
+
+Answers to a cluster manager that restarts a driver (`spark-submit --supervise`). Invariants: a driver that has died is
+followed by another one, which is told to go on with the same run; its process is in the ledger, and so is its virtual
+machine; after `end` neither works any more.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from harness.clock import Deadline, wait_until
+from harness.engine.level import ExecutionState, ProcessEnd
+from harness.errors import HarnessError, WorldError
+from harness.levels.spark.driver import Cancel, DriverReply, DriverSetUp, Perform, Ready
+from harness.levels.spark.ended_workers import EndedWorkers
+from harness.levels.spark.run_attempts import RunAttempts
+from harness.levels.spark.session import ended_workers
+from harness.process_identity import ProcessIdentity, end_process, identify, is_alive
+from harness.runs.plan import RunPlan
+
+__all__ = ["DriverRunner", "DriverSeat", "DriverSettings"]
+
+_START_S = 180.0
+"""The longest start of a session; on a loaded machine with a cold cache one takes a minute."""
+_STOP_S = 20.0
+_GONE_S = 10.0
+STARTS_MAX = 6
+"""After so many drivers of one run the run fails."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverSettings:
+    """How drivers are made."""
+
+    master: str
+    folder: Path
+    """For the files and the logs of its sessions."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Further settings of Spark."""
+    note_process: Callable[[int], None] = lambda pid: None
+    """Gets the pid of each process that is started."""
+
+
+class DriverSeat:
+    """One driver at a time. Mutable: the driver that sits here may die, and `start` puts another one in its place."""
+
+    def __init__(self, settings: DriverSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._jvm: ProcessIdentity | None = None
+        self._jvms: list[ProcessIdentity] = []
+        """Those of all drivers that sat here."""
+        self._is_ready = threading.Event()
+        self._ended: dict[str, str | None] = {}
+        self._starts = 0
+
+    @property
+    def folder(self) -> Path:
+        """Where the present driver has its files; each driver has its own."""
+        return self._settings.folder / f"driver-{self._starts}"
+
+    @property
+    def process(self) -> ProcessIdentity | None:
+        """The driver's process."""
+        process = self._process
+        return None if process is None or process.poll() is not None else identify(process.pid)
+
+    @property
+    def pid(self) -> int | None:
+        """The pid of the present driver, or of the last one."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def code(self) -> int | None:
+        """How the driver has ended; None: it lives."""
+        return None if self._process is None else self._process.poll()
+
+    @property
+    def jvm(self) -> ProcessIdentity | None:
+        """The driver's virtual machine, which in local mode is the executor too; None: it is not up."""
+        return self._jvm
+
+    def start(self) -> None:
+        """Starts a driver. `wait_ready` waits for its session; orders may be sent at once."""
+        self._starts += 1
+        self._is_ready.clear()
+        self._jvm = None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        read, write = os.pipe()
+        with (self._settings.folder / "driver.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "harness.levels.spark.driver"],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                pass_fds=(write,),
+                start_new_session=True,  # Ctrl-C at the terminal must reach the harness only
+            )
+        os.close(write)
+        self._process = process
+        self._settings.note_process(process.pid)
+        threading.Thread(target=self._hear, args=(process, read), name="driver-replies", daemon=True).start()
+        settings = self._settings
+        set_up = DriverSetUp(
+            master=settings.master, settings=dict(settings.settings), folder=str(self.folder), replies=write
+        )
+        self._write(set_up)
+
+    def _hear(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
+        with os.fdopen(descriptor, "rb") as replies:
+            for line in replies:
+                reply = msgspec.json.decode(line, type=DriverReply)
+                if process is not self._process:
+                    return
+                if isinstance(reply, Ready):
+                    self._jvm = identify(reply.jvm)
+                    self._jvms += [self._jvm] if self._jvm is not None else []
+                    self._settings.note_process(reply.jvm)
+                    self._is_ready.set()
+                else:
+                    self._ended[reply.run_id] = reply.error
+
+    def _write(self, orders: DriverSetUp | Perform | Cancel) -> None:
+        process = self._process
+        assert process is not None, "orders go to a driver that was started"
+        assert process.stdin is not None, "it was started with a pipe"
+        with self._lock, suppress(BrokenPipeError, ValueError):  # it has died; whoever follows it sees that
+            process.stdin.write(msgspec.json.encode(orders) + b"\n")
+            process.stdin.flush()
+
+    def wait_ready(self) -> None:
+        """Waits for the session. Raises WorldError if the driver dies before, or takes too long."""
+        wait_until(lambda: self._is_ready.is_set() or self.code is not None, deadline=Deadline(_START_S))
+        if not self._is_ready.is_set():
+            why = "did not start" if self.code is None else f"ended with exit code {self.code}"
+            message = f"the Spark driver {why} within {_START_S:.0f} s: {self._last_words()}"
+            raise WorldError(message, fix=f"look at {self._settings.folder / 'driver.log'}")
+
+    def _last_words(self) -> str:
+        log = self._settings.folder / "driver.log"
+        lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+        return lines[-1] if lines else "it said nothing"
+
+    def perform(self, plan: RunPlan, *, subtasks: int, start: int) -> None:
+        """Gives the driver a run; `start`: the number of drivers that this run has had, this one included."""
+        self._ended.pop(plan.run_id, None)
+        # A plan may be larger than the pipe, and a driver that starts does not read yet.
+        orders = Perform(plan=plan, subtasks=subtasks, start=start)
+        threading.Thread(target=self._write, args=(orders,), daemon=True).start()
+
+    def cancel(self, run_id: str) -> None:
+        """Asks the driver to end a run."""
+        self._write(Cancel(run_id=run_id))
+
+    def result(self, run_id: str) -> tuple[str | None] | None:
+        """The error of a run that has ended, if it had one; None: it goes on."""
+        return (self._ended[run_id],) if run_id in self._ended else None
+
+    def end(self) -> None:
+        """Ends the driver and its virtual machine."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(BrokenPipeError, ValueError):
+            assert process.stdin is not None, "it was started with a pipe"
+            process.stdin.close()
+        try:
+            process.wait(timeout=_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(timeout=_GONE_S)
+        wait_until(lambda: not any(map(is_alive, self._jvms)), deadline=Deadline(_GONE_S))
+        for jvm in self._jvms:
+            end_process(jvm)
+
+
+class DriverRunner:
+    """Starts runs at level `spark`, each in a driver that is kept for the next run; implements `LevelRunner`."""
+
+    def __init__(self, settings: DriverSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._free: list[DriverSeat] = []
+        self._seats: list[DriverSeat] = []
+
+    def start(self, plan: RunPlan, *, subtasks: int, logs: Path) -> DriverExecution:  # noqa: ARG002 - it has its own log
+        """Gives the run to a driver whose session is up."""
+        seat = self._seat()
+        return DriverExecution(seat, plan, subtasks=subtasks, give_back=self._free.append)
+
+    def _seat(self) -> DriverSeat:
+        with self._lock:
+            seat = self._free.pop() if self._free else self._new()
+        if seat.code is not None:
+            seat.start()
+        seat.wait_ready()
+        return seat
+
+    def _new(self) -> DriverSeat:
+        number = len(self._seats) + 1
+        one = DriverSeat(
+            DriverSettings(
+                master=self._settings.master,
+                folder=self._settings.folder / f"seat-{number}",
+                settings=self._settings.settings,
+                note_process=self._settings.note_process,
+            )
+        )
+        self._seats.append(one)
+        one.start()
+        return one
+
+    @contextmanager
+    def open(self) -> Iterator[DriverRunner]:
+        """Starts the first driver now; all are ended with the block."""
+        try:
+            self._free.append(self._seat())
+            yield self
+        finally:
+            for seat in self._seats:
+                seat.end()
+
+
+class DriverExecution:
+    """One run in a driver; implements `Execution`. Mutable: counts the drivers that it has had."""
+
+    def __init__(
+        self, seat: DriverSeat, plan: RunPlan, *, subtasks: int, give_back: Callable[[DriverSeat], None]
+    ) -> None:
+        self._seat = seat
+        self._plan = plan
+        self._subtasks = subtasks
+        self._give_back = give_back
+        self._starts = 0
+        self._error: str | None = None
+        self._drivers: list[int] = []
+        self._attempts: RunAttempts
+        self._perform()
+
+    def _perform(self) -> None:
+        self._starts += 1
+        self._attempts = RunAttempts(self._plan.folder, ended=EndedWorkers(ended_workers(self._seat.folder)))
+        pid = self._seat.pid
+        assert pid is not None, "the driver was started"
+        self._drivers.append(pid)
+        self._seat.perform(self._plan, subtasks=self._subtasks, start=self._starts)
+
+    def poll(self) -> ExecutionState:
+        """The run's state; a driver that has died is followed by another one."""
+        ends = list(self._attempts.new_ends())
+        result = self._seat.result(self._plan.run_id)
+        code = self._seat.code
+        if result is None and code is not None and self._error is None:
+            pid = self._drivers[-1]
+            ends += [ProcessEnd(subtask=subtask, pid=pid, code=code) for subtask in range(self._subtasks)]
+            self._go_on(code)
+        elif result is not None and result[0] is not None:
+            self._error = self._attempts.death() or result[0]
+        running = result is None and self._error is None
+        return ExecutionState(running=running, error=self._error, ends=tuple(ends))
+
+    def _go_on(self, code: int) -> None:
+        if self._starts >= STARTS_MAX:
+            self._error = (
+                f"the Spark driver has ended {self._starts} times; the last time with exit code {code}"
+            )
+            return
+        self._seat.start()
+        self._perform()
+
+    def process(self, subtask: int) -> ProcessIdentity | None:
+        """See `Workers`; the Python worker of the newest attempt, and none while the driver commits for it."""
+        return self._attempts.process(subtask, besides=self._drivers)
+
+    def supersede(self, subtask: int) -> NoReturn:
+        """Always raises: Spark starts a task's next attempt only after the last one has ended."""
+        message = f"subtask {subtask} cannot be superseded at level spark"
+        raise HarnessError(message, fix="a fault that needs it should have been refused: please report it")
+
+    def executor(self) -> ProcessIdentity | None:
+        """See `Workers`: the driver's virtual machine, which in local mode is the executor too."""
+        jvm = self._seat.jvm
+        return jvm if jvm is not None and is_alive(jvm) else None
+
+    def driver(self) -> ProcessIdentity | None:
+        """The process of the driver; None while there is none."""
+        return self._seat.process
+
+    def stop(self) -> list[int]:
+        """Ends the run; the driver stays for the next one, unless it does not obey."""
+        running = [who for who in self._attempts.running() if who.pid not in self._drivers]
+        killed = [who.pid for who in running if is_alive(who)]
+        if self._seat.result(self._plan.run_id) is None:
+            self._seat.cancel(self._plan.run_id)
+        for who in running:
+            end_process(who)
+        run_id = self._plan.run_id
+        obeys = wait_until(
+            lambda: self._seat.result(run_id) is not None or self._seat.code is not None,
+            deadline=Deadline(_STOP_S),
+        )
+        if not obeys and self._seat.process is not None:
+            killed += self._drivers[-1:]
+            end_process(self._seat.process)
+        self._give_back(self._seat)
+        return killed

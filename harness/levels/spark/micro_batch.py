@@ -1,0 +1,197 @@
+"""Runner `micro-batch`: the operator as a Structured Streaming query, whose driver commits each batch as one epoch.
+
+    source in Python -> foreachBatch -> mapInArrow: the operator from the snapshot of epoch N-1 -> one transaction
+
+Answers to a streaming job with Spark's offset log as its coordinator. Invariants: a batch whose epoch is visible is
+skipped before its operator runs; outputs, snapshots and epoch rows of all subtasks are one transaction, fenced by the
+driver's generation; a driver that died is followed by one that needs only the folder and the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+
+from harness.database.batch_sink import BatchSink, Begun, PartOfEpoch
+from harness.database.driver import MySqlDriver
+from harness.database.epoch import Fenced, SinkLost
+from harness.defects import variant_of
+from harness.faults.kill_worker import InjectedFailure
+from harness.levels.live.place import RealPlace
+from harness.levels.spark.batch_attempt import ShareOfBatch, run_batch
+from harness.levels.spark.batch_journal import BatchJournal
+from harness.levels.spark.driver import RunOfDriver
+from harness.levels.spark.positions_source import FORMAT, PositionsSource, source_option
+from harness.levels.spark.ranges import Range, Ranges
+from harness.runs.plan import decode_plan, encode_plan
+from harness.sut.user_modules import take_path
+from harness.sut.variant import HONEST
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["perform_micro_batches"]
+
+_QUERIES_MAX = 4
+"""So often a query is started in one driver; a commit that fails ends it."""
+_RESULT = "subtask int, part binary"
+
+
+def perform_micro_batches(run: RunOfDriver) -> None:
+    """Runs the query to the end of its sources. Raises what ended it."""
+    take_path(run.plan.path)
+    with BatchJournal(run.plan, start=run.start) as journal:
+        sink = BatchSink(MySqlDriver(run.plan.sink), seed=run.plan.seed)
+        sink.transactions.on_loss, sink.transactions.on_error = journal.lost, journal.trouble
+        try:
+            Batches(run, sink=sink, journal=journal).go()
+        finally:
+            sink.close()
+
+
+class Batches:
+    """The batches of one run in one driver. Mutable: keeps why a batch failed."""
+
+    def __init__(self, run: RunOfDriver, *, sink: BatchSink, journal: BatchJournal) -> None:
+        self._run = run
+        self._ranges = Ranges(run.plan)
+        self._sink = sink
+        self._journal = journal
+        self._failures: list[Exception] = []
+        """What the present query's batches have raised."""
+        self._cause_of = RealPlace(run.plan, self._ranges.scenario, 0, HONEST).cause_of
+
+    def go(self) -> None:
+        """Runs the query, and again after a commit that failed."""
+        for left in reversed(range(_QUERIES_MAX)):
+            self._failures.clear()
+            self._sink.take_over()
+            try:
+                self._query()
+            except Exception:
+                if left and any(isinstance(error, InjectedFailure | SinkLost) for error in self._failures):
+                    continue
+                for error in self._failures:
+                    raise error from None
+                raise
+            return
+
+    def _query(self) -> None:
+        run = self._run
+        run.session.dataSource.register(PositionsSource)
+        stream = run.session.readStream.format(FORMAT).option("plan", source_option(run.plan)).load()
+        query = (
+            stream.writeStream.foreachBatch(self._batch)
+            .option("checkpointLocation", str(Path(run.plan.folder) / "spark-checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        while not query.awaitTermination(1):
+            if run.cancelled.is_set():
+                query.stop()
+
+    def _batch(self, frame: DataFrame, number: int) -> None:
+        """Called by Spark with batch `number`, from 0; called again with the same rows after a crash."""
+        epoch = number + 1
+        try:
+            self._epoch(frame, epoch)
+        except (InjectedFailure, SinkLost, Fenced) as error:
+            self._failures.append(error)
+            raise
+
+    def _epoch(self, frame: DataFrame, epoch: int) -> None:
+        ranges = self._ranges.of(epoch)
+        subtasks = [one.subtask for one in ranges]
+        if self._sink.has_epoch(epoch):
+            self._journal.skips(epoch, subtasks)
+            self._say_what_has_ended(ranges)
+            return
+        is_new = self._journal.begins(epoch, subtasks)
+        begun = self._sink.begin(subtasks)
+        shares = [self._share(epoch, *pair, is_new=is_new) for pair in zip(ranges, begun, strict=True)]
+        body = partial(run_shares, encode_plan(self._run.plan), msgspec.json.encode(shares))
+        rows = frame.mapInArrow(body, _RESULT).collect()
+        parts = sorted(
+            (msgspec.json.decode(row.part, type=PartOfEpoch) for row in rows), key=lambda part: part.subtask
+        )
+        assert [part.subtask for part in parts] == subtasks, "each subtask has one part in its batch"
+        self._commit(epoch, parts, ranges)
+
+    def _share(self, epoch: int, one: Range, begun: Begun, *, is_new: bool) -> ShareOfBatch:
+        follows = is_new and self._journal.is_closed(one.subtask, begun.token)
+        return ShareOfBatch(
+            subtask=one.subtask,
+            epoch=epoch,
+            begin=one.begin,
+            end=one.end,
+            length=len(self._ranges.sources[one.subtask]),
+            number=begun.number,
+            origin_ms=begun.origin_ms,
+            saved=begun.saved,
+            by="planted" if follows else None,
+        )
+
+    def _commit(self, epoch: int, parts: Sequence[PartOfEpoch], ranges: Sequence[Range]) -> None:
+        journal = self._journal
+        journal.takes(parts)
+        journal.committing(epoch, parts)
+
+        def reach(phase: str) -> None:
+            for part in parts:
+                journal.reach(part, phase)
+
+        self._sink.reach = reach
+        try:
+            self._sink.commit(epoch, parts)
+            reach("commit.post")
+            journal.committed(epoch, parts)
+            for part, one in zip(parts, ranges, strict=True):
+                journal.over(part, is_last=one.is_last)
+        except (InjectedFailure, SinkLost, Fenced) as error:
+            journal.failed(parts, error, by=self._cause_of(error))
+            raise
+
+    def _say_what_has_ended(self, ranges: Sequence[Range]) -> None:
+        """A driver that died behind a last commit has not recorded that the subtask has ended."""
+        last = [one.subtask for one in ranges if one.is_last]
+        for begun in self._sink.begin(last) if last else ():
+            if not self._journal.is_closed(begun.subtask, begun.token):
+                self._journal.ends_again(begun)
+
+
+def run_shares(plan: bytes, shares: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The body of a task: the operator on the rows of one subtask's range."""
+    from pyspark import TaskContext  # noqa: PLC0415 - in a worker only
+
+    orders = decode_plan(plan)
+    take_path(orders.path)
+    rows: dict[int, str] = {}
+    subtask = None
+    for batch in batches:
+        columns: dict[str, list[Any]] = batch.to_pydict()
+        rows |= zip(columns["position"], columns["element"], strict=True)
+        subtask = columns["subtask"][0] if columns["subtask"] else subtask
+    if subtask is None:
+        return
+    share = next(one for one in _decoded(shares) if one.subtask == subtask)
+    task = TaskContext.get()
+    part = run_batch(
+        orders,
+        share,
+        rows,
+        tries=0 if task is None else task.attemptNumber(),
+        variant=variant_of(orders.mutant),
+    )
+    yield pa.RecordBatch.from_arrays(
+        [pa.array([subtask], pa.int32()), pa.array([msgspec.json.encode(part)], pa.binary())],
+        names=["subtask", "part"],
+    )
+
+
+def _decoded(shares: bytes) -> list[ShareOfBatch]:
+    return msgspec.json.decode(shares, type=list[ShareOfBatch])

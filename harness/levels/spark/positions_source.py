@@ -1,0 +1,104 @@
+"""A streaming source in Python whose offsets are epochs: an epoch's rows are the same however often it is read.
+
+Answers to a Kafka source with fixed offsets. Spark plans a batch for each epoch, one partition for each subtask, and
+logs the offset before the batch runs. Invariants: the same offset gives the same rows; nothing here knows a password.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from harness.database.endpoint import NOWHERE
+from harness.levels.spark.ranges import Ranges
+from harness.runs.plan import RunPlan, decode_plan, encode_plan
+from harness.sut.positions import saved
+from harness.workloads.lookups import MarkOfTime
+from reference_impl.elements import Record, Watermark
+
+__all__ = ["FORMAT", "PositionsSource", "source_option"]
+
+FORMAT = "floodmark_positions"
+ROWS = "subtask int, epoch int, position bigint, element string"
+
+
+def source_option(plan: RunPlan) -> str:
+    """The option `plan` of the source: without what only the operator needs."""
+    return encode_plan(
+        msgspec.structs.replace(plan, lookups=NOWHERE, sink=NOWHERE, table=[], expected=None)
+    ).decode()
+
+
+class PositionsSource(DataSource):
+    """The source of a run; its option `plan` says which."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return ROWS
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        del schema
+        return PositionsReader(decode_plan(self.options["plan"].encode()))
+
+
+class EpochPartition(InputPartition):
+    """The range of one subtask in one epoch."""
+
+    def __init__(self, *, subtask: int, epoch: int) -> None:
+        super().__init__((subtask, epoch))
+        self.subtask = subtask
+        self.epoch = epoch
+
+
+class PositionsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets are the numbers of epochs; a batch has one."""
+
+    def __init__(self, plan: RunPlan) -> None:
+        self._ranges = Ranges(plan)
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"epoch": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadMaxRows(1)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Nothing: where the sources end is known from the plan."""
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        epoch = self._ranges.last_epoch
+        if not isinstance(limit, ReadAllAvailable):
+            epoch = min(epoch, start["epoch"] + 1)
+        return {"epoch": epoch}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        return [
+            EpochPartition(subtask=one.subtask, epoch=epoch)
+            for epoch in range(start["epoch"] + 1, end["epoch"] + 1)
+            for one in self._ranges.of(epoch)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int, int, int, str]]:
+        assert isinstance(partition, EpochPartition), "it reads the partitions that it has planned"
+        of_epoch = {one.subtask: one for one in self._ranges.of(partition.epoch)}
+        mine, source = of_epoch[partition.subtask], self._ranges.sources[partition.subtask]
+        for position in range(mine.begin, mine.end):
+            match source[position]:
+                case MarkOfTime(timestamp=timestamp):
+                    element: Any = Watermark(timestamp=timestamp, position=position)
+                case (lookup, timestamp):
+                    element = Record(value=lookup, timestamp=timestamp, position=position)
+            text = msgspec.json.encode(saved(element)).decode()
+            yield (partition.subtask, partition.epoch, position, text)

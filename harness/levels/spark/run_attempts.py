@@ -1,0 +1,61 @@
+"""The attempts of one run at level `spark`: which process runs them, and how Spark's workers have ended.
+
+Answers to the listener of Spark's scheduler. Invariant: an attempt is known by what it has recorded itself, so what
+Spark tells of its tasks is not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+
+from harness.engine.level import ATTEMPTS_MAX, ProcessEnd, ending_of
+from harness.history.follower import AttemptView, Follower
+from harness.levels.spark.ended_workers import EndedWorkers
+from harness.process_identity import ProcessIdentity, is_alive
+
+__all__ = ["RunAttempts"]
+
+
+class RunAttempts:
+    """The attempts that the files in `folder` tell of. Mutable: remembers how workers have ended."""
+
+    def __init__(self, folder: str, *, ended: EndedWorkers) -> None:
+        self._folder = Path(folder)
+        self._ended = ended
+        self._died: dict[tuple[int, int], int] = {}
+        """The exit codes of workers, by subtask and pid."""
+
+    def views(self) -> Iterable[AttemptView]:
+        return Follower(self._folder).poll().attempts.values()
+
+    def new_ends(self) -> Sequence[ProcessEnd]:
+        """The workers that ended since the last call."""
+        ends = self._ended.new(self.views)
+        for end in ends:
+            self._died[end.subtask, end.pid] = end.code
+        return ends
+
+    def death(self) -> str | None:
+        """How the process of the last attempt of a subtask ended without a word; None: all had one, or go on."""
+        newest = {view.subtask: view for view in sorted(self.views(), key=lambda view: view.attempt)}
+        for view in newest.values():
+            pid = None if view.process is None or view.over else view.process.pid
+            code = None if pid is None else self._died.get((view.subtask, pid))
+            if code is not None and view.attempt >= ATTEMPTS_MAX:
+                return f"subtask {view.subtask} failed {view.attempt} times; the last time: {ending_of(code)}"
+        return None
+
+    def process(self, subtask: int, *, besides: Collection[int] = ()) -> ProcessIdentity | None:
+        """The living process of the subtask's newest attempt, as it recorded it; None: none, or one of `besides`."""
+        attempts = Follower(self._folder).poll().attempts
+        newest = max((name for name in attempts if name[0] == subtask), default=None)
+        if newest is None or attempts[newest].over:
+            return None
+        who = attempts[newest].process
+        return who if who is not None and who.pid not in besides and is_alive(who) else None
+
+    def running(self) -> list[ProcessIdentity]:
+        """The processes of attempts that are not over."""
+        views = self.views()
+        return [view.process for view in views if view.process is not None and not view.over]

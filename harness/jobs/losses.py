@@ -26,7 +26,7 @@ def judge_of(life: JobLife) -> Judge:
     second = life.parts.ground.second
     if second is None:
         return judge_outside
-    table, columns = life.parts.order.job.sink.table, life.columns
+    table, columns = life.parts.order.job.sink.table, life.seen.columns
     lost = [row for one in second.losses if one.table == table for row in one.rows]
     return _JudgedBeside(
         substrate=second.verdict(life.records, life.parts.order.scenario),

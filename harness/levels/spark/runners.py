@@ -41,6 +41,11 @@ def lacks_of_runner(scenario: Scenario) -> Iterator[str]:
     if scenario.operator.upstream is not None:
         yield "an operator in front of the lookups holds elements of which a batch's range knows nothing"
     for fault in scenario.faults:
+        if fault.loses_commits:
+            yield (
+                f"`{fault.do}` (fault {fault.id}) takes committed batches away, and Spark's own log of batches still"
+                " has them, so they never come again"
+            )
         when = fault.when
         in_driver = isinstance(when, Phase) and when.phase in _OF_DRIVER and fault.do != "kill_worker"
         if fault.attempts_own and (in_driver or isinstance(when, CheckpointDone)):

@@ -22,6 +22,7 @@ from harness.defects.failovers import OF_FAILOVERS
 from harness.defects.fences import OF_FENCES
 from harness.defects.harness import OF_THE_HARNESS
 from harness.defects.inputs_and_keys import OF_INPUTS_AND_KEYS
+from harness.defects.key_order import OF_KEY_ORDER
 from harness.defects.keyed_state import OF_KEYED_STATE
 from harness.defects.lookups import OF_LOOKUPS
 from harness.defects.mailboxes import OF_MAILBOXES
@@ -62,6 +63,7 @@ _BY_COMPONENT: tuple[Defect | PropertyDefect | Stranger, ...] = (
     *OF_POOLS,
     *OF_LOOKUPS,
     *OF_OPERATORS,
+    *OF_KEY_ORDER,
     *OF_MAILBOXES,
     *OF_TASKS,
     *OF_KEYED_STATE,

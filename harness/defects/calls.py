@@ -194,7 +194,7 @@ def build_quiet_operator(
     *, mode: Mode, capacity: int, default: Default = _nothing_known, **parts: Unpack[Parts]
 ) -> AsyncWaitOperator:
     """An operator that answers a failed call with `default` of its value: of a lookup, that it found nothing."""
-    operator = operator_around(queue_for(mode, capacity), kind=_QuietOperator, **parts)
+    operator = operator_around(queue_for(mode, capacity, parts.get("key_of")), kind=_QuietOperator, **parts)
     assert isinstance(operator, _QuietOperator), "it is built of that kind"
     operator.default = default
     return operator

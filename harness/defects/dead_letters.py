@@ -205,7 +205,7 @@ def _build_letter_a_try(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) ->
     operator: list[AsyncWaitOperator] = []
     if strategy is not None and strategy.on_result is is_dead_letter:
         parts["retry"] = _Writing(strategy, lambda letter: operator[0].emit(Record(value=letter)))
-    operator.append(operator_around(queue_for(mode, capacity), **parts))
+    operator.append(operator_around(queue_for(mode, capacity, parts.get("key_of")), **parts))
     return operator[0]
 
 

@@ -8,6 +8,7 @@ shared with the defects of calls and of checkpoints.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from sys import maxsize
 from typing import Any, ClassVar, Unpack
 
@@ -40,7 +41,14 @@ from reference_impl.operator.build import (
     queue_for,
 )
 from reference_impl.operator.functions import begin_call
-from reference_impl.operator.queues import Emit, Entry, OrderedQueue, UnorderedQueue, checked_capacity
+from reference_impl.operator.queues import (
+    Emit,
+    Entry,
+    KeyedSegment,
+    OrderedQueue,
+    UnorderedQueue,
+    checked_capacity,
+)
 from reference_impl.operator.result import Settlement, checked_results
 
 __all__ = ["FINAL_WATERMARK", "OF_OPERATORS", "OperatorOfSettlements", "building"]
@@ -56,7 +64,7 @@ def building(kind: type[AsyncWaitOperator]) -> BuildOperator:
     """A `build_operator` like the reference's, for operators of class `kind`."""
 
     def build(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
-        return operator_around(queue_for(mode, capacity), kind=kind, **parts)
+        return operator_around(queue_for(mode, capacity, parts.get("key_of")), kind=kind, **parts)
 
     return build
 
@@ -122,7 +130,7 @@ class _LeakingQueue(UnorderedQueue):
 
 
 def _build_leaking(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
-    queue = _LeakingQueue(capacity) if mode == "unordered" else queue_for(mode, capacity)
+    queue = _LeakingQueue(capacity) if mode == "unordered" else queue_for(mode, capacity, parts.get("key_of"))
     return operator_around(queue, **parts)
 
 
@@ -148,7 +156,13 @@ class _RestoresWithoutSlots(AsyncWaitOperator):
 
 
 def _build_without_slots(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
-    slots = _GrowingOrderedQueue(capacity) if mode == "ordered" else _GrowingUnorderedQueue(capacity)
+    key_of = parts.get("key_of")
+    segment = None if key_of is None else partial(KeyedSegment, key_of)
+    slots = (
+        _GrowingOrderedQueue(capacity)
+        if mode == "ordered"
+        else _GrowingUnorderedQueue(capacity, segment=segment)
+    )
     operator = operator_around(slots, kind=_RestoresWithoutSlots, **parts)
     assert isinstance(operator, _RestoresWithoutSlots), "it is built of that kind"
     operator.slots = slots
@@ -158,7 +172,7 @@ def _build_without_slots(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -
 def _build_without_limit(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
     """An operator that always has a free slot, so that as many calls run as there are records (A9, A11)."""
     checked_capacity(capacity)
-    return operator_around(queue_for(mode, maxsize), **parts)
+    return operator_around(queue_for(mode, maxsize, parts.get("key_of")), **parts)
 
 
 def _build_without_copies(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:

@@ -33,6 +33,7 @@ __all__ = [
     "has_timeout",
     "has_watermarks",
     "is_disturbed",
+    "is_keyed",
     "is_ordered",
     "is_restored",
     "is_unordered",
@@ -43,6 +44,7 @@ __all__ = [
     "sink_is_disturbed",
     "store_fails",
     "store_is_used",
+    "substitutes",
     "timeouts_cancel_nothing",
     "watermarks_repeat",
 ]
@@ -152,6 +154,12 @@ def timeouts_cancel_nothing(scenario: Scenario) -> bool:
     return has_timeout(scenario) and scenario.operator.on_timeout != "fail" and not scenario.operator.cancels
 
 
+def substitutes(scenario: Scenario) -> bool:
+    """A timeout gives the record a result, without retry."""
+    answered = isinstance(scenario.operator.on_timeout, list | tuple)
+    return has_timeout(scenario) and answered and calls_once(scenario)
+
+
 def cancels_calls(scenario: Scenario) -> bool:
     """A timeout gives the record a result, and cancels its call."""
     return has_timeout(scenario) and scenario.operator.on_timeout != "fail" and scenario.operator.cancels
@@ -190,6 +198,11 @@ def is_ordered(scenario: Scenario) -> bool:
 def is_unordered(scenario: Scenario) -> bool:
     """Results leave as they complete, between watermarks."""
     return scenario.operator.mode == "unordered"
+
+
+def is_keyed(scenario: Scenario) -> bool:
+    """Results of one key leave in the order of its records, and a key comes again."""
+    return scenario.operator.mode == "keyed"
 
 
 def has_hard_back_pressure(scenario: Scenario) -> bool:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any, NotRequired, Protocol, TypedDict
 
 from harness.clock import Clock
@@ -451,6 +452,7 @@ def _settings(scenario: Scenario) -> dict[str, Any]:
         "timeout_ms": operator.timeout,
         **_retry(operator),
         **({"copy_value": copy} if scenario.workload.reuses_objects else {}),
+        **({"key_of": attrgetter("key")} if operator.mode == "keyed" else {}),
     }
 
 

@@ -97,7 +97,8 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
     workload = scenario.workload
     by_time = workload.checkpoint_interval is not None and not scenario.faults
     return {
-        "mode": (told.mode, operator.mode),
+        "mode": (told.mode, "ordered" if operator.mode == "ordered" else "unordered"),
+        "order by key": (told.per_key_order, operator.mode == "keyed"),
         "capacity": (told.capacity, operator.capacity),
         "timeout": (told.timeout_ms, 0 if operator.on_timeout == "nothing" else operator.timeout),
         "tries": (told.max_tries, operator.tries),

@@ -30,6 +30,8 @@ _JOINED: Final = 700
 """Chances per thousand, of inputs that fall idle: they wake up behind, if idle for long; the task behind shows it."""
 _SLOW_BESIDE_ZOMBIES: Final = 600
 """Chance per thousand, with a zombie, of a slow input: its successor must still run when it wakes up."""
+_BY_KEY: Final = 200
+"""Chance per thousand of an operator that keeps the order of each key instead of the drawn order."""
 _OTHER_KEYS: Final = 400
 _CHANGING: Final = 250
 """Chances per thousand: keys that a careless lookup confuses, rows that change during the run."""
@@ -55,6 +57,8 @@ def draw_scenario(seed: int) -> Scenario:
         _change_rows(drawn, Draw(seed, "changes of the looked-up rows"))
     _put_in_front(drawn, Draw(seed, "what stands in front of the lookups"))
     _let_show_idleness(drawn, Draw(seed, "inputs that wake up"))
+    if Draw(seed, "order by key").chance(_BY_KEY):
+        drawn["operator"]["mode"] = "keyed"
     workload = drawn["workload"]
     return Scenario.model_validate(
         {

@@ -145,7 +145,7 @@ honest reference in as many; `floodmark run SCENARIO --mutant NAME` shows one. Y
 MODULE:ATTR`, a `harness.sut.variant.Variant` or a `build_operator` like the reference's.
 
 A defect of a task with keyed state, or of the rows that a lookup gets, shows in few drawn scenarios, so the one that
-is named is run instead. M28 of the catalogue needs an operator that keeps the order of keys; there is none here.
+is named is run instead.
 Two checks are none of an invariant's, for they judge the harness:
 
 {checks}

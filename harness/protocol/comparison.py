@@ -151,7 +151,7 @@ def alike(left: Sequence[Event], right: Sequence[Event]) -> bool:
 
 
 def segments(elements: Sequence[dict[str, Any]], *, mode: str) -> list[list[bytes]]:
-    """A snapshot's elements in comparable form: in unordered mode, records between watermarks are sorted."""
+    """A snapshot's elements in comparable form: except in ordered mode, records between watermarks are sorted."""
     if mode == "ordered":
         return [[_key(element)] for element in elements]
     return _between(elements, lambda element: "value" not in element)

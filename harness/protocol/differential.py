@@ -121,7 +121,7 @@ def replay(twins: Twins, path: Path) -> DifferingScript | None:
 @click.option("--seed", type=int, default=None, help="Of all choices; a fresh one if not given.")
 @click.option("--first", type=click.IntRange(min=0), default=0, help="The number of the first script.")
 @click.option(
-    "--mode", type=click.Choice(["ordered", "unordered", "both"]), default="both", show_default=True
+    "--mode", type=click.Choice(["ordered", "unordered", "keyed", "both"]), default="both", show_default=True
 )
 @click.option("--profile", type=click.Choice(["flink", "strict"]), default="flink", show_default=True)
 @click.option(

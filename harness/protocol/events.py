@@ -72,7 +72,7 @@ def shortened(line: bytes | str) -> str:
 
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
 _Count = Annotated[int, msgspec.Meta(ge=0)]
-Ability = Literal["ordered", "unordered", "retry", "snapshot", "status", "marker", "flink-profile"]
+Ability = Literal["ordered", "unordered", "keyed", "retry", "snapshot", "status", "marker", "flink-profile"]
 Failure = Literal["user-error", "timeout", "callback-error", "internal"]
 Refusal = Literal["not-json", "unknown-command", "bad-state", "unsupported", "bad-argument", "unknown-call"]
 

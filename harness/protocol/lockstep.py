@@ -40,7 +40,7 @@ class RestoredPair:
     left: msgspec.Raw | None = None
     right: msgspec.Raw | None = None
     free: bool = False
-    """Several records are between two watermarks of an unordered snapshot: each side may order them as it likes."""
+    """Several records are between two watermarks of a snapshot that is not ordered: each side may order them."""
     shuffled: bool = False
     """The sides do list them in different orders."""
     beyond: bool = False
@@ -48,7 +48,7 @@ class RestoredPair:
 
     def must_drain(self, life: Life, *, shuffled: bool) -> bool:
         """Whether the order affects what can be compared: which records are admitted, or which is at the head."""
-        return shuffled and (self.beyond or life.config.get("mode") == "ordered")
+        return shuffled and (self.beyond or life.config.get("mode") != "unordered")
 
 
 class Snapshots:
@@ -74,7 +74,7 @@ class Snapshots:
         return RestoredPair(
             left=mine.state,
             right=other.state,
-            free=mode == "unordered" and crowd > 1,
+            free=mode != "ordered" and crowd > 1,
             shuffled=value_key(mine.elements) != value_key(other.elements),
             beyond=len(mine.elements) > life.config.get("capacity", 0),
         )

@@ -21,6 +21,8 @@ from harness.errors import UsageError
 from harness.protocol.driver import Command
 
 __all__ = [
+    "KEY",
+    "MODES",
     "CallName",
     "ChoiceStream",
     "Life",
@@ -32,6 +34,9 @@ __all__ = [
 ]
 
 FORMAT = "floodmark-script-1"
+MODES = ("ordered", "unordered", "keyed")
+KEY = "k"
+"""The member of a drawn value that is its key in mode `keyed`."""
 
 
 def value_key(value: object) -> bytes:
@@ -190,6 +195,8 @@ def draw_config(
         "capacity": _CAPACITIES[choices.index(len(_CAPACITIES))],
         "timeout_ms": choices.index(3) and choices.between(1, 14),
     }
+    if mode == "keyed":
+        config["key"] = KEY
     if profile != "strict" or choices.index(4) == 0:
         config["profile"] = profile
     if config["timeout_ms"] and choices.index(8):

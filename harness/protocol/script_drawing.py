@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from harness.choices import Choices
 from harness.protocol.driver import Command
-from harness.protocol.script import ChoiceStream, Life, Script, draw_config
+from harness.protocol.script import KEY, MODES, ChoiceStream, Life, Script, draw_config, value_key
 
 __all__ = ["FLAWED", "ScriptSettings", "draw_script"]
 
@@ -172,13 +172,22 @@ class Belief:
                 self._admit(self.waiting.pop(0))
 
     def _emit_one(self) -> bool:
+        waited_for: list[object] = []
         for place, entry in enumerate(self.queue):
-            if entry.stage is RecordStage.DONE and (place == 0 or entry.is_record):
+            key = _key_of(entry) if self.config["mode"] == "keyed" else None
+            is_next = key is None or key not in waited_for
+            if entry.stage is RecordStage.DONE and is_next and (place == 0 or entry.is_record):
                 del self.queue[place]
                 return True
             if not entry.is_record or self.config["mode"] == "ordered":
                 return False
+            waited_for.append(key)
         return False
+
+
+def _key_of(entry: DrawnRecord) -> bytes:
+    value = entry.value
+    return value_key(value[KEY] if isinstance(value, dict) and KEY in value else [value])
 
 
 COMMANDS_MIN = 10
@@ -224,10 +233,9 @@ class _Author:
         lives = [self._life(mode, restore=None)]
         while self._left > 0 and len(lives) < LIVES_MAX:
             saved = [entry for entry in self._saved if entry[2]] or self._saved
-            known = ["ordered", "unordered"]
-            other = [known[1 - known.index(mode)]] if set(known) <= self._settings.abilities else [mode]
+            others = [one for one in MODES if one != mode and one in self._settings.abilities] or [mode]
             if self._choices.index(4) == 0:
-                mode = other[0]
+                mode = others[self._choices.index(len(others))]
             restored = saved[self._choices.index(len(saved))] if saved and self._choices.index(5) else None
             lives.append(self._life(mode, restore=restored))
         return Script(name=name, lives=tuple(lives))
@@ -239,7 +247,7 @@ class _Author:
             mode=mode,
             profile=self._settings.profile,
             abilities=self._settings.abilities,
-            reissued=restore is not None and restore[1] == "unordered",
+            reissued=restore is not None and restore[1] != "ordered",
             values=[entry.value for entry in entries] + [self._elements + 1, self._elements + 4],
         )
         now = self._choices.between(-3, 20) if self._choices.index(3) == 0 else 0
@@ -286,7 +294,12 @@ class _Author:
 
     def _element(self, *, hold: bool | None = None) -> None:
         self._elements += 1
-        value = _value(self._elements, self._choices)
+        is_keyed = self._belief.config["mode"] == "keyed" and self._choices.index(5)
+        value: object = (
+            {KEY: self._choices.index(3), "n": self._elements}
+            if is_keyed
+            else _value(self._elements, self._choices)
+        )
         ts = None if self._choices.index(8) == 0 else self._choices.between(-2, 60)
         self._write({"cmd": "element", "value": value, "ts": ts}, hold=hold)
         self._belief.give(DrawnRecord(value, is_record=True))

@@ -155,6 +155,8 @@ def _plainer_configs(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield {**config, "timeout_ms": 0}
     if config.get("mode") == "unordered":
         yield {**config, "mode": "ordered"}
+    if config.get("mode") == "keyed":
+        yield {name: value for name, value in config.items() if name != "key"} | {"mode": "ordered"}
     for capacity in range(1, config.get("capacity", 1)):
         yield {**config, "capacity": capacity}
     retry = config.get("retry") or {}

@@ -13,7 +13,7 @@ from typing import Any
 from harness.runs.expected import Expected
 from harness.runs.order import Order
 from harness.scenario.model import Scenario
-from harness.scenario_parts.parts import SINK_FORMS, OwnEffects
+from harness.scenario_parts.parts import SINK_FORMS, Operator, OwnEffects
 
 __all__ = ["AUDIT", "DEAD_LETTERS", "OUTPUTS", "RECOVER_MS", "header_of", "own_table"]
 
@@ -38,7 +38,7 @@ def header_of(order: Order, *, expected: Expected | None = None) -> Mapping[str,
     return {
         "history": 1,
         "operator": {
-            "mode": operator.mode,
+            **_order(operator),
             "capacity": operator.capacity,
             # A timeout handler that completes nothing gives no bound (A46).
             "timeout_ms": 0 if operator.on_timeout == "nothing" else operator.timeout,
@@ -71,6 +71,13 @@ def header_of(order: Order, *, expected: Expected | None = None) -> Mapping[str,
             "mutant": order.mutant,
         },
     }
+
+
+def _order(operator: Operator) -> Mapping[str, Any]:
+    """What is claimed of the order: an operator that keeps the order of each key is an unordered one besides."""
+    if operator.mode == "keyed":
+        return {"mode": "unordered", "per_key_order": True}
+    return {"mode": operator.mode}
 
 
 def _expect_from(order: Order, expected: Expected | None) -> Mapping[str, str]:

@@ -490,13 +490,19 @@ class _Blind:
 _BLIND = (
     _Blind(
         invariants=("V1", "V3"),
-        when=lambda parts: parts.operator is not None and parts.operator.mode != "ordered",
+        when=lambda parts: parts.operator is not None and parts.operator.mode == "unordered",
         say="the operator is unordered",
         hint="take V2, or make the mode ordered",
     ),
     _Blind(
+        invariants=("V1",),
+        when=lambda parts: parts.operator is not None and parts.operator.mode == "keyed",
+        say="the operator keeps the order of each key only",
+        hint="take V3, or make the mode ordered",
+    ),
+    _Blind(
         invariants=("V2",),
-        when=lambda parts: parts.operator is not None and parts.operator.mode != "unordered",
+        when=lambda parts: parts.operator is not None and parts.operator.mode == "ordered",
         say="the operator is ordered",
         hint="take V1, or make the mode unordered",
     ),

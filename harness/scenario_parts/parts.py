@@ -156,9 +156,10 @@ class Upstream(Part):
 class Operator(Part):
     """The settings of the asynchronous operator under test (A1-A3, A44, A45)."""
 
-    mode: Literal["ordered", "unordered"] = Field(
+    mode: Literal["ordered", "unordered", "keyed"] = Field(
         description="`ordered`: results leave in the order of their records; `unordered`: as they come, "
-        "but not across a watermark."
+        "but not across a watermark; `keyed`: as `unordered`, but the results of one key leave in the order of "
+        "their records (FLIP-519)."
     )
     capacity: Whole = Field(
         default=100, gt=0, description="The largest number of elements in the queue (A2, A8)."

@@ -62,7 +62,7 @@ _json = st.recursive(
 @st.composite
 def scenarios(draw: st.DrawFn) -> Scenario:
     """Any sound scenario."""
-    mode = draw(st.sampled_from(["ordered", "unordered"]))
+    mode = draw(st.sampled_from(["ordered", "unordered", "keyed"]))
     substituted = draw(st.booleans())
     subtasks = draw(st.integers(1, 4))
     levels = draw(st.sampled_from([["live"], ["spark"], ["sim", "live", "spark"]]))

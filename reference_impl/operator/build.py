@@ -16,7 +16,7 @@ from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.functions import AsyncFunction
 from reference_impl.operator.probe import Probe
-from reference_impl.operator.queues import ElementQueue, OrderedQueue, UnorderedQueue
+from reference_impl.operator.queues import ElementQueue, KeyOf, OrderedQueue, UnorderedQueue, keyed_queue
 from reference_impl.operator.quirks import STRICT, Quirks
 from reference_impl.operator.retry import NO_RETRY, RetryStrategy
 
@@ -27,6 +27,8 @@ __all__ = [
     "Parts",
     "build_operator",
     "checked_timeout_ms",
+    "keyed_wait",
+    "keyed_wait_with_retry",
     "operator_around",
     "ordered_wait",
     "ordered_wait_with_retry",
@@ -38,7 +40,7 @@ __all__ = [
 DEFAULT_CAPACITY = 100
 """Default limit of elements in the queue (A1)."""
 
-Mode = Literal["ordered", "unordered"]
+Mode = Literal["ordered", "unordered", "keyed"]
 
 
 class PlainParts(TypedDict):
@@ -60,9 +62,11 @@ class PlainParts(TypedDict):
 
 
 class Parts(PlainParts):
-    """Arguments of an operator, with or without retry."""
+    """Arguments of an operator in any mode, with or without retry."""
 
     retry: NotRequired[RetryStrategy]
+    key_of: NotRequired[KeyOf | None]
+    """The key of a record's value; mode `keyed` needs it, the others ignore it."""
 
 
 class BuildOperator(Protocol):
@@ -81,6 +85,13 @@ def unordered_wait(*, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainPar
     return build_operator(mode="unordered", capacity=capacity, **parts)
 
 
+def keyed_wait(
+    *, key_of: KeyOf, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainParts]
+) -> AsyncWaitOperator:
+    """Results of one key are emitted in the order of their records; otherwise as `unordered_wait` (FLIP-519)."""
+    return build_operator(mode="keyed", capacity=capacity, key_of=key_of, **parts)
+
+
 def ordered_wait_with_retry(
     *, retry: RetryStrategy, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainParts]
 ) -> AsyncWaitOperator:
@@ -95,9 +106,16 @@ def unordered_wait_with_retry(
     return build_operator(mode="unordered", capacity=capacity, retry=retry, **parts)
 
 
+def keyed_wait_with_retry(
+    *, key_of: KeyOf, retry: RetryStrategy, capacity: int = DEFAULT_CAPACITY, **parts: Unpack[PlainParts]
+) -> AsyncWaitOperator:
+    """As `keyed_wait`; outcomes that `retry` rejects lead to another call."""
+    return build_operator(mode="keyed", capacity=capacity, key_of=key_of, retry=retry, **parts)
+
+
 def build_operator(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> AsyncWaitOperator:
     """An operator in that mode. Raises a ValueError that names the argument which cannot work."""
-    return operator_around(queue_for(mode, capacity), **parts)
+    return operator_around(queue_for(mode, capacity, parts.get("key_of")), **parts)
 
 
 def operator_around(
@@ -135,12 +153,18 @@ def checked_timeout_ms(timeout_ms: int) -> int:
     return timeout_ms
 
 
-def queue_for(mode: Mode, capacity: int) -> ElementQueue:
-    """An empty queue for that output mode."""
+def queue_for(mode: Mode, capacity: int, key_of: KeyOf | None = None) -> ElementQueue:
+    """An empty queue for that output mode; `keyed` needs `key_of`."""
     match mode:
         case "ordered":
             return OrderedQueue(capacity)
         case "unordered":
             return UnorderedQueue(capacity)
+        case "keyed":
+            if key_of is None:
+                raise ValueError(
+                    "mode 'keyed' has no key_of; give a function from a record's value to its key"
+                )
+            return keyed_queue(capacity, key_of)
         case _:  # reached when the name comes from a file or a command line
-            raise ValueError(f"no output mode {mode!r}; there are 'ordered' and 'unordered'")
+            raise ValueError(f"no output mode {mode!r}; there are 'ordered', 'unordered' and 'keyed'")

@@ -1,23 +1,38 @@
-"""The operator's queues, ordered and unordered: which elements are in flight, and which may be emitted next.
+"""The operator's queues, ordered, unordered, ordered by key: what is in flight, and what may be emitted next.
 
 Answers to Flink's `StreamElementQueue`, `StreamElementQueueEntry`, `OrderedStreamElementQueue` and
-`UnorderedStreamElementQueue`. Invariant: an element keeps its slot, and iteration yields it, from `try_put` until its
-results are passed to `emit` (A11, A12).
+`UnorderedStreamElementQueue`, and to the order of FLIP-519 (decision 45). Invariant: an element keeps its slot, and
+iteration yields it, from `try_put` until its results are passed to `emit` (A11, A12).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from reference_impl.elements import QueueElement, Record, Watermark, WatermarkStatus
 from reference_impl.errors import WrongState
 from reference_impl.mailbox.availability import AVAILABLE, Availability
 
-__all__ = ["ElementQueue", "Emit", "Entry", "OrderedQueue", "UnorderedQueue", "checked_capacity"]
+__all__ = [
+    "ElementQueue",
+    "Emit",
+    "Entry",
+    "KeyOf",
+    "KeyedSegment",
+    "OrderedQueue",
+    "Segment",
+    "UnorderedQueue",
+    "checked_capacity",
+    "keyed_queue",
+]
 
 Emit = Callable[[QueueElement], None]
+
+KeyOf = Callable[[Any], Hashable]
+"""The key of a record's value; equal for equal values, also after a restore."""
 
 
 class ElementQueue(Protocol):
@@ -131,7 +146,7 @@ class OrderedQueue:
 
 
 class UnorderedQueue:
-    """Records are emitted in order of completion, but never across a watermark. Mutable.
+    """Records are emitted as their segment lets them, but never across a watermark. Mutable.
 
     Answers to Flink's `UnorderedStreamElementQueue`. The queue is a row of segments: each watermark is a segment, and
     so are the records between two watermarks (A18, A19). Invariant: only the first segment emits, so a watermark is
@@ -139,9 +154,10 @@ class UnorderedQueue:
     order of arrival, unlike Flink's, which keeps a hash set (A25).
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, *, segment: Callable[[], Segment] | None = None) -> None:
         self._capacity = checked_capacity(capacity)
-        self._segments: deque[_Segment] = deque([_Segment()])
+        self._new_segment = segment or Segment
+        self._segments: deque[Segment] = deque([self._new_segment()])
         self._size = 0
         self._room = AVAILABLE
 
@@ -164,10 +180,10 @@ class UnorderedQueue:
     def _put_watermark(self, entry: Entry) -> None:
         """Use the last segment if it is empty, else a new one; append an empty one for later records (A19)."""
         if self._segments[-1].members:
-            self._segments.append(_Segment())
+            self._segments.append(self._new_segment())
         self._segments[-1].add(entry)
         self._segments[-1].completed.append(entry)
-        self._segments.append(_Segment())
+        self._segments.append(self._new_segment())
 
     @property
     def has_completed(self) -> bool:
@@ -198,15 +214,54 @@ class UnorderedQueue:
         return self._size
 
 
-class _Segment:
-    """Entries that may be emitted in any order. Mutable."""
+class Segment:
+    """Entries between two watermarks, emitted in the order of their completions. Mutable."""
 
     __slots__ = ("completed", "members")
 
     def __init__(self) -> None:
         self.members: dict[Entry, None] = {}  # in order of arrival
-        self.completed: deque[Entry] = deque()  # in the order in which completions were processed (A21)
+        self.completed: deque[Entry] = (
+            deque()
+        )  # what may leave, in the order in which completions were processed (A21)
 
     def add(self, entry: Entry) -> None:
         self.members[entry] = None
         entry.on_complete = self.completed.append
+
+
+class KeyedSegment(Segment):
+    """Entries between two watermarks; those of one key are emitted in order of arrival. Mutable.
+
+    Invariant: a line holds the entries of one key that may not leave yet, and its first one is not complete.
+    """
+
+    __slots__ = ("_key_of", "_lines")
+
+    def __init__(self, key_of: KeyOf) -> None:
+        super().__init__()
+        self._key_of = key_of
+        self._lines: dict[Hashable, deque[Entry]] = {}
+
+    def add(self, entry: Entry) -> None:
+        self.members[entry] = None
+        if type(entry.element) is Record:
+            key = self._key_of(entry.element.value)
+            self._lines.setdefault(key, deque()).append(entry)
+            entry.on_complete = partial(self._completed, key)
+
+    def _completed(self, key: Hashable, _: Entry) -> None:
+        """Let the first entries of `key` leave, up to the first one without results."""
+        line = self._lines[key]
+        while line and line[0].results is not None:
+            self.completed.append(line.popleft())
+        if not line:
+            del self._lines[key]
+
+
+def keyed_queue(capacity: int, key_of: KeyOf) -> UnorderedQueue:
+    """A queue that keeps the order of each key, and lets records of different keys overtake (FLIP-519).
+
+    Watermarks are as in unordered mode, and segments leave one after the other, so a key's order holds across them.
+    """
+    return UnorderedQueue(capacity, segment=partial(KeyedSegment, key_of))

@@ -24,6 +24,7 @@ from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import BuildOperator, Mode, build_operator
 from reference_impl.operator.functions import AsyncFunction
 from reference_impl.operator.probe import Ending
+from reference_impl.operator.queues import KeyOf
 from reference_impl.operator.quirks import Quirks
 from reference_impl.operator.result import ResultHandle
 from reference_impl.operator.retry import RetryStrategy
@@ -33,6 +34,7 @@ __all__ = [
     "HandFunction",
     "OpenRig",
     "Rig",
+    "itself",
     "open_rig",
     "open_virtual",
     "quickly",
@@ -141,6 +143,12 @@ class More(TypedDict, total=False):
     quirks: Quirks
     copy_value: Callable[[Any], Any] | None
     downstream: Callable[[], Availability] | None
+    key_of: KeyOf
+
+
+def itself(value: Any) -> Any:
+    """The key in mode `keyed`, if a test names none: values differ, so records overtake as in `unordered`."""
+    return value
 
 
 class Rig:
@@ -171,6 +179,8 @@ class Rig:
         self.happened: list[tuple[str, Any]] = []
         self.hand = function if isinstance(function, HandFunction) else HandFunction()
         self._next = emit
+        if mode == "keyed":
+            more.setdefault("key_of", itself)
         self.operator: AsyncWaitOperator = build(
             mode=mode,
             capacity=capacity,

@@ -43,6 +43,56 @@ def completed_in_turn(build: BuildOperator, mode: Mode, *values: int) -> list[An
         return rig.values()
 
 
+open_keyed = partial(open_virtual, mode="keyed", key_of=lambda value: value % 10)
+"""Records 1 and 11 have one key."""
+
+
+def completed_by_key(build: BuildOperator, *values: int) -> list[Any]:
+    """Two records of one key, and a watermark; the calls of `values` end in this order."""
+    with open_keyed(build=build) as rig:
+        rig.process(record(1), record(11), watermark(2))
+        for value in values:
+            rig.complete(value, value)
+            rig.run_mail()
+        return rig.values()
+
+
+def timed_out_by_key(build: BuildOperator) -> list[Any]:
+    """The first of two records of one key has a timeout, when the second one's call has ended."""
+    late = HandFunction(timeout=substitute("late"))
+    with open_keyed(build=build, timeout_ms=TIMEOUT_MS, function=late) as rig:
+        rig.process(record(1))
+        rig.advance(5)
+        rig.process(record(11))
+        rig.complete(11, 11)
+        rig.advance(TIMEOUT_MS)
+        return rig.values()
+
+
+def restored_by_key(build: BuildOperator, *, given: int) -> list[Any]:
+    """Of three records of one key the first two, or one, are restored; their calls end in reverse."""
+    with open_keyed(build=build) as rig:
+        values = (1, 11, 21)
+        rig.operator.open([record(value) for value in values[:given]])
+        rig.process(*(record(value) for value in values[given:]))
+        for value in reversed(values):
+            rig.complete(value, value)
+            rig.run_mail()
+        return rig.values()
+
+
+def called_again_by_key(build: BuildOperator) -> list[Any]:
+    """The first of two records of one key is called again, when the second one's call has ended."""
+    with open_keyed(build=build, timeout_ms=100, retry=RETRY) as rig:
+        rig.process(record(1), record(11))
+        rig.fail(1)
+        rig.complete(11, 11)
+        rig.advance(8)
+        rig.complete(1, 1)
+        rig.run_mail()
+        return rig.values()
+
+
 def snapshot(build: BuildOperator) -> list[Any]:
     """Of two records and a watermark, the second record's call having ended; afterwards the first one's ends too."""
     with open_virtual(build=build) as rig:
@@ -299,6 +349,20 @@ WHERE_IT_SHOWS = {
     "latency-markers-wait": Shown(case=measured, reference=["marker", 1], mutant=[1, "marker"]),
     "yields-to-upstream": Shown(case=upstream_while_waiting, reference=[], mutant=["upstream"]),
     "drops-equal-watermarks": Shown(case=marked, reference=["w2", "w2", "w3"], mutant=["w2", "w3"]),
+    "one-overtakes-its-key": Shown(
+        case=lambda build: completed_by_key(build, 11, 1), reference=[1, 11, "w2"], mutant=[11, 1, "w2"]
+    ),
+    "watermark-passes-key": Shown(
+        case=lambda build: completed_by_key(build, 1), reference=[1], mutant=[1, "w2"]
+    ),
+    "key-stuck-after-timeout": Shown(case=timed_out_by_key, reference=["late", 11], mutant=["late"]),
+    "lines-by-bucket": Shown(
+        case=lambda build: restored_by_key(build, given=2), reference=[1, 11, 21], mutant=[21, 1, 11]
+    ),
+    "restores-keys-backwards": Shown(
+        case=lambda build: restored_by_key(build, given=3), reference=[1, 11, 21], mutant=[21, 11, 1]
+    ),
+    "retry-loses-its-turn": Shown(case=called_again_by_key, reference=[1, 11], mutant=[11, 1]),
     "unordered-emission": Shown(
         case=lambda build: completed_in_turn(build, "ordered", 2, 1),
         reference=[1, 2, "w2"],
@@ -326,7 +390,9 @@ def test_a_mutant_differs_from_the_reference_in_what_its_name_says(name: str) ->
 @pytest.mark.parametrize("mode", ["ordered", "unordered"])
 def test_with_the_honest_settlement_the_mutants_of_it_would_be_the_reference(mode: Mode) -> None:
     def build(*, mode: Mode, capacity: int, **parts: Any) -> OperatorOfSettlements:
-        operator = operator_around(queue_for(mode, capacity), kind=OperatorOfSettlements, **parts)
+        operator = operator_around(
+            queue_for(mode, capacity, parts.get("key_of")), kind=OperatorOfSettlements, **parts
+        )
         assert isinstance(operator, OperatorOfSettlements)
         return operator
 

@@ -52,7 +52,7 @@ class _SecondOvertakes(OrderedQueue):
 
 def _operator(kind: type[AsyncWaitOperator], **queues: type[Any]) -> Variant:
     def build(*, mode: Any, capacity: int, **parts: Any) -> AsyncWaitOperator:
-        queue = queues[mode](capacity) if mode in queues else queue_for(mode, capacity)
+        queue = queues[mode](capacity) if mode in queues else queue_for(mode, capacity, parts.get("key_of"))
         return operator_around(queue, kind=kind, **parts)
 
     return Variant(build_operator=build)

@@ -16,6 +16,7 @@ DEFECTS = {
     "drops the second result",
     "forgets the timestamp",
     "completes in order of arrival",
+    "lets a key overtake itself",
     "lets a watermark overtake",
     "tells a whole value as a float",
     "fires a timer late",
@@ -129,7 +130,22 @@ class Operator:
         ready = [entry for entry in self.queue[:size] if entry.results is not None]
         if self.plant == "completes in order of arrival":
             return ready[0] if ready else None
+        if self.config["mode"] == "keyed" and self.plant != "lets a key overtake itself":
+            return self.next_of_a_key(self.queue[:size])
         return min(ready, key=lambda entry: entry.finished, default=None)
+
+    def next_of_a_key(self, segment: list[Entry]) -> Entry | None:
+        """The entry that has waited longest since it and all before it of its key were complete."""
+        released: list[tuple[int, Entry]] = []
+        for place, entry in enumerate(segment):
+            line = [one for one in segment[: place + 1] if self.key(one) == self.key(entry)]
+            if all(one.results is not None for one in line):
+                released.append((max(one.finished for one in line), entry))
+        return min(released, key=lambda one: one[0], default=(0, None))[1]
+
+    def key(self, entry: Entry) -> str:
+        value, member = entry.element["value"], self.config["key"]
+        return json.dumps(value[member] if type(value) is dict and member in value else [value])
 
     def emit_one(self) -> None:
         entry = self.emittable()
@@ -336,7 +352,7 @@ class Server:
         self.require(command, name)
         hold = command.get("hold", False)
         if name == "hello":
-            abilities = ["ordered", "unordered", "snapshot", "marker"]
+            abilities = ["ordered", "unordered", "keyed", "snapshot", "marker"]
             self.say(ev="hello", protocol=1, name="fake", version="0", abilities=abilities)
             return
         if name == "open":

@@ -34,6 +34,7 @@ __all__ = [
     "a_whole",
     "anything",
     "canonical",
+    "key_of",
     "one_of",
     "operator_config",
 ]
@@ -164,6 +165,8 @@ class OperatorConfig:
     """A checked `config`."""
 
     mode: Mode
+    key: str | None
+    """Mode `keyed`: the member of a record's value that is its key."""
     capacity: int
     timeout_ms: int
     on_timeout: OnTimeout
@@ -173,11 +176,20 @@ class OperatorConfig:
     profile: str
 
 
+def key_of(value: Any, *, member: str) -> str:
+    """The key of a record: that member of its value; a value that is no object, or lacks the member, is its own key."""
+    if isinstance(value, dict) and member in value:
+        return canonical([value[member]])
+    return canonical(value)
+
+
 def operator_config(raw: Any, abilities: Sequence[str]) -> OperatorConfig:
     """Checks `raw`; raises a `CommandRefused` that names the wrong field."""
     fields = CommandFields("config", _object("config", raw))
+    mode = _mode(fields.take("mode", one_of("ordered", "unordered", "keyed")))
     config = OperatorConfig(
-        mode=_mode(fields.take("mode", one_of("ordered", "unordered"))),
+        mode=mode,
+        key=fields.take("key", a_text) if mode == "keyed" else None,
         capacity=fields.take("capacity", a_whole(at_least=1)),
         timeout_ms=fields.take("timeout_ms", a_whole(at_least=0)),
         on_timeout=fields.take_or("on_timeout", OnTimeout(kind="fail"), _on_timeout),
@@ -204,7 +216,11 @@ def _require_claimed(config: OperatorConfig, abilities: Sequence[str]) -> None:
 
 
 def _mode(word: str) -> Mode:
-    return "ordered" if word == "ordered" else "unordered"
+    match word:
+        case "ordered" | "unordered" | "keyed":
+            return word
+        case _:
+            raise AssertionError(f"{word!r} was checked before")
 
 
 def _on_timeout(where: str, raw: Any) -> OnTimeout:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Protocol, TypedDict, Unpack
 
-from harness.sut.serve.config import OperatorConfig
+from harness.sut.serve.config import OperatorConfig, key_of
 from harness.sut.serve.scripted_function import ScriptedFunction
 from reference_impl.elements import OperatorInput, QueueElement
 from reference_impl.flip12.wait_operator import build_operator as build_emitter_operator
@@ -77,6 +78,7 @@ def _build_reference(config: OperatorConfig, **around: Unpack[Surroundings]) -> 
         timeout_ms=config.timeout_ms,
         retry=config.retry,
         quirks=PROFILES[config.profile],
+        key_of=None if config.key is None else partial(key_of, member=config.key),
         **around,
     )
 
@@ -92,7 +94,16 @@ SYSTEMS: Mapping[str, System] = MappingProxyType(
     {
         "reference": System(
             name="reference",
-            abilities=("ordered", "unordered", "retry", "snapshot", "status", "marker", "flink-profile"),
+            abilities=(
+                "ordered",
+                "unordered",
+                "keyed",
+                "retry",
+                "snapshot",
+                "status",
+                "marker",
+                "flink-profile",
+            ),
             build=_build_reference,
         ),
         "reference-emitter": System(

@@ -24,6 +24,8 @@ def rigs(request: pytest.FixtureRequest) -> OpenRig:
 
 @contextmanager
 def _open_and_close(**settings: Any) -> Iterator[Rig]:
+    if settings.get("mode") == "keyed":
+        pytest.skip("the first design has no order by key")
     build = cast("BuildOperator", build_operator)  # another class, of the same interface
     with open_rig(build=build, **settings) as rig:
         try:

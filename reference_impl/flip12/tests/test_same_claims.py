@@ -1,6 +1,7 @@
 """The reference's own tests, run on the second system: all that open their rig through the fixture `rigs`.
 
-Invariant: a test that is left out is about something that the first design does otherwise; what it does instead has
+A test of mode `keyed` is skipped: that design has none. Invariant: a test that is left
+out is about something that the first design does otherwise; what it does instead has
 its test in `test_first_design`.
 """
 

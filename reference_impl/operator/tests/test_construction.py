@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, get_args
 
 import pytest
@@ -13,6 +14,8 @@ from reference_impl.operator.build import (
     DEFAULT_CAPACITY,
     Mode,
     build_operator,
+    keyed_wait,
+    keyed_wait_with_retry,
     ordered_wait,
     ordered_wait_with_retry,
     unordered_wait,
@@ -20,7 +23,7 @@ from reference_impl.operator.build import (
 )
 from reference_impl.operator.functions import from_blocking
 from reference_impl.operator.retry import NO_RETRY, FixedDelay, any_error
-from reference_impl.tests.rig import HandFunction, Rig, open_virtual, record, watched_loop
+from reference_impl.tests.rig import HandFunction, Rig, itself, open_virtual, record, watched_loop
 
 BOTH = pytest.mark.parametrize("mode", get_args(Mode))
 RETRY = FixedDelay(max_retries=1, delay_ms=1, on_error=any_error)
@@ -30,6 +33,8 @@ ENTRY_POINTS: list[tuple[Callable[..., AsyncWaitOperator], bool, bool]] = [
     (unordered_wait, False, False),
     (ordered_wait_with_retry, True, True),
     (unordered_wait_with_retry, False, True),
+    (partial(keyed_wait, key_of=itself), False, False),
+    (partial(keyed_wait_with_retry, key_of=itself), False, True),
 ]
 
 
@@ -48,7 +53,7 @@ def parts(rig: Rig, **more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("build", "ordered", "retries"), ENTRY_POINTS)
 @pytest.mark.parametrize("capacity", [None, 3])
-def test_eight_ways_lead_to_an_operator_and_the_default_capacity_is_a_hundred_a1(
+def test_each_entry_point_leads_to_an_operator_and_the_default_capacity_is_a_hundred_a1(
     build: Callable[..., AsyncWaitOperator], capacity: int | None, *, ordered: bool, retries: bool
 ) -> None:
     with open_virtual() as rig:
@@ -69,6 +74,11 @@ def test_eight_ways_lead_to_an_operator_and_the_default_capacity_is_a_hundred_a1
 
     assert rig.values() == ([0, 1] if ordered else [1, 0])
     assert DEFAULT_CAPACITY == 100
+
+
+def test_order_by_key_needs_a_key_a5() -> None:
+    with open_virtual() as rig, pytest.raises(ValueError, match="has no key_of"):
+        build_operator(mode="keyed", capacity=1, **parts(rig))
 
 
 @BOTH

@@ -22,7 +22,7 @@ from reference_impl.operator.result import ResultHandle
 from reference_impl.operator.retry import FixedDelay, any_error
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
 from reference_impl.task.task_environment import LocalRecordWriter
-from reference_impl.tests.rig import HandFunction, open_virtual, record
+from reference_impl.tests.rig import HandFunction, itself, open_virtual, record
 
 BOTH = pytest.mark.parametrize("mode", get_args(Mode))
 MANY = [20_000, pytest.param(100_000, marks=pytest.mark.sweep)]
@@ -67,6 +67,7 @@ def test_very_many_records_pass_whatever_the_capacity_a32(mode: Mode, many: int,
         timers = Timers(loop, executor)
         operator = build_operator(
             mode=mode,
+            key_of=itself,
             capacity=capacity,
             function=Immediate(),
             timeout_ms=60_000,
@@ -96,6 +97,7 @@ def test_emitting_ten_thousand_at_once_needs_no_more_stack_than_one_a38(mode: Mo
         function = HandFunction()
         operator = build_operator(
             mode=mode,
+            key_of=itself,
             capacity=many,
             function=function,
             timeout_ms=0,
@@ -170,6 +172,7 @@ def test_of_what_has_left_only_a_few_are_kept_however_many_there_were_b26(mode: 
         executor = MailboxExecutor(Mailbox(loop=loop), 0)
         operator = build_operator(
             mode=mode,
+            key_of=itself,
             capacity=5,
             function=Immediate(),
             timeout_ms=60_000,

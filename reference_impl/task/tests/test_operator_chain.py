@@ -24,7 +24,7 @@ from reference_impl.operator.result import ResultHandle
 from reference_impl.state.element_serializer import to_state
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
 from reference_impl.task.task_environment import LocalRecordWriter
-from reference_impl.tests.rig import HandFunction, quickly, record, shown, watermark
+from reference_impl.tests.rig import HandFunction, itself, quickly, record, shown, watermark
 
 BOTH = pytest.mark.parametrize("mode", get_args(Mode))
 
@@ -100,7 +100,7 @@ class ChainRig:
         self.operators: list[AsyncWaitOperator] = self.chain.operators  # type: ignore[assignment]  # both are
 
     def _build(self, *, soft: bool, downstream: Any, **parts: Any) -> AsyncWaitOperator:
-        return build_operator(timeout_ms=0, downstream=downstream if soft else None, **parts)
+        return build_operator(timeout_ms=0, key_of=itself, downstream=downstream if soft else None, **parts)
 
     def complete(self, function: HandFunction, value: Any, *results: Any) -> None:
         function.attempts[value][-1].complete(results or (value,))

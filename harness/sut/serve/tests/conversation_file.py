@@ -23,6 +23,7 @@ _ABILITY_OF = {
     '"notify"': "snapshot",
     '"retry":{': "retry",
     '"unordered"': "unordered",
+    '"keyed"': "keyed",
 }
 """What a command line needs to be claimed, by what stands in it."""
 

@@ -71,6 +71,9 @@ class Suspect:
 
 def _ours(name: str) -> Suspect:
     defect = find_defect(name)
+    if "sim" not in defect.levels:
+        message = f"the mutant {name} needs a real world, as in scenario {defect.scenario}"
+        raise UsageError(message, fix="floodmark mutants --level live, or floodmark run --mutant")
     return Suspect(
         name=name,
         label=defect.label,

@@ -136,8 +136,7 @@ def _record(
         inspect(root)
     leftovers = read_leftovers(raw)
     _refuse_broken_rules(leftovers.lines)
-    faults = findings(scenario, leftovers.lines)
-    lost = lost_epochs(leftovers.lines)
+    faults, lost = findings(scenario, leftovers.lines), lost_epochs(leftovers.lines)
     leftovers = without_lost(leftovers, lost)
     header, events = history_of(
         header_of(order, expected=expected), leftovers, outside_events(faults, leftovers.lines), stored

@@ -107,28 +107,13 @@ def open_local_world(
         )
         second = None
         if REPLICA in needs:
+            users = (app, root)
             second = _open_replica(
-                parts.server,
-                prepared,
-                first=control,
-                at=server.address,
-                proxy=proxy,
-                users=(app, root),
-                needs=needs,
-                ledger=ledger,
-                settings=settings,
-                stack=stack,
-                keeps_in=keeps_in,
-            )
-        description = WorldDescription(
-            kind="local",
-            why=why,
-            server=parts.server.title,
-            proxy=proxy.title(),
-            ready_s=(monotonic_us() - begun_us) / 1_000_000,
-        )
+                parts.server, prepared, first=control, at=server.address, proxy=proxy, users=users, needs=needs,
+                ledger=ledger, settings=settings, stack=stack, keeps_in=keeps_in,
+            )  # fmt: skip
         yield World(
-            description=description,
+            description=_described(parts, proxy, why=why, begun_us=begun_us),
             links=links,
             direct=server.address,
             app=app,
@@ -142,6 +127,14 @@ def open_local_world(
             pair=None if second is None else second.pair,
             look=lambda: _look(process, machine, *(() if second is None else (second.machine,))),
         )
+
+
+def _described(parts: LocalParts, proxy: Toxiproxy, *, why: str, begun_us: int) -> WorldDescription:
+    """What was opened, and how long it took until now."""
+    ready_s = (monotonic_us() - begun_us) / 1_000_000
+    return WorldDescription(
+        kind="local", why=why, server=parts.server.title, proxy=proxy.title(), ready_s=ready_s
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,17 +120,7 @@ def open_containers_world(
         )
         second = None
         if plan.replica is not None:
-            second = _mysql(
-                images.mysql,
-                server_options(needs=needs, server_id=REPLICA_ID),
-                network=network,
-                labels=labels,
-                published=plan.replica,
-                app=app,
-                root=root,
-                volume=None,
-                alias=SECOND,
-            )
+            second = _second(images.mysql, plan.replica, needs, network, labels, users=(app, root))
         servers = [mysql, *([] if second is None else [second])]
         if images.toxiproxy is None:
             process, control = start_own_proxy(ledger=ledger, ports=ports, say=say)
@@ -162,6 +152,30 @@ def open_containers_world(
             server=server if pair is None else server.with_pair(pair),
             pair=pair,
         )
+
+
+def _second(
+    image: str,
+    published: Address,
+    needs: frozenset[str],
+    network: Network,
+    labels: Mapping[str, str],
+    *,
+    users: tuple[Credentials, Credentials],
+) -> DockerContainer:
+    """The container of the second server; `users`: the application's and root."""
+    app, root = users
+    return _mysql(
+        image,
+        server_options(needs=needs, server_id=REPLICA_ID),
+        network=network,
+        labels=labels,
+        published=published,
+        app=app,
+        root=root,
+        volume=None,
+        alias=SECOND,
+    )
 
 
 def _plan_of_second(needs: frozenset[str], *, ledger: Ledger, ports: range | None) -> dict[str, Any]:

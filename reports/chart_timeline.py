@@ -7,8 +7,9 @@ slice of time; the number of shapes is bounded by `slices`, however long the his
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.runs.outcome import FaultRecord
 from reports.chart_scale import Band, LinearScale, Tick, bands_of, bucket_of, label_rows, points, time_ticks
@@ -24,6 +25,7 @@ _CALLS_HEIGHT, _OUTPUTS_HEIGHT = 46, 18
 _AXIS = 30
 _TROUBLE = frozenset({"fail", "timeout", "lost"})
 _MARKS_AT_MOST = 400
+_PLACES_AT_MOST = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,8 @@ class LaneDrawing:
     commits: tuple[Tick, ...]
     kills: tuple[Tick, ...]
     restores: tuple[Tick, ...]
+    places: tuple[Tick, ...]
+    """Where its attempts ran, each at its beginning; none if that was on no cluster."""
     says: str
 
 
@@ -62,14 +66,20 @@ class Timeline:
     says: str
 
 
-def timeline_of(view: HistoryView, faults: Sequence[FaultRecord], *, slices: int = 280) -> Timeline | None:
-    """The timeline of a history; None if it has no subtask."""
+def timeline_of(
+    view: HistoryView,
+    faults: Sequence[FaultRecord],
+    *,
+    slices: int = 280,
+    placed: Sequence[Mapping[str, Any]] = (),
+) -> Timeline | None:
+    """The timeline of a history; None if it has no subtask. `placed`: where each attempt ran on a cluster."""
     if not view.lanes:
         return None
     scale = LinearScale(low=0.0, high=view.span_us / 1e6, start=_LEFT, end=WIDTH - _RIGHT)
     bands = bands_of(faults, scale=scale, origin_us=view.origin_us, end_us=view.end_us)
     top = 8 + _BAND_ROW * label_rows(bands)
-    drawer = _LaneDrawer(view=view, scale=scale, slices=slices)
+    drawer = _LaneDrawer(view=view, scale=scale, slices=slices, placed=placed)
     lanes = tuple(
         drawer.draw(lane, top=top + 6 + index * (_LANE + _LANE_GAP))
         for index, lane in enumerate(view.lanes.values())
@@ -95,12 +105,14 @@ class _LaneDrawer:
     view: HistoryView
     scale: LinearScale
     slices: int
+    placed: Sequence[Mapping[str, Any]]
 
     def draw(self, lane: Lane, *, top: float) -> LaneDrawing:
         levels = self._in_flight(lane)
         calls_base = top + _CALLS_HEIGHT
         bottom = top + _LANE
         marks = {what: self._marks(lane, what) for what in ("commit", "kill", "restore")}
+        places = self._places(lane)
         return LaneDrawing(
             s=lane.s,
             top=top,
@@ -115,9 +127,11 @@ class _LaneDrawer:
             commits=marks["commit"],
             kills=marks["kill"],
             restores=marks["restore"],
+            places=places,
             says=(
                 f"Subtask {lane.s}: {len(lane.calls)} calls, {len(lane.outputs_us)} outputs, "
                 f"{len(marks['commit'])} commits, {len(marks['kill'])} kills."
+                + "".join(f" {place.label[:1].upper()}{place.label[1:]}." for place in places)
             ),
         )
 
@@ -178,6 +192,17 @@ class _LaneDrawer:
         path = [f"M{points(self._x(lane.watermarks[0][0]))} {points(base - 1)}"]
         path += [f"H{points(self._x(at_us))}V{points(height(w))}" for at_us, w in last_of_slice.values()]
         return "".join(path)
+
+    def _places(self, lane: Lane) -> tuple[Tick, ...]:
+        mine = [place for place in self.placed if place["s"] == lane.s][:_PLACES_AT_MOST]
+        return tuple(
+            Tick(
+                at=self._x(self.view.origin_us + place["at_us"]),
+                label=f"attempt {place['a']}: host {place['host']}, executor {place['executor']},"
+                f" driver {place['driver']}",
+            )
+            for place in mine
+        )
 
     def _marks(self, lane: Lane, what: str) -> tuple[Tick, ...]:
         found = [mark for mark in lane.marks if mark.what == what][:_MARKS_AT_MOST]

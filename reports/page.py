@@ -226,13 +226,14 @@ def _drawn(section: RunSection, index: int, total: int, detail: _Detail, *, firs
     alone = first is None
     wanted = alone and detail.slices > 0 and (detail.good_runs_too or section.reading.tone is not Tone.GOOD)
     faults, view = section.outcome.faults, section.view
+    placed = section.outcome.extras.get("cluster", ())
     rows = view.checkpoints
     kept = rows if len(rows) <= _CHECKPOINT_ROWS else [*rows[: _CHECKPOINT_ROWS - 10], *rows[-10:]]
     return _Drawn(
         anchor=_anchor(index),
         section=section,
         open=alone and (total <= _RUNS_OPEN or section.reading.tone is not Tone.GOOD),
-        timeline=timeline_of(view, faults, slices=detail.slices) if wanted else None,
+        timeline=timeline_of(view, faults, slices=detail.slices, placed=placed) if wanted else None,
         job_timeline=job_timeline_of(view, faults, slices=detail.slices) if wanted else None,
         latency=latency_of(view, faults, shown=detail.points) if wanted else None,
         checkpoints=kept,

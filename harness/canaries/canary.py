@@ -25,7 +25,7 @@ __all__ = ["AUDIT_TABLE", "OUTPUT_TABLES", "TABLES", "Canary", "Judge", "is_foun
 
 Judge = Callable[[Header, Iterable[Event]], Judgement]
 
-_OF_THE_RUN = frozenset({"done", "abort", "retire", "giveup", "fault", "change", "row", "read"})
+_OF_THE_RUN = frozenset({"done", "abort", "retire", "rescale", "giveup", "fault", "change", "row", "read"})
 _OF_A_SUBTASK = frozenset({"commit", "effect"})
 _ROWS = frozenset({"row", "effect"})
 
@@ -90,6 +90,8 @@ class Canary:
             kind, decoded = _decoded(line)
             told = dict(decoded)
             at_ms = told.pop("at", at_ms)
+            if "at_place" in told:  # the field `at` of an `in`
+                told["at"] = told.pop("at_place")
             if kind in _ROWS:
                 table = told.get("table", "audit")
                 rows[table] = rows.get(table, 0) + 1

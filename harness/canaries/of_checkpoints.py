@@ -28,6 +28,13 @@ call id=1 try=1
 """
 _SECOND = 'res id=2 try=1 r="ok" final=true v=["v"]\nout id=2 j=0 v="v"\n'
 
+_RESCALED = ONE + _STORED + "done c=1\nrescale c=1 of=[0] to=[1]\n"
+_OVER_IN_1 = "end s=1\nended s=1\n"
+_AGAIN_IN_1 = """call s=1 id=1 try=1
+res s=1 id=1 try=1 r="ok" final=true v=["v"]
+out s=1 id=1 j=0 v="v"
+"""
+
 ZOMBIE = (
     ONE
     + _STORED
@@ -106,6 +113,38 @@ OF_CHECKPOINTS: Sequence[Canary] = (
         invariant="V11",
         kind="wrong-position",
         events=ONE + _STORED + "done c=1\n" + _RESTARTED.replace("pos=1", "pos=2") + _AGAIN + _OVER_2,
+    ),
+    Canary(
+        invariant="V11",
+        kind="left-behind",
+        events=_RESCALED + "start s=1 from=1 pos=0\nrestore s=1 c=1 elements=[]\n" + _OVER_IN_1,
+    ),
+    Canary(
+        invariant="V11",
+        kind="restored-twice",
+        events=_RESCALED
+        + 'start s=1 from=1 pos=2\nrestore s=1 c=1 elements=[{"id":1},{"id":1}]\n'
+        + _AGAIN_IN_1
+        + _OVER_IN_1,
+    ),
+    Canary(
+        invariant="V11",
+        kind="not-stored",
+        events=_RESCALED
+        + 'start s=1 from=1 pos=2\nrestore s=1 c=1 elements=[{"id":1},{"id":9}]\n'
+        + _AGAIN_IN_1
+        + _OVER_IN_1,
+    ),
+    Canary(
+        invariant="V11",
+        kind="shared-partition",
+        events=_RESCALED.replace("to=[1]", "to=[1,2]")
+        + 'start s=1 from=1 pos=1\nrestore s=1 c=1 elements=[{"id":1}]\n'
+        + _AGAIN_IN_1
+        + "start s=2 from=1 pos=0\nrestore s=2 c=1 elements=[]\n"
+        + "in s=1 pos=1 id=2 part=0 at_place=0 expect=[]\nin s=2 pos=0 id=3 part=0 at_place=0 expect=[]\n"
+        + _OVER_IN_1
+        + "end s=2\nended s=2\n",
     ),
     Canary(
         invariant="V12",

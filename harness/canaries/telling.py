@@ -85,7 +85,13 @@ _JOURNALED: Final[Mapping[str, Callable[[Journal, dict[str, Any]], None]]] = {
     ),
     "restore": lambda journal, line: journal.restored(checkpoint=line["c"], elements=line["elements"]),
     "in": lambda journal, line: journal.took_record(
-        position=line["pos"], id=line["id"], key=line.get("key"), ts=line.get("ts"), expect=line.get("expect")
+        position=line["pos"],
+        id=line["id"],
+        key=line.get("key"),
+        ts=line.get("ts"),
+        expect=line.get("expect"),
+        part=line.get("part"),
+        at=line.get("at"),
     ),
     "wm": lambda journal, line: journal.took_watermark(position=line["pos"], timestamp=_timestamp(line["w"])),
     "call": lambda journal, line: journal.called(id=line["id"], attempt=line["try"]),

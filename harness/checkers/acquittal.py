@@ -219,8 +219,9 @@ def _short(account: Account, accounting: Mapping[str, int]) -> None:
         "records": expects.records,
         "checkpoints": expects.checkpoints,
         "restores": expects.restores,
+        "rescales": expects.rescales,
     }
-    enough = all(accounting[name] >= (count or 0) for name, count in least.items())
+    enough = all(accounting.get(name, 0) >= (count or 0) for name, count in least.items())
     proven = all(fault.evidence for fault in account.faults if fault.phase == "end")
     if not (enough and proven and begun.issuperset(expects.faults)):
         account.suspect("V23")

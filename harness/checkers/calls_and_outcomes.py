@@ -205,7 +205,7 @@ def _late(view: SubtaskView, records: dict[Id, _Calls], over_at: float) -> Itera
 
 def _life_ended(view: SubtaskView, attempt: AttemptTrace) -> float:
     """The time after which an attempt owes no outcome any more, in microseconds."""
-    superseded = attempt.a < max(view.subtask.attempts)
+    superseded = attempt.a < max(view.subtask.attempts) or view.s in view.case.rescalings.ended
     if superseded or any(isinstance(event, Close | Kill) for event in attempt.events):
         return max((event.t for event in attempt.events if not isinstance(event, Kill)), default=0)
     last = view.case.trace.last

@@ -6,19 +6,35 @@ so checkers can examine subtasks separately.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable
 from functools import cached_property
+from typing import NamedTuple
 
 from msgspec import UNSET
 
 from harness.checkers.history_trace import SubtaskTrace, Trace
 from harness.checkers.inputs import AttemptInput, SubtaskInput, positions_of_emissions
-from harness.checkers.outputs import Chain, Checkpoints, ExpectedOutputs, Shown, effective_output
+from harness.checkers.outputs import Chain, Checkpoints, ExpectedOutputs, Shown, effective_output, outputs
+from harness.checkers.rescaling import JointOutputs, Rescalings
 from harness.checkers.tables import Tables
-from harness.history.event import Id, Owm
+from harness.history.event import Id, Out, Owm
 from harness.history.header import Header
 from harness.history.stalls import Stalls
+from harness.history.values import identity
 
 __all__ = ["Case", "SubtaskView"]
+
+
+class Furthest(NamedTuple):
+    """How far the O* of a subtask reaches."""
+
+    pos: float
+    out: Out | None
+    """The result whose record has the highest position; None: there is none."""
+    mark: float
+    """The position of the highest watermark."""
+    mark_n: int
 
 
 class SubtaskView:
@@ -32,7 +48,8 @@ class SubtaskView:
     @cached_property
     def source(self) -> SubtaskInput:
         """The records and watermarks that its source delivered."""
-        return SubtaskInput(self.subtask)
+        rescalings = self.case.rescalings
+        return SubtaskInput(self.subtask, inherited=rescalings.inherited(self) if rescalings else ())
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
@@ -43,7 +60,7 @@ class SubtaskView:
     @cached_property
     def chain(self) -> Chain:
         """The attempts that led to its final state, linked by the snapshots that were restored."""
-        return Chain(self.subtask, self.checkpoints)
+        return Chain(self.subtask, self.checkpoints, until=self.case.rescalings.cut(self))
 
     @cached_property
     def output(self) -> list[Shown]:
@@ -58,8 +75,36 @@ class SubtaskView:
         return positions_of_emissions((shown.emission for shown in self.output), self.source.positions_of)
 
     @cached_property
-    def expected(self) -> ExpectedOutputs:
-        """What each record must yield."""
+    def furthest(self) -> Furthest:
+        """The result and the watermark of O* that stand furthest in its input."""
+        pos, j, out, mark, mark_n = -math.inf, 0, None, -math.inf, 0
+        for shown, of_mark in zip(self.output, self.output_marks, strict=True):
+            emission = shown.emission
+            if isinstance(emission, Owm):
+                if of_mark is not None and of_mark > mark:
+                    mark, mark_n = of_mark, emission.n
+            elif (at := self.source.position(emission.id)) is not None and (at, emission.j) > (pos, j):
+                pos, j, out = at, emission.j, emission
+        return Furthest(pos, out, mark, mark_n)
+
+    @cached_property
+    def furthest_of_key(self) -> dict[Hashable, tuple[int, Out]]:
+        """For each key the result of O* whose record stands furthest in its input."""
+        found: dict[Hashable, tuple[int, Out]] = {}
+        for _, out in outputs(self.output):
+            taken = self.source.records.get(out.id)
+            if taken is None or taken.key is UNSET:
+                continue
+            pos, _ = found.setdefault(identity(taken.key), (taken.pos, out))
+            if taken.pos > pos:
+                found[identity(taken.key)] = (taken.pos, out)
+        return found
+
+    @cached_property
+    def expected(self) -> ExpectedOutputs | JointOutputs:
+        """What each record must yield; with rescales over all subtasks together."""
+        if self.case.rescalings:
+            return self.case.joint_outputs
         return ExpectedOutputs(self.subtask, source=self.source, output=self.output, chain=self.chain)
 
     @cached_property
@@ -74,18 +119,31 @@ class Case:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.header: Header = trace.header
-        self.views = [SubtaskView(trace.subtasks[s], self) for s in sorted(trace.subtasks)]
+        views = {s: SubtaskView(trace.subtasks[s], self) for s in sorted(trace.subtasks)}
+        self.rescalings = Rescalings(trace, views)
+        self.views = sorted(views.values(), key=lambda view: self.rescalings.place(view.s))
+        """Each after those whose work it took over."""
 
     @cached_property
     def finished(self) -> bool:
-        """Whether there is a subtask, and the last attempt of every subtask has an `ended` event."""
-        last = [view.subtask.last for view in self.views]
-        attempts = [attempt for attempt in last if attempt is not None]
-        return bool(attempts) and all(attempt.ended is not None for attempt in attempts)
+        """Whether there is a subtask, and the last attempt of every subtask has `ended`, or a rescale ended it."""
+        if not self.rescalings:
+            last = [view.subtask.last for view in self.views]
+            attempts = [attempt for attempt in last if attempt is not None]
+            return bool(attempts) and all(attempt.ended is not None for attempt in attempts)
+        seen = {view.s: view.subtask.last for view in self.views if view.subtask.last is not None}
+        due = [s for s in {**seen, **self.rescalings.begun} if s not in self.rescalings.ended]
+        attempts_due = (seen.get(s) for s in due)
+        return all(attempt is not None and attempt.ended is not None for attempt in attempts_due)
+
+    @cached_property
+    def joint_outputs(self) -> JointOutputs:
+        """What each record must yield, over all subtasks that held it."""
+        return JointOutputs(self.views)
 
     @cached_property
     def owner(self) -> dict[Id, SubtaskView]:
-        """For each accepted record the subtask that took it in."""
+        """For each accepted record the subtask that took it in; with rescales the last one that held it."""
         return {record: view for view in self.views for record in view.source.records}
 
     def subtask_of(self, record: Id) -> int | None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from harness.checkers.case import Case, SubtaskView
 from harness.checkers.history_trace import SubtaskTrace
 from harness.checkers.invariant import Findings, Invariant
-from harness.history.event import Commit, Done, End, Event
+from harness.history.event import Commit, Done, End, Event, Rescale
 from harness.verdict import Anomaly
 
 __all__ = ["CheckpointGap"]
@@ -39,7 +39,8 @@ class CheckpointGap(Invariant):
         completions = [commit for commit in view.subtask.commits if commit.n in completers]
         last = view.subtask.last
         ended = last is not None and last.ended is not None
-        return _judged(view.case, [view.subtask], completions, s=view.s, ended=ended)
+        rescale = view.case.rescalings.ended_by(view)
+        return _judged(view.case, [view.subtask], completions, s=view.s, ended=ended, rescale=rescale)
 
     def across(self, case: Case) -> Findings:
         """With other sinks: each period longer than the bound in which the coordinator completed none."""
@@ -74,6 +75,7 @@ def _judged(
     *,
     s: int | None,
     ended: bool,
+    rescale: Rescale | None = None,
 ) -> Findings:
     attempts = [attempt for subtask in subtasks for attempt in subtask.attempts.values()]
     starts = [attempt.start for attempt in attempts if attempt.start is not None]
@@ -81,7 +83,9 @@ def _judged(
     points = [_Point(event, f"the completion of checkpoint {event.c}", event.c) for event in completions]
     if starts:
         points.insert(0, _Point(min(starts, key=_place), "the first start"))
-    if ended and ends:
+    if rescale is not None:
+        points.append(_Point(rescale, "the rescale that ended the subtask"))
+    elif ended and ends:
         points.append(_Point(max(ends, key=_place), "the last end of the source"))
     elif case.trace.last is not None:
         points.append(_Point(case.trace.last, "the last event of the history"))

@@ -43,15 +43,18 @@ def incomplete(view: SubtaskView) -> Iterator[Anomaly]:
 
 
 def _completions(view: SubtaskView) -> Iterator[_Completion]:
-    """Each `done` at which this subtask has started and not ended."""
+    """Each `done` at which this subtask has started, and neither ended nor been ended by a rescale."""
     starts = sorted(
         ((attempt.start.n, attempt) for attempt in view.subtask.attempts.values() if attempt.start),
         key=lambda pair: pair[0],
     )
+    rescale = view.case.rescalings.ended.get(view.s)
     running: AttemptTrace | None = None
     for done in view.case.trace.dones:
         while starts and starts[0][0] < done.n:
             running = starts.pop(0)[1]
+        if rescale is not None and rescale.n < done.n:
+            return
         if running is not None and (running.ended is None or running.ended > done.n):
             yield _Completion(done, running)
 

@@ -2,7 +2,8 @@
 
 Answers to Flink's `failOperator`; convicts swallowed exceptions. Invariant: in an attempt, each final failure is
 followed by the attempt's `failed`, by the record's `dead`, or by the attempt's `kill`; the kill counts only
-before a completed snapshot that omits the record, since after it a restart would not call the record again. What
+before a completed snapshot that omits the record, since after it a restart would not call the record again. A rescale
+that ends the subtask counts as a kill. What
 tables of dead letters show is in `dead_rows`. O(n log n); memory grows with the failures of the attempt and with rows.
 """
 
@@ -83,6 +84,9 @@ class _Ends:
                     self._closed = True
                 case _:
                     pass
+        rescale = view.case.rescalings.ended_by(view)
+        if rescale is not None and attempt.a == max(view.subtask.attempts) and self._killed is None:
+            self._killed = rescale.n
 
     def shows(self, res: Res) -> bool:
         """Whether the failure was reported, or the attempt was killed before it had to be."""

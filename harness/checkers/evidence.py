@@ -37,17 +37,25 @@ class Evidence(Invariant):
             records=len(records),
             checkpoints=len(completed_checkpoints(case)),
             restores=restores(case),
+            rescales=len(case.trace.rescales),
         )
 
 
 def evidence_found(
-    faults: Sequence[FaultEvent], expects: Expects, *, records: int, checkpoints: int, restores: int
+    faults: Sequence[FaultEvent],
+    expects: Expects,
+    *,
+    records: int,
+    checkpoints: int,
+    restores: int,
+    rescales: int = 0,
 ) -> Findings:
     """The findings of V23, given the faults and the counts of the whole history."""
     counts = (
         ("records accepted", expects.records, records),
         ("checkpoints completed", expects.checkpoints, checkpoints),
         ("restores", expects.restores, restores),
+        ("rescales", expects.rescales, rescales),
     )
     shortfalls = (*_without_evidence(faults), *_short(faults, expects, counts))
     return Findings(shortfalls=shortfalls, observed=len(faults), exposed=True)

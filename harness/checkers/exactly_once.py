@@ -7,7 +7,7 @@ memory grows with O*, with records and with rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import UNSET
 
@@ -37,22 +37,37 @@ class ExactlyOnce(Invariant):
 
     def examine(self, view: SubtaskView) -> Findings:
         """Each duplicate, phantom and wrong result, and each record with a missing one."""
-        results = list(outputs(view.output))
-        seen = _first_seen(results)
-        anomalies = [*_doubled(view, results), *_wrong_each(view, results), *_gaps(view, seen)]
-        lost = list(_lost(view, seen))
-        finished = view.case.finished
-        return Findings(
-            anomalies=(*anomalies, *(lost if finished else ())),
-            pending=() if finished else tuple(anomaly.say for anomaly in lost),
-            observed=len(results),
-            exposed=bool(results),
-        )
+        if view.case.rescalings:
+            return Findings()  # `across` judges all subtasks together
+        return _judged(view.case, [view])
 
     def across(self, case: Case) -> Findings:
         """What the tables of outputs show, and whether results belong to their key and version."""
         unknown = (_WITHOUT_VALUES,) if case.without_values else ()
-        return judge_output_rows(case) + judge_values(case) + Findings(shortfalls=unknown)
+        together = _judged(case, case.views) if case.rescalings else Findings()
+        return together + judge_output_rows(case) + judge_values(case) + Findings(shortfalls=unknown)
+
+
+def _judged(case: Case, views: Sequence[SubtaskView]) -> Findings:
+    """The findings on subtasks that a record may have passed through, each after those whose work it took over."""
+    results = [result for view in views for result in outputs(view.output)]
+    seen, holders = _first_seen(results), _Holders(views)
+    anomalies = [*_doubled(results), *_wrong_each(holders, results), *_gaps(holders, seen)]
+    lost = list(_lost(holders, seen))
+    return Findings(
+        anomalies=(*anomalies, *(lost if case.finished else ())),
+        pending=() if case.finished else tuple(anomaly.say for anomaly in lost),
+        observed=len(results),
+        exposed=bool(results),
+    )
+
+
+class _Holders:
+    """The subtasks that take part, and of each record the last one that held it."""
+
+    def __init__(self, views: Sequence[SubtaskView]) -> None:
+        self.by_s = {view.s: view for view in views}
+        self.last = {record: view for view in views for record in view.source.records}
 
 
 def _first_seen(results: list[tuple[Shown, Out]]) -> dict[Id, dict[int, Shown]]:
@@ -63,26 +78,29 @@ def _first_seen(results: list[tuple[Shown, Out]]) -> dict[Id, dict[int, Shown]]:
     return seen
 
 
-def _doubled(view: SubtaskView, results: list[tuple[Shown, Out]]) -> Iterator[Anomaly]:
+def _doubled(results: list[tuple[Shown, Out]]) -> Iterator[Anomaly]:
     first: dict[tuple[Id, int], Shown] = {}
     for entry, out in results:
         before = first.setdefault((out.id, out.j), entry)
         if before is not entry:
             again = f"attempt {before.emission.a} emitted it, and attempt {out.a} again"
+            if before.emission.s != out.s:
+                again = f"subtask {before.emission.s} emitted it, and subtask {out.s} again"
             if before.emission is out:
                 again = f"epochs of attempt {out.a} were committed twice"
             yield Anomaly(
                 kind="duplicate",
-                s=view.s,
+                s=out.s,
                 id=out.id,
                 events=tuple(sorted({*before.witness, *entry.witness})),
                 say=f"output {out.j} of record {shown(out.id)} is visible twice: {again}",
             )
 
 
-def _wrong_each(view: SubtaskView, results: list[tuple[Shown, Out]]) -> Iterator[Anomaly]:
+def _wrong_each(holders: _Holders, results: list[tuple[Shown, Out]]) -> Iterator[Anomaly]:
     """Phantom and wrong results; an emission that is visible twice is reported once."""
     for out in {out.n: out for _, out in results}.values():
+        view = holders.by_s[out.s]
         taken = view.source.records.get(out.id)
         if taken is None:
             say = (
@@ -107,10 +125,11 @@ def _wrong(view: SubtaskView, out: Out, taken: Taken) -> str:
     return ""
 
 
-def _gaps(view: SubtaskView, seen: dict[Id, dict[int, Shown]]) -> Iterator[Anomaly]:
+def _gaps(holders: _Holders, seen: dict[Id, dict[int, Shown]]) -> Iterator[Anomaly]:
     """Records whose outputs are unknown: all that is known of them is the numbering 0, 1, 2, ..."""
     for record, by_number in seen.items():
-        if record in view.source.records and view.expected.of(record).outputs is None:
+        view = holders.last.get(record)
+        if view is not None and view.expected.of(record).outputs is None:
             gap = next(j for j in range(len(by_number) + 1) if j not in by_number)
             beyond = [j for j in by_number if j > gap]
             if beyond:
@@ -119,8 +138,9 @@ def _gaps(view: SubtaskView, seen: dict[Id, dict[int, Shown]]) -> Iterator[Anoma
                 yield Anomaly(kind="wrong-value", s=view.s, id=record, events=witness.witness, say=say)
 
 
-def _lost(view: SubtaskView, seen: dict[Id, dict[int, Shown]]) -> Iterator[Anomaly]:
-    for record, taken in view.source.records.items():
+def _lost(holders: _Holders, seen: dict[Id, dict[int, Shown]]) -> Iterator[Anomaly]:
+    for record, view in holders.last.items():
+        taken = view.source.records[record]
         wanted, outcome, begun = view.expected.of(record)
         visible = seen.get(record, {})
         missing = [j for j in range(len(wanted or ())) if j not in visible]

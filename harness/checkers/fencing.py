@@ -24,7 +24,7 @@ class Fencing(Invariant):
     """Checks V13 on commits and effects."""
 
     name = "V13"
-    vacuous = "no subtask has two attempts, so none could be superseded"
+    vacuous = "no subtask has two attempts or was rescaled, so none could be superseded"
 
     def not_claimed(self, case: Case) -> str:
         """It applies with `fenced`, and an effect, a table of `audit`, or a commit that names its attempt."""
@@ -43,11 +43,47 @@ class Fencing(Invariant):
     def across(self, case: Case) -> Findings:
         """Each effect of a superseded attempt; undecided if the audit was not read whole."""
         effects = sorted(case.trace.effects, key=lambda effect: effect.seq)
+        exposed = bool(case.rescalings)
         return Findings(
-            anomalies=tuple(_zombie_effects(effects)),
+            anomalies=(*_zombie_effects(effects), *_of_ended_subtasks(case, effects)),
             unread=tuple(case.tables.unread("audit")),
             observed=len(effects),
+            exposed=exposed,
         )
+
+
+def _of_ended_subtasks(case: Case, effects: list[Effect]) -> Iterator[Anomaly]:
+    """Each effect and commit of a subtask that a rescale ended, after one of a subtask that the rescale began."""
+    ended, begun = case.rescalings.ended, case.rescalings.begun
+    if not ended:
+        return
+    first: dict[int, Effect] = {}
+    """By `n` of a rescale, the first effect of a subtask that it began."""
+    for effect in effects:
+        if (rescale := ended.get(effect.s)) is not None and rescale.n in first:
+            after = first[rescale.n]
+            say = (
+                f"subtask {effect.s}, which the rescale of event {rescale.n} had ended, wrote record"
+                f" {shown(effect.id)} (seq {effect.seq}) after subtask {after.s}, which it began, had written record"
+                f" {shown(after.id)} (seq {after.seq})"
+            )
+            events = (rescale.n, after.n, effect.n)
+            yield Anomaly(kind="zombie-effect", s=effect.s, id=effect.id, events=events, say=say)
+        if effect.s in begun:
+            first.setdefault(begun[effect.s].n, effect)
+    committed: dict[int, Commit] = {}
+    commits = (commit for view in case.views for commit in view.subtask.commits if commit.a is not UNSET)
+    for commit in sorted(commits, key=lambda commit: commit.n):
+        if (rescale := ended.get(commit.s)) is not None and rescale.n in committed:
+            by = committed[rescale.n]
+            say = (
+                f"epoch {commit.c} of subtask {commit.s}, which the rescale of event {rescale.n} had ended, is"
+                f" committed after subtask {by.s}, which it began, has committed"
+            )
+            events = (rescale.n, by.n, commit.n)
+            yield Anomaly(kind="zombie-commit", s=commit.s, c=commit.c, events=events, say=say)
+        if commit.s in begun:
+            committed.setdefault(begun[commit.s].n, commit)
 
 
 def _zombie_commits(commits: list[Commit]) -> Iterator[Anomaly]:

@@ -29,6 +29,7 @@ from harness.history.event import (
     Out,
     Owm,
     Res,
+    Rescale,
     Restore,
     Retire,
     Row,
@@ -122,6 +123,7 @@ class Trace:
         self.dones: list[Done] = []
         self.aborts: list[Abort] = []
         self.retires: list[Retire] = []
+        self.rescales: list[Rescale] = []
         self.faults: list[FaultEvent] = []
         self.effects: list[Effect] = []
         self.giveups: list[GiveUp] = []
@@ -158,6 +160,8 @@ class Trace:
                 self.retires.append(event)
             case GiveUp():
                 self.giveups.append(event)
+            case Rescale():
+                self.rescales.append(event)
             case _:
                 assert_never(event)
 
@@ -189,6 +193,7 @@ class Trace:
         self.dones += later.dones
         self.aborts += later.aborts
         self.retires += later.retires
+        self.rescales += later.rescales
         self.faults += later.faults
         self.effects += later.effects
         self.giveups += later.giveups

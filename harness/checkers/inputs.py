@@ -21,6 +21,7 @@ from harness.history.event import Emission, Id, In, Out, Owm, W, Wm
 __all__ = [
     "AttemptInput",
     "Element",
+    "Inherited",
     "Mark",
     "RecordOf",
     "SubtaskInput",
@@ -60,11 +61,22 @@ class Taken(NamedTuple):
 
 
 class SubtaskInput:
-    """The source of one subtask, over all attempts: records by id, watermarks by position."""
+    """The source of one subtask, over all attempts: records by id, watermarks by position.
 
-    def __init__(self, subtask: SubtaskTrace) -> None:
+    What the subtask inherits at a rescale comes first.
+    """
+
+    def __init__(self, subtask: SubtaskTrace, *, inherited: Iterable[Inherited] = ()) -> None:
         self.records: dict[Id, Taken] = {}
         self.watermarks: dict[int, Wm] = {}
+        self.inherited: set[Id] = set()
+        """The records that it inherits."""
+        for pos, element, taken, n in inherited:
+            if isinstance(element, Mark):
+                self.watermarks.setdefault(pos, Wm(n=n, t=0, s=subtask.s, a=1, pos=pos, w=element.w))
+            elif taken is not None and element.id not in self.records:
+                self.records[element.id] = taken._replace(pos=pos)
+                self.inherited.add(element.id)
         for attempt in subtask.attempts.values():
             for event in attempt.events:
                 if isinstance(event, In):
@@ -112,6 +124,17 @@ class RecordOf(NamedTuple):
     """A record, by its id."""
 
     id: Id
+
+
+class Inherited(NamedTuple):
+    """An element that a subtask inherits at a rescale."""
+
+    pos: int
+    element: Element
+    taken: Taken | None
+    """The record as the source delivered it before the rescale; None: a watermark, or no subtask took it in."""
+    n: int
+    """Number of the `rescale` event."""
 
 
 Element = RecordOf | Mark

@@ -259,7 +259,7 @@ def accounting_of(case: Case) -> dict[str, int]:
         "events": trace.events,
         "subtasks": sum(bool(view.subtask.attempts) for view in case.views),
         "attempts": len(attempts),
-        "records": sum(len(view.source.records) for view in case.views),
+        "records": len(case.owner),
         "watermarks": sum(len(view.source.watermarks) for view in case.views),
         "outputs": sum(isinstance(emission, Out) for emission in visible),
         "output_watermarks": sum(isinstance(emission, Owm) for emission in visible),

@@ -97,6 +97,9 @@ def _stuck(case: Case, giveup: GiveUp) -> Anomaly:
 
 def _first_unresolved(view: SubtaskView, until: int) -> _Came | None:
     """The first unresolved element of the newest attempt that had started before event `until`."""
+    rescale = view.case.rescalings.ended.get(view.s)
+    if rescale is not None and rescale.n < until:
+        return None
     started = (a for a in view.subtask.attempts.values() if a.start is not None and a.start.n < until)
     attempt = max(started, key=lambda attempt: attempt.a, default=None)
     if attempt is None:

@@ -129,7 +129,7 @@ def _answered(view: SubtaskView) -> Iterator[tuple[Any, _Answered]]:
     first_calls = {a: _first_calls(attempt) for a, attempt in view.subtask.attempts.items()}
     for record, taken in view.source.records.items():
         outcome = view.expected.of(record).outcome
-        if taken.key is UNSET or not isinstance(outcome, Res) or outcome.r != "ok":
+        if taken.key is UNSET or not isinstance(outcome, Res) or outcome.r != "ok" or outcome.s != view.s:
             continue
         called = first_calls[outcome.a].get(record)
         if called is not None and called < outcome.n:

@@ -1,8 +1,8 @@
 """V1 ordered: in ordered mode results leave in input order, and watermarks keep their place among them.
 
 Answers to Flink's `OrderedStreamElementQueue`. Invariant: along the effective output O*, (position, j) never
-falls, and no result stands before a watermark that precedes its record or after one that follows it. O(n);
-memory grows with O*.
+falls, and no result stands before a watermark that precedes its record or after one that follows it. What a subtask
+inherits at a rescale is compared with the O* of the subtasks that held it before, too. O(n); memory grows with O*.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from itertools import accumulate
 
 from harness.checkers.case import Case, SubtaskView
 from harness.checkers.invariant import Findings, Invariant
+from harness.checkers.outputs import outputs
 from harness.history.event import Out
 from harness.history.values import shown
 from harness.verdict import Anomaly
@@ -34,6 +35,8 @@ class Ordered(Invariant):
         results = sum(isinstance(entry.emission, Out) for entry in view.output)
         for index in range(len(view.output)):
             walk.step(index)
+        if view.source.inherited:
+            walk.compare_with_origins()
         return Findings(anomalies=tuple(walk.found.values()), observed=results, exposed=results > 0)
 
 
@@ -77,6 +80,23 @@ class _OrderWalk:
             self._report(out, pos, witness, f"before {mark}, which precedes its record")
         if (pos, out.j) > self._highest:
             self._highest, self._highest_out = (pos, out.j), out
+
+    def compare_with_origins(self) -> None:
+        """Each result of an inherited record that something overtook in the subtask which held the record before."""
+        rescalings = self._view.case.rescalings
+        for _, out in outputs(self._view.output):
+            for origin in rescalings.origins(self._view, out.id):
+                ahead = origin.view.furthest
+                if ahead.out is not None and (origin.pos, out.j) < (ahead.pos, ahead.out.j):
+                    other = f"output {ahead.out.j} of record {shown(ahead.out.id)} (position {ahead.pos})"
+                    where = (
+                        f"after {other} of subtask {origin.view.s}, which held it at position {origin.pos}"
+                    )
+                    self._report(out, self._view.source.records[out.id].pos, ahead.out.n, where)
+                elif ahead.mark > origin.pos:
+                    mark = f"the watermark of position {ahead.mark} of subtask {origin.view.s}"
+                    where = f"after {mark}, which held it at position {origin.pos}"
+                    self._report(out, self._view.source.records[out.id].pos, ahead.mark_n, where)
 
     def _report(self, out: Out, pos: int, witness: int, where: str) -> None:
         anomaly = Anomaly(

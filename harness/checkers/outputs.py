@@ -96,10 +96,15 @@ class Checkpoints:
 class Chain:
     """The last attempt, and the attempts before it, linked by the snaps that were restored."""
 
-    def __init__(self, subtask: SubtaskTrace, checkpoints: Checkpoints) -> None:
+    def __init__(
+        self, subtask: SubtaskTrace, checkpoints: Checkpoints, *, until: SnapshotCut | None = None
+    ) -> None:
+        """`until`: the snap at which a rescale ended the subtask; None: its last attempt stands as a whole."""
         self.links: list[tuple[AttemptTrace, SnapshotCut | None]] = []
-        """From the earliest to the last attempt, each with the snap that the next one restored; None for the last."""
-        attempt, cut = subtask.last, None
+        """From the earliest to the last attempt, each with the snap that was restored; None for the last."""
+        attempt, cut = subtask.last, until
+        if cut is not None:
+            attempt = subtask.attempts[cut.snap.a]
         while attempt is not None:
             self.links.append((attempt, cut))
             cut = checkpoints.cut_restored(attempt)

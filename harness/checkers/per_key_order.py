@@ -46,6 +46,8 @@ class PerKeyOrder(Invariant):
             taken = view.source.records.get(out.id)
             if taken is None or taken.key is UNSET:
                 continue
+            if (ahead := _ahead_of_origin(view, out, taken)) is not None:
+                found.setdefault(out.n, ahead)
             pos, before = highest.setdefault(identity(taken.key), (taken.pos, out))
             if taken.pos < pos:
                 found.setdefault(out.n, _reordered(view, out, taken, before))
@@ -54,10 +56,21 @@ class PerKeyOrder(Invariant):
         return Findings(anomalies=tuple(found.values()), observed=results, exposed=results > 0)
 
 
+def _ahead_of_origin(view: SubtaskView, out: Out, taken: Taken) -> Anomaly | None:
+    """If the record is inherited: a later record of its key that left the subtask which held it before the rescale."""
+    if out.id not in view.source.inherited:
+        return None
+    for origin in view.case.rescalings.origins(view, out.id):
+        ahead = origin.view.furthest_of_key.get(identity(taken.key))
+        if ahead is not None and ahead[0] > origin.pos:
+            return _reordered(origin.view, out, taken._replace(pos=origin.pos), ahead[1])
+    return None
+
+
 def _reordered(view: SubtaskView, out: Out, taken: Taken, before: Out) -> Anomaly:
     return Anomaly(
         kind="key-reordered",
-        s=view.s,
+        s=out.s,
         id=out.id,
         events=tuple(sorted({before.n, out.n})),
         say=(

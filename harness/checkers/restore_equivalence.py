@@ -1,7 +1,8 @@
 """V11 restore equivalence: an attempt restores the elements and the position of a completed snapshot.
 
 Answers to Flink's restore of operator state. Invariant: an attempt restores exactly what an earlier attempt of
-its subtask stored, in a checkpoint that was completed and not retired. O(n).
+its subtask stored, in a checkpoint that was completed and not retired; or its subtask's share of a rescale, which
+`redistribution` judges. O(n).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from harness.checkers.case import Case, SubtaskView
 from harness.checkers.history_trace import AttemptTrace
 from harness.checkers.inputs import elements_of
 from harness.checkers.invariant import Findings, Invariant
+from harness.checkers.redistribution import judge_redistribution
 from harness.history.event import In, Snap, Start, Wm
 from harness.history.values import listed
 from harness.verdict import Anomaly
@@ -27,7 +29,8 @@ class RestoreEquivalence(Invariant):
     vacuous = "no attempt starts from a checkpoint"
 
     def not_claimed(self, case: Case) -> str:
-        return "" if any(True for view in case.views for _ in _restarts(view)) else self.vacuous
+        restarts = any(True for view in case.views for _ in _restarts(view))
+        return "" if restarts or case.rescalings else self.vacuous
 
     def examine(self, view: SubtaskView) -> Findings:
         """Each attempt that starts from a checkpoint that it must not use, or restores something else."""
@@ -35,9 +38,14 @@ class RestoreEquivalence(Invariant):
         anomalies = tuple(
             anomaly
             for attempt, start, c in restarts
+            if view.case.rescalings.inherits(view, attempt) is None
             for anomaly in _Restart(view, attempt, start, c).anomalies()
         )
         return Findings(anomalies=anomalies, observed=len(restarts), exposed=bool(restarts))
+
+    def across(self, case: Case) -> Findings:
+        """Whether the subtasks that a rescale begins get together what those that it ends had stored."""
+        return judge_redistribution(case)
 
 
 def _restarts(view: SubtaskView) -> Iterator[tuple[AttemptTrace, Start, int]]:

@@ -45,6 +45,16 @@ _CAMPAIGN = (
               default="continuous", show_default=True,
               help="How level spark runs the operator: one task a subtask for the whole run; as a streaming query "
                    "with one transaction a batch; or with its snapshots in Spark's state.")  # fmt: skip
+@click.option(
+    "--cluster",
+    envvar="FLOODMARK_CLUSTER",
+    type=click.IntRange(min=1, max=8),
+    default=None,
+    metavar="N",
+    help="Level spark on a standalone cluster of N workers (127.0.0.1, .2, ...), started for this command.",
+)
+@click.option("--master", envvar="FLOODMARK_MASTER", default=None, metavar="spark://HOST:PORT",
+              help="Level spark on your own standalone cluster, on this machine.")  # fmt: skip
 @click.option("--sut", envvar="FLOODMARK_SUT", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
               help="The system under test; your own function: `async def lookup(record, pool)`.")  # fmt: skip
 @click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
@@ -88,8 +98,9 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     loaded = [apply_settings(with_asked_files(scenario, **own), settings) for _, scenario in selected]
     refuse_no_world(asked["level"], asked["world"])
     _refuse_runner(asked["runner"], asked["level"])
+    _refuse_cluster(asked)
     refuse_on_at(asked["level"], asked["on"])
-    _check_sut(asked["sut"], asked["mutant"], asked["level"])
+    _check_sut(asked["sut"], asked["mutant"], asked["level"], asked["runner"])
     check_expected(asked["expected"], asked["sut"])
     seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
     orders = [
@@ -143,9 +154,27 @@ def _refuse_runner(runner: str, level: str) -> None:
         raise UsageError(message, fix=f"add --level spark, or leave --runner {runner} out")
 
 
-def _check_sut(sut: str, mutant: str | None, level: str) -> None:
+def _refuse_cluster(asked: dict[str, Any]) -> None:
+    """Raises UsageError if a cluster is asked for that cannot be used."""
+    from harness.errors import UsageError
+
+    named = [f"--{name}" for name in ("cluster", "master") if asked[name]]
+    if len(named) > 1:
+        raise UsageError(
+            "--cluster starts a cluster, and --master names another", fix="leave one of the two out"
+        )
+    if named and asked["level"] != "spark":
+        message = f"{named[0]} is for level spark, and --level is {asked['level']}"
+        raise UsageError(message, fix=f"add --level spark, or leave {named[0]} out")
+    if named and (asked["jobs"] or 1) > 1:
+        message = f"runs on one cluster are made one after the other, and --jobs is {asked['jobs']}"
+        raise UsageError(message, fix="leave --jobs out")
+
+
+def _check_sut(sut: str, mutant: str | None, level: str, runner: str) -> None:
     """Checks `--sut` and `--mutant` before a world is opened."""
-    from harness.defects import find_defect
+    from harness.defects import find_of_run
+    from harness.defects.defect import RunnerDefect
     from harness.errors import UsageError
     from harness.sut.registry import REFERENCE, load_lookup, refuse_hidden
     from harness.sut.user_modules import add_current_folder
@@ -154,10 +183,13 @@ def _check_sut(sut: str, mutant: str | None, level: str) -> None:
     load_lookup(sut)
     refuse_hidden(sut)
     if mutant is not None:
-        planted = find_defect(mutant)
+        planted = find_of_run(mutant)
         if not planted.shows_in_a_run:
             message = f"--mutant {mutant} is a defect of the recorder or of a checker: no run shows it"
             raise UsageError(message, fix=f"floodmark mutants --mutant {mutant}")
+        if isinstance(planted, RunnerDefect) and runner != planted.runner:
+            message = f"--mutant {mutant} is a defect of runner {planted.runner}, and --runner is {runner}"
+            raise UsageError(message, fix=f"add --runner {planted.runner}")
         if level not in planted.levels:
             message = f"--mutant {mutant} shows at level sim only"
             raise UsageError(message, fix="add --level sim, or choose another: floodmark list mutants")
@@ -181,6 +213,8 @@ def _orders(
             seed=number,
             sut=asked["sut"],
             runner=asked["runner"],
+            cluster=asked["cluster"] or 0,
+            master=asked["master"] or "",
             expected=asked["expected"],
             mutant=asked["mutant"],
             import_path=import_path(),
@@ -198,6 +232,8 @@ def _again(file: Path, settings: Sequence[str], asked: dict[str, Any]) -> tuple[
     scenario = file.stem if catalogue().get(file.stem) == file else str(file)
     words = ["floodmark", "run", scenario, "--level", asked["level"]]
     words += [] if asked["runner"] == "continuous" else ["--runner", asked["runner"]]
+    for option in ("cluster", "master"):
+        words += [f"--{option}", str(asked[option])] if asked[option] else []
     words += [] if asked["level"] == "sim" else ["--world", asked["world"], "--proxy", asked["proxy"]]
     more = []
     if asked["sut"] != "reference":

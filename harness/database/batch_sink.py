@@ -18,7 +18,7 @@ from harness.database.driver import Driver
 from harness.database.epoch import INSERT_DEAD_LETTER, INSERT_OUTPUT, DeadRow, Fenced, SavedEpoch
 from harness.database.transactions import Transactions
 
-__all__ = ["BatchSink", "Begun", "PartOfEpoch", "TextRow"]
+__all__ = ["BatchSink", "Begun", "PartOfEpoch", "ReplacingSink", "TextRow"]
 
 _GENERATION = "SELECT generation FROM driver"
 NUMBERS = 4
@@ -147,6 +147,17 @@ class BatchSink:
         self.reach("commit.pre")
         cursor.connection.commit()
 
+    def origins(self) -> list[int]:
+        """When the first attempt of each subtask began, by subtask. Raises `SinkLost`."""
+
+        def read(cursor: Any) -> list[int]:
+            cursor.execute("SELECT origin_ms FROM fence ORDER BY subtask")
+            found = [row[0] for row in cursor.fetchall()]
+            cursor.connection.rollback()
+            return found
+
+        return self.transactions.retry_until_settled(read, "read when the run began")
+
     def _check_newest(self, cursor: Any, *, ask: str = _GENERATION) -> None:
         if not self.generation:
             return
@@ -161,15 +172,50 @@ class BatchSink:
         self.transactions.close()
 
 
+class ReplacingSink(BatchSink):
+    """The sink behind Spark's own state: the rows of a batch replace those that an earlier try of it has written."""
+
+    def _write(self, cursor: Any, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
+        self._check_newest(cursor, ask=f"{_GENERATION} FOR UPDATE")
+        if self.was_seen(cursor, epoch):
+            for table in ("output", "dead_letter"):
+                cursor.execute(_FORGET[table], (epoch,))
+        self.write_batch(cursor, epoch, parts)
+        self.reach("commit.pre")
+        cursor.connection.commit()
+
+    def was_seen(self, cursor: Any, epoch: int) -> bool:
+        """Whether an earlier try of this batch has been committed."""
+        cursor.execute("SELECT COUNT(*) FROM completed WHERE epoch = %s", (epoch,))
+        return bool(cursor.fetchone()[0])
+
+    def write_batch(self, cursor: Any, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
+        """Writes the rows of all subtasks, and that the batch was seen, in the caller's transaction."""
+        for part in parts:
+            write_rows(cursor, epoch, part)
+        cursor.execute("INSERT IGNORE INTO completed (epoch) VALUES (%s)", (epoch,))
+
+
+_FORGET = {
+    "output": "DELETE FROM output WHERE epoch = %s",
+    "dead_letter": "DELETE FROM dead_letter WHERE epoch = %s",
+}
+
+
 def write_part(cursor: Any, epoch: int, part: PartOfEpoch) -> None:
     """Writes the rows and the epoch row of one subtask in the caller's transaction."""
+    write_rows(cursor, epoch, part)
+    cursor.execute(
+        "INSERT INTO epoch (subtask, epoch, token, pos, elements) VALUES (%s, %s, %s, %s, %s)",
+        (part.subtask, epoch, part.attempt, part.position, json.dumps(part.elements)),
+    )
+
+
+def write_rows(cursor: Any, epoch: int, part: PartOfEpoch) -> None:
+    """Writes the outputs and the dead letters of one subtask in the caller's transaction."""
     rows = [(part.subtask, row.id, row.j, row.text, epoch, part.attempt) for row in part.rows]
     if rows:
         cursor.executemany(INSERT_OUTPUT, rows)
     dead = [(part.subtask, row.id, row.error, epoch, part.attempt) for row in part.dead]
     if dead:
         cursor.executemany(INSERT_DEAD_LETTER, dead)
-    cursor.execute(
-        "INSERT INTO epoch (subtask, epoch, token, pos, elements) VALUES (%s, %s, %s, %s, %s)",
-        (part.subtask, epoch, part.attempt, part.position, json.dumps(part.elements)),
-    )

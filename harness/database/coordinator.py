@@ -46,6 +46,10 @@ class Coordinator:
         self._driver = driver
         self._note = note
         self._connection: Any = None
+        self.until: int | None = None
+        """After the first complete checkpoint from this number on, none is completed; None: no limit."""
+        self._last: int | None = None
+        """The newest checkpoint that it has completed."""
         self._acks: dict[tuple[int, int, int], None] = {}
         """(checkpoint, subtask, attempt) of the acknowledgements taken for checkpoints that are not complete."""
 
@@ -60,6 +64,8 @@ class Coordinator:
         return True
 
     def _decide_next(self) -> bool:
+        if self.until is not None and self._last is not None and self._last >= self.until:
+            return False
         connection = self._open()
         with connection.cursor() as cursor:
             parts = self._parts(cursor)  # usually there are no new parts, so the fences need not be read
@@ -76,6 +82,7 @@ class Coordinator:
             self._note("~deciding", c=number)
             cursor.execute("INSERT INTO completed (epoch) VALUES (%s)", (number,))
             connection.commit()
+        self._last = number
         self._acks = {ack: None for ack in self._acks if ack[0] > number}
         if number > PARTS_KEPT:
             self._note("retire", c=number - PARTS_KEPT)
@@ -139,12 +146,13 @@ def _parts(cursor: Any) -> dict[int, dict[int, int]]:
 
 @contextmanager
 def coordinated(
-    root: Endpoint, *, note: Note, kind: Callable[..., Coordinator] = Coordinator
-) -> Iterator[None]:
+    root: Endpoint, *, note: Note, kind: Callable[..., Coordinator] = Coordinator, until: int | None = None
+) -> Iterator[Coordinator]:
     """Run a coordinator (of class `kind`) on a thread; afterwards roll back prepared transactions of the run."""
     over = threading.Event()
     driver = MySqlDriver(root)
     coordinator = kind(driver, note=note)
+    coordinator.until = until
     broken: list[BaseException] = []
 
     def work() -> None:
@@ -159,7 +167,7 @@ def coordinated(
     thread = threading.Thread(target=work, name="coordinator", daemon=True)
     thread.start()
     try:
-        yield
+        yield coordinator
     finally:
         over.set()
         thread.join(timeout=_END_S)

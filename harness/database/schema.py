@@ -38,12 +38,18 @@ _TABLES = (
          seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, id BIGINT NOT NULL,
          error LONGTEXT NOT NULL, epoch INT NOT NULL, token INT NOT NULL)""",
     """CREATE TABLE fence (
-         subtask INT PRIMARY KEY, token INT NOT NULL, origin_ms BIGINT NULL, ended INT NOT NULL DEFAULT 0)""",
+         subtask INT PRIMARY KEY, token INT NOT NULL, origin_ms BIGINT NULL, ended INT NOT NULL DEFAULT 0,
+         generation INT NOT NULL DEFAULT 0)""",
     # For coordinated sinks: which parts were acknowledged, and which checkpoints are complete.
     """CREATE TABLE ack (
          subtask INT NOT NULL, epoch INT NOT NULL, token INT NOT NULL, file VARCHAR(200) NOT NULL,
          PRIMARY KEY (subtask, epoch))""",
     "CREATE TABLE completed (epoch INT PRIMARY KEY)",
+    # For attempts on hosts that share no folder: `harness.database.shared_tables`.
+    """CREATE TABLE store_file (
+         subtask INT NOT NULL, name VARCHAR(200) NOT NULL, data LONGBLOB NOT NULL, PRIMARY KEY (subtask, name))""",
+    """CREATE TABLE mark (
+         seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, line TEXT NOT NULL, INDEX (subtask))""",
     # For batches, which one driver commits for all subtasks: which driver is the newest.
     "CREATE TABLE driver (one INT PRIMARY KEY, generation INT NOT NULL)",
     "INSERT INTO driver (one, generation) VALUES (1, 0)",
@@ -57,6 +63,10 @@ _TEXT_KEYS = "ALTER TABLE customer MODIFY k VARCHAR(200) CHARACTER SET utf8mb4 C
 _KEYS = (
     "ALTER TABLE output ADD UNIQUE KEY (subtask, id, j)",
     "ALTER TABLE dead_letter ADD UNIQUE KEY (subtask, id)",
+)
+_KEYS_BY_RECORD = (
+    "ALTER TABLE output ADD UNIQUE KEY (id, j)",
+    "ALTER TABLE dead_letter ADD UNIQUE KEY (id)",
 )
 
 
@@ -86,19 +96,26 @@ def _as_root(root: Endpoint) -> Iterator[Any]:
 
 
 def prepare_database(
-    root: Endpoint, *, subtasks: int, rows: Sequence[Sequence[Any]], keyed: bool = False
+    root: Endpoint,
+    *,
+    subtasks: int,
+    rows: Sequence[Sequence[Any]],
+    keyed: bool = False,
+    by_record: bool = False,
 ) -> None:
     """Create the tables in `root.database` and fill the lookup table.
 
-    `keyed`: add the unique keys of outputs and of dead letters that `IdempotentSink` needs.
+    `keyed`: add the unique keys of outputs and of dead letters that `IdempotentSink` needs; `by_record`: without the
+    subtask, for after a rescale another one writes the same record again.
     """
     with _as_root(root) as cursor:
-        for statement in (*_TABLES, *_KEYS) if keyed else _TABLES:
+        keys = (_KEYS_BY_RECORD if by_record else _KEYS) if keyed else ()
+        for statement in (*_TABLES, *keys):
             cursor.execute(statement)
-        keys = [row[0] for row in rows]
-        if not all(isinstance(key, int) for key in keys):
+        looked_up = [row[0] for row in rows]
+        if not all(isinstance(key, int) for key in looked_up):
             cursor.execute(_TEXT_KEYS)
-        parts = [key if isinstance(key, tuple) else (key, None) for key in keys]
+        parts = [key if isinstance(key, tuple) else (key, None) for key in looked_up]
         cursor.executemany(
             "INSERT INTO customer (k, part, name, city, tier) VALUES (%s, %s, %s, %s, %s)",
             [(*key, *row[1:]) for key, row in zip(parts, rows, strict=True)],

@@ -39,6 +39,8 @@ class SubtaskWriter:
         self.subtask = subtask
         self.token = 0
         """The attempt's number; 0 before it has taken over."""
+        self.generation = 0
+        """That of the Spark driver that has sent the attempt; 0: no driver is ever replaced."""
         self.reach: Callable[[str], None] = _nobody_listens
         """Called at each phase of a commit; a fault's callback may raise, or never return."""
         self.transactions = Transactions(
@@ -74,7 +76,16 @@ class SubtaskWriter:
         self._dead.clear()
 
     def fence_off(self, cursor: Any, now_ms: int) -> tuple[int, int]:
-        """Increase the token in the caller's transaction; returns the new one and when the first attempt began."""
+        """Increase the token in the caller's transaction; returns the new one and when the first attempt began.
+
+        Raises `Fenced` if an attempt of a later driver has taken over before: the driver that sent this one is dead, or
+        has been replaced while it lived, and its retries must not fence off their successors.
+        """
+        if self.generation:
+            self._refuse_earlier_driver(cursor, locks=True)
+            cursor.execute(
+                "UPDATE fence SET generation = %s WHERE subtask = %s", (self.generation, self.subtask)
+            )
         cursor.execute(
             "UPDATE fence SET token = token + 1, ended = 0, origin_ms = COALESCE(origin_ms, %s)"
             " WHERE subtask = %s",
@@ -91,9 +102,20 @@ class SubtaskWriter:
 
     def _check_newest(self, cursor: Any) -> None:
         """Called before another session is killed: a superseded attempt must not kill its successor's."""
+        if self.generation:
+            self._refuse_earlier_driver(cursor, locks=False)
         if self.token:
             cursor.execute("SELECT token FROM fence WHERE subtask = %s", (self.subtask,))
             self._refuse_other(cursor)
+
+    def _refuse_earlier_driver(self, cursor: Any, *, locks: bool) -> None:
+        statement = "SELECT generation FROM fence WHERE subtask = %s"
+        cursor.execute(f"{statement} FOR UPDATE" if locks else statement, (self.subtask,))
+        newest = cursor.fetchone()[0]
+        if newest > self.generation:
+            cursor.connection.rollback()
+            message = f"driver {self.generation} is fenced: driver {newest} took over subtask {self.subtask}"
+            raise Fenced(message)
 
     def _refuse_other(self, cursor: Any) -> None:
         holder = cursor.fetchone()[0]

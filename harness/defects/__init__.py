@@ -17,7 +17,7 @@ from harness.defects.calls import OF_CALLS
 from harness.defects.checkpoints import OF_CHECKPOINTS
 from harness.defects.coordinators import OF_COORDINATORS
 from harness.defects.dead_letters import OF_DEAD_LETTERS
-from harness.defects.defect import HARNESS_CHECKS, Defect, PropertyDefect, Stranger
+from harness.defects.defect import HARNESS_CHECKS, Defect, PropertyDefect, RunnerDefect, Stranger
 from harness.defects.failovers import OF_FAILOVERS
 from harness.defects.fences import OF_FENCES
 from harness.defects.harness import OF_THE_HARNESS
@@ -29,7 +29,9 @@ from harness.defects.mailboxes import OF_MAILBOXES
 from harness.defects.operator_state import OF_OPERATOR_STATE
 from harness.defects.operators import OF_OPERATORS
 from harness.defects.pools import OF_POOLS
+from harness.defects.rescaling import OF_RESCALING
 from harness.defects.retries import OF_RETRIES
+from harness.defects.runners import OF_RUNNERS
 from harness.defects.sinks import OF_SINKS
 from harness.defects.slots import OF_SLOTS
 from harness.defects.sources import OF_SOURCES
@@ -51,6 +53,7 @@ __all__ = [
     "PropertyDefect",
     "Stranger",
     "find_defect",
+    "find_of_run",
     "variant_of",
 ]
 
@@ -83,6 +86,7 @@ _BY_COMPONENT: tuple[Defect | PropertyDefect | Stranger, ...] = (
     *OF_ANSWERS,
     *OF_SLOTS,
     *OF_INPUTS_AND_KEYS,
+    *OF_RESCALING,
 )
 
 
@@ -113,6 +117,15 @@ STRANGERS: Mapping[str, Stranger] = MappingProxyType(
 """Those of `DEFECTS` for which no invariant is named."""
 
 
+RUNNER_DEFECTS: Mapping[str, RunnerDefect] = MappingProxyType({defect.name: defect for defect in OF_RUNNERS})
+"""Those of one runner of level spark; no random scenario, and no other level, can show them."""
+
+
+def find_of_run(name: str) -> Defect | RunnerDefect | Stranger:
+    """The defect `name`, which a run with some runner can show. Raises UsageError with the names that there are."""
+    return RUNNER_DEFECTS[name] if name in RUNNER_DEFECTS else find_defect(name)
+
+
 def find_defect(name: str) -> Defect | Stranger:
     """The defect `name`, which a run can show. Raises UsageError with the names that there are."""
     if name in IN_RUNS:
@@ -120,6 +133,8 @@ def find_defect(name: str) -> Defect | Stranger:
     if name in STRANGERS:
         return STRANGERS[name]
     message = f"there is no mutant called {name!r}"
+    if name in RUNNER_DEFECTS:
+        message = f"the mutant {name!r} shows in a run with --runner {RUNNER_DEFECTS[name].runner} only"
     if name in DEFECTS:
         message = f"the mutant {name!r} shows in no run: only a property test convicts it (docs/reference/mutants.md)"
     raise UsageError(message, fix=f"one of: {', '.join(IN_RUNS)}")
@@ -127,4 +142,4 @@ def find_defect(name: str) -> Defect | Stranger:
 
 def variant_of(name: str | None) -> Variant:
     """The parts that the defect `name` replaces; None: the reference's own. Raises UsageError as `find_defect`."""
-    return HONEST if name is None else find_defect(name).variant
+    return HONEST if name is None else find_of_run(name).variant

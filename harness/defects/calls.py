@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 from zlib import crc32
 
 from harness.defects.defect import SIM_ONLY, Defect
@@ -97,8 +97,6 @@ def build_losing_operator(
 
 
 class _SettledTwice(Settlement):
-    __slots__ = ()
-
     def action(self) -> None:
         super().action()
         self.post(self._settle_again, "settle the record again")
@@ -131,17 +129,15 @@ class _RetriesAfterTimeout(AsyncWaitOperator):
     """Has backoff timers that outlive the record's timeout (A80)."""
 
     def _process_with_retry(self, record: Record) -> None:
-        entry = JudgedSettlement(self, record)
+        entry = JudgedSettlement(owner=self, element=record)
         if not self.queue.try_put(entry):
             self._wait_for_slot(entry)
         _KeepsRetrying(self, entry, self.timers.now_ms()).begin()
 
 
 class _SettledLate(Settlement):
-    __slots__ = ()
-
     def complete(self, results: Sequence[Any]) -> None:
-        if self.outcome is not None and hasattr(self, "timed_out"):
+        if self.outcome is not None and self.timed_out:
             self.post(partial(self._settle_late, results), "settle a record late")
         super().complete(results)
 
@@ -163,14 +159,11 @@ Default = Callable[[Any], Sequence[Any]]
 
 
 class _SettledQuietly(Settlement):
-    __slots__ = ()
-    owner: _QuietOperator
-
     def fail(self, error: BaseException) -> None:
         if get_ident() != self.owner.thread:
             self.post(partial(self.fail, error), "error from a foreign thread")
         elif self.outcome is None and not self.owner.closed:
-            self.outcome = tuple(self.owner.default(self.element.value))
+            self.outcome = tuple(cast("_QuietOperator", self.owner).default(self.element.value))
             self.tell(Ending.FAIL, error=error)
             self.post(self._answer, "settle a failed record with the default")
 

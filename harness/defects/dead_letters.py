@@ -180,8 +180,6 @@ def _naming_keys(honest: AsyncFunction, attempt: HasJournal) -> AsyncFunction:
 
 
 class _LetterFirst(Settlement):
-    __slots__ = ()
-
     def action(self) -> None:
         outcome = self.outcome
         if not outcome or not is_dead_letter(outcome):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.defects.where import NEVER, Applies, anywhere
+from harness.runs.plan import Runner
 from harness.scenario_parts.parts import Level
 from harness.sut.variant import Variant
 
@@ -20,6 +21,7 @@ __all__ = [
     "SIM_ONLY",
     "Defect",
     "PropertyDefect",
+    "RunnerDefect",
     "Stranger",
 ]
 
@@ -94,6 +96,29 @@ class PropertyDefect:
     """The statements of the specification that it breaks, such as C21 (`docs/reference/statements.md`)."""
     wrong: Any
     """The wrong class, or a function that builds one: a test hands it in where the reference has `replaces`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerDefect:
+    """A planted defect of one runner of level spark, which a run with that runner convicts."""
+
+    name: str
+    about: str
+    """What is wrong, as half a sentence."""
+    mirrors: str
+    """The ticket, or the mistake, that it stands for."""
+    convicted_by: tuple[str, ...]
+    """The invariants meant for it; at least one of them must fail."""
+    variant: Variant
+    """The parts of a run that it replaces."""
+    runner: Runner
+    scenario: str
+    """The scenario of the catalogue that is meant for it."""
+    levels: tuple[Level, ...] = ("spark",)
+
+    @property
+    def shows_in_a_run(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

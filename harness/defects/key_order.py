@@ -81,7 +81,7 @@ class _StuckAfterTimeout(KeyedSegment):
 
     def _completed(self, key: Hashable, entry: Entry) -> None:
         line = self._lines[key]
-        if hasattr(entry, "timed_out") and line[0] is entry:
+        if getattr(entry, "timed_out", False) and line[0] is entry:
             self.completed.append(line.popleft())
             if not line:
                 del self._lines[key]
@@ -202,7 +202,7 @@ class _RequeuedAtTail(KeyedSegment):
 
 class _RetriesLast(AsyncWaitOperator):
     def _process_with_retry(self, record: Record) -> None:
-        entry = JudgedSettlement(self, record)
+        entry = JudgedSettlement(owner=self, element=record)
         if not self.queue.try_put(entry):
             self._wait_for_slot(entry)
         _LosesItsTurn(self, entry, self.timers.now_ms()).begin()

@@ -85,7 +85,7 @@ class OperatorOfSettlements(AsyncWaitOperator):
         if self._copy_value is not None:
             copied: Any = self._copy_value(element.value)
             element = replace(element, value=copied)
-        entry = self.settlement(self, element)
+        entry = self.settlement(owner=self, element=element)
         if not self.queue.try_put(entry):
             self._wait_for_slot(entry)
         self.announce(element, 1)
@@ -182,8 +182,6 @@ def _build_without_copies(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) 
 
 
 class _SettlesInCaller(Settlement):
-    __slots__ = ()
-
     def complete(self, results: Sequence[Any]) -> None:
         if self.outcome is None:
             self.outcome = checked_results(results)
@@ -197,8 +195,6 @@ class _EmitsInCaller(OperatorOfSettlements):
 
 
 class _SettlesAfterClose(Settlement):
-    __slots__ = ()
-
     def complete(self, results: Sequence[Any]) -> None:
         if self.outcome is None and self.owner.closed:  # a closed mailbox refuses mail
             self.outcome = checked_results(results)
@@ -248,23 +244,12 @@ def _build_unordered(*, mode: Mode, capacity: int, **parts: Unpack[Parts]) -> As
     return operator_around(queue_for("unordered", capacity), **parts)
 
 
-class _MarkerEntry(Entry):
-    """A latency marker in a queue, which the reference refuses there. Mutable."""
-
-    __slots__ = ()
-
-    def __init__(self, marker: Any) -> None:
-        self.element = marker
-        self.results = ()
-        self.on_complete = None
-
-
 class _QueuesLatencyMarkers(AsyncWaitOperator):
     """Treats latency markers as watermarks, so they measure the lookups of others (A54)."""
 
     def process(self, element: OperatorInput) -> None:
         if isinstance(element, LatencyMarker):
-            entry = _MarkerEntry(element)
+            entry = Entry(element, ())  # type: ignore[arg-type]  # which the reference refuses
             if not self.queue.try_put(entry):
                 self._wait_for_slot(entry)
             self.emit_completed()

@@ -152,7 +152,7 @@ class _OfOtherAttempts(AsyncWaitOperator):
     attempts: ClassVar[type[Attempts]] = Attempts
 
     def _process_with_retry(self, record: Record) -> None:
-        entry = JudgedSettlement(self, record)
+        entry = JudgedSettlement(owner=self, element=record)
         if not self.queue.try_put(entry):
             self._wait_for_slot(entry)
         self.attempts(self, entry, self.timers.now_ms()).begin()
@@ -268,7 +268,7 @@ class _RestoredOnce(AsyncWaitOperator):
         if not self._is_restoring:
             super()._process_with_retry(record)
             return
-        entry = Settlement(self, record)
+        entry = Settlement(owner=self, element=record)
         if not self.queue.try_put(entry):
             self._wait_for_slot(entry)
         self.announce(record, 1)

@@ -28,7 +28,7 @@ from reference_impl.elements import OperatorInput, QueueElement, Record, Waterma
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timeouts, Timer, Timers
 from reference_impl.operator.async_wait import AsyncWaitOperator
-from reference_impl.operator.queues import Emit, Entry
+from reference_impl.operator.queues import CheckedEntry, Emit, Entry
 from reference_impl.operator.result import Settlement
 
 __all__ = ["OF_SLOTS"]
@@ -56,7 +56,7 @@ class _DropsWatermarkWhenFull(AsyncWaitOperator):
 
     def process(self, element: OperatorInput) -> None:
         if isinstance(element, Watermark):
-            entry = Entry(element)
+            entry = CheckedEntry(element)
             if self.queue.try_put(entry):
                 self.emit_completed()
         else:
@@ -64,8 +64,6 @@ class _DropsWatermarkWhenFull(AsyncWaitOperator):
 
 
 class _TimedOnce(Settlement):
-    __slots__ = ()
-
     def emit_to(self, emit: Emit) -> None:
         results = self.results
         assert results is not None, "it is complete"

@@ -120,6 +120,7 @@ class ActingOutside:
             found=self._found,
             seed=self.seed,
             over=self._over,
+            spark=self.workers.spark(),
         )
 
     def _inject(self, site: Site) -> None:

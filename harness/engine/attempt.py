@@ -27,6 +27,7 @@ from harness.faults.kill_worker import InjectedFailure
 from harness.process_identity import ProcessIdentity
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Fault, Operator, Scenario
+from harness.sut.coordination import StoppedForRescale
 from harness.sut.dead_letter import is_dead_letter
 from harness.sut.enrichment import JournalProbe
 from harness.sut.faulty_calls import with_planned_failures
@@ -37,6 +38,7 @@ from harness.sut.lookup_object import LookupFailed
 from harness.sut.phases import Phases
 from harness.sut.positions import Replay, SubtaskSource, named, restored
 from harness.sut.registry import SUTS
+from harness.sut.rescaling import groups_of, sources_before, stops_at
 from harness.sut.sink_choice import ChosenSink
 from harness.sut.upstream import UpstreamOperator, telling_end
 from harness.sut.user_code import is_interruption
@@ -49,6 +51,7 @@ from harness.workloads.lookups import (
     changing_keys,
     expected_results,
 )
+from harness.workloads.partitions import PartitionedSource
 from harness.workloads.sessions import expect_stamped, session_stamps
 from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.mailbox.mailbox import MAX_PRIORITY, MailboxExecutor
@@ -57,7 +60,7 @@ from reference_impl.operator.functions import AsyncFunction
 from reference_impl.operator.retry import ExponentialBackoff, FixedDelay, RetryStrategy
 from reference_impl.task.positioned_input import Checkpoint, Reader, Source
 
-__all__ = ["AttemptFailed", "AttemptParts", "Share", "run_attempt", "run_share"]
+__all__ = ["AttemptFailed", "AttemptParts", "run_attempt", "run_share"]
 
 
 class AttemptFailed(Exception):
@@ -290,6 +293,8 @@ class _Attempt:
                     self._parts, self._attempt, chosen=self._chosen, journal=journal, inside=inside, loop=loop
                 )
                 task.run(checkpoint)
+        except StoppedForRescale as stop:
+            journal.stopped(stop.checkpoint)
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # out of a task that the function started
             if is_interruption(error):
                 raise
@@ -347,6 +352,12 @@ class _Task:
             timers=Timers(loop, MailboxExecutor(mailbox, MAX_PRIORITY)),  # never those of a mutant
             restored=attempt.saved.epoch if attempt.saved else 0,
         )
+        if isinstance(elements, PartitionedSource):
+            coordination.rescales(
+                stops_at=stops_at(plan, scenario, parts.subtask),
+                places=elements.places,
+                restored=attempt.saved.epoch if attempt.saved else 0,
+            )
         operator, workload = scenario.operator, scenario.workload
         lookups = partial(
             operator_builder(variant, sut=plan.sut),
@@ -401,7 +412,7 @@ class _Task:
 
 
 def _source(parts: AttemptParts, elements: LookupSource, *, origin_ms: int) -> SubtaskSource:
-    workload = parts.scenario.workload
+    workload, share = parts.scenario.workload, parts.plan.shares.get(parts.subtask)
     if parts.share is not None:
         return parts.share.source(elements, origin_ms=origin_ms)
     return SubtaskSource(
@@ -409,6 +420,8 @@ def _source(parts: AttemptParts, elements: LookupSource, *, origin_ms: int) -> S
         checkpoint_every=workload.checkpoint_every,
         origin_ms=origin_ms,
         reuses_objects=workload.reuses_objects,
+        first=0 if share is None else share.inherited,
+        after=0 if share is None else share.checkpoint,
     )
 
 
@@ -418,7 +431,8 @@ def _keyed(parts: AttemptParts, elements: LookupSource) -> KeyedTask | None:
     if task is None:
         return None
     inputs = Inputs(task, elements, seed=parts.plan.seed, subtask=parts.subtask)
-    return KeyedTask(inputs=inputs, task=task, parts=parts.variant.keyed)
+    groups = groups_of(parts.plan, parts.scenario, parts.subtask)
+    return KeyedTask(inputs=inputs, task=task, parts=parts.variant.keyed, groups=groups)
 
 
 def _in_front(
@@ -503,7 +517,13 @@ def _expectation(
     answers = _answers(parts)
     if answers is None or keyed is None:
         return answers
-    return expect_stamped(answers, session_stamps(elements, keyed.inputs, task=keyed.task))
+    stamps = session_stamps(
+        elements,
+        keyed.inputs,
+        task=keyed.task,
+        before=sources_before(parts.plan, parts.scenario, parts.subtask),
+    )
+    return expect_stamped(answers, stamps)
 
 
 def _answers(parts: AttemptParts) -> Callable[[Lookup], Sequence[Any] | None] | None:

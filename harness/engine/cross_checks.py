@@ -19,10 +19,10 @@ from harness.history.values import told_watermark
 from harness.runs.claims import AUDIT, OUTPUTS, own_table
 from harness.runs.expected import Expected
 from harness.runs.order import Order
-from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.workloads.keys import key_of, told_key
 from harness.workloads.lookups import LookupSource, MarkOfTime, changing_keys, expected_results, own_records
+from harness.workloads.partitions import records_of_all
 
 __all__ = [
     "refuse_other_claims",
@@ -40,6 +40,9 @@ def refuse_other_source(order: Order, events: Sequence[Event]) -> None:
     scenario = order.scenario
     if order.mutant is not None or scenario.task is not None:
         return
+    if scenario.rescales:
+        _refuse_other_records(order, events)
+        return
     sources: dict[int, LookupSource] = {}
     own = own_records(scenario)
     for event in events:
@@ -55,6 +58,18 @@ def refuse_other_source(order: Order, events: Sequence[Event]) -> None:
                 f"subtask {event.s} took at position {event.pos} what the source of seed {order.seed}"
                 " does not have there"
             )
+
+
+def _refuse_other_records(order: Order, events: Sequence[Event]) -> None:
+    """As `refuse_other_source`, where positions depend on where the subtasks were cut: of each record alone."""
+    records = records_of_all(order.scenario.workload, seed=order.seed)
+    for event in events:
+        if type(event) is In:
+            known = records[event.id] if type(event.id) is int and 0 <= event.id < len(records) else None
+            if known is None or (told_key(known[0].key), known[1]) != (event.key, event.ts):
+                _refuse(
+                    f"subtask {event.s} took record {event.id}, which the source of seed {order.seed} has not so"
+                )
 
 
 def _refuse(message: str) -> NoReturn:
@@ -103,7 +118,10 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
         "timeout": (told.timeout_ms, 0 if operator.on_timeout == "nothing" else operator.timeout),
         "tries": (told.max_tries, operator.tries),
         "retries": (told.retry is not None, operator.tries > 1),
-        "sink": (header.sink, SINK_FORMS[scenario.sink].claimed_as),
+        "sink": (
+            header.sink,
+            "rollback" if order.runner == "stateful" else SINK_FORMS[scenario.sink].claimed_as,
+        ),
         "effects": (header.effects, "outputs" if scenario.effects is None else "records"),
         "a time to recover": (header.bounds.recover > 0, True),
         "a checkpoint gap": (
@@ -111,13 +129,16 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
             by_time or workload.checkpoint_gap is not None,
         ),
         "fencing": (header.fenced, True),
-        "tables": (sorted(header.tables or ()), sorted(_tables(scenario))),
+        "tables": (sorted(header.tables or ()), sorted(_tables(order))),
         "explained failures": (header.explained is not None, True),
         "known results": (header.expect_from == "given", _knows_results(order))
         if not is_users
         else (header.expect_from == "none", order.expected == "none"),
         "versions": (header.versions, bool(scenario.changing) and (header.by_key or not is_users)),
-        "decisive": (sorted(header.decisive or ()), sorted(scenario.decisive)),
+        "decisive": (
+            sorted(header.decisive or ()),
+            sorted(set(scenario.decisive) - ({"V12", "V13"} if order.runner == "stateful" else set())),
+        ),
         "faults": (sorted(expects.faults), sorted(fault.id for fault in scenario.faults)),
         "least records": (expects.records, scenario.expects.records),
         "least checkpoints": (expects.checkpoints, scenario.expects.checkpoints),
@@ -125,8 +146,11 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
     }
 
 
-def _tables(scenario: Scenario) -> list[str]:
+def _tables(order: Order) -> list[str]:
     """The names of the tables that are read after the run."""
+    scenario = order.scenario
+    if order.runner == "stateful":
+        return [name for name in ROWS_OF if name != AUDIT]
     if scenario.effects is None:
         return list(ROWS_OF)
     return [*(name for name in ROWS_OF if name != AUDIT), own_table(scenario.effects)]

@@ -27,6 +27,7 @@ from harness.sut.lookup_values import OF_KEY, observing
 from harness.sut.registry import load_attribute
 from harness.workloads.keys import Key, key_of, told_key
 from harness.workloads.lookups import CustomerRows, Inputs, LookupSource, changing_keys, own_records
+from harness.workloads.partitions import records_of_all
 from harness.workloads.sessions import session_stamps
 from harness.workloads.shape import Lookup, OwnLookup, StampedLookup
 
@@ -96,6 +97,9 @@ def _asked(order: Order) -> Iterator[Lookup]:
     """The records of all subtasks."""
     scenario = order.scenario
     own = own_records(scenario)
+    if scenario.rescales:
+        yield from (record for record, _ in records_of_all(scenario.workload, seed=order.seed))
+        return
     for subtask in range(scenario.workload.subtasks):
         source = LookupSource(
             workload=scenario.workload, seed=order.seed, subtask=subtask, faults=scenario.faults, own=own

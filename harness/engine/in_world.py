@@ -16,11 +16,14 @@ import msgspec
 from harness.checkers.judge import judge
 from harness.clock import monotonic_us
 from harness.database.audit import ServerCounter, ServerCounts
+from harness.database.checkpoint_store import checkpoint_folder
 from harness.database.coordinator import Coordinator, coordinated
+from harness.database.driver import MySqlDriver
 from harness.database.endpoint import OWN, Endpoint, KeptConnection
 from harness.database.own_tables import OwnTableRows, fill_own_tables, read_own_tables
 from harness.database.probe import OF_PROBE
 from harness.database.schema import prepare_database, run_database
+from harness.database.store_files import FolderFiles
 from harness.database.table_hand import SqlTableHand
 from harness.defects import variant_of
 from harness.engine.accounting import accounting_of, claims_order
@@ -29,9 +32,11 @@ from harness.engine.calm_process import CalmProcess, calm_process
 from harness.engine.cross_checks import refuse_other_expectations
 from harness.engine.expectation import NO_VALUES, find_expected, given_by
 from harness.engine.findings import findings, outside_events, refuse_blind_faults, unseen_by_the_client
-from harness.engine.level import LevelRunner, RunRecord, RunSite
+from harness.engine.generations import Generations
+from harness.engine.level import Execution, LevelRunner, RunRecord, RunSite
 from harness.engine.reading import Stored, history_of, read_stored
 from harness.engine.refusals import refuse_in_world
+from harness.engine.rescale import Rescaler
 from harness.engine.two_servers import TwoServers, lost_epochs, two_servers, without_lost
 from harness.engine.watch import Ending, Watch, threats_of
 from harness.errors import SutError
@@ -113,6 +118,7 @@ def _record(
             subtasks=scenario.workload.subtasks,
             rows=rows,
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
+            by_record=bool(scenario.rescales),
         )
         plan = _plan(
             order,
@@ -156,7 +162,19 @@ def _record(
         pitfalls=_pitfalls(order, leftovers, ended_us=ran_us, server=counts),
         values=values,
         judge=judge if second is None else second.judged(second.verdict(faults, scenario), lost),
+        extras=_extras(leftovers.lines),
     )
+
+
+def _extras(lines: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Where each attempt ran, if that was on a cluster; times are on the history's clock."""
+    placed = [
+        {name: line[name] for name in ("s", "a", "host", "executor", "driver")}
+        | {"at_us": line["t"] - lines[0]["t"]}
+        for line in lines
+        if line["k"] == "~host"
+    ]
+    return {"cluster": placed} if placed else {}
 
 
 def _with_versions(
@@ -232,7 +250,13 @@ def _database_of_twin(order: Order, world: World, *, lookups: str) -> Iterator[s
 def _stored(scenario: Scenario, root: Endpoint, *, plan: RunPlan, may_fail: bool) -> Stored:
     effects = scenario.effects
     own = None if effects is None else (plan.lookups.database, effects)
-    return read_stored(root, ordered=claims_order(scenario), may_fail=may_fail, own=own)
+    return read_stored(
+        root,
+        ordered=claims_order(scenario),
+        may_fail=may_fail,
+        own=own,
+        audit=plan.runner != "stateful",
+    )
 
 
 def _accounting(
@@ -267,8 +291,14 @@ def _watched(order: Order, site: RunSite, *, runner: LevelRunner, plan: RunPlan,
     with Recorder(Path(plan.folder) / HARNESS_FILE) as recorder:
         site.observer.phase("run", f"{order.scenario.scenario} at level {order.level}, seed {order.seed}")
         world.proxy.reseed(order.seed)
-        watch = Watch(acts=_acts(order), plan=plan, recorder=recorder, observer=site.observer)
-        with _coordinated(order, root, recorder):
+        with _coordinated(order, root, recorder) as coordinator:
+            watch = Watch(
+                acts=_acts(order),
+                plan=plan,
+                recorder=recorder,
+                observer=site.observer,
+                start=_generations(order, runner, root, recorder, coordinator),
+            )
             return watch.over(
                 world=world, runner=runner, logs=site.folder, stop=site.stop, limit_s=site.limit_s
             )
@@ -292,12 +322,37 @@ def _let_touch(site: RunSite, root: Endpoint) -> None:
             site.before_reading(SqlTableHand(kept))
 
 
-def _coordinated(order: Order, root: Endpoint, recorder: Recorder) -> AbstractContextManager[None]:
+def _coordinated(
+    order: Order, root: Endpoint, recorder: Recorder
+) -> AbstractContextManager[Coordinator | None]:
     """The coordinator that completes checkpoints; the atomic sink needs none."""
     if order.scenario.sink == "atomic":
         return nullcontext()
     kind = variant_of(order.mutant).coordinator(Coordinator)
-    return coordinated(root, note=recorder.record, kind=kind)
+    rescales = order.scenario.rescales
+    until = rescales[0].at.checkpoint if rescales else None
+    return coordinated(root, note=recorder.record, kind=kind, until=until)
+
+
+def _generations(
+    order: Order, runner: LevelRunner, root: Endpoint, recorder: Recorder, coordinator: Coordinator | None
+) -> Callable[..., Execution] | None:
+    """What starts a run that rescales; None: the run does not."""
+    if not order.scenario.rescales:
+        return None
+
+    def start(plan: RunPlan, *, subtasks: int, logs: Path) -> Execution:
+        del subtasks
+        rescaler = Rescaler(
+            order.scenario,
+            variant=variant_of(order.mutant),
+            driver=MySqlDriver(root),
+            files=lambda subtask: FolderFiles(checkpoint_folder(Path(plan.folder), subtask=subtask)),
+            note=recorder.record,
+        )
+        return Generations(runner, plan, rescaler=rescaler, logs=logs, coordinator=coordinator)
+
+    return start
 
 
 def _root(world: World, database: str) -> Endpoint:
@@ -331,6 +386,7 @@ def _plan(
         mutant=order.mutant,
         lookups=asked,
         sink=world.app.at(world.direct if variant.sink_past_proxy else world.links["sink"], database),
+        shared=world.app.at(world.direct, database),
         folder=str(raw),
         path=list(order.import_path),
         table=rows,

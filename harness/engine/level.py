@@ -192,6 +192,8 @@ class RunRecord(Ran):
 
     header: Header
     events: Sequence[Event]
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    """Further facts for the report: under the key `cluster`, where each attempt ran."""
     judge: Callable[[Header, Sequence[Event]], Judgement] = judge
     """The function that judges the run; a planted defect may replace it."""
 

@@ -56,9 +56,9 @@ def convicts_of(order: AnyOrder) -> tuple[str, ...]:
     """The invariants that must detect the planted defect; empty: the run must pass."""
     if order.mutant is None:
         return ()
-    from harness.defects import find_defect  # noqa: PLC0415 - most runs plant nothing
+    from harness.defects import find_of_run  # noqa: PLC0415 - most runs plant nothing
 
-    return find_defect(order.mutant).convicted_by
+    return find_of_run(order.mutant).convicted_by
 
 
 def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:
@@ -103,7 +103,7 @@ def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:
         values=_values(record.values, run_s=(judged_us - began_us) / 1e6),
         fails_on_pitfall=order.fails_on_pitfall,
         runner=order.runner if isinstance(order, Order) else "continuous",
-        extras=record.extras if isinstance(record, OutsideRecord) else {},
+        extras=record.extras,
     )
 
 

@@ -40,19 +40,26 @@ class Stored:
 
 
 def read_stored(
-    root: Endpoint, *, ordered: bool, may_fail: bool = False, own: tuple[str, OwnEffects] | None = None
+    root: Endpoint,
+    *,
+    ordered: bool,
+    may_fail: bool = False,
+    own: tuple[str, OwnEffects] | None = None,
+    audit: bool = True,
 ) -> Stored:
     """Reads the run's tables; one that cannot be read has no `read`, so what judges it is at best `unknown`.
 
     `ordered`: the rows are claimed to be in the source's order. Raises WorldError if the database does not say what was
     committed, unless the run had failed anyway (`may_fail`): without it the commits of killed attempts are missing, and
     would count as violations. `own`: the database and the table that the lookup writes to; its rows are read in place
-    of the audit, which is of the sink's.
+    of the audit, which is of the sink's. `audit`: whether it is read at all.
     """
     lines: list[Line] = []
     unread: list[str] = []
     with reading(root) as tables:
         for table, read in _readers(tables, lines.append, own=own).items():
+            if table == AUDIT and not audit:
+                continue
             try:
                 rows = read()
             except (pymysql.MySQLError, OSError) as error:

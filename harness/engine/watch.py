@@ -7,7 +7,7 @@ neither its end nor its failure, and its process (by pid and start time) does no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -126,6 +126,8 @@ class Watch:
     plan: RunPlan
     recorder: Recorder
     observer: Observer
+    start: Callable[..., Execution] | None = None
+    """Starts the run in place of the runner's `start`, with `plan`, `subtasks` and `logs`; None: the runner does."""
 
     def over(
         self, *, world: World, runner: LevelRunner, logs: Path, stop: Stop, limit_s: float | None
@@ -136,7 +138,9 @@ class Watch:
         of_scenario_s = scenario.budget / 1000 + _OF_RUNNER_S[self.plan.runner]
         budget_s = min(of_scenario_s, _NO_LIMIT_S if limit_s is None else limit_s)
         with (
-            _started(runner, self.plan, scenario, logs, stopped=reaper.stopped) as execution,
+            _started(
+                self.start or runner.start, self.plan, scenario, logs, stopped=reaper.stopped
+            ) as execution,
             self._schedule(world, execution) as schedule,
         ):
             deadline, turn = Deadline(budget_s), count()
@@ -216,10 +220,10 @@ def _why_stop(stop: Stop, deadline: Deadline) -> str | None:
 
 @contextmanager
 def _started(
-    runner: LevelRunner, plan: RunPlan, scenario: Scenario, logs: Path, *, stopped: set[int]
+    start: Callable[..., Execution], plan: RunPlan, scenario: Scenario, logs: Path, *, stopped: set[int]
 ) -> Iterator[Execution]:
     """Adds to `stopped` the pids of the processes that had to be killed at the end."""
-    execution = runner.start(plan, subtasks=scenario.workload.subtasks, logs=logs)
+    execution = start(plan, subtasks=scenario.workload.subtasks, logs=logs)
     try:
         yield execution
     finally:

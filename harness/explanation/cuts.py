@@ -154,6 +154,8 @@ def two_ends(x: Contradiction) -> Explanation:
 
 def bad_restore(x: Contradiction) -> Explanation:
     """V11: an attempt starts from a checkpoint that it must not use."""
+    if x.witness("rescale") is not None:
+        return redistributed(x)
     start, snap, retired = x.witness("start"), x.witness("snap"), x.witness("retire")
     if start is not None:
         if retired is not None:
@@ -174,6 +176,8 @@ def bad_restore(x: Contradiction) -> Explanation:
 
 def restore_differs(x: Contradiction) -> Explanation:
     """V11: the restored elements differ from the stored ones."""
+    if x.witness("rescale") is not None:
+        return redistributed(x)
     snap, restore = x.witness("snap"), x.witness("restore")
     if snap is not None and restore is not None:
         stored = [_element(element) for element in snap["elements"]]
@@ -187,6 +191,8 @@ def restore_differs(x: Contradiction) -> Explanation:
 
 def wrong_position(x: Contradiction) -> Explanation:
     """V11: the source is read from another position than the snap's."""
+    if x.witness("rescale") is not None:
+        return redistributed(x)
     start, snap, first = x.witness("start"), x.witness("snap"), x.witness("in", "wm")
     if start is not None and snap is not None:
         x.then(f"{x.let(snap)} says to read the source from position {snap['pos']}.")
@@ -195,6 +201,31 @@ def wrong_position(x: Contradiction) -> Explanation:
         else:
             x.then(f"The first element that its attempt reads is {x.let(first)}, at position {first['pos']}.")
     return x.however("after a restore the source is read from the position of the snap")
+
+
+_SHARED = {
+    "bad-restore": "each subtask that a rescale ends has a snap of a completed checkpoint that is not retired",
+    "restore-differs": "what one subtask had stored keeps its order in each share, and a share stays the same",
+    "wrong-position": "a subtask reads on behind what it inherits, and each partition where it was cut",
+    "left-behind": "each element that was in flight at a rescale reaches one of the subtasks that follow",
+    "restored-twice": "each element that was in flight at a rescale reaches one subtask alone",
+    "not-stored": "the subtasks that follow a rescale inherit what was stored, and nothing else",
+    "shared-partition": "each partition of the source is read by one subtask",
+}
+
+
+def redistributed(x: Contradiction) -> Explanation:
+    """V11: at a rescale the subtasks that follow do not get together what the old ones had stored."""
+    rescale = x.witness("rescale")
+    if rescale is not None:
+        x.then(f"{x.let(rescale)} ends {_subtasks(rescale['of'])} and begins {_subtasks(rescale['to'])}.")
+    x.then_said()
+    return x.however(_SHARED[x.anomaly.kind])
+
+
+def _subtasks(numbers: list[int]) -> str:
+    told = [str(number) for number in numbers]
+    return f"subtask {told[0]}" if len(told) == 1 else f"subtasks {', '.join(told[:-1])} and {told[-1]}"
 
 
 def _place(x: Contradiction) -> Json | None:

@@ -49,6 +49,8 @@ class Skeleton:
     """Keyed by checkpoint: its `done`, `abort`, `retire` and `commit` events."""
     faults: list[FaultSpan] = field(default_factory=list)
     kills: int = 0
+    rescaled: dict[Any, Glimpse] = field(default_factory=dict)
+    """For each subtask that a rescale ended, the rescale."""
     first: Glimpse | None = None
     last: Glimpse | None = None
 
@@ -62,6 +64,8 @@ class Skeleton:
             self.snaps.setdefault((event.s, event.c), []).append(event)
         elif event.k in _OF_CHECKPOINTS:
             self.checkpoints.setdefault(event.c, []).append(event)
+        elif event.k == "rescale":
+            self.rescaled.update(dict.fromkeys(event.of or (), event))
         elif event.k == "fault":
             self._fault(event)
 
@@ -113,7 +117,9 @@ class Skeleton:
     def finish(self) -> list[Glimpse]:
         """The `ended` of each subtask's last attempt; empty unless the run finished normally."""
         found: list[Glimpse] = []
-        for events in self.life.values():
+        for s, events in self.life.items():
+            if s in self.rescaled:
+                continue
             last = max((event.a for event in events), default=0)
             ended = next((event for event in events if event.k == "ended" and event.a == last), None)
             if ended is None:

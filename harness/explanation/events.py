@@ -62,6 +62,7 @@ class Glimpse(msgspec.Struct, frozen=True, kw_only=True):
     r: Any = None
     final: Any = None
     w: Any = None
+    of: Any = None
     evidence: msgspec.Raw = _NOTHING
     expect: msgspec.Raw = _NOTHING
     v: msgspec.Raw = _NOTHING
@@ -271,6 +272,9 @@ _WORDS: dict[str, Callable[[Json], str]] = {
     "done": lambda e: f"checkpoint {_named(e, 'c')} is completed",
     "abort": lambda e: f"checkpoint {_named(e, 'c')} is given up",
     "ack": lambda e: f"checkpoint {_named(e, 'c')} is acknowledged",
+    "rescale": lambda e: (
+        f"at checkpoint {_named(e, 'c')} the subtasks {_named(e, 'of')} end, and {_named(e, 'to')} take over"
+    ),
     "retire": lambda e: f"no checkpoint up to {_named(e, 'c')} will be restored any more",
     "commit": _commit,
     "effect": _effect,

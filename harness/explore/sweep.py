@@ -156,8 +156,27 @@ def swept(seeds: Iterable[int], *, variant: Variant = HONEST) -> Swath:
     Raises HarnessError before the first one if the harness overlooks a canary in this process, and for a run that
     contradicts its order or itself.
     """
-    swath = Swath()
     SimulatedLevel().refuse_blindness(None)
+    return _swept(seeds, variant)
+
+
+class _Executor:
+    """What a process of an executor remembers from one piece to the next."""
+
+    is_sighted = False
+    """Whether it has seen the canaries."""
+
+
+def _swept_there(seeds: Sequence[int]) -> Swath:
+    """On an executor, whose processes see the canaries before their first piece."""
+    if not _Executor.is_sighted:
+        SimulatedLevel().refuse_blindness(None)
+        _Executor.is_sighted = True
+    return _swept(seeds, HONEST)
+
+
+def _swept(seeds: Iterable[int], variant: Variant) -> Swath:
+    swath = Swath()
     with _collector_at_rest():
         for seed in seeds:
             order, ran, judgement = _telling_run(swath, seed, variant)
@@ -293,7 +312,7 @@ def sweep(
         return stop is None or not stop.is_set()
 
     if executors is not None:
-        for part in executors.map(swept, seeds, most=_PIECE, goes_on=goes_on):
+        for part in executors.map(_swept_there, seeds, most=_PIECE, goes_on=goes_on):
             swath.add(part)
         return swath
     chunks = [range(first, min(first + _CHUNK, seed + runs)) for first in range(seed, seed + runs, _CHUNK)]
@@ -333,10 +352,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.runs == 1:
         for line in _one_run(given.seed, given.keep):
             print(line)  # noqa: T201 - a command
-    began_us = monotonic_us()
     with _stopped_by_interrupt() as stop, _machines(given.on) as executors:
+        began_us = monotonic_us()  # the start of a session is not the runs'
         swath = sweep(runs=given.runs, seed=given.seed, jobs=given.jobs, executors=executors, stop=stop)
-    for line in lines(swath, seconds=(monotonic_us() - began_us) / 1e6):
+        took_us = monotonic_us() - began_us
+    for line in lines(swath, seconds=took_us / 1e6):
         print(line)  # noqa: T201 - a command
     if given.keep is not None:
         for one in swath.convictions:

@@ -1,6 +1,7 @@
 """`kill_driver`: kill the main process of a user's job (Spark's driver) by SIGKILL, and not its children.
 
-Answers to a driver that the kernel's OOM killer ends. Evidence: the process was gone after the signal.
+Answers to a driver that the kernel's OOM killer ends. Evidence: the process was gone after the signal; of a run of the
+operator on a cluster also that a new driver's attempts have taken over.
 """
 
 from __future__ import annotations
@@ -9,30 +10,65 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from harness.faults.model.fault import JobFault
+from harness.clock import Deadline, monotonic_us, wait_until
+from harness.errors import WorldError
+from harness.faults.model.fault import SparkFault
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.job_kill import awaited_start, kill_evidence, kill_processes
+from harness.faults.real.spark_kill import (
+    await_end,
+    await_replaced,
+    newest_attempts,
+    replaced_evidence,
+    spark_of,
+)
+from harness.process_identity import end_process
 
 __all__ = ["KillDriver"]
 
+_DRIVER_S = 60.0
+"""How long the fault waits for a driver that lives."""
 
-class KillDriver(JobFault):
-    """Kills the job's main process, once."""
+
+class KillDriver(SparkFault):
+    """Kills the job's main process, or the driver of a run on a cluster, once."""
 
     about = (
-        "The job's main process (Spark's driver) is killed (SIGKILL); its children are left to themselves."
+        "The job's main process (Spark's driver) is killed (SIGKILL); its children are left to themselves. A run of "
+        "the operator on a cluster goes on in a new driver, from what is stored."
     )
-    must_show = "The process was gone after the signal; the message that was held meanwhile is named."
-    can = ()
+    must_show = (
+        "The process was gone after the signal; the message that was held meanwhile is named, or the attempts of the "
+        "new driver that took over."
+    )
+    can = ("kill", "start", "failed")
 
     do: Literal["kill_driver"]
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
-        """There is nothing to heal: the job is started again after every exit."""
-        kill_processes(site, [awaited_start(site, fault=self.id).main], fault=self.id)
+        """There is nothing to heal: the driver is started again after every exit."""
+        if site.spark is None:
+            kill_processes(site, [awaited_start(site, fault=self.id).main], fault=self.id)
+        else:
+            self._kill(site)
         yield
 
+    def _kill(self, site: Site) -> None:
+        """In a run of the operator: its Python process; its virtual machine and executors then end by themselves."""
+        spark = spark_of(site)
+        wait_until(lambda: spark.live_driver() is not None, deadline=Deadline(_DRIVER_S))
+        driver = spark.live_driver()
+        if driver is None:
+            raise WorldError(f"no driver lived when {self.id} was to act", fix="let the fault begin earlier")
+        workers = [who for executor in spark.executors() for who in executor.workers.values()]
+        before, at_us = newest_attempts(site, {s for s, _ in spark.progress().attempts}), monotonic_us()
+        main, *others = driver.processes
+        killed = [main] if end_process(main) else []
+        await_end(site, killed, at_us=at_us, dependents=[*others, *workers], driver=driver.number)
+        await_replaced(site, before)
+
     def evidence(self, seen: Seen) -> Evidence:
-        return kill_evidence(seen)
+        killed = seen.fact("killed")
+        return replaced_evidence(seen) if killed is not None and "driver" in killed else kill_evidence(seen)

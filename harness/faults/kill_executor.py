@@ -1,6 +1,7 @@
-"""`kill_executor`: kill one executor of a Spark job: that of the held message, or one that the seed draws.
+"""`kill_executor`: kill one executor of Spark: of a job that of the held message, or one that the seed draws.
 
-Answers to a container that a cluster manager takes away. Evidence: the process was gone after the signal.
+Answers to a container that a cluster manager takes away. Evidence: the process was gone after the signal; of a run of
+the operator on a cluster also that its tasks were started again.
 """
 
 from __future__ import annotations
@@ -12,31 +13,49 @@ from typing import Literal
 import psutil
 
 from harness.choices import Choices
+from harness.clock import monotonic_us
 from harness.errors import WorldError
-from harness.faults.model.fault import JobFault
+from harness.faults.model.fault import SparkFault
+from harness.faults.model.fields import Subtask
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.job_kill import awaited_start, job_of, kill_evidence, kill_processes
 from harness.faults.real.sink_message import SINK
-from harness.process_identity import ProcessIdentity
+from harness.faults.real.spark_kill import (
+    await_end,
+    await_replaced,
+    drawn_executor,
+    newest_attempts,
+    replaced_evidence,
+)
+from harness.process_identity import ProcessIdentity, end_process
 
 __all__ = ["KillExecutor"]
 
 
-class KillExecutor(JobFault):
+class KillExecutor(SparkFault):
     """Kills one executor, once."""
 
     about = (
-        "An executor of the Spark job is killed (SIGKILL): the one whose message is held, else a drawn one."
+        "An executor of Spark is killed (SIGKILL): in a job the one whose message is held, else a drawn one; in a run "
+        "of the operator on a cluster the one that runs `subtask`, else a drawn one that runs any."
     )
-    must_show = "The process was gone after the signal; the message that was held meanwhile is named."
-    can = ()
+    must_show = (
+        "The process was gone after the signal; the message that was held meanwhile is named, or the attempts that "
+        "took the places of those that it ran."
+    )
+    can = ("kill", "start", "failed")
 
     do: Literal["kill_executor"]
+    subtask: Subtask | None = None
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
         """There is nothing to heal: Spark starts another executor."""
+        if site.spark is not None:
+            self._kill(site)
+            yield
+            return
         awaited_start(site, fault=self.id)
         executors = job_of(site).executors()
         if not executors:
@@ -47,8 +66,18 @@ class KillExecutor(JobFault):
         kill_processes(site, [_chosen(site, executors, fault=self.id)], fault=self.id)
         yield
 
+    def _kill(self, site: Site) -> None:
+        """In a run of the operator."""
+        executor = drawn_executor(site, fault=self.id, subtask=self.subtask)
+        before, at_us = newest_attempts(site, executor.workers), monotonic_us()
+        killed = [executor.process] if end_process(executor.process) else []
+        workers = list(executor.workers.values())
+        await_end(site, killed, at_us=at_us, dependents=workers, host=executor.host)
+        await_replaced(site, before)
+
     def evidence(self, seen: Seen) -> Evidence:
-        return kill_evidence(seen)
+        killed = seen.fact("killed")
+        return replaced_evidence(seen) if killed is not None and "host" in killed else kill_evidence(seen)
 
 
 def _chosen(site: Site, executors: Sequence[ProcessIdentity], *, fault: str) -> ProcessIdentity:

@@ -48,11 +48,11 @@ ROWS = 1 << 14
 _INT = 1 << 63
 
 _WHOLE = ("n", "t", "mail", "s", "a", "from", "c", "pos", "try", "token", "seq", "j", "ts", "w", "id",
-          "ver", "rows")  # fmt: skip
+          "ver", "rows", "part", "at")  # fmt: skip
 _FLAGS = ("final", "stalls", "ts_null", "w_end", "retry")
 _TEXTS = ("k", "thread", "id_text", "r", "f", "phase", "by", "table")
 """Columns of plain text."""
-JSON_COLUMNS = ("key", "expect", "v", "nonce", "error", "elements", "evidence", "why", "can")
+JSON_COLUMNS = ("key", "expect", "v", "nonce", "error", "elements", "evidence", "why", "can", "of", "to")
 """Columns of JSON text, for fields that may hold any value, a list or an object."""
 
 COLUMNS: Mapping[str, pa.DataType] = {

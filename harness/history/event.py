@@ -38,6 +38,7 @@ __all__ = [
     "Out",
     "Owm",
     "Res",
+    "Rescale",
     "Restore",
     "Retire",
     "Row",
@@ -102,6 +103,10 @@ class In(AttemptEvent, frozen=True, kw_only=True, tag="in"):
     key: Any | UnsetType = UNSET
     ts: int | UnsetType | None = UNSET
     expect: list[Any] | UnsetType = UNSET
+    part: int | UnsetType = UNSET
+    """The partition of the source that it comes from."""
+    at: _AtLeast0 | UnsetType = UNSET
+    """Its place in that partition."""
 
 
 class Wm(AttemptEvent, frozen=True, kw_only=True, tag="wm"):
@@ -203,6 +208,14 @@ class Abort(_At, frozen=True, kw_only=True, tag="abort"):
     c: int
 
 
+class Rescale(_At, frozen=True, kw_only=True, tag="rescale"):
+    """The subtasks `of` end at checkpoint `c`; the subtasks `to` take over what they stored in it."""
+
+    c: int
+    of: list[_AtLeast0]
+    to: list[_AtLeast0]
+
+
 class Retire(_At, frozen=True, kw_only=True, tag="retire"):
     """No checkpoint up to `c` may be restored any more."""
 
@@ -290,5 +303,17 @@ OfAttempt = (
     Start | Restore | In | Wm | Call | Res | Out | Owm | Snap | Dead | Failed | End | Ended | Close | Kill
 )
 Event = (
-    OfAttempt | Done | Abort | Retire | Commit | Ack | Effect | FaultEvent | GiveUp | Row | TableRead | Change
+    OfAttempt
+    | Done
+    | Abort
+    | Retire
+    | Rescale
+    | Commit
+    | Ack
+    | Effect
+    | FaultEvent
+    | GiveUp
+    | Row
+    | TableRead
+    | Change
 )

@@ -143,6 +143,16 @@ _ELEMENTS = FieldType(
     'a list of {"id": ...} and {"w": ..., "pos": ...}',
     {"type": "array", "items": _ELEMENT_SCHEMA},
 )
+_SUBTASKS = FieldType(
+    lambda value: (
+        isinstance(value, list)
+        and bool(value)
+        and all(type(s) is int and s >= 0 for s in value)
+        and len(set(value)) == len(value)
+    ),
+    "a list of at least one subtask, none twice",
+    {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1, "uniqueItems": True},
+)
 PHASE = one_of("begin", "end")
 _RESULT = one_of("ok", "fail", "timeout", "unknown")
 
@@ -204,6 +214,8 @@ _RECORD = {
     "key": _optional(ANY),
     "ts": _optional(INT_OR_NULL),
     "expect": _optional(_LIST),
+    "part": _optional(INT),
+    "at": _optional(at_least(0)),
 }
 _OUTCOME = {
     "r": EventField(_RESULT),
@@ -267,6 +279,10 @@ KINDS: Mapping[str, _Kind] = {
     "done": _Kind.of(events.Done, {"c": EventField(INT)}),
     "abort": _Kind.of(events.Abort, {"c": EventField(INT)}),
     "retire": _Kind.of(events.Retire, {"c": EventField(INT)}),
+    "rescale": _Kind.of(
+        events.Rescale,
+        {"c": EventField(INT), "of": EventField(_SUBTASKS), "to": EventField(_SUBTASKS)},
+    ),
     "commit": _Kind.of(
         events.Commit,
         {"s": EventField(at_least(0)), "c": EventField(INT), "a": _optional(at_least(1))},

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from msgspec import UNSET
 
-from harness.history.event import Event, Failed, FaultEvent, Kill, Res, Restore, Snap, Start
+from harness.history.event import Event, Failed, FaultEvent, Kill, Res, Rescale, Restore, Snap, Start
 from harness.history.event_fields import Claims, claims_of, well_formed
 from harness.history.header import Header
 from harness.history.read import WHITE, HistoryReader, cut_off
@@ -36,7 +36,7 @@ _BATCH = 1 << 16
 """Bytes decoded at a time: about 700 events, which fit the processor's cache."""
 _DEEP = 2 * NESTING_MAX
 """A shorter line cannot be nested too deep: each level takes an opening and a closing byte."""
-_LOOKED_INTO = frozenset({Snap, Restore, FaultEvent})
+_LOOKED_INTO = frozenset({Snap, Restore, Rescale, FaultEvent})
 """Kinds with rules beyond the types of their fields, whatever the header claims."""
 _CLAIMING = frozenset({Start, Failed, Kill, Res})
 """Further kinds with fields that are read only under a claim of the header."""
@@ -236,6 +236,8 @@ def _keeps_its_table(event: Event, claims: Claims) -> bool:
     match event:
         case Snap() | Restore():
             return all(map(_is_element, event.elements))
+        case Rescale():
+            return all(group and len(set(group)) == len(group) for group in (event.of, event.to))
         case FaultEvent(phase="begin"):
             unread = [event.evidence] if "explained" in claims else [event.evidence, event.can, event.s]
         case FaultEvent():

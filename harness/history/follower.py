@@ -18,7 +18,7 @@ import msgspec
 
 from harness.process_identity import ProcessIdentity
 
-__all__ = ["AttemptView", "Follower", "Progress", "TimedCall", "timed_calls"]
+__all__ = ["AttemptView", "Follower", "Progress", "TimedCall", "fatal_fault", "timed_calls"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +101,8 @@ class AttemptView:
     """None: not recorded yet."""
     over: bool = False
     """Whether it closed or failed; its process may then run another attempt."""
+    drained: bool = False
+    """Whether it has emitted all data and ended."""
     dies_for: str | None = None
     """The fault for which it was about to end its own process, if that was its last line."""
     in_flight: int = 0
@@ -179,7 +181,8 @@ class Follower:
         view = progress.attempts.setdefault((subtask, attempt), AttemptView(subtask=subtask, attempt=attempt))
         progress.timed.note(line)
         progress.last_us = _last_us(progress.last_us, line)
-        view.dies_for = _fatal_fault(line)
+        view.dies_for = fatal_fault(line)
+        view.drained |= line["k"] == "ended"
         match line["k"]:
             case "~process":
                 view.process = ProcessIdentity(pid=line["pid"], started=line["started"])
@@ -206,7 +209,7 @@ class Follower:
                 view.over = True
 
 
-def _fatal_fault(line: Mapping[str, Any]) -> str | None:
+def fatal_fault(line: Mapping[str, Any]) -> str | None:
     """The fault for which the attempt that wrote `line` ends its own process next; None: it goes on."""
     match line:
         case {"k": "~dies", "fault": str(fault)} | {"k": "~acted", "what": "kills", "f": str(fault)}:

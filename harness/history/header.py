@@ -130,6 +130,7 @@ class Expects:
     records: int | None = None
     checkpoints: int | None = None
     restores: int | None = None
+    rescales: int | None = None
     faults: tuple[str, ...] = ()
 
 
@@ -265,6 +266,7 @@ _EXPECTS: Mapping[str, HeaderField] = {
     "records": whole_from(0),
     "checkpoints": whole_from(0),
     "restores": whole_from(0),
+    "rescales": whole_from(0),
     "faults": NAMES,
 }
 _TOP: Mapping[str, HeaderField] = {

@@ -100,8 +100,17 @@ class Journal:
         self._event(Restore, s=self._subtask, a=self._attempt, c=checkpoint, elements=list(elements))
 
     def took_record(
-        self, *, position: int, id: int, key: Any, ts: int | None, expect: Sequence[Any] | None
+        self,
+        *,
+        position: int,
+        id: int,
+        key: Any,
+        ts: int | None,
+        expect: Sequence[Any] | None,
+        part: int | None = None,
+        at: int | None = None,
     ) -> None:
+        """`part`, `at`: the partition of the source that it comes from, and its place there."""
         self._made += 1
         self._event(
             In,
@@ -112,6 +121,8 @@ class Journal:
             key=key,
             ts=ts,
             expect=UNSET if expect is None else expect,
+            part=UNSET if part is None else part,
+            at=UNSET if at is None else at,
         )
 
     def took_watermark(self, *, position: int, timestamp: int) -> None:
@@ -237,6 +248,11 @@ class Journal:
         self._made += 1
         self._event(Close, s=self._subtask, a=self._attempt)
         self._note("~made", events=self._made)
+
+    def stopped(self, checkpoint: int) -> None:
+        """The attempt stops at a complete checkpoint, because its subtask is rescaled."""
+        self._note("~stopped", c=checkpoint)
+        self.closed()
 
     def refused(self, error: SutError) -> None:
         """The function under test breaks a rule, so the run is not judged: for the harness, not an event."""

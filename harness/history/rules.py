@@ -9,7 +9,7 @@ sequence numbers and versions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -37,13 +37,55 @@ class _Taken(NamedTuple):
     ts: int | None
 
 
+class Rescalings:
+    """Which subtasks rescales have ended and begun. Mutable: the state of a fold."""
+
+    def __init__(self) -> None:
+        self.ended: dict[int, int] = {}
+        """The line of the rescale that ended a subtask."""
+        self._begun: dict[int, int] = {}
+        """For each subtask that a rescale began, a number that all subtasks related by rescales share."""
+        self._families: dict[int, int] = {}
+
+    def check(
+        self, line: int, good: Mapping[str, Any], *, started: Mapping[int, int], excused: Callable[[], bool]
+    ) -> Iterator[str]:
+        """The breaches of one `rescale`; `started`: those subtasks; `excused`: a start was unreadable."""
+        of, to = good.get("of", []), good.get("to", [])
+        for s in of:
+            if s in self.ended:
+                yield f"a `rescale` ends subtask {s}, which the one on line {self.ended[s]} has ended"
+            elif s not in started and not excused():
+                yield f"a `rescale` ends subtask {s}, which has not started"
+            self.ended.setdefault(s, line)
+        for s in to:
+            if s in started or s in self._begun:
+                yield f"a `rescale` begins subtask {s}, which was there before"
+        related = {self._families.get(s, s) for s in of}
+        family = min(related, default=-1)
+        known = {s: family for s, other in self._families.items() if other in related}
+        self._families.update({**known, **dict.fromkeys((*of, *to), family)})
+        self._begun.update(dict.fromkeys(to, line))
+
+    def begun(self, s: int) -> bool:
+        """Whether a rescale has begun subtask `s`."""
+        return s in self._begun
+
+    def follows(self, s: int, other: int) -> bool:
+        """Whether a rescale has begun subtask `s`, and rescales relate it to `other`."""
+        return s in self._begun and self._families.get(other) == self._families[s]
+
+
 class SourceIdentity:
     """Compares each `in` and `wm` with earlier ones of that position or id. Mutable: the state of a fold."""
 
-    def __init__(self) -> None:
+    def __init__(self, rescalings: Rescalings) -> None:
+        self._rescalings = rescalings
         self._places: dict[tuple[int, int], _Place] = {}
         self._taken: dict[int | str, _Taken] = {}
-        self._expected: dict[int | str, Hashable] = {}
+        self._taken_on: dict[tuple[int | str, int], _Taken] = {}
+        """By id and subtask, what a subtask took that follows the first one by a rescale."""
+        self._expected: dict[tuple[int | str, int], Hashable] = {}
 
     def check(self, line: int, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
         """The breaches of one `in` or `wm` whose subtask and position are well-formed."""
@@ -65,11 +107,16 @@ class SourceIdentity:
         key = identity(good["key"]) if "key" in good else _NO_KEY
         now = _Taken(line, good["s"], good["pos"], key, good.get("ts"))
         first = self._taken.setdefault(id_, now)
-        if first[1:] != now[1:]:
+        if first.s != now.s and self._rescalings.follows(now.s, first.s):
+            yield from _contradictions(id_, first._replace(s=now.s, pos=now.pos), now)
+            first = self._taken_on.setdefault((id_, now.s), now)
+            if first.pos != now.pos:
+                yield from _contradictions(id_, first, now)
+        elif first[1:] != now[1:]:
             yield from _contradictions(id_, first, now)
         if "expect" in good:
             expected = identity(good["expect"])
-            if self._expected.setdefault(id_, expected) != expected:
+            if self._expected.setdefault((id_, now.s), expected) != expected:
                 yield f"record {shown(id_)} comes with another `expect` than before"
 
 
@@ -228,7 +275,8 @@ class Rules:
         self._order = LineOrder()
         self._lives: dict[tuple[int, int], _Life] = {}
         self._newest: dict[int, int] = {}
-        self._source = SourceIdentity()
+        self._rescalings = Rescalings()
+        self._source = SourceIdentity(self._rescalings)
         self._seqs: dict[int, int] = {}
         self._faults: Counter[str] = Counter()
         self._unread: Counter[str] = Counter()
@@ -251,6 +299,10 @@ class Rules:
             yield from self._tables.check(line, kind, good)
         elif kind == "change":
             yield from self._change(good)
+        elif kind == "rescale":
+            yield from self._rescalings.check(
+                line, good, started=self._newest, excused=lambda: self._excused("start")
+            )
         elif kind == "fault":
             yield from self._fault(good)
         elif not kind:
@@ -315,8 +367,12 @@ class Rules:
         if (newest := self._newest.get(s)) is not None and a < newest:
             yield f"{life.named} starts after attempt {newest}; attempts start in rising order"
         self._newest[s] = max(a, newest or a)
+        if (ended := self._rescalings.ended.get(s)) is not None:
+            yield f"{life.named} starts, though the `rescale` on line {ended} has ended its subtask"
         life.origin = good.get("from", _ABSENT)
-        if life.origin is None:
+        if life.origin is None and self._rescalings.begun(s):
+            yield f"{life.named} starts from nothing, though a `rescale` has begun its subtask"
+        elif life.origin is None:
             life.next_pos = 0
             if good.get("pos", 0) != 0:
                 yield f"{life.named} starts from nothing, so at position 0, not {shown(good['pos'])}"

@@ -60,6 +60,14 @@ class FaultLog(Protocol):
         """What an activation that has ended shows, or why the fault failed by itself."""
 
 
+class _NoWorkers:
+    """What is asked of workers before a fault of a job begins."""
+
+    def spark(self) -> None:
+        """None: the Spark of a job is the job's own."""
+        return
+
+
 @dataclass(slots=True, kw_only=True)
 class JobFaults(OutsideFaults):
     """Enter it before the job's first start, call `arm`, then `step` often, and `finish` when the job has stopped.
@@ -74,7 +82,7 @@ class JobFaults(OutsideFaults):
     """The table that the job writes to."""
     state: Path
     """The job's state folder, in which a Spark query keeps its checkpoint."""
-    workers: Workers = field(default_factory=lambda: cast("Workers", None))
+    workers: Workers = field(default_factory=lambda: cast("Workers", _NoWorkers()))
     """A job has no workers of ours; the faults that need them are refused."""
     traffic: Traffic = field(init=False)
     _notes: Any = None

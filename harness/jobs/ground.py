@@ -25,8 +25,8 @@ from harness.jobs.order import JobOrder
 from harness.jobs.records import JobInput
 from harness.jobs.source_site import JobSource, SourceSite
 from harness.jobs.sources import source_of
-from harness.jobs.standalone_cluster import open_cluster
 from harness.workloads.lookups import customer_rows
+from harness.world.standalone_cluster import ClusterSize, open_cluster
 from harness.world.world import World
 
 __all__ = ["JobGround", "prepared_ground"]
@@ -122,7 +122,7 @@ def prepared_ground(
             state=folder / "state",
             done=folder / "done",
             logs=folder / "logs",
-            cluster=stack.enter_context(open_cluster(workers)) if workers else None,
+            cluster=_cluster(stack, workers=workers) if workers else None,
             lookup_tables=lookups,
             second=second,
         )
@@ -138,6 +138,11 @@ def _database(order: JobOrder, root: Endpoint, world: World, second: TwoServers 
         writes=lambda: world.root.at(pair.serving_address, name),
         settle=lambda: pair.catch_up() if pair.serving == "primary" else None,
     )
+
+
+def _cluster(stack: ExitStack, *, workers: int) -> str:
+    """The address of the master of a cluster that ends with `stack`."""
+    return stack.enter_context(open_cluster(ClusterSize(workers=workers))).address
 
 
 def _fill(order: JobOrder, given: JobInput, root: Endpoint) -> None:

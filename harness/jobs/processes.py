@@ -23,8 +23,8 @@ from harness.clock import Deadline, monotonic_us, wait_until
 from harness.faults.real.job_site import LiveStart, SourceBroker
 from harness.jobs.environment import MARK
 from harness.jobs.source_site import JobSource
-from harness.jobs.spark_engine import find_executors
 from harness.process_identity import ProcessIdentity, end_process, identify, is_alive, marked_processes
+from harness.world.standalone_cluster import find_executors
 from harness.world.world import Address
 
 __all__ = ["JobExitSeen", "JobStarts"]

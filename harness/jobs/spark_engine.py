@@ -1,4 +1,4 @@
-"""What is special about a Spark job: which processes are its executors, and what its checkpoint says.
+"""What is special about a Spark job: its driver, and what its checkpoint says.
 
 A checkpoint's folder `offsets` names each batch before it runs, `commits` after it has run, and `sources/N` the files
 of each batch. Only Spark writes them; they are read without Spark.
@@ -7,7 +7,6 @@ of each batch. Only Spark writes them; they are read without Spark.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,21 +15,18 @@ from urllib.parse import unquote, urlsplit
 
 import psutil
 
-from harness.process_identity import ProcessIdentity, identify
+from harness.process_identity import ProcessIdentity
 
 __all__ = [
     "SparkCheckpoint",
     "SparkEnd",
     "find_checkpoints",
-    "find_executors",
     "is_spark",
     "spark_has_all",
     "spark_is_behind",
 ]
 
-_EXECUTOR = "org.apache.spark.executor."
 _DRIVER = "org.apache.spark.deploy.SparkSubmit"
-_DRIVER_URL = re.compile(r"^spark://\w+@.+:(\d+)$")
 _DEPTH_MAX = 4
 """How deep below the state folder a checkpoint is looked for."""
 
@@ -40,42 +36,11 @@ def is_spark(family: Iterable[ProcessIdentity]) -> bool:
     return any(_DRIVER in _command(process.pid) for process in family)
 
 
-def find_executors(family: Sequence[ProcessIdentity]) -> list[ProcessIdentity]:
-    """The executors of the drivers among `family`, by the driver's port in their command line.
-
-    Those of a standalone cluster are children of its workers, not of the driver. A local master has none.
-    """
-    ports = set(_listening(process.pid for process in family))
-    found = (
-        identify(process.pid)
-        for process in psutil.process_iter()
-        if driver_port(_command(process.pid)) in ports
-    )
-    return [executor for executor in found if executor is not None]
-
-
-def driver_port(command: Sequence[str]) -> int | None:
-    """The port of the driver that an executor with this command line serves; None: it is no executor."""
-    if not any(word.startswith(_EXECUTOR) for word in command) or "--driver-url" not in command[:-1]:
-        return None
-    told = _DRIVER_URL.match(command[command.index("--driver-url") + 1])
-    return int(told[1]) if told else None
-
-
 def _command(pid: int) -> Sequence[str]:
     try:
         return psutil.Process(pid).cmdline()
     except (psutil.NoSuchProcess, psutil.AccessDenied):  # it has just ended, or is another user's
         return ()
-
-
-def _listening(pids: Iterable[int]) -> Iterator[int]:
-    for pid in pids:
-        try:
-            sockets = psutil.Process(pid).net_connections(kind="tcp")
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
-        yield from (socket.laddr.port for socket in sockets if socket.status == psutil.CONN_LISTEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from harness.world.settings import WorldSettings
 __all__ = [
     "FLINK_VERSION",
     "MAIN",
+    "REDISTRIBUTION",
     "SEVERAL_INPUTS",
     "adopt",
     "archive_of",
@@ -125,6 +126,8 @@ REHEARSAL = f"""\
 MAIN = "floodmark.oracle.FlinkSut"
 SEVERAL_INPUTS = "floodmark.oracle.SeveralInputs"
 """The second main class: answers scripts of watermarks and statuses of several inputs."""
+REDISTRIBUTION = "floodmark.oracle.Redistribution"
+"""The third main class: answers what each subtask gets after a rescale."""
 JAVA_MIN = 17
 COMPILE_LIMIT_S = 300.0
 REHEARSAL_LIMIT_S = 120.0

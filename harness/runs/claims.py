@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.runs.expected import Expected
 from harness.runs.order import Order
+from harness.runs.plan import Runner
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import SINK_FORMS, Operator, OwnEffects
 
@@ -52,16 +53,20 @@ def header_of(order: Order, *, expected: Expected | None = None) -> Mapping[str,
             "recover": RECOVER_MS,
             **_checkpoint_gap(order),
         },
-        "sink": SINK_FORMS[scenario.sink].claimed_as,
+        "sink": "rollback" if order.runner == "stateful" else SINK_FORMS[scenario.sink].claimed_as,
         "effects": "outputs" if scenario.effects is None else "records",
         "fenced": True,
-        "tables": _tables(scenario),
+        "tables": _tables_of_state(scenario) if order.runner == "stateful" else _tables(scenario),
         **_expect_from(order, expected),
         # A failed Spark job ends the tasks of all subtasks; at the other levels each subtask restarts alone.
         "explained": "together" if order.level == "spark" else "alone",
         **_claims_by_key(order, expected),
-        "expects": {**expects, "faults": [fault.id for fault in scenario.faults]},
-        "decisive": list(scenario.decisive),
+        "expects": {
+            **expects,
+            **({"rescales": len(scenario.rescales)} if scenario.rescales else {}),
+            "faults": [fault.id for fault in scenario.faults],
+        },
+        "decisive": [name for name in scenario.decisive if name not in _NOT_CLAIMED[order.runner]],
         "run": {
             "scenario": scenario.scenario,
             "seed": order.seed,
@@ -71,6 +76,20 @@ def header_of(order: Order, *, expected: Expected | None = None) -> Mapping[str,
             "mutant": order.mutant,
         },
     }
+
+
+def _tables_of_state(scenario: Scenario) -> Mapping[str, Any]:
+    """Where rows of a batch that is run again replace the first ones, which the audit still has: it is left out."""
+    tables = _tables(scenario)
+    return {name: holds for name, holds in tables.items() if name != AUDIT}
+
+
+_NOT_CLAIMED: Mapping[Runner, frozenset[str]] = {
+    "continuous": frozenset(),
+    "micro-batch": frozenset(),
+    "stateful": frozenset({"V12", "V13"}),
+}
+"""What a runner's sink does not promise: one that replaces a batch shows it twice."""
 
 
 def _order(operator: Operator) -> Mapping[str, Any]:

@@ -1,25 +1,34 @@
 """The plan of one run: all that an attempt of a subtask needs, as one JSON value.
 
-Invariants: a plan is complete and does not change during a run, so an attempt in a new process needs nothing from its
+Invariants: a plan is complete and does not change during a run, except that a rescale adds shares for
+new subtasks; so an attempt in a new process needs nothing from its
 predecessor. It holds the database's password, so it is passed by pipe or closure, never by file, argument or log.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 
 from harness.database.endpoint import Endpoint
+from harness.history.sent import SentTo
 from harness.runs.expected import Expected
 from harness.scenario_parts.own_records import OwnRecord
 
-__all__ = ["RUNNERS", "Crash", "RunPlan", "Runner", "decode_plan", "encode_plan"]
+__all__ = [
+    "Crash",
+    "RunPlan",
+    "Runner",
+    "Share",
+    "decode_plan",
+    "encode_plan",
+    "numbers_of",
+]
 
 Runner = Literal["continuous", "micro-batch", "stateful"]
 """How level spark runs the operator: one task a subtask for the whole run; a task a subtask and batch, with one
 transaction of the driver for all; or the same with the snapshot in Spark's own state."""
-RUNNERS: tuple[Runner, ...] = get_args(Runner)
 
 
 class Crash(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +40,27 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
     hit: int
     how: str = "sigkill"
     """`sigkill`, `sigsegv`, `exit` or `exception`."""
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """What a subtask starts with that a rescale begins."""
+
+    generation: int
+    """How many rescales came before, this one included."""
+    checkpoint: int
+    """The checkpoint of the subtasks that the rescale ended."""
+    index: int
+    parallelism: int
+    groups: tuple[int, int]
+    """The first and the last key group that it owns."""
+    places: dict[int, int]
+    """The place from which each partition of its source is read."""
+    elements: list[dict[str, Any]]
+    """Its state and its elements in flight, in stored form."""
+    inherited: int
+    """The number of elements in flight: the first position that it reads."""
+    cuts: dict[int, int]
+    """By the number of each subtask that the rescale ended, its position at the checkpoint."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,9 +87,28 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The records of the user's file; None: they are drawn."""
     replica: Endpoint | None = None
     """The second server, which follows the sink's; None: there is none."""
+    generation: int = 0
+    """The number of the Spark driver that sends the attempts, from 1; 0: there is only one."""
+    shared: Endpoint | None = None
+    """The run's database, reached directly; there attempts on other hosts share what beside the harness is in files."""
+    sent_to: SentTo | None = None
+    """Where attempts on other hosts send their events; None: they write into `folder`, which they share."""
     runner: Runner = "continuous"
     inside: list[dict[str, Any]] = []
     """The other faults that attempts perform themselves, as JSON; `fault_of` reads them back."""
+    shares: dict[int, Share] = {}
+    """Of each subtask that a rescale has begun."""
+
+
+def numbers_of(plan: RunPlan, *, subtasks: int) -> range:
+    """The numbers of the `subtasks` subtasks that run now: after a rescale those that it began."""
+    first = min(_newest(plan.shares), default=0)
+    return range(first, first + subtasks)
+
+
+def _newest(shares: dict[int, Share]) -> list[int]:
+    generation = max((share.generation for share in shares.values()), default=0)
+    return [number for number, share in shares.items() if share.generation == generation]
 
 
 def encode_plan(plan: RunPlan) -> bytes:

@@ -22,6 +22,7 @@ from harness.scenario_parts.parts import (
     Operator,
     OwnEffects,
     Part,
+    Rescale,
     Sink,
     Task,
     Workload,
@@ -81,6 +82,11 @@ class Scenario(Part):
     task: Task | None = Field(
         default=None, description="An operator with keyed state in front of the lookups; absent: none."
     )
+    rescale: Rescale | tuple[Rescale, ...] | None = Field(
+        default=None,
+        description="Restarts with another number of subtasks, one or a list of them, each at a later checkpoint. The "
+        "source then has a partition for each of 8 key groups.",
+    )
     sink: Sink = Field(
         default="atomic",
         description="How outputs become visible. `atomic`: with the source position in one transaction; `two-phase`: "
@@ -139,6 +145,18 @@ class Scenario(Part):
         """The faults that change rows of the looked-up table."""
         return tuple(fault for fault in self.faults if isinstance(fault, ChangeRows))
 
+    @property
+    def rescales(self) -> tuple[Rescale, ...]:
+        """The rescales, in order; empty: the number of subtasks stays."""
+        if self.rescale is None:
+            return ()
+        return (self.rescale,) if isinstance(self.rescale, Rescale) else self.rescale
+
+    @property
+    def subtask_numbers(self) -> int:
+        """How many subtasks the run has over all; those that a rescale begins have numbers of their own."""
+        return self.workload.subtasks + sum(rescale.to for rescale in self.rescales)
+
     def _standing(self) -> Standing:
         return Standing(
             operator=self.operator,
@@ -152,6 +170,7 @@ class Scenario(Part):
             levels=self.levels,
             sink=self.sink,
             task=self.task,
+            rescales=self.rescales,
             has_task=self.task is not None,
             pitfall=self.pitfall,
             schema=self.own_schema,

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from harness.faults.change_rows import ChangeRows
 from harness.faults.model.fault import Fault
 from harness.faults.registry import fault_of
-from harness.scenario_parts.parts import Breach, Expectations, Operator, Task, Workload
+from harness.scenario_parts.parts import Breach, Expectations, Operator, Rescale, Task, Workload
 from harness.scenario_parts.triggers import (
     PHASE_FORMS,
     At,
@@ -56,6 +56,7 @@ class Standing:
     levels: tuple[str, ...] = ()
     sink: str | None = None
     task: Task | None = None
+    rescales: tuple[Rescale, ...] = ()
     has_task: bool = False
     """Whether the scenario has a `task`, valid or not."""
     pitfall: str | None = None
@@ -85,6 +86,7 @@ def standing(data: Mapping[str, Any]) -> Standing:
         sink=_sound(str, data.get("sink", "atomic")),
         task=_sound(Task, data.get("task")),
         has_task=data.get("task") is not None,
+        rescales=_sound_rescales(data.get("rescale") or []),
         pitfall=_sound(str, data.get("pitfall")),
         schema=_sound(str, data.get("schema")),
         data=_sound(tuple[str, ...], data.get("data")),
@@ -106,6 +108,11 @@ def _sound(kind: type[T], value: object) -> T | None:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError:
         return None
+
+
+def _sound_rescales(value: object) -> tuple[Rescale, ...]:
+    listed = value if isinstance(value, list) else [value]
+    return tuple(one for one in (_sound(Rescale, draft) for draft in listed) if one is not None)
 
 
 def _sound_fault(draft: object) -> Fault | None:
@@ -132,6 +139,7 @@ def breaches(parts: Standing) -> Iterator[Breach]:
     yield from _of_two_servers(parts)
     yield from _of_another_task(parts)
     yield from _of_other_keys(parts)
+    yield from _of_rescales(parts)
     yield from _of_own_tables(parts)
     yield from _of_own_records(parts)
     yield from _checkpoints_by_time(parts)
@@ -152,7 +160,7 @@ def _fault_ids(parts: Standing) -> Iterator[Breach]:
 def _of_jobs(parts: Standing) -> Iterator[Breach]:
     """What needs the processes and the sink's link of a user's job, which only `floodmark job` runs."""
     for index, fault in parts.faults:
-        if fault.by == "job":
+        if fault.by == "job" and not fault.levels:
             say = f"`{fault.do}` is done to the processes of a user's job, and this scenario runs an operator"
             yield Breach(path=("faults", index, "do"), say=say, hint=_IN_A_JOB_SCENARIO)
         elif isinstance(fault.when, SinkMoment | SparkGap):
@@ -166,14 +174,15 @@ _IN_A_JOB_SCENARIO = "put it into a job scenario (`job_scenario: NAME`) and run 
 def _subtasks(parts: Standing) -> Iterator[Breach]:
     if parts.workload is None:
         return
-    count = parts.workload.subtasks
+    count = parts.workload.subtasks + sum(rescale.to for rescale in parts.rescales)
     for index, fault in parts.faults:
         waits_for = (
             fault.when.subtask if isinstance(fault.when, CheckpointDone | Call | RecordTaken) else None
         )
         for path, subtask in ((("subtask",), fault.of_subtask), (("when", "subtask"), waits_for)):
             if subtask is not None and subtask >= count:
-                say = f"there is no subtask {subtask}: the workload has {count}, numbered from 0"
+                has = "the run" if parts.rescales else "the workload"
+                say = f"there is no subtask {subtask}: {has} has {count}, numbered from 0"
                 yield Breach(path=("faults", index, *path), say=say, hint=f"write 0 to {count - 1}")
 
 
@@ -237,6 +246,69 @@ def _of_two_servers(parts: Standing) -> Iterator[Breach]:
     for index, fault in switches[1:]:
         say = f"`{fault.do}` promotes the replica, which `{switches[0][1].id}` has done by then"
         yield Breach(path=("faults", index, "do"), say=say, hint="keep one of them, without `repeat`")
+
+
+def _of_rescales(parts: Standing) -> Iterator[Breach]:
+    """What a run cannot have whose source is dealt anew while it runs."""
+    if parts.rescales and parts.workload is not None:
+        yield from _steps_of_rescales(parts, parts.workload)
+        yield from _source_of_rescales(parts, parts.workload)
+        yield from _others_of_rescales(parts)
+
+
+def _steps_of_rescales(parts: Standing, workload: Workload) -> Iterator[Breach]:
+    count, last = workload.subtasks, 0
+    for index, rescale in enumerate(parts.rescales):
+        if rescale.to == count:
+            say = f"there are {count} subtasks already, so a rescale to {rescale.to} is none"
+            yield Breach(path=("rescale", index, "to"), say=say, hint="write another number")
+        if rescale.at.checkpoint <= last:
+            say = f"checkpoint {rescale.at.checkpoint} is not behind that of the rescale before, {last}"
+            yield Breach(path=("rescale", index, "at"), say=say, hint=f"write {last + 1} or more")
+        count, last = rescale.to, rescale.at.checkpoint
+    if workload.subtasks > _KEY_GROUPS:
+        say = f"a run that rescales has {_KEY_GROUPS} key groups, and a subtask owns one at least"
+        yield Breach(path=("workload", "subtasks"), say=say, hint=f"write {_KEY_GROUPS} or fewer")
+
+
+def _source_of_rescales(parts: Standing, workload: Workload) -> Iterator[Breach]:
+    if workload.watermarks != "rising":
+        say = "the watermarks of a source that is dealt anew stay below all its records, so they rise"
+        yield Breach(path=("workload", "watermarks"), say=say, hint="remove it, or remove `rescale`")
+    if workload.reuses_objects:
+        say = "a source that is dealt anew gives each record an object of its own"
+        yield Breach(path=("workload", "reuses_objects"), say=say, hint="remove it, or remove `rescale`")
+    if parts.records is not None or parts.schema is not None:
+        say = "the records of a run that rescales are drawn, for the source needs a partition for each key group"
+        yield Breach(path=("rescale",), say=say, hint="remove `records` and `schema`, or remove `rescale`")
+
+
+def _others_of_rescales(parts: Standing) -> Iterator[Breach]:
+    if parts.operator is not None and parts.operator.upstream is not None:
+        say = "what an `upstream` holds is its own state, which `rescale` does not split"
+        yield Breach(path=("operator", "upstream"), say=say, hint="remove one of the two")
+    if parts.has_task and parts.sink == "idempotent":
+        say = (
+            "of two values of a key the idempotent sink keeps the first, and what a `task` adds to a record depends on "
+            "which subtask reads it"
+        )
+        yield Breach(path=("sink",), say=say, hint="write `sink: atomic` or `sink: two-phase`")
+    for name, wanted in _RESCALED_TASK.items():
+        if parts.task is not None and getattr(parts.task, name) != wanted:
+            say = f"`{name}` of a `task` needs inputs that go on as before, and a rescale deals them anew"
+            yield Breach(path=("task", name), say=say, hint=f"remove `{name}`, or remove `rescale`")
+    for index, fault in parts.faults:
+        if fault.by == "workload":
+            say = f"`{fault.do}` counts the records of a subtask, which a rescale deals anew"
+            yield Breach(path=("faults", index, "do"), say=say, hint="remove the fault, or remove `rescale`")
+
+
+_KEY_GROUPS = 8
+_RESCALED_TASK: Mapping[str, object] = {
+    "lag": 0, "timers": "event-time", "ttl": 0, "idle": 0, "joined": 0, "async_snapshot": 0, "latency_markers": 0,
+    "alignment_timeout": None,
+}  # fmt: skip
+"""What a `task` has in a run that rescales."""
 
 
 def _of_another_task(parts: Standing) -> Iterator[Breach]:
@@ -528,7 +600,7 @@ _BLIND = (
     ),
     _Blind(
         invariants=("V11", "V13"),
-        when=lambda parts: parts.calm,
+        when=lambda parts: parts.calm and not parts.rescales,
         say="without a fault each subtask has only one attempt",
         hint="add a fault, or take it out",
     ),
@@ -540,7 +612,7 @@ _BLIND = (
     ),
     _Blind(
         invariants=("V23",),
-        when=lambda parts: parts.calm and parts.expects == Expectations(),
+        when=lambda parts: parts.calm and not parts.rescales and parts.expects == Expectations(),
         say="there is no fault, and `expects` asks for nothing",
         hint="add `expects`",
     ),
@@ -563,6 +635,6 @@ def _expectations(parts: Standing) -> Iterator[Breach]:
         say = f"{wanted.checkpoints} checkpoints cannot be reached: {_planned(workload)}"
         hint = "ask for fewer, or lower `checkpoint_every`"
         yield Breach(path=("expects", "checkpoints"), say=say, hint=hint)
-    if parts.calm and wanted.restores:
+    if parts.calm and not parts.rescales and wanted.restores:
         say = "without a fault each subtask has only one attempt, so nothing is restored"
         yield Breach(path=("expects", "restores"), say=say, hint="add a fault, or take this out")

@@ -41,6 +41,7 @@ __all__ = [
     "Operator",
     "OwnEffects",
     "Part",
+    "Rescale",
     "Sink",
     "Task",
     "Upstream",
@@ -390,6 +391,22 @@ class Workload(Part):
         return 0 if self.checkpoint_every is None else (self.positions - 1) // self.checkpoint_every
 
 
+class AtCheckpoint(Part):
+    """The moment of a rescale."""
+
+    checkpoint: Whole = Field(
+        gt=0,
+        description="Each subtask stops when this checkpoint, or the first complete one after it, is complete.",
+    )
+
+
+class Rescale(Part):
+    """A restart with another number of subtasks, from a checkpoint (A64)."""
+
+    at: AtCheckpoint = Field(description="When the subtasks stop.")
+    to: Whole = Field(gt=0, le=8, description="The number of subtasks that go on.")
+
+
 class Task(Part):
     """An operator with keyed state in front of the lookups in the same task, with one or two inputs."""
 
@@ -528,3 +545,4 @@ class Expectations(Part):
     restores: Whole | None = Field(
         default=None, ge=0, description="Number of attempts that restored a checkpoint."
     )
+    rescales: Whole | None = Field(default=None, ge=0, description="Number of rescales that took place.")

@@ -86,6 +86,26 @@ def _end_subtask(tables: Tables, transaction: Transaction, args: _Args) -> Resul
     return Result(affected=1)
 
 
+def _fence_off_ended(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    row = transaction.read_newest(tables.fence, args[0])
+    if row is None:
+        return Result()
+    transaction.write(tables.fence, args[0], (row[0] + 1, row[1], 1))
+    return Result(affected=1)
+
+
+def _insert_fence(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    subtask, origin_ms = args
+    if transaction.read_newest(tables.fence, subtask) is not None:
+        raise StatementFailed(DUPLICATE, f"Duplicate entry '{subtask}' for key 'PRIMARY'")
+    transaction.write(tables.fence, subtask, (0, origin_ms, 0))
+    return Result(affected=1)
+
+
+def _new_fence(_tables: Tables, args: _Args) -> list[Key]:
+    return [("fence", args[0])]
+
+
 def _token_and_origin(tables: Tables, transaction: Transaction, args: _Args) -> Result:
     row = transaction.read(tables.fence, args[0])
     return _rows([] if row is None else [row[:2]])
@@ -173,18 +193,16 @@ def _delete_epoch(tables: Tables, transaction: Transaction, args: _Args) -> Resu
 
 
 def _output_keys(tables: Tables, rows: Sequence[_Args]) -> list[Key]:
-    return [("output", *row[:3]) for row in rows] if tables.keyed else []
+    return [("output", *tables.output_key(row)) for row in rows] if tables.keyed else []
 
 
 def _insert_output(tables: Tables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
     if tables.keyed:
         fresh: dict[tuple[Any, ...], None] = {}
         for row in rows:
-            key = tuple(row[:3])
+            key = tables.output_key(row)
             if transaction.has_output(key) or key in fresh:
-                raise StatementFailed(
-                    DUPLICATE, f"Duplicate entry '{row[0]}-{row[1]}-{row[2]}' for key 'subtask'"
-                )
+                raise StatementFailed(DUPLICATE, tables.duplicate(key))
             fresh[key] = None
     for row in rows:
         transaction.write_output(row)
@@ -195,7 +213,7 @@ def _upsert_output(tables: Tables, transaction: Transaction, rows: Sequence[_Arg
     """An existing row keeps its token and is not changed; the audit trigger fires only AFTER INSERT."""
     affected = 0
     for row in rows:
-        if not (tables.keyed and transaction.has_output(row[:3])):
+        if not (tables.keyed and transaction.has_output(tables.output_key(row))):
             transaction.write_output(row)
             affected += 1
     return Result(affected=affected)
@@ -209,7 +227,7 @@ def _overwrite_output(transaction: Transaction, rows: Sequence[_Args], v: str | 
         for place in own:
             mine = transaction.outputs[place]
             transaction.outputs[place] = (*mine[:3], value, *mine[4:])
-        if not own and transaction.has_output(key):
+        if not own and transaction.has_output(transaction.output_key(key)):
             transaction.change_outputs(_valued(key, value))
         elif not own:
             transaction.write_output(row)
@@ -241,16 +259,16 @@ def _delete_dead_letters(_tables: Tables, transaction: Transaction, args: _Args)
 
 
 def _letter_keys(tables: Tables, rows: Sequence[_Args]) -> list[Key]:
-    return [("dead_letter", *row[:2]) for row in rows] if tables.keyed else []
+    return [("dead_letter", *tables.letter_key(row)) for row in rows] if tables.keyed else []
 
 
 def _insert_dead_letters(tables: Tables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
     if tables.keyed:
         fresh: dict[tuple[Any, ...], None] = {}
         for row in rows:
-            key = tuple(row[:2])
+            key = tables.letter_key(row)
             if transaction.has_dead_letter(key) or key in fresh:
-                raise StatementFailed(DUPLICATE, f"Duplicate entry '{row[0]}-{row[1]}' for key 'subtask'")
+                raise StatementFailed(DUPLICATE, tables.duplicate(key))
             fresh[key] = None
     for row in rows:
         transaction.write_dead_letter(row)
@@ -260,7 +278,7 @@ def _insert_dead_letters(tables: Tables, transaction: Transaction, rows: Sequenc
 def _upsert_dead_letters(tables: Tables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
     affected = 0
     for row in rows:
-        if not (tables.keyed and transaction.has_dead_letter(row[:2])):
+        if not (tables.keyed and transaction.has_dead_letter(tables.letter_key(row))):
             transaction.write_dead_letter(row)
             affected += 1
     return Result(affected=affected)
@@ -407,6 +425,12 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
     {
         "UPDATE fence SET token = token + 1, ended = 0, origin_ms = COALESCE(origin_ms, %s) WHERE subtask = %s": (
             TableStatement(run=_raise_token, locks=_fence_row, writes=True)
+        ),
+        "UPDATE fence SET token = token + 1, ended = 1 WHERE subtask = %s": TableStatement(
+            run=_fence_off_ended, locks=_fence_row, writes=True
+        ),
+        "INSERT INTO fence (subtask, token, origin_ms) VALUES (%s, 0, %s)": TableStatement(
+            run=_insert_fence, locks=_new_fence, writes=True
         ),
         "UPDATE fence SET ended = 1 WHERE subtask = %s": TableStatement(
             run=_end_subtask, locks=_fence_row, writes=True

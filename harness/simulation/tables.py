@@ -378,10 +378,14 @@ OutputChange = Callable[[OutputRow], OutputRow | None]
 class Tables:
     """The tables of one run. Mutable.
 
-    `keyed`: `output` has a unique key (subtask, id, j), `dead_letter` one of (subtask, id).
+    `keyed`: `output` has a unique key (subtask, id, j), `dead_letter` one of (subtask, id); with `by_record` both are
+    without the subtask.
     """
 
-    def __init__(self, *, subtasks: int, customers: Customers, keyed: bool = False) -> None:
+    def __init__(
+        self, *, subtasks: int, customers: Customers, keyed: bool = False, by_record: bool = False
+    ) -> None:
+        self._key_from = 1 if by_record else 0
         self.commits = 0
         self.customers = customers
         self.keyed = keyed
@@ -399,14 +403,28 @@ class Tables:
         self.dead_letter: list[DeadLetterRow] = []
         self._letters = 0
         """The number of letters that were committed; the DELETEs take none of them away."""
-        self.output_keys: dict[tuple[int, int, int], None] = {}
+        self.output_keys: dict[tuple[Any, ...], None] = {}
         """The unique keys of `output`; filled only if `keyed`."""
-        self.letter_keys: dict[tuple[int, int], None] = {}
+        self.letter_keys: dict[tuple[Any, ...], None] = {}
         """The unique keys of `dead_letter`; filled only if `keyed`."""
         self.unreadable: dict[str, None] = {}
         """The tables that cannot be read: a hand renamed them (`harness.simulation.table_hand`)."""
         for subtask in range(subtasks):
             self.fence.put(subtask, (0, None, 0), commit=0)
+
+    def output_key(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        """The unique key of a row of `output`, given without `seq`."""
+        return tuple(row[self._key_from : 3])
+
+    def letter_key(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        """The unique key of a row of `dead_letter`, given without `seq`."""
+        return tuple(row[self._key_from : 2])
+
+    def duplicate(self, key: tuple[Any, ...]) -> str:
+        """The server's words for a second row with that key."""
+        return (
+            f"Duplicate entry '{'-'.join(map(str, key))}' for key '{'id' if self._key_from else 'subtask'}'"
+        )
 
     def fence_of(self, subtask: int) -> tuple[int, int | None, int]:
         """(token, origin_ms, ended) of the newest committed row."""
@@ -435,9 +453,9 @@ class Tables:
         self.dead_letter += dead
         if self.keyed:
             for output in outputs:
-                self.output_keys[output.subtask, output.id, output.j] = None
+                self.output_keys[self.output_key((output.subtask, output.id, output.j))] = None
             for letter in dead:
-                self.letter_keys[letter.subtask, letter.id] = None
+                self.letter_keys[self.letter_key((letter.subtask, letter.id))] = None
         return Effects(
             outputs=outputs,
             dead_letters=dead,
@@ -453,13 +471,13 @@ class Tables:
         self.output = [after for _, after in changed if after is not None]
         for row, after in changed:
             if after is None:
-                self.output_keys.pop((row.subtask, row.id, row.j), None)
+                self.output_keys.pop(self.output_key((row.subtask, row.id, row.j)), None)
 
     def _delete_letters(self, subtask: int, token: int) -> None:
         """Deletes the committed letters of the attempts of `subtask` below `token`."""
         goes = [row for row in self.dead_letter if row.subtask == subtask and row.token < token]
         for row in goes:
-            self.letter_keys.pop((row.subtask, row.id), None)
+            self.letter_keys.pop(self.letter_key((row.subtask, row.id)), None)
         self.dead_letter = [row for row in self.dead_letter if row not in goes]
 
 
@@ -539,6 +557,10 @@ class Transaction:
         self.changes += 1
         self.pending.setdefault(table, {})[key] = row
 
+    def output_key(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        """See `Tables`."""
+        return self._tables.output_key(row)
+
     def has_output(self, key: Sequence[Any]) -> bool:
         """Whether a row of `output` with this unique key exists, committed or written here."""
         return tuple(key) in self.output_keys or tuple(key) in self._tables.output_keys
@@ -576,7 +598,7 @@ class Transaction:
         self.changes += 2  # the row of `output` and its copy in `audit`
         self.outputs.append(tuple(row))
         if self._tables.keyed:
-            self.output_keys[tuple(row[:3])] = None
+            self.output_keys[self.output_key(row)] = None
 
     def change_outputs(self, change: OutputChange) -> None:
         """Updates or deletes rows of `output` when the transaction commits."""
@@ -588,7 +610,7 @@ class Transaction:
         self.changes += 1
         self.dead_letters.append(tuple(row))
         if self._tables.keyed:
-            self.letter_keys[tuple(row[:2])] = None
+            self.letter_keys[self._tables.letter_key(row)] = None
 
 
 class Branch(Struct, eq=False):

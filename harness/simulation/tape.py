@@ -13,7 +13,19 @@ from typing import Any, Final, get_args
 
 from msgspec import UNSET
 
-from harness.history.event import Abort, Ack, AttemptEvent, Event, In, Kill, OfAttempt, Out, Res, Retire
+from harness.history.event import (
+    Abort,
+    Ack,
+    AttemptEvent,
+    Event,
+    In,
+    Kill,
+    OfAttempt,
+    Out,
+    Res,
+    Rescale,
+    Retire,
+)
 from harness.simulation.hub import Hub
 
 __all__ = ["CALLBACK", "TASK", "MemoryRecorder", "Tape", "untold"]
@@ -77,9 +89,10 @@ class Tape:
             self.add(noted(n=self.n, t=self.t, **fields))
 
 
-_OF_THE_COORDINATOR: Final[dict[str, type[Abort | Ack | Retire]]] = {
+_OF_THE_COORDINATOR: Final[dict[str, type[Abort | Ack | Rescale | Retire]]] = {
     "abort": Abort,
     "ack": Ack,
+    "rescale": Rescale,
     "retire": Retire,
 }
 
@@ -116,6 +129,10 @@ def _kept(value: Any) -> Any:
     return value
 
 
+def _nobody_listens() -> None:
+    """Default callback: no one waits for the attempt to stop."""
+
+
 class MemoryRecorder:
     """Writes one attempt's events to the tape; an `EventLog`. Mutable: can be cut off.
 
@@ -124,6 +141,8 @@ class MemoryRecorder:
 
     def __init__(self, tape: Tape) -> None:
         self.thread = TASK
+        self.stopped: Callable[[], None] = _nobody_listens
+        """Called when the attempt stops for a rescale."""
         self._hub = tape.hub
         self._tape = tape
 
@@ -157,6 +176,8 @@ class MemoryRecorder:
                 tape.errors[fields["code"]] += 1
             case "~made":
                 tape.made.append((fields["s"], fields["a"], fields["events"], len(tape.events)))
+            case "~stopped":
+                self.stopped()
             case "~hidden" | "~hurried" | "~kept" | "~pool":
                 tape.misuses.append({"k": kind, "t": tape.t, **fields})
             case "~store":

@@ -6,7 +6,7 @@ dead letter is written to the journal before the sink, so nothing can become vis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from harness.database.epoch import OpenEpoch, Sink, Visible
@@ -15,17 +15,32 @@ from harness.sut.enrichment import Enriched
 from harness.sut.phases import Phases
 from harness.sut.positions import named, saved
 from harness.workloads.keys import told_key
+from harness.workloads.partitions import Place
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 from reference_impl.task.positioned_input import Checkpoint
 
-__all__ = ["AtomicCoordination", "JournalledSubtask", "LatencyMarkerHeld", "TaskJournal"]
+__all__ = [
+    "AtomicCoordination",
+    "JournalledSubtask",
+    "LatencyMarkerHeld",
+    "StoppedForRescale",
+    "TaskJournal",
+]
 
 
 class TaskJournal(Protocol):
     """The journal of a task: a file at levels live and spark, memory at sim."""
 
     def took_record(
-        self, *, position: int, id: int, key: Any, ts: int | None, expect: Sequence[Any] | None
+        self,
+        *,
+        position: int,
+        id: int,
+        key: Any,
+        ts: int | None,
+        expect: Sequence[Any] | None,
+        part: int | None = None,
+        at: int | None = None,
     ) -> None: ...
     def took_watermark(self, *, position: int, timestamp: int) -> None: ...
     def emits(self, *, id: int, j: int, value: Any, ts: int | None) -> None: ...
@@ -43,6 +58,14 @@ class LatencyMarkerHeld(Exception):
 
     No history has an event for latency markers, so this fails the attempt, which nothing explains (V24).
     """
+
+
+class StoppedForRescale(Exception):
+    """The subtask stops at a complete checkpoint; others go on from it."""
+
+    def __init__(self, checkpoint: int) -> None:
+        super().__init__(f"stopped at checkpoint {checkpoint}, for a rescale")
+        self.checkpoint = checkpoint
 
 
 class JournalledSubtask:
@@ -68,10 +91,27 @@ class JournalledSubtask:
         self._sink = sink
         self._phases = phases
         self._expect = expect
+        self._stops_at: int | None = None
+        self._places: Mapping[int, Place] = {}
+        self._has_all = False
+        """Whether all data has been emitted."""
         self._dead: dict[int, None] = {}
         """The records whose dead letter has left in this attempt."""
         self._marker: LatencyMarker | None = None
         """The latency marker that has entered and not left."""
+
+    def rescales(self, *, stops_at: int | None, places: Mapping[int, Place], restored: int) -> None:
+        """In a run that rescales. `stops_at`: the checkpoint at which the subtask stops; None: it does not.
+
+        `places`: by id, where the source's records stand. Raises `StoppedForRescale` if checkpoint `restored` is there.
+        """
+        self._stops_at, self._places = stops_at, places
+        self._stop_at(restored)
+
+    def _stop_at(self, checkpoint: int, *, is_last: bool = False) -> None:
+        """Raises `StoppedForRescale` if the subtask stops at `checkpoint`; `is_last`: it ends with it anyway."""
+        if self._stops_at is not None and checkpoint >= self._stops_at and not is_last:
+            raise StoppedForRescale(checkpoint)
 
     def listens(self, notify: Callable[[int], None]) -> None:
         """Sets the function that notifies the task of completed checkpoints; not needed here."""
@@ -84,12 +124,14 @@ class JournalledSubtask:
         if type(element) is Record:
             lookup, position = element.value, element.position
             assert position is not None, "a source numbers its elements"
+            place = self._places.get(lookup.id)
             self._journal.took_record(
                 position=position,
                 id=lookup.id,
                 key=told_key(lookup.key),
                 ts=element.timestamp,
                 expect=None if self._expect is None else self._expect(lookup),
+                **({} if place is None else {"part": place.part, "at": place.at}),
             )
         elif type(element) is Watermark:
             assert element.position is not None, "a source numbers its elements"
@@ -155,6 +197,7 @@ class JournalledSubtask:
 
     def finishing(self) -> None:
         """All data has been emitted; the next checkpoint is the last."""
+        self._has_all = True
 
     def declines(self, number: int) -> None:
         """The task declines checkpoint `number`."""
@@ -184,6 +227,7 @@ class AtomicCoordination(JournalledSubtask):
         self._sink.commit(checkpoint.number, position=checkpoint.position, elements=elements)
         self._phases.reach("commit.post")
         self._journal.committed(checkpoint.number)
+        self._stop_at(checkpoint.number, is_last=self._has_all)
 
 
 def _named(element: OperatorInput) -> str:

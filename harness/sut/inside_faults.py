@@ -115,7 +115,9 @@ class InsideFaults:
         journal: Journal,
         loop: asyncio.AbstractEventLoop,
         store: CheckpointStore,
+        past: Callable[[], Past] | None = None,
     ) -> None:
+        """`past`: reads what earlier attempts did; None: from their files."""
         self._plan = plan
         self._workload = workload
         self._subtask = subtask
@@ -125,7 +127,8 @@ class InsideFaults:
         faults = [fault_of(fault) for fault in plan.inside]
         self._faults = [fault for fault in faults if fault.of_subtask in {None, subtask}]
         has_any = bool(self._crashes or self._faults)
-        self._past = read_past(Path(plan.folder), subtask=subtask, attempt=attempt) if has_any else Past()
+        read = past or partial(read_past, Path(plan.folder), subtask=subtask, attempt=attempt)
+        self._past = read() if has_any else Past()
         self.wall_clock = WallClock()
         self._site = AttemptSite(journal=journal, loop=loop, clock=self.wall_clock, store=StoreTrouble(store))
         self.phases = PhaseHooks(tuple(self._hooks()), past=self._past, journal=journal, subtask=subtask)

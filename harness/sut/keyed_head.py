@@ -18,6 +18,7 @@ from harness.sut.gated_inputs import GatedInputs, HeldOutput
 from harness.sut.keyed_parts import HONEST_PARTS, Keeping, KeptState, KeyedParts
 from harness.sut.phases import Phases
 from harness.sut.positions import ChannelState, TaskState
+from harness.sut.rescaling import ALL_GROUPS, KEY_GROUPS
 from harness.sut.session_counter import SessionCounter
 from harness.sut.source_clock import SourceClock
 from harness.sut.unaligned_inputs import UnalignedInputs
@@ -41,8 +42,6 @@ from reference_impl.task.positioned_input import DueTime, Reader, Source
 
 __all__ = ["KeyedTask"]
 
-_MAX_PARALLELISM = 8
-"""The number of key groups, all of this subtask; few, so that each holds several keys."""
 _SESSIONS = "sessions"
 
 
@@ -59,6 +58,7 @@ class KeyedHead:
         self._parts = parts = keyed.parts
         self._reader = reader
         self._phases = phases
+        self._groups = keyed.groups
         self._loop = loop
         self._clock = SourceClock()
         self._output = HeldOutput()
@@ -142,11 +142,10 @@ class KeyedHead:
     ) -> KeyedCoProcessOperator:
         """Builds the operator and restores its state."""
         del parts
-        all_groups = KeyGroupRange(start=0, end=_MAX_PARALLELISM - 1)
         self._backend = self._parts.backend(
             operator=_SESSIONS,
-            key_group_range=all_groups,
-            max_parallelism=_MAX_PARALLELISM,
+            key_group_range=self._groups,
+            max_parallelism=KEY_GROUPS,
             key_type=int,
             now_ms=self._clock.now_ms,
             create_with_ttl=self._parts.create_with_ttl,
@@ -154,8 +153,8 @@ class KeyedHead:
         self._services = self._parts.timer_services(
             timers=self._clock.timers(self._loop, executor),
             key_context=self._parts.timers_key_context(self._backend),
-            key_group_range=all_groups,
-            max_parallelism=_MAX_PARALLELISM,
+            key_group_range=self._groups,
+            max_parallelism=KEY_GROUPS,
         )
         if self._kept is not None and self._kept.keyed is not None:
             self._backend.restore([self._kept.keyed])
@@ -220,6 +219,8 @@ class KeyedTask:
     inputs: Inputs
     task: Task
     parts: KeyedParts = HONEST_PARTS
+    groups: KeyGroupRange = ALL_GROUPS
+    """The key groups that the subtask owns."""
 
     def head(self, reader: Reader, *, phases: Phases, loop: asyncio.AbstractEventLoop) -> KeyedHead:
         """One attempt's operator with state by key, and the inputs in front of it; `reader` hears what is read."""

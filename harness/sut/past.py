@@ -1,12 +1,13 @@
-"""The past of a subtask: phase hits and fault acts of its earlier attempts, read from their files.
+"""The past of a subtask: phase hits and fault acts of its earlier attempts, from their files or from marks.
 
-Invariant: it counts only recorded lines; of a killed attempt all lines up to the last complete one.
+Invariant: it counts only recorded lines; of a killed attempt all lines up to the last complete one. Attempts that share
+no folder leave marks in the run's database: the lines that count here, each before its effect.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import msgspec
 from harness.history.recorder import attempt_file
 from harness.scenario_parts.triggers import PHASE_FORMS
 
-__all__ = ["Past", "read_past"]
+__all__ = ["Past", "kinds_that_count", "past_of", "read_past"]
 
 _PHASE_OF = {kind: name for name, form in PHASE_FORMS.items() for kind in form.shown_by}
 """The phase that each kind of recorded line shows."""
@@ -36,20 +37,35 @@ class Past:
 
 def read_past(folder: Path, *, subtask: int, attempt: int) -> Past:
     """Reads what the attempts before `attempt` recorded."""
-    decode = msgspec.json.Decoder().decode
+    return past_of(_lines(folder, subtask=subtask, attempt=attempt))
+
+
+def past_of(lines: Iterable[Mapping[str, Any]]) -> Past:
+    """The counts over these lines, of one subtask and in their order."""
     hits: Counter[str] = Counter()
     acted: Counter[str] = Counter()
     first_us: int | None = None
+    for line in lines:
+        if first_us is None and line["k"] == "in":
+            first_us = line["t"]
+        _count(line, hits, acted)
+    return Past(hits=hits, acted=acted, first_record_us=first_us)
+
+
+def kinds_that_count(phases: Iterable[str]) -> frozenset[str]:
+    """The kinds of lines of which a past is made, if only the hits of these phases matter."""
+    shown = {kind for kind, phase in _PHASE_OF.items() if phase in set(phases)}
+    return frozenset({"in", "~reached", "~dies", "~acted", "~stops", *shown})
+
+
+def _lines(folder: Path, *, subtask: int, attempt: int) -> Iterator[Mapping[str, Any]]:
+    decode = msgspec.json.Decoder().decode
     for earlier in range(1, attempt):
         path = attempt_file(folder, subtask=subtask, attempt=earlier)
         if not path.exists():
             continue  # it died before its first line
         whole, _, _ = path.read_bytes().rpartition(b"\n")
-        for line in map(decode, whole.split(b"\n") if whole else []):
-            if first_us is None and line["k"] == "in":
-                first_us = line["t"]
-            _count(line, hits, acted)
-    return Past(hits=hits, acted=acted, first_record_us=first_us)
+        yield from map(decode, whole.split(b"\n") if whole else [])
 
 
 def _count(line: Mapping[str, Any], hits: Counter[str], acted: Counter[str]) -> None:

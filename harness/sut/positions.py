@@ -51,8 +51,14 @@ class SubtaskSource:
         checkpoint_every: int | None,
         origin_ms: int,
         reuses_objects: bool = False,
+        first: int = 0,
+        after: int = 0,
     ) -> None:
-        """`checkpoint_every`: None: no barriers; `reuses_objects`: reads each record into the same object."""
+        """`checkpoint_every`: None: no barriers; `reuses_objects`: reads each record into the same object.
+
+        `first`: the first position to read; `after`: the checkpoint whose barrier stood in front of it.
+        """
+        self._first, self._after = first, after
         self._elements = elements
         self._checkpoint_every = checkpoint_every
         self._origin_ms = origin_ms
@@ -79,9 +85,9 @@ class SubtaskSource:
         """The barrier before every `checkpoint_every`-th position except the first; None: no barrier here."""
         if self._checkpoint_every is None:
             return None
-        number, rest = divmod(position, self._checkpoint_every)
+        number, rest = divmod(position - self._first, self._checkpoint_every)
         return (
-            CheckpointBarrier(checkpoint_id=number)
+            CheckpointBarrier(checkpoint_id=self._after + number)
             if number and not rest and position < len(self._elements)
             else None
         )

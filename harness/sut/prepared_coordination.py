@@ -102,6 +102,7 @@ class PreparedCoordination(JournalledSubtask):
         self._look_later()
 
     def finishing(self) -> None:
+        super().finishing()
         self._is_finishing = True
 
     def drained(self) -> None:
@@ -115,6 +116,7 @@ class PreparedCoordination(JournalledSubtask):
             self.shows(part)
             self._open.remove(part)
             self._store.forget_below(part.epoch - PARTS_KEPT)
+            self._stop_at(part.epoch, is_last=self._last is not None and not self._open)
 
     def shows(self, part: CheckpointPart) -> None:
         """Records the completion; the outputs of this sink are already visible."""

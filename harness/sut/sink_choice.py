@@ -7,6 +7,7 @@ in the store; the atomic sink keeps them in its own transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,7 @@ from harness.clock import Clock
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.coordinated_sink import CoordinatedSink, IdempotentSink
 from harness.database.driver import Driver, MySqlDriver
-from harness.database.epoch import Takeover
+from harness.database.epoch import SavedEpoch, Takeover
 from harness.database.failover_sink import FailoverSink
 from harness.database.sink import EpochSink
 from harness.database.store_files import Files
@@ -61,17 +62,26 @@ class ChosenSink:
         if isinstance(self.sink, FailoverSink):
             self.sink.newest_attempt = partial(newest_attempt, Path(plan.folder), subtask=subtask)
             self.sink.replica = None if plan.replica is None else MySqlDriver(plan.replica)
+        self.sink.generation = plan.generation
         self.store: CheckpointStore = variant.store(CheckpointStore)(
             files, subtask=subtask, seed=plan.seed, clock=clock
         )
         self._clock = clock
         self._variant = variant
+        self._share = plan.shares.get(subtask)
 
     def take_over(self, *, now_ms: int) -> Takeover:
         """Fences all earlier attempts and finds the checkpoint to restore. Raises `SinkLost`."""
         if isinstance(self.sink, CoordinatedSink):
-            return self.sink.take_over(now_ms=now_ms, restore=self.store.restore)
-        return self.sink.take_over(now_ms=now_ms)
+            taken = self.sink.take_over(now_ms=now_ms, restore=self.store.restore)
+        else:
+            taken = self.sink.take_over(now_ms=now_ms)
+        share = self._share
+        if share is None or taken.saved is not None:
+            return taken
+        # Its own first checkpoint is still to come: what it starts from is its share of the rescale.
+        saved = SavedEpoch(epoch=share.checkpoint, position=share.inherited, elements=share.elements)
+        return replace(taken, saved=saved)
 
     def coordination(
         self,

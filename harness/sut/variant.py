@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar, Unpack, cast
 
 from harness.sut.keyed_parts import HONEST_PARTS, KeyedParts
 from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, LookupFunction
+from harness.sut.rescaling import Rescaling
 from reference_impl.flip12.wait_operator import build_operator as build_emitter_operator
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
@@ -115,6 +116,8 @@ class Variant:
     """False: the scenario's faults are never injected."""
     linger_ms: int = 0
     """How long an attempt's loop runs on between the close of its operator and of its pool."""
+    rescaling: type[Rescaling] = Rescaling
+    """Splits the state of subtasks among those that follow them."""
     keyed: KeyedParts = HONEST_PARTS
     """The parts of a scenario's `task`."""
     bypasses_proxy: bool = False

@@ -224,17 +224,25 @@ def offered_records(
         return len(own)
     if known is None and own is None and (workload.fanout == 1 or has_own_tables):
         return workload.records * workload.subtasks
+    if scenario.rescales:
+        from harness.workloads.partitions import records_of_all  # noqa: PLC0415 - it builds on this module
+
+        every: Iterable[Lookup] = (lookup for lookup, _ in records_of_all(workload, seed=seed))
+    else:
+        every = (
+            lookup
+            for subtask in range(workload.subtasks)
+            for lookup, _ in LookupSource(
+                workload=workload, seed=seed, subtask=subtask, faults=scenario.faults, own=own
+            ).records
+        )
     answered = {key_of(row[0]) for row in rows}
-    sources = (
-        LookupSource(workload=workload, seed=seed, subtask=subtask, faults=scenario.faults, own=own)
-        for subtask in range(workload.subtasks)
-    )
 
     def offers(lookup: Lookup) -> bool:
         results = None if known is None else known(lookup.id, lookup.key)
         return has_own_tables or lookup.key in answered if results is None else bool(results)
 
-    return sum(offers(lookup) for source in sources for lookup, _ in source.records)
+    return sum(map(offers, every))
 
 
 class CustomerRows:
@@ -314,7 +322,7 @@ class Inputs:
         lookup, _ = element
         if idle is not None:
             self._of_records[lookup.id] = 1 - idle
-        return (self._of_records[lookup.id],)
+        return (self._of_records.get(lookup.id, 0),)  # what is inherited came over an input before
 
     def _lag(self, over: tuple[int, ...]) -> int:
         return max(map(self.lag_ms, over))

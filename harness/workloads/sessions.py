@@ -7,15 +7,17 @@ task loses, repeats or applies to a wrong key shows as a wrong stamp (V8).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from harness.scenario.model import Task
 from harness.workloads.keys import Key
 from harness.workloads.lookups import Inputs, LookupSource
+from harness.workloads.partitions import PartitionedSource
 from harness.workloads.shape import Lookup, MarkOfTime
 
-__all__ = ["Stamp", "expect_stamped", "session_stamps"]
+__all__ = ["SourceBefore", "Stamp", "expect_stamped", "session_stamps"]
 
 Stamp = Mapping[str, int | bool]
 """The stamp of a record: the `nth` of its key, the `of_input`-th of its key on its input, the `place`-th in the
@@ -23,16 +25,54 @@ Stamp = Mapping[str, int | bool]
 `joined`: whether it is `late` there."""
 
 
-def session_stamps(source: LookupSource, inputs: Inputs, *, task: Task) -> dict[int, Stamp]:
-    """The stamp that a keyed task must give each record, by record id.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceBefore:
+    """What a subtask read that a rescale ended: the state of its keys went to the subtasks that follow."""
+
+    source: LookupSource
+    inputs: Inputs
+    first: int
+    """The first position that it read."""
+    cut: int
+    """The position at which it was cut."""
+    before: Sequence[SourceBefore] = ()
+
+
+def session_stamps(
+    source: LookupSource, inputs: Inputs, *, task: Task, before: Sequence[SourceBefore] = ()
+) -> dict[int, Stamp]:
+    """The stamp that a keyed task must give each record, by record id; `before`: what others read before a rescale.
 
     The model has no checkpoints and no crashes.
     """
+    first = (
+        source.inherited if isinstance(source, PartitionedSource) else 0
+    )  # those went through the task before
+    return _stamped(source, inputs, task=task, before=before, first=first, cut=len(source))[0]
+
+
+def _stamped(
+    source: LookupSource,
+    inputs: Inputs,
+    *,
+    task: Task,
+    before: Sequence[SourceBefore],
+    first: int,
+    cut: int,
+) -> tuple[dict[int, Stamp], _Counts, _Sessions]:
+    """The stamps of the elements from position `first` to before `cut`, and the state after them."""
     stamps: dict[int, Stamp] = {}
     counts, sessions = _Counts(task.ttl), _Sessions(task.gap)
+    inherited = {lookup.key for lookup, _ in source.records} if before else set()
+    for old in before:
+        _, their_counts, their_sessions = _stamped(
+            old.source, old.inputs, task=task, before=old.before, first=old.first, cut=old.cut
+        )
+        counts.inherit(their_counts, inherited)
+        sessions.inherit(their_sessions, inherited)
     by_clock = task.timers == "processing-time"
     joined = _Joined(task.joined) if task.joined else None
-    for position in range(len(source)):
+    for position in range(first, cut):
         clock_ms = inputs.clock_ms(position)
         if by_clock:
             sessions.end_until(clock_ms)
@@ -49,7 +89,7 @@ def session_stamps(source: LookupSource, inputs: Inputs, *, task: Task) -> dict[
                     **sessions.add(lookup.key, at_ms=clock_ms if by_clock else ts),
                     **({} if joined is None else {"late": ts <= joined.reached_ms}),
                 }
-    return stamps
+    return stamps, counts, sessions
 
 
 class _Counts:
@@ -59,6 +99,10 @@ class _Counts:
         self._ttl_ms = ttl_ms
         self._counted: dict[Key, dict[int, tuple[int, int]]] = {}
         """By key and input: the count, and when it changed."""
+
+    def inherit(self, other: _Counts, keys: Collection[Key]) -> None:
+        """Take over the counts of `keys`."""
+        self._counted.update({key: dict(of) for key, of in other._counted.items() if key in keys})
 
     def add(self, key: Key, number: int, *, clock_ms: int) -> Stamp:
         living = {
@@ -80,6 +124,15 @@ class _Sessions:
         self._ended, self._place = Counter[Key](), Counter[Key]()
         self._ends_ms: dict[Key, int] = {}
         """The end of each key's open session."""
+
+    def inherit(self, other: _Sessions, keys: Collection[Key]) -> None:
+        """Take over the sessions of `keys`."""
+        for mine, theirs in (
+            (self._ended, other._ended),
+            (self._place, other._place),
+            (self._ends_ms, other._ends_ms),
+        ):
+            mine.update({key: of for key, of in theirs.items() if key in keys})
 
     def end_until(self, now_ms: int) -> None:
         for key in [key for key, end_ms in self._ends_ms.items() if end_ms <= now_ms]:

@@ -21,16 +21,16 @@ from msgspec.structs import replace
 
 from reference_impl.checkpoints.state_handler import StateInitializationContext, StateSnapshotContext
 from reference_impl.elements import OperatorInput, QueueElement, Record, Watermark, WatermarkStatus
-from reference_impl.errors import MailboxClosed, SimulationStuck
+from reference_impl.errors import CallbackFailed, MailboxClosed, SimulationStuck
 from reference_impl.mailbox.availability import Availability
 from reference_impl.mailbox.mailbox import Deliverable, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.operator import functions
-from reference_impl.operator.functions import AsyncFunction, begin_call
+from reference_impl.operator.functions import AsyncFunction
 from reference_impl.operator.gated_queue import GatedQueue
 from reference_impl.operator.probe import Probe
 from reference_impl.operator.queue_state import QueueState
-from reference_impl.operator.queues import ElementQueue, Entry
+from reference_impl.operator.queues import CheckedEntry, ElementQueue, Entry
 from reference_impl.operator.quirks import Quirks
 from reference_impl.operator.result import ResultHandle, Settlement
 from reference_impl.operator.retry import Attempts, JudgedSettlement, RetryStrategy, may_retry, strategy_for
@@ -118,24 +118,28 @@ class AsyncWaitOperator:
         if self._retries:
             self._process_with_retry(element)
             return
-        entry = Settlement(self, element)
+        entry = Settlement(owner=self, element=element)
         if not self.queue.try_put(entry):
             self._wait_for_slot(entry)
         if self.probe is not None:
             self.announce(element, 1)
         if self.timeout_ms:
             self.timeouts.add(entry)
-        begin_call(self.function, element.value, entry)
+        value = element.value
+        try:  # as `begin_call`, for each record
+            self.function.invoke(value, entry)
+        except Exception as raised:
+            raise CallbackFailed("invoke", value, raised) from raised
 
     def _process_with_retry(self, record: Record) -> None:
-        entry = JudgedSettlement(self, record)
+        entry = JudgedSettlement(owner=self, element=record)
         if not self.queue.try_put(entry):
             self._wait_for_slot(entry)
         Attempts(self, entry, self.timers.now_ms()).begin()
 
     def _process_control(self, element: OperatorInput) -> None:
         if isinstance(element, Watermark | WatermarkStatus):
-            entry = Entry(element)
+            entry = CheckedEntry(element)
             if not self.queue.try_put(entry):
                 self._wait_for_slot(entry)
             self.emit_completed()

@@ -12,11 +12,14 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from reference_impl.elements import QueueElement, Record, Watermark, WatermarkStatus
 from reference_impl.errors import WrongState
 from reference_impl.mailbox.availability import AVAILABLE, Availability
 
 __all__ = [
+    "CheckedEntry",
     "ElementQueue",
     "Emit",
     "Entry",
@@ -59,17 +62,16 @@ class ElementQueue(Protocol):
     def __len__(self) -> int: ...
 
 
-class Entry:
-    """An element in a queue. Mutable: a record's entry is completed with results; a watermark's needs none (A13)."""
+class Entry(Struct, eq=False):
+    """An element in a queue. Mutable: a record's entry is completed with results; a watermark's needs none (A13).
 
-    __slots__ = ("element", "on_complete", "results")
+    A struct, for one is made for each element; `CheckedEntry` refuses what a queue cannot hold.
+    """
 
-    def __init__(self, element: QueueElement) -> None:
-        if type(element) is not Record and not isinstance(element, Watermark | WatermarkStatus):
-            raise TypeError(f"Cannot enqueue {element!r}; a queue holds records, watermarks and their status")
-        self.element = element
-        self.results: Sequence[Any] | None = None if type(element) is Record else ()
-        self.on_complete: Callable[[Entry], None] | None = None  # called once, at the first completion
+    element: QueueElement
+    results: Sequence[Any] | None = None
+    on_complete: Callable[[Entry], None] | None = None
+    """Called once, at the first completion."""
 
     def complete_with(self, results: Sequence[Any]) -> None:
         """Set the results; a second call before emission replaces them (A24)."""
@@ -88,6 +90,19 @@ class Entry:
             return
         for value in results:
             emit(Record(value=value, timestamp=element.timestamp))
+
+
+class CheckedEntry(Entry, eq=False):
+    """An entry of an element whose kind is not known; a watermark's is complete from the beginning."""
+
+    def __post_init__(self) -> None:
+        element = self.element
+        if type(element) is not Record:
+            if not isinstance(element, Watermark | WatermarkStatus):
+                raise TypeError(
+                    f"Cannot enqueue {element!r}; a queue holds records, watermarks and their status"
+                )
+            self.results = ()
 
 
 def checked_capacity(capacity: int) -> int:

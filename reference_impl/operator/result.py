@@ -67,28 +67,21 @@ class Owner(Protocol):
     def time_out(self, value: Any, handle: ResultHandle) -> None: ...
 
 
-class Settlement(Entry):
+class Settlement(Entry, eq=False, kw_only=True):
     """A record's queue entry, result handle, outcome, timer entry and mail in one object. Mutable.
 
     It is made for every record, so one object stands for what Flink has four for (decision 11). With retry, each
     attempt has a handle of its own in front of it (`reference_impl.operator.retry`).
     """
 
-    __slots__ = ("outcome", "owner", "timed_out")  # `timed_out` is set only when it becomes true
-
     element: Record
     owner: Owner
-    outcome: tuple[Any, ...] | None
+    outcome: tuple[Any, ...] | None = None
     """The accepted results, from before the mail that carries them has run; () for a failure (A43)."""
+    timed_out: bool = False
 
     what = "settle a record"
     deferrable = False
-
-    def __init__(self, owner: Owner, record: Record) -> None:
-        # Skips the constructor of `Entry`, whose check of the element's kind costs time for each record.
-        self.owner = owner
-        self.element = record
-        self.results = self.on_complete = self.outcome = None
 
     @property
     def priority(self) -> int:
@@ -129,12 +122,12 @@ class Settlement(Entry):
 
     def action(self) -> None:
         """Run as mail (A37): complete the entry, and emit one entry if one may leave (A38)."""
-        if self.owner.probe is not None:
+        owner = self.owner
+        if owner.probe is not None:
             self.tell(Ending.OK, results=self.outcome)
         self.results = self.outcome
         if self.on_complete is not None:
             self.on_complete(self)
-        owner = self.owner
         if owner.queue.emit_completed(owner.emit):
             owner.emit_next()
 
@@ -167,7 +160,7 @@ class Settlement(Entry):
         """Report the outcome to the probe; after a timeout its ending is TIMEOUT."""
         probe = self.owner.probe
         if probe is not None:
-            ending = Ending.TIMEOUT if hasattr(self, "timed_out") else ending
+            ending = Ending.TIMEOUT if self.timed_out else ending
             probe.settled(self.element, attempt=1, ending=ending, final=True, results=results, error=error)
 
     def post(self, action: Callable[[], None], what: str) -> None:

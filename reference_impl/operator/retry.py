@@ -207,14 +207,14 @@ class Retrying(Protocol):
     def announce(self, record: Record, attempt: int) -> None: ...
 
 
-class JudgedSettlement(Settlement):
+class JudgedSettlement(Settlement, eq=False, kw_only=True):
     """The settlement of a record with retry; its `Attempts` judge outcomes and report them to the probe."""
 
-    __slots__ = ("attempts",)
-
-    attempts: Attempts
+    attempts: Attempts | None = None
+    """Set when its attempts begin."""
 
     def time_out(self) -> None:
+        assert self.attempts is not None, "the timer is set when they begin"
         self.attempts.time_out()
 
     def tell(self, *_: object, **__: object) -> None:

@@ -138,3 +138,18 @@ def test_charts_of_a_single_event_do_not_divide_by_nothing(tmp_path: Path) -> No
 
     assert timeline_of(view, ()) is not None
     assert latency_of(view, ()) is not None
+
+
+def test_the_timeline_names_host_executor_and_driver_of_each_attempt(
+    outcome: RunOutcome, view: HistoryView
+) -> None:
+    placed = [{"s": 1, "a": 2, "host": "127.0.0.2", "executor": "3", "driver": 1, "at_us": 0}]
+
+    timeline = timeline_of(view, outcome.faults, placed=placed)
+
+    assert timeline is not None
+    assert [[place.label for place in lane.places] for lane in timeline.lanes] == [
+        [],
+        ["attempt 2: host 127.0.0.2, executor 3, driver 1"],
+    ]
+    assert "host 127.0.0.2, executor 3, driver 1." in timeline.says

@@ -269,6 +269,9 @@ class _NoWorkers:
     def executor(self) -> ProcessIdentity | None:
         return None
 
+    def spark(self) -> None:
+        return
+
 
 def _drawn(kind: FaultName, link: str, seed: int) -> Fault:
     """A fault of `kind` on `link`, with drawn settings."""

@@ -40,7 +40,7 @@ _GROUPS: Mapping[By, str] = {
     "process": "Of a worker's process",
     "inside": "Inside the attempt: its loop, its clock, its checkpoint store",
     "workload": "In what the source sends and the adapter answers",
-    "job": "Of a user's job: its driver, workers and executors (`floodmark job`)",
+    "job": "Of a user's job (`floodmark job`): its driver, workers and executors; those of Spark at level spark too",
 }
 
 _ABILITIES: Mapping[Ability, str] = {
@@ -55,6 +55,7 @@ _ABILITIES: Mapping[Ability, str] = {
     "store": "sink two-phase or idempotent",
     "binlog": "our own proxy",
     "replica": "",
+    "cluster": "--cluster",
 }
 """Where each ability is available; empty: in every world that has the level."""
 
@@ -108,6 +109,8 @@ def where_of(kind: type[Fault]) -> str:
     places = [place for place in (_ABILITIES[ability] for ability in kind.abilities) if place]
     if not kind.levels:
         return "; ".join([*places, "job scenarios"])
+    if kind.by == "job":
+        places.append("job scenarios")
     levels = "every level" if kind.levels == LEVELS else f"level {' and '.join(kind.levels)}"
     return "; ".join([*places, levels])
 

@@ -1,4 +1,4 @@
-"""Writes the table of `docs/reference/runners.md`: which scenarios of level spark run in batches, and why not the others.
+"""Writes the table of `docs/reference/runners.md`: which scenarios of level spark run in batches, and why not others.
 
 Invariant: the page's table is this program's output (`tests/test_runner_page.py` compares them); its prose is by hand.
 """

@@ -39,6 +39,7 @@ from harness.history.event import (
     Out,
     Owm,
     Res,
+    Rescale,
     Restore,
     Retire,
     Row,
@@ -87,7 +88,7 @@ class Screen:
             Start: self._start, Restore: self._restore, Snap: self._snap, End: self._end, Ended: self._ended,
             Close: self._close, Kill: self._kill, Done: self._done, Abort: self._abort, Retire: self._retire,
             Commit: self._commit, Effect: self.rows.show, FaultEvent: self._fault, GiveUp: self._give_up,
-            Ack: self._ack, **dict.fromkeys((Row, TableRead, Change), self._unfollowed),
+            Ack: self._ack, **dict.fromkeys((Row, TableRead, Change, Rescale), self._unfollowed),
         }  # fmt: skip
 
     def feed(self, events: Sequence[Event]) -> None:

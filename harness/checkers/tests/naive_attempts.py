@@ -153,7 +153,8 @@ def v16(page: Page) -> Iterator[Finding]:
         for s in page.subtasks:
             started = [e["a"] for e in page.of(s, None, "start") if e["n"] < n]
             a = max(started, default=None)
-            if a is None:
+            ender = page.ender(s)
+            if a is None or (ender is not None and ender["n"] < n):
                 continue
             left = page.left_marks(s, a, n, leniently=True)
             for place, (what, by) in enumerate(page.came(s, a).items()):
@@ -200,6 +201,9 @@ def _untold(page: Page) -> Iterator[tuple[Json, bool]]:
             and all(held.get("id") != res["id"] for held in e["elements"])
         ]
         killed = any(e["k"] == "kill" and e["n"] < min(kept, default=EVER) for e in later)
+        stopped = page.stopped(s)
+        if stopped and a == page.attempts(s)[-1] and not page.of(s, a, "kill"):
+            killed = n < stopped["n"] < min(kept, default=EVER)
         over = (
             any(e["k"] in {"ended", "close"} for e in page.of(s, a)) or a < page.attempts(s)[-1] or bool(kept)
         )
@@ -259,4 +263,5 @@ def shortfalls(page: Page) -> bool:
         or len(page.accepted()) < expects.get("records", 0)
         or len(completed) < expects.get("checkpoints", 0)
         or len(page.kind("restore")) < expects.get("restores", 0)
+        or len(page.kind("rescale")) < expects.get("rescales", 0)
     )

@@ -12,7 +12,7 @@ from typing import Any
 from harness.checkers.tests.naive_notions import ABSENT, EVER, Element, Json, Page, element
 from harness.checkers.tests.naive_outputs import Finding
 
-__all__ = ["v10", "v11", "v12", "v13", "v18"]
+__all__ = ["left_behind", "v10", "v11", "v12", "v13", "v18", "waiting_shares"]
 
 
 def v10(page: Page) -> Iterator[Finding]:
@@ -32,6 +32,9 @@ def v10(page: Page) -> Iterator[Finding]:
 
 def _running(page: Page, s: int, by: int) -> int | None:
     """Its newest attempt, if the subtask has started and not ended."""
+    ender = page.ender(s)
+    if ender is not None and ender["n"] < by:
+        return None
     started: list[int] = [e["a"] for e in page.of(s, None, "start") if e["n"] < by]
     if not started or any(e["n"] < by for e in page.of(s, max(started), "ended")):
         return None
@@ -130,7 +133,7 @@ def v11(page: Page) -> Iterator[Finding]:
     for s, a in page.every_attempt():
         start = page.start(s, a)
         c, n = start["from"], start["n"]
-        if c is None:
+        if c is None or page.inherits(s, a):
             continue
         snap = page.restored(s, a)
         completed = any(e["c"] == c and e["n"] < n for e in page.completers(s))
@@ -145,6 +148,123 @@ def v11(page: Page) -> Iterator[Finding]:
         first = [e["pos"] for e in page.of(s, a, "in", "wm")][:1]
         if any(pos != snap["pos"] for pos in [start["pos"], *first]):
             yield ("wrong-position", s, None, c, n)
+
+    for rescale in page.kind("rescale"):
+        yield from _redistributed(page, rescale)
+
+
+def _redistributed(page: Page, rescale: Json) -> Iterator[Finding]:
+    c, n = rescale["c"], rescale["n"]
+    stored: list[tuple[int, Json]] = []
+    for s in [s for s in rescale["of"] if page.stopped(s) is not None]:
+        snap = page.cut(s)
+        completed = any(e["c"] == c and e["n"] < n for e in page.completers(s))
+        retired = any(e["c"] >= c and e["n"] < n for e in page.kind("retire"))
+        if snap is None or not completed or retired:
+            yield ("bad-restore", s, None, c, (n, s))
+        stored += [(s, given) for given in snap["elements"]] if snap else []
+    shares = {s: page.share(s) for s in rescale["to"] if s in page.subtasks}
+    given_out = [(s, given) for s, share in shares.items() for given in share or []]
+    names = [_name(given) for _, given in stored]
+    for i, (s, given) in enumerate(given_out):
+        before = [_name(other) for _, other in given_out[: i + 1]].count(_name(given))
+        if _name(given) not in names:
+            yield ("not-stored", s, given.get("id", given.get("w")), c, (n, i))
+        elif before > names.count(_name(given)):
+            yield ("restored-twice", s, given.get("id", given.get("w")), c, (n, i))
+    if _all_restored(page, rescale):
+        yield from left_behind(page, rescale)
+    for s, share in shares.items():
+        yield from _of_share(page, rescale, s, share, stored)
+    yield from _partitions(page, rescale)
+
+
+def _all_restored(page: Page, rescale: Json) -> bool:
+    return all(s in page.subtasks and page.share(s) is not None for s in rescale["to"])
+
+
+def left_behind(page: Page, rescale: Json) -> Iterator[Finding]:
+    stored = [
+        (s, given) for s in rescale["of"] if page.stopped(s) is not None
+        for given in (page.cut(s) or {"elements": []})["elements"]
+    ]  # fmt: skip
+    shares = [page.share(s) or [] for s in rescale["to"] if s in page.subtasks]
+    names = [_name(given) for share in shares for given in share]
+    for i, (s, given) in enumerate(stored):
+        rank = [_name(other) for _, other in stored[: i + 1]].count(_name(given))
+        if rank > names.count(_name(given)):
+            yield ("left-behind", s, given.get("id", given.get("w")), rescale["c"], (rescale["n"], i))
+
+
+def waiting_shares(page: Page) -> bool:
+    """Whether something may yet turn up in a share that was not restored."""
+    open_ = [e for e in page.kind("rescale") if not _all_restored(page, e)]
+    return any(any(left_behind(page, e)) for e in open_)
+
+
+def _name(given: Json) -> Any:
+    return ("id", given["id"]) if "id" in given else ("w", given["w"])
+
+
+def _of_share(
+    page: Page, rescale: Json, s: int, share: list[Json] | None, stored: list[tuple[int, Json]]
+) -> Iterator[Finding]:
+    c, n = rescale["c"], rescale["n"]
+    for a in page.attempts(s) if share is not None else []:
+        if not page.inherits(s, a):
+            continue
+        for restore in page.of(s, a, "restore"):
+            if _replay(page, restore["elements"]) != _replay(page, share or []):
+                yield ("restore-differs", s, None, c, restore["n"])
+        first = [e["pos"] for e in page.of(s, a, "in", "wm")][:1]
+        if any(pos != len(share or []) for pos in [page.start(s, a)["pos"], *first]):
+            yield ("wrong-position", s, None, c, page.start(s, a)["n"])
+    values = [given["w"] for _, given in stored if "w" in given]
+    furthest: dict[int, int] = {}
+    for given in share or []:
+        if "w" in given and values.count(given["w"]) != 1:
+            continue
+        places = [(old, i) for i, (old, other) in enumerate(stored) if _name(other) == _name(given)]
+        if not places:
+            continue
+        old, i = places[-1]
+        rank = i
+        if not page.ordered:
+            marks = [j for j, (o, other) in enumerate(stored[:i]) if o == old and "w" in other]
+            rank = 2 * len(marks) + ("w" in given)
+        if rank < furthest.get(old, -1):
+            yield ("restore-differs", s, None, c, (n, s, "order"))
+            return
+        furthest[old] = rank
+
+
+def _partitions(page: Page, rescale: Json) -> Iterator[Finding]:
+    c, n = rescale["c"], rescale["n"]
+    ended = [s for s in page.subtasks if (e := page.ender(s)) is not None and e["n"] <= n]
+    readers: dict[int, int] = {}
+    for s in [s for s in rescale["to"] if s in page.subtasks]:
+        own = _told_places(page, s)
+        for part in dict.fromkeys(e["part"] for e in own):
+            places = [e["at"] for e in own if e["part"] == part]
+            past = [
+                e["at"] + 1 for old in ended for e in _told_places(page, old)
+                if e["part"] == part and e["pos"] < (page.cut(old) or {"pos": EVER})["pos"]
+            ]  # fmt: skip
+            if part in readers:
+                yield ("shared-partition", s, None, c, (n, s, part))
+            readers.setdefault(part, s)
+            due = max(past, default=0)
+            if places != list(range(due, due + len(places))):
+                yield ("wrong-position", s, None, c, (n, s, part))
+
+
+def _told_places(page: Page, s: int) -> list[Json]:
+    """The first `in` with a partition at each position, in order."""
+    known: dict[int, Json] = {}
+    for e in page.of(s, None, "in"):
+        if "part" in e and "at" in e:
+            known.setdefault(e["pos"], e)
+    return [known[pos] for pos in sorted(known)]
 
 
 def _replay(page: Page, elements: list[Json]) -> list[Any]:
@@ -186,9 +306,15 @@ def v13(page: Page) -> Iterator[Finding]:
     for i, row in enumerate(rows):
         if any(other["s"] == row["s"] and other["token"] > row["token"] for other in rows[:i]):
             yield ("zombie-effect", row["s"], row["id"], None, row["n"])
+        if (ender := page.ender(row["s"])) and any(other["s"] in ender["to"] for other in rows[:i]):
+            yield ("zombie-effect", row["s"], row["id"], None, ("rescale", row["n"]))
     for s in page.subtasks:
         commits = [e for e in page.commits(s) if "a" in e]
         for i, commit in enumerate(commits):
+            ender = page.ender(s)
+            told = [e for e in page.kind("commit") if "a" in e and e["n"] < commit["n"]]
+            if ender is not None and any(other["s"] in ender["to"] for other in told):
+                yield ("zombie-commit", s, None, commit["c"], ("rescale", commit["n"]))
             if any(other["a"] > commit["a"] for other in commits[:i]):
                 yield ("zombie-commit", s, None, commit["c"], commit["n"])
 
@@ -200,7 +326,7 @@ def v18(page: Page) -> Iterator[Finding]:
             fresh = [
                 e for i, e in enumerate(fresh) if not any(page.shows(e) is page.shows(o) for o in fresh[:i])
             ]
-            yield from _gaps(page, [s], fresh, s=s, ended=page.ended(s))
+            yield from _gaps(page, [s], fresh, s=s, ended=page.ended(s), stopped=page.stopped(s))
         return
     fresh = []
     for done in page.kind("done"):
@@ -215,11 +341,13 @@ def v18(page: Page) -> Iterator[Finding]:
     yield from _gaps(page, page.subtasks, fresh, s=None, ended=page.finished())
 
 
-def _gaps(page: Page, subtasks: list[int], fresh: list[Json], *, s: Any, ended: bool) -> Iterator[Finding]:
+def _gaps(
+    page: Page, subtasks: list[int], fresh: list[Json], *, s: Any, ended: bool, stopped: Json | None = None
+) -> Iterator[Finding]:
     starts = [e for e in page.kind("start") if e["s"] in subtasks]
     ends = [e for e in page.kind("end") if e["s"] in subtasks]
     first = [(e["t"], None) for e in starts[:1]]
-    last = ends[-1:] if ended else page.events[-1:]
+    last = [stopped] if stopped else ends[-1:] if ended else page.events[-1:]
     points = [*first, *((e["t"], e["c"]) for e in fresh), *((e["t"], None) for e in last)]
     for i, (before, after) in enumerate(pairwise(points)):
         if after[0] - before[0] > page.bounds["checkpoint_gap"] * 1000:

@@ -42,14 +42,14 @@ def opinions(lines: list[Json]) -> dict[str, Opinion]:
     page = Page(lines)
     operator = page.operator
     results = any(e["k"] == "out" for s in page.subtasks for e in page.visible(s))
-    marks = bool(page.kind("wm", "owm"))
+    marks = bool(page.kind("wm", "owm")) or any(page.marks(s) for s in page.subtasks)
     calls = bool(page.kind("call"))
     keys = any("key" in e for e in page.kind("in"))
     keeps_keys = page.ordered or operator.get("per_key_order", False)
     epochs = page.sink in {"atomic", "two-phase"}
     snaps = any(page.completed_snaps(s) for s in page.subtasks)
     restarts = any(e["from"] is not None for e in page.kind("start"))
-    several = any(len(page.attempts(s)) > 1 for s in page.subtasks)
+    several = any(len(page.attempts(s)) > 1 for s in page.subtasks) or bool(page.kind("rescale"))
     written = page.kind("effect") or any("a" in e for e in page.kind("commit")) or page.tables_of("audit")
     fenced = page.header.get("fenced", True) and written
     gap = page.bounds.get("checkpoint_gap")
@@ -68,7 +68,10 @@ def opinions(lines: list[Json]) -> dict[str, Opinion]:
         "V8": _v8(page, results=results),
         "V9": _v9(page),
         "V10": _opinion(checkpoints.v10(page), exposed=snaps),
-        "V11": _opinion(checkpoints.v11(page), claimed=restarts),
+        "V11": _opinion(
+            checkpoints.v11(page), claimed=restarts or bool(page.kind("rescale")),
+            pending=checkpoints.waiting_shares(page),
+        ),
         "V12": _opinion(checkpoints.v12(page), claimed=epochs, exposed=snaps or bool(page.kind("commit"))),
         "V13": _opinion(
             checkpoints.v13(page), claimed=bool(fenced), exposed=several, pending=page.not_whole("audit")

@@ -19,7 +19,7 @@ Element = tuple[Any, ...]
 ABSENT = object()
 EVER = float("inf")
 _OF_RUN = {
-    "done", "abort", "retire", "fault", "giveup", "commit", "effect", "ack", "row", "read", "change",
+    "done", "abort", "retire", "fault", "giveup", "commit", "effect", "ack", "row", "read", "change", "rescale",
 }  # fmt: skip
 _ACTS = {"start", "call", "res", "out", "dead", "commit"}
 """What may not follow the reading of a table."""
@@ -72,8 +72,8 @@ class Page:
         self.by_output = self.header.get("effects") == "outputs"
         self.tables: dict[str, Json] = self.header.get("tables", {})
         own = (e for e in self.events if e["k"] == "commit" or e["k"] not in _OF_RUN)
-        self.subtasks = sorted({e["s"] for e in own})
         self.known: dict[Any, Any] = {}
+        self.subtasks = sorted({e["s"] for e in own}, key=lambda s: (self.generation(s), s))
 
     @_asked_once
     def kind(self, *kinds: str) -> list[Json]:
@@ -103,8 +103,73 @@ class Page:
         return bool(self.attempts(s)) and bool(self.of(s, self.attempts(s)[-1], "ended"))
 
     def finished(self) -> bool:
-        ran = [s for s in self.subtasks if self.attempts(s)]
-        return bool(ran) and all(self.ended(s) for s in ran)
+        ran = {s for s in self.subtasks if self.attempts(s)}
+        due = {s for s in ran if self.ender(s) is None} | {
+            s for e in self.kind("rescale") for s in e["to"] if self.ender(s) is None
+        }
+        return bool(due) and all(s in ran and self.ended(s) for s in due)
+
+    # Rescales.
+
+    def ender(self, s: int) -> Json | None:
+        """The rescale that names the subtask among those that end."""
+        return next((e for e in self.kind("rescale") if s in e["of"]), None)
+
+    def beginner(self, s: int) -> Json | None:
+        return next((e for e in self.kind("rescale") if s in e["to"]), None)
+
+    def generation(self, s: int) -> int:
+        began = self.beginner(s)
+        return 0 if began is None else 1 + max(map(self.generation, began["of"]))
+
+    def stopped(self, s: int) -> Json | None:
+        """The rescale that ended the subtask before it had ended itself."""
+        ender = self.ender(s)
+        if ender is None or not self.attempts(s):
+            return None
+        ends = self.of(s, self.attempts(s)[-1], "ended")[:1]
+        return None if any(e["n"] < ender["n"] for e in ends) else ender
+
+    def cut(self, s: int) -> Json | None:
+        ender = self.stopped(s)
+        return None if ender is None else self.snap(s, ender["c"], ender["n"])
+
+    def inherits(self, s: int, a: int) -> bool:
+        """Whether the attempt starts from the share of its subtask."""
+        began, starts = self.beginner(s), self.of(s, a, "start")
+        if began is None or not starts or starts[0]["from"] != began["c"]:
+            return False
+        return self.restored(s, a) is None
+
+    @_asked_once
+    def share(self, s: int) -> list[Json] | None:
+        """The elements that the first attempt restores which starts from the rescale."""
+        first = [
+            r["elements"] for a in self.attempts(s) if self.inherits(s, a) for r in self.of(s, a, "restore")
+        ]
+        return first[0] if first else None
+
+    @_asked_once
+    def heritage(self, s: int) -> dict[Any, tuple[int, int]]:
+        """Of each inherited record its position, and the subtask that held it before."""
+        began = self.beginner(s)
+        found: dict[Any, tuple[int, int]] = {}
+        for place, given in enumerate((self.share(s) or []) if began else []):
+            old = [
+                o for o in sorted(began["of"], key=lambda o: (self.generation(o), o))
+                if "id" in given and self.taken(o, given["id"])
+            ] if began else []  # fmt: skip
+            if old:
+                found.setdefault(given["id"], (place, old[-1]))
+        return found
+
+    def held_before(self, s: int, record: Any) -> list[tuple[int, int]]:
+        """The subtasks that held an inherited record before, and its position there."""
+        found = []
+        while record in self.heritage(s):
+            s = self.heritage(s)[record][1]
+            found.append((s, self.position(s, ("record", record))))
+        return found
 
     # Which snap, completed, chain, O*.
 
@@ -135,6 +200,8 @@ class Page:
         """Of each attempt in it, from the far end on, the event before which it stands there."""
         links: dict[int, float] = {}
         a, until = max(self.attempts(s), default=None), EVER
+        if (cut := self.cut(s)) is not None:
+            a, until = cut["a"], cut["n"]
         while a is not None:
             links[a] = until
             snap = self.restored(s, a)
@@ -190,8 +257,8 @@ class Page:
         return told or ("effects" in self.header and not self.tables_of("effects"))
 
     def owner(self, record: Any) -> int | None:
-        """The subtask that accepted it."""
-        return next((s for s, other in self.accepted() if other == record), None)
+        """The last subtask that held it."""
+        return next((s for s in reversed(self.subtasks) if record in self.records(s)), None)
 
     def changes(self, key: Any) -> list[tuple[Json, Json | None]]:
         """Those of a key (given canonically) and those of every key, each with its end."""
@@ -208,22 +275,40 @@ class Page:
 
     @_asked_once
     def taken(self, s: int, record: Any) -> list[Json]:
-        return [e for e in self.of(s, None, "in") if e["id"] == record]
+        own = [e for e in self.of(s, None, "in") if e["id"] == record]
+        if record not in self.heritage(s):
+            return own
+        place, old = self.heritage(s)[record]
+        return [*({**e, "pos": place} for e in self.taken(old, record)), *own]
 
     @_asked_once
     def records(self, s: int) -> list[Any]:
-        return list(dict.fromkeys(e["id"] for e in self.of(s, None, "in")))
+        own = (e["id"] for e in self.of(s, None, "in"))
+        return list(dict.fromkeys([*self.heritage(s), *own]))
 
+    @_asked_once
     def accepted(self) -> list[tuple[int, Any]]:
-        return [(s, record) for s in self.subtasks for record in self.records(s)]
+        """Each with the last subtask that held it."""
+        last = {record: s for s in self.subtasks for record in self.records(s)}
+        return [(s, record) for record, s in last.items()]
 
     @_asked_once
     def expect(self, s: int, record: Any) -> Any:
+        """What the subtask was told, or those before it that held the record."""
         return next((e["expect"] for e in self.taken(s, record) if "expect" in e), ABSENT)
 
     @_asked_once
+    def expect_in_the_end(self, record: Any) -> Any:
+        told = [self.expect(s, record) for s in self.subtasks]
+        return next((one for one in reversed(told) if one is not ABSENT), ABSENT)
+
+    @_asked_once
     def marks(self, s: int) -> list[tuple[int, Any]]:
-        return sorted({(e["pos"], e["w"]) for e in self.of(s, None, "wm")}, key=lambda mark: mark[0])
+        inherited = [g for g in ((self.share(s) or []) if self.beginner(s) else []) if "w" in g]
+        places: dict[int, Any] = {}
+        for e in [*inherited, *self.of(s, None, "wm")]:
+            places.setdefault(e["pos"], e["w"])
+        return sorted(places.items(), key=lambda mark: mark[0])
 
     def position(self, s: int, what: Element) -> Any:
         if what[0] == "mark":
@@ -283,8 +368,9 @@ class Page:
         ends = [e for e in self.of(s, a, "res", "dead") if e["id"] == record and e["n"] < by]
         return next((e for e in ends if e["k"] == "dead" or e["final"]), None)
 
-    def outputs_by(self, s: int, outcome: Json | None, record: Any) -> Any:
-        expect = self.expect(s, record)
+    def outputs_by(self, s: int | None, outcome: Json | None, record: Any) -> Any:
+        """`s` None: over all subtasks."""
+        expect = self.expect_in_the_end(record) if s is None else self.expect(s, record)
         if outcome is None:
             return expect
         if outcome["k"] == "dead" or outcome["r"] == "fail":
@@ -296,6 +382,8 @@ class Page:
     @_asked_once
     def deciding(self, s: int, record: Any) -> tuple[int | None, Json | None]:
         """The deciding attempt, and its outcome of the record."""
+        if self.kind("rescale"):
+            return self.deciding_of_all(record)
         first = next((e for e in self.visible(s) if e["k"] == "out" and e["id"] == record), None)
         if first is not None:
             return first["a"], self.outcome(s, first["a"], record)
@@ -305,8 +393,23 @@ class Page:
         return max(standing, key=lambda pair: pair[1]["n"], default=(None, None))
 
     @_asked_once
+    def deciding_of_all(self, record: Any) -> tuple[int | None, Json | None]:
+        """As `deciding`, over all subtasks in their order."""
+        seen = [e for s in self.subtasks for e in self.visible(s)]
+        first = next((e for e in seen if e["k"] == "out" and e["id"] == record), None)
+        if first is not None:
+            return first["a"], self.outcome(first["s"], first["a"], record)
+        standing = []
+        for s in self.subtasks:
+            chain = self.chain(s)
+            ends = [(a, self.outcome(s, a, record)) for a in chain]
+            standing += [(a, e) for a, e in ends if e is not None and e["n"] < chain[a]]
+        return max(standing, key=lambda pair: pair[1]["n"], default=(None, None))
+
+    @_asked_once
     def expected(self, s: int, record: Any) -> Any:
-        return self.outputs_by(s, self.deciding(s, record)[1], record)
+        of = None if self.kind("rescale") else s
+        return self.outputs_by(of, self.deciding(s, record)[1], record)
 
     @_asked_once
     def numbers_left(self, s: int, a: int, record: Any, by: float) -> set[int]:
@@ -349,7 +452,8 @@ class Page:
     def life_end(self, s: int, a: int) -> int:
         """When the attempt's life ended, at the latest with the history."""
         own = self.of(s, a)
-        over = a < self.attempts(s)[-1] or any(e["k"] in {"kill", "close"} for e in own)
+        stopped = self.ender(s) is not None
+        over = stopped or a < self.attempts(s)[-1] or any(e["k"] in {"kill", "close"} for e in own)
         last: int = (
             max((e["t"] for e in own if e["k"] != "kill"), default=0) if over else self.events[-1]["t"]
         )

@@ -33,8 +33,21 @@ def v1(page: Page) -> Iterator[Finding]:
             back = any(p is not None and (pos, e["j"]) < (p, j) for p, j in earlier)
             ahead = any(m is not None and m < pos for m in stands[i:]) and not page.coalesces
             behind = any(m is not None and m > pos for m in stands[:i])
-            if back or ahead or behind:
+            if back or ahead or behind or _overtaken_before(page, s, e):
                 yield ("reordered", s, e["id"], None, e["n"])
+
+
+def _overtaken_before(page: Page, s: int, e: Json) -> bool:
+    """By what the O* shows of a subtask that held the record before a rescale."""
+    for old, pos in page.held_before(s, e["id"]):
+        seen = page.visible(old)
+        outs = [(page.position(old, ("record", o["id"])), o["j"]) for o in seen if o["k"] == "out"]
+        marks = page.stands(seen, page.marks(old))
+        if any(p is not None and (pos, e["j"]) < (p, j) for p, j in outs):
+            return True
+        if any(m is not None and m > pos for m in marks):
+            return True
+    return False
 
 
 def v2(page: Page) -> Iterator[Finding]:
@@ -56,7 +69,14 @@ def v3(page: Page) -> Iterator[Finding]:
             if "key" not in taken:
                 continue
             key, pos = canonical(taken["key"]), taken["pos"]
-            if any(key == other and pos < p for other, p in keyed):
+            before = (
+                other
+                for old, place in page.held_before(s, e["id"])
+                for o in _outs(page, old)
+                for other in page.taken(old, o["id"])[:1]
+                if "key" in other and canonical(other["key"]) == key and other["pos"] > place
+            )
+            if any(key == other and pos < p for other, p in keyed) or any(before):
                 yield ("key-reordered", s, e["id"], None, e["n"])
             keyed.append((key, pos))
 
@@ -89,7 +109,7 @@ def v5(page: Page) -> Iterator[Finding]:
 
 
 def lost_watermarks(page: Page) -> Iterator[Finding]:
-    for s in page.subtasks:
+    for s in [s for s in page.subtasks if page.stopped(s) is None]:
         seen, marks = page.visible(s), page.marks(s)
         visible = {place for place in page.stands(seen, marks) if place is not None}
         values = {w for pos, w in marks if pos in visible}
@@ -158,16 +178,20 @@ def v7(page: Page) -> Iterator[Finding]:
 
 
 def v8(page: Page) -> Iterator[Finding]:
-    for s in page.subtasks:
-        outs = _outs(page, s)
+    together = [[*page.subtasks]] if page.kind("rescale") else [[s] for s in page.subtasks]
+    for group in together:
+        outs = [e for s in group for e in _outs(page, s)]
         for i, e in enumerate(outs):
+            s = e["s"]
             if not page.taken(s, e["id"]):
                 yield ("phantom", s, e["id"], None, e["n"])
             elif _wrong(page, s, e):
                 yield ("wrong-value", s, e["id"], None, e["n"])
             if any(o["id"] == e["id"] and o["j"] == e["j"] for o in outs[:i]):
                 yield ("duplicate", s, e["id"], None, (i,))
-        for record in page.records(s):
+        for s, record in page.accepted():
+            if s not in group:
+                continue
             numbers = {e["j"] for e in outs if e["id"] == record}
             if page.expected(s, record) is ABSENT and numbers != set(range(len(numbers))):
                 yield ("wrong-value", s, record, None, "gap")
@@ -186,7 +210,8 @@ def _wrong(page: Page, s: int, out: Json) -> bool:
 
 def lost_outputs(page: Page) -> Iterator[Finding]:
     for s, record in page.accepted():
-        numbers = {e["j"] for e in _outs(page, s) if e["id"] == record}
+        among = page.subtasks if page.kind("rescale") else [s]
+        numbers = {e["j"] for other in among for e in _outs(page, other) if e["id"] == record}
         wanted = page.expected(s, record)
         nothing_known = wanted is ABSENT and page.deciding(s, record)[0] is None
         if nothing_known if wanted is ABSENT else not set(range(len(wanted))) <= numbers:

@@ -31,8 +31,9 @@ def inconsistent(page: Page) -> Iterator[Finding]:
     if not page.header.get("by_key", False):
         return
     answered = []
-    for s, record in page.accepted():
-        a, outcome = page.deciding(s, record)
+    for home, record in page.accepted():
+        a, outcome = page.deciding(home, record)
+        s = home if outcome is None else outcome["s"]
         key = _key(page, record)
         if a is None or outcome is None or outcome.get("r") != "ok" or key is ABSENT:
             continue

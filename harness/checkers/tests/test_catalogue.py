@@ -46,7 +46,10 @@ CLASSES = {
         "missing", "already-out", "torn", "both-sides", "foreign", "twice", "misordered", "skipped",
         "incomplete", "two-ends", "stale-ack",
     },
-    "V11": {"bad-restore", "restore-differs", "wrong-position"},
+    "V11": {
+        "bad-restore", "restore-differs", "wrong-position", "left-behind", "restored-twice", "not-stored",
+        "shared-partition",
+    },
     "V12": {"committed-twice", "commit-order", "unknown-epoch", "early-commit", "never-committed"},
     "V13": {"zombie-effect", "zombie-commit"},
     "V14": {"over-capacity", "over-admitted"},

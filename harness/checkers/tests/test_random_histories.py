@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness.checkers.judge import judge, judge_reader
-from harness.checkers.tests import planted_breaches, planted_misdeeds, planted_rows
+from harness.checkers.tests import planted_breaches, planted_misdeeds, planted_rows, rescaled_histories
 from harness.checkers.tests.dressed_histories import dressed_history
 from harness.checkers.tests.legal_histories import legal_history
 from harness.checkers.tests.planted_defects import PLANTED, planted
@@ -108,9 +108,12 @@ def test_each_class_of_the_page_has_a_corruption_that_it_is_meant_for() -> None:
     meant = {(invariant, kind) for invariant, kind, _, _ in PLANTED.values()}
 
     assert meant == {(invariant, kind) for invariant, kinds in CLASSES.items() for kind in kinds}
-    assert {planted_breaches.__name__, planted_misdeeds.__name__, planted_rows.__name__} < {
-        f.__module__ for *_, f in PLANTED.values()
-    }
+    assert {
+        planted_breaches.__name__,
+        planted_misdeeds.__name__,
+        planted_rows.__name__,
+        rescaled_histories.__name__,
+    } < {f.__module__ for *_, f in PLANTED.values()}
 
 
 @pytest.mark.parametrize("times", [2, pytest.param(PLANTED_OFTEN, marks=pytest.mark.sweep)])

@@ -29,6 +29,7 @@ from harness.checkers.tests.dense_histories import (
 )
 from harness.checkers.tests.dressed_histories import dressed_history
 from harness.checkers.tests.naive_judge import Opinion, opinions, verdict
+from harness.checkers.tests.rescaled_histories import rescaled_history, wrongly_rescaled
 from harness.checkers.tests.retried_histories import legal_retries, retried_history
 from harness.checkers.tests.small_histories import (
     answered,
@@ -132,6 +133,11 @@ OF_FORM_1_1 = {
     **{drawn.__name__: drawn for drawn in [*DENSE, wild_with_claims, legal_with_claims]},
     **{f"mutated {drawn.__name__}": mutants(drawn) for drawn in [*DENSE, legal_with_claims]},
 }
+RESCALED = {
+    "rescaled": rescaled_history,
+    "wrongly rescaled": wrongly_rescaled,
+    "mutated rescaled": mutants(rescaled_history),
+}
 NEW_CLASSES = {
     "V8": {"row-missing", "row-doubled", "row-foreign", "row-altered", "row-disordered", "inconsistent",
            "stale", "future"},
@@ -229,6 +235,20 @@ def test_the_two_judges_agree_on_legal_histories_with_claims(seed: int) -> None:
     assert disagreements(legal_with_claims(seed)) == []
 
 
+@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize("kind", RESCALED)
+def test_the_two_judges_agree_on_histories_that_rescale(kind: str, batch: int) -> None:
+    for seed in range(batch * 12, batch * 12 + 12):
+        assert not disagreements(RESCALED[kind](seed)), seed
+
+
+def test_a_legal_history_that_rescales_is_not_convicted() -> None:
+    for seed in range(40):
+        judgement = screened(rescaled_history(seed))
+
+        assert not judgement.convicted(), (seed, judgement.convicted())
+
+
 def differing(kind: str, seeds: range) -> list[tuple[str, int, list[str]]]:
     """Of a kind of `OF_FORM_1_1`."""
     found = [(kind, seed, disagreements(OF_FORM_1_1[kind](seed))) for seed in seeds]
@@ -275,6 +295,7 @@ def test_every_class_that_form_1_1_adds_is_drawn_often_enough_to_be_compared() -
 
 SOAKED = {
     **OF_FORM_1_1,
+    **RESCALED,
     "wild": wild_history,
     "legal": dressed_history,
     "mutated once": lambda seed: mutant(seed, 1),

@@ -307,3 +307,35 @@ def test_a_servers_own_error_is_passed_on_at_once(database: RunDatabase, sink: E
 
     assert refused.value.args[0] == 1146
     assert list(lost) == []
+
+
+def of_driver(database: RunDatabase, generation: int) -> EpochSink:
+    made = EpochSink(MySqlDriver(database.sink), subtask=1)
+    made.generation = generation
+    return made
+
+
+def test_an_attempt_of_an_earlier_driver_cannot_fence_off_one_of_a_later(database: RunDatabase) -> None:
+    newer, late_retry = of_driver(database, 2), of_driver(database, 1)
+    newer.take_over(now_ms=1000)
+
+    with pytest.raises(Fenced, match="driver 1 is fenced: driver 2"):
+        late_retry.take_over(now_ms=2000)
+
+    add(newer, 1)
+    newer.commit(1, position=1, elements=[])
+    assert epochs(database) == [(1, 1)]
+    newer.close()
+    late_retry.close()
+
+
+def test_a_retry_of_the_same_driver_fences_off_the_attempt_before(database: RunDatabase) -> None:
+    first, copy = of_driver(database, 1), of_driver(database, 1)
+    first.take_over(now_ms=1000)
+
+    assert copy.take_over(now_ms=2000).number == 2
+
+    with pytest.raises(Fenced):
+        first.commit(1, position=1, elements=[])
+    first.close()
+    copy.close()

@@ -120,7 +120,8 @@ def _finished(_words: Json, _anomaly: Anomaly, events: list[Json], _named: dict[
         if "a" in event and event["k"] not in {"commit", "ack"}:
             last[event["s"]] = max(last.get(event["s"], 0), event["a"])
     ended = {(event["s"], event["a"]) for event in events if event["k"] == "ended"}
-    return ended >= set(last.items())
+    rescaled = {s for event in events if event["k"] == "rescale" for s in event["of"]}
+    return ended >= {(s, a) for s, a in last.items() if s not in rescaled}
 
 
 def _no_row(_words: Json, anomaly: Anomaly, events: list[Json], _named: dict[str, Json]) -> bool:

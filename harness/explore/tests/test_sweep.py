@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from harness.defects import variant_of
+from harness.engine.executors import PlainExecutors
 from harness.engine.level import Opening, RunSite
 from harness.engine.perform import perform
 from harness.errors import Exit, HarnessError
@@ -197,3 +198,10 @@ def test_a_run_whose_every_record_asks_for_a_changing_key_is_no_contradiction_tr
     found = swept([order.seed])
 
     assert found.runs == 1
+
+
+def test_a_sweep_is_the_same_on_executors() -> None:
+    there = sweep(runs=4, executors=PlainExecutors())
+
+    assert there == sweep(runs=4)
+    assert there.digest

@@ -58,16 +58,18 @@ __all__ = [
     "PacketFault",
     "Repeats",
     "ServerFault",
+    "SparkFault",
     "WorkloadFault",
 ]
 
 By = Literal["link", "server", "process", "inside", "workload", "job"]
 """Where a fault acts: on a link of the proxy, on the database server, on a worker's process, inside the attempt, or
-on the workload (the records of the source and the calls made for them), or on the processes of a user's job."""
+on the workload (the records of the source and the calls made for them), or on the processes of a user's job or
+of Spark."""
 
 Ability = Literal[
     "packets", "server-process", "offline-mode", "small-disk", "server-clock", "executor", "superseding", "two-phase",
-    "store", "binlog", "replica",
+    "store", "binlog", "cluster", "replica",
 ]  # fmt: skip
 """A capability that a fault needs and that some worlds, sinks or levels lack."""
 
@@ -172,6 +174,11 @@ class Fault(Part):
     def may_delay_commits(self) -> bool:
         """Whether the sink may have to wait or to try again because of it."""
         return self.on_link == "sink" or self.by == "server" or self.delays_commits
+
+    @property
+    def needs_cluster(self) -> bool:
+        """Whether a run of the operator does it only on a Spark cluster."""
+        return "cluster" in self.abilities
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -414,8 +421,16 @@ class JobFault(OutsideFault):
     """A fault of the processes of a user's job; only job scenarios have it."""
 
     by = "job"
-    levels = ()
+    levels: ClassVar[tuple[Level, ...]] = ()
     triggers: ClassVar[tuple[TriggerName, ...]] = ("at", "between", "record", "sink", "spark")
+
+
+class SparkFault(JobFault):
+    """A fault of the processes of Spark: of a user's job, or of a run of the operator on a cluster."""
+
+    levels = ("spark",)
+    abilities = ("cluster",)
+    triggers: ClassVar[tuple[TriggerName, ...]] = (*JobFault.triggers, "checkpoint", "call")
 
 
 class FoundFault(Fault):

@@ -18,6 +18,7 @@ from harness.clock import monotonic_us
 from harness.faults.real.evidence import DeedsRead
 from harness.faults.real.job_site import JobProcesses
 from harness.faults.real.server_control import RootLine, ServerControl, close_tables, repeating
+from harness.faults.real.spark_site import SparkProcesses
 from harness.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ class Workers(Protocol):
 
     def executor(self) -> ProcessIdentity | None:
         """The process that runs all workers; None where each worker has its own process."""
+
+    def spark(self) -> SparkProcesses | None:
+        """The drivers, executors and hosts of a run on a Spark cluster; None: the run is on none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +142,8 @@ class Site:
     """Set when the fault is to heal."""
     job: JobProcesses | None = None
     """The processes of a user's job; None: the run is not one of a job."""
+    spark: SparkProcesses | None = None
+    """The drivers, executors and hosts of a run on a Spark cluster; None: the run is on none."""
     sink_table: str = ""
     """The table that the job writes to; empty: not known, or no run of a job."""
     held: HeldMessage | None = None

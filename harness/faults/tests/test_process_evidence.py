@@ -112,7 +112,7 @@ def test_a_zombie_that_was_none_is_not_believed(found: list[Line], events: list[
 
 def test_a_paused_executor_is_believed_if_it_used_no_processor_time() -> None:
     at_rest, busy = {"what": "used", "cpu_ms": 0}, {"what": "used", "cpu_ms": 300}
-    executor = made("pause_executor")
+    executor = made("pause_executor", **{"for": "400ms"})
 
     assert executor.evidence(seen([STOPPED, at_rest, RESUMED], [PROCESS])) == {
         "pid": 40, "state": "T", "stopped_ms": 400.0, "cpu_ms": 0

@@ -8,16 +8,11 @@ import pytest
 
 from harness.jobs.spark_engine import (
     SparkEnd,
-    driver_port,
     find_checkpoints,
-    find_executors,
     is_spark,
     spark_is_behind,
 )
 from harness.process_identity import this_process
-
-EXECUTOR = ("java", "-Xmx1g", "org.apache.spark.executor.CoarseGrainedExecutorBackend")
-URL = "spark://CoarseGrainedScheduler@localhost:42893"
 
 
 class Checkpoint:
@@ -45,15 +40,8 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
     return Checkpoint(tmp_path / "checkpoint")
 
 
-def test_an_executor_is_known_by_its_drivers_port() -> None:
-    assert driver_port([*EXECUTOR, "--driver-url", URL, "--executor-id", "1"]) == 42893
-    assert driver_port([*EXECUTOR, "--driver-url"]) is None
-    assert driver_port(["java", "org.apache.spark.deploy.worker.Worker", "--driver-url", URL]) is None
-
-
-def test_a_plain_process_is_no_spark_and_has_no_executors() -> None:
+def test_a_plain_process_is_no_spark() -> None:
     assert not is_spark([this_process()])
-    assert not find_executors([this_process()])
 
 
 def test_a_batch_is_in_the_gap_from_its_plan_to_its_commit(checkpoint: Checkpoint, tmp_path: Path) -> None:

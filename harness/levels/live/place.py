@@ -16,7 +16,7 @@ from harness.clock import REAL_CLOCK, Clock
 from harness.database import transactions
 from harness.database.checkpoint_store import CheckpointStore, checkpoint_folder
 from harness.database.driver import AsyncMySqlDriver, MySqlDriver
-from harness.database.store_files import FolderFiles
+from harness.database.store_files import Files, FolderFiles
 from harness.database.watched_call import watch_connects
 from harness.engine.attempt import AttemptParts
 from harness.history.causes import cause_of
@@ -28,6 +28,7 @@ from harness.scenario.model import Fault, Scenario
 from harness.sut.clients import CLIENTS
 from harness.sut.inside_faults import InsideFaults
 from harness.sut.loop_watch import LoopWatch, code_of
+from harness.sut.rescaling import source_of
 from harness.sut.user_lookup import UserLookup
 from harness.sut.variant import Variant
 from harness.workloads.lookups import LookupSource
@@ -54,7 +55,7 @@ class RealPlace:
         self._subtask = subtask
         self._variant = variant
         self.sink = MySqlDriver(plan.sink)
-        self.files = FolderFiles(checkpoint_folder(Path(plan.folder), subtask=subtask))
+        self.files: Files = FolderFiles(checkpoint_folder(Path(plan.folder), subtask=subtask))
 
     @property
     def process(self) -> ProcessIdentity:
@@ -110,13 +111,7 @@ class RealPlace:
         return _is_of_service(error, (*self.sink.errors, *AsyncMySqlDriver(self._plan.lookups).errors))
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
-        return LookupSource(
-            workload=self._scenario.workload,
-            seed=self._plan.seed,
-            subtask=subtask,
-            faults=shaping,
-            own=self._plan.own,
-        )
+        return source_of(self._plan, self._scenario, subtask, faults=shaping)
 
     def linger(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
         loop.run_until_complete(asyncio.sleep(ms / 1000))

@@ -27,7 +27,7 @@ from harness.history.follower import Follower
 from harness.levels.live.worker import DONE, REFUSED
 from harness.process_identity import ProcessIdentity, identify
 from harness.runs.order import Order
-from harness.runs.plan import RunPlan, encode_plan
+from harness.runs.plan import RunPlan, encode_plan, numbers_of
 from harness.world.world import World
 
 __all__ = ["LiveRunner", "Supervisor"]
@@ -101,8 +101,8 @@ class Supervisor:
         self._logs = logs
         self._lock = threading.Lock()
         self._ends: list[ProcessEnd] = []
-        self._workers = [_Worker(subtask=subtask) for subtask in range(subtasks)]
-        for worker in self._workers:
+        self._workers = {subtask: _Worker(subtask=subtask) for subtask in numbers_of(plan, subtasks=subtasks)}
+        for worker in self._workers.values():
             self._start(worker)
 
     def _start(self, worker: _Worker) -> None:
@@ -127,9 +127,11 @@ class Supervisor:
     def poll(self) -> ExecutionState:
         """Reap ended processes, restart failed ones, and return the run's state."""
         with self._lock:
-            error = next((said for worker in self._workers if (said := self._reap_and_restart(worker))), None)
+            error = next(
+                (said for worker in self._workers.values() if (said := self._reap_and_restart(worker))), None
+            )
             ends, self._ends = tuple(self._ends), []
-            running = error is None and not all(worker.finished for worker in self._workers)
+            running = error is None and not all(worker.finished for worker in self._workers.values())
         return ExecutionState(running=running, error=error, ends=ends)
 
     def _reap_and_restart(self, worker: _Worker) -> str | None:
@@ -181,11 +183,15 @@ class Supervisor:
         """None: there is no executor; each worker is its own process."""
         return
 
+    def spark(self) -> None:
+        """None: there is no Spark."""
+        return
+
     def stop(self) -> list[int]:
         """Kill and reap every process that still runs or is stopped."""
         killed = []
         with self._lock:
-            processes = [process for worker in self._workers for process in _all_of(worker)]
+            processes = [process for worker in self._workers.values() for process in _all_of(worker)]
             for process in processes:
                 if process.poll() is None:
                     process.kill()

@@ -29,7 +29,7 @@ from harness.sut.phases import Phases
 from harness.sut.positions import SubtaskSource
 from harness.workloads.lookups import LookupSource
 
-__all__ = ["SimulatedAttempt", "SimulatedPlace"]
+__all__ = ["SimulatedAttempt", "SimulatedClock", "SimulatedPlace"]
 
 
 class SimulatedClock:
@@ -71,8 +71,14 @@ class SimulatedAttempt:
         self.journal: Journal | None = None
         self.recorder: MemoryRecorder | None = None
         self.loop: SubtaskLoop | None = None
+        self.has_stopped = False
+        """Whether it has stopped for a rescale."""
         self.killed_by: str | None = None
         """The fault that killed it."""
+
+    def stop(self) -> None:
+        """Called when it stops for a rescale."""
+        self.has_stopped = True
 
     def die(self, fault: str) -> None:
         """Kill it for that fault; does not return if called by the attempt itself."""
@@ -133,6 +139,7 @@ class SimulatedPlace:
         run, mine = self._run, self._attempt
         mine.number = attempt
         recorder = mine.recorder = run.variant.recorder(MemoryRecorder)(run.tape)
+        recorder.stopped = mine.stop
         mine.journal = Journal(recorder, subtask=mine.subtask, attempt=attempt)
         mine.crashes.begins(mine)
         yield mine.journal

@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType
@@ -22,6 +22,7 @@ from harness.database.coordinator import Coordinator
 from harness.database.store_files import MemoryFiles
 from harness.engine.attempt import AttemptParts, run_attempt
 from harness.engine.level import ATTEMPTS_MAX
+from harness.engine.rescale import Rescaler
 from harness.errors import SutError
 from harness.faults.kill_worker import InjectedFailure
 from harness.faults.simulated.act import RunningAttempt
@@ -35,7 +36,7 @@ from harness.history.event import (
 )
 from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.drivers import SimulatedDriver
-from harness.levels.sim.place import SimulatedAttempt, SimulatedPlace
+from harness.levels.sim.place import SimulatedAttempt, SimulatedClock, SimulatedPlace
 from harness.levels.sim.stored import read_tables
 from harness.levels.sim.subtask_loop import outer_loop_kept
 from harness.runs.claims import RECOVER_MS
@@ -49,6 +50,7 @@ from harness.simulation.server import SimulatedServer, SimulatedSession
 from harness.simulation.table_hand import SimulatedTableHand
 from harness.simulation.tables import Customers, Effects, Tables
 from harness.simulation.tape import Tape
+from harness.sut.rescaling import source_of
 from harness.sut.variant import Variant
 from harness.workloads.lookups import LookupSource
 
@@ -81,6 +83,10 @@ class Simulation:
     """Whether it was given up because a subtask may not be restarted again."""
     watched_function: CodeType | None = None
     """The code of the function under test, once an attempt has loaded it."""
+    _rescaler: Rescaler | None = None
+    """None: the run does not rescale."""
+    _coordinates: Coordinator | None = None
+    _rescaling_actor: Actor
     refusal: SutError | None = None
     """The rule that the function under test breaks; such a run is not judged."""
 
@@ -96,6 +102,7 @@ class Simulation:
             subtasks=workload.subtasks,
             customers=Customers(plan.table),
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant.has_output_key,
+            by_record=bool(scenario.rescales),
         )
         self.tables.customers.never_changes = not scenario.changing
         self.server = SimulatedServer(
@@ -107,11 +114,12 @@ class Simulation:
         self.direct = SimulatedLink("direct", hub=hub, draw=draw, server=self.server, is_direct=True)
         """The link that bypasses the proxy; network faults do not act on it."""
         self.links["lookups"].row_bytes = self.direct.row_bytes = workload.row_bytes
-        self.files = [MemoryFiles() for _ in range(workload.subtasks)]
+        self.files = [MemoryFiles() for _ in range(scenario.subtask_numbers)]
         """The checkpoint store of each subtask."""
         self.attempts: dict[int, SimulatedAttempt] = {}
         """The latest attempt of each subtask."""
         self.finished: dict[int, None] = {}
+        """The subtasks that have ended, or have stopped for a rescale."""
         self.error: str | None = None
         """Why the run was given up, if it was."""
         self.stuck = False
@@ -137,12 +145,9 @@ class Simulation:
 
     def run(self) -> None:
         """Run all subtasks until they finish or the run is given up."""
-        subtasks = self.scenario.workload.subtasks
-        for subtask in range(subtasks):
-            self._crashers[subtask] = Crashes(
-                self.plan.crashes, subtask=subtask, dies=self._dies, watch=self.watch
-            )
-            self.begin(subtask, at_ms=0)
+        if self.scenario.rescales:
+            self._rescaler = self._built_rescaler()
+        self._begin_all(range(self.scenario.workload.subtasks), at_ms=lambda: 0)
         if self.scenario.sink != "atomic":
             self._coordinator = self.hub.spawn(
                 self._coordinate, name="coordinator", ended=lambda _: None, at_ms=0
@@ -150,7 +155,7 @@ class Simulation:
             self._coordinator.is_daemon = True
         with self._patience(), outer_loop_kept():
             why = self.hub.run()
-        if len(self.finished) < subtasks:
+        if not self._all_finished:
             self._close()
             if why is not None and self.error is None:
                 self.error = why
@@ -231,16 +236,25 @@ class Simulation:
         )
         return attempt
 
+    def _begin_all(self, subtasks: Sequence[int], *, at_ms: Callable[[], int]) -> None:
+        for subtask in subtasks:
+            self._crashers[subtask] = Crashes(
+                self.plan.crashes, subtask=subtask, dies=self._dies, watch=self.watch
+            )
+            self.begin(subtask, at_ms=at_ms())
+
+    @property
+    def _all_finished(self) -> bool:
+        """Whether the subtasks of this generation have all finished."""
+        running = range(self.scenario.workload.subtasks) if self._rescaler is None else self._rescaler.running
+        return all(subtask in self.finished for subtask in running)
+
     def elements(self, subtask: int) -> LookupSource:
         """The elements of the source of `subtask`; drawn once for all attempts."""
         found = self._elements.get(subtask)
         if found is None:
-            found = self._elements[subtask] = LookupSource(
-                workload=self.scenario.workload,
-                seed=self.plan.seed,
-                subtask=subtask,
-                faults=self.scenario.faults,
-                own=self.plan.own,
+            found = self._elements[subtask] = source_of(
+                self.plan, self.scenario, subtask, faults=self.scenario.faults
             )
         return found
 
@@ -259,8 +273,8 @@ class Simulation:
             return  # the attempt was superseded
         if actor.error is None and not actor.killed:
             self.finished[subtask] = None
-            if len(self.finished) == self.scenario.workload.subtasks:
-                self._close()
+            if self._all_finished:
+                self._generation_over()
         elif isinstance(actor.error, SutError):
             self.refusal = actor.error
             self.fail(actor.error.what)
@@ -269,6 +283,51 @@ class Simulation:
             self.fail(f"subtask {subtask} has failed {ATTEMPTS_MAX} times: {actor.error or 'killed'}")
         else:
             self.begin(subtask, at_ms=self.hub.now_ms + self.draw.between(*_RESTART_MS))
+
+    def _generation_over(self) -> None:
+        """All subtasks have ended, or have stopped for a rescale, which now takes place."""
+        rescaler = self._rescaler
+        if rescaler is None or not rescaler.is_due(self._ended):
+            self._close()
+            return
+        self.hub.spawn(self._rescale, name="rescale", ended=self._rescale_over, at_ms=self.hub.now_ms)
+
+    @property
+    def _ended(self) -> set[int]:
+        """The subtasks whose last attempt has drained; the others have stopped at a checkpoint."""
+        return {s for s, attempt in self.attempts.items() if s in self.finished and not attempt.has_stopped}
+
+    def _rescale(self, actor: Actor) -> None:
+        """The actor that gives the next subtasks their shares, and begins them."""
+        self._rescaling_actor = actor
+        assert self._rescaler is not None, "only a run that rescales has such an actor"
+        self.plan = self._rescaler.rescale(self.plan, ended=self._ended)
+        self._limit_checkpoints()
+        self._begin_all(
+            self._rescaler.running, at_ms=lambda: self.hub.now_ms + self.draw.between(*_RESTART_MS)
+        )
+
+    def _rescale_over(self, actor: Actor) -> None:
+        if actor.error is not None and not self.hub.over:
+            self.fail(f"the rescale failed: {actor.error}")
+
+    def _built_rescaler(self) -> Rescaler:
+        def actor() -> Actor:
+            return self._rescaling_actor
+
+        return Rescaler(
+            self.scenario,
+            variant=self.variant,
+            driver=SimulatedDriver(self.direct, actor=actor, is_root=True),
+            files=lambda subtask: self.files[subtask],
+            note=self.tape.note,
+            clock=SimulatedClock(self.hub, actor=actor, catch_up=lambda: None),
+        )
+
+    def _limit_checkpoints(self) -> None:
+        """The coordinator completes no checkpoint behind the one at which all subtasks stop."""
+        if self._coordinates is not None and self._rescaler is not None:
+            self._coordinates.until = self._rescaler.stops_at
 
     def supersede(self, subtask: int) -> None:
         """Start a successor while the present attempt may still run."""
@@ -307,6 +366,8 @@ class Simulation:
         """The coordinator's actor: completes checkpoints after each acknowledgement."""
         driver = SimulatedDriver(self.direct, actor=lambda: actor, is_root=True)
         coordinator: Coordinator = self.variant.coordinator(Coordinator)(driver, note=self.tape.note)
+        self._coordinates = coordinator
+        self._limit_checkpoints()
         while True:
             while not self._is_asked:
                 actor.wait(None)

@@ -2,7 +2,7 @@
 
 Answers to Flink's stop-with-savepoint: the task restores the snapshot of the epoch before, reads its range, takes the
 checkpoint at the barrier behind it, and is cancelled with its calls in flight; the last range drains. Invariants: the
-operator and its task are those of every level; the barrier is held back until the first element that was restored is
+operator and its task are those of every level; the barrier is held back until the first record in the operator is
 resolved, for else a lookup slower than a batch would be asked again for ever; a worker commits nothing.
 """
 
@@ -22,6 +22,7 @@ from harness.database.checkpoint_store import CheckpointStore
 from harness.database.epoch import DeadRow, SavedEpoch, Takeover, Visible
 from harness.engine.attempt import AttemptParts, run_share
 from harness.engine.subtask import Subtask
+from harness.history.follower import fatal_fault
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
 from harness.levels.live.place import RealPlace
@@ -79,8 +80,10 @@ def run_batch(
     """
     scenario = _without_time_after_the_barrier(Scenario.model_validate(plan.scenario))
     number = share.number + tries
-    progress = BatchProgress(share)
-    place = _BatchPlace(plan, scenario, share, variant, progress=progress, by=share.by if not tries else None)
+    # With keyed state a record may stay there for longer than a batch, so only lookups are waited for.
+    progress = BatchProgress(share, first=_first_record(rows, share) if scenario.task is None else None)
+    by = share.by if not tries else _fatal(Path(plan.folder), subtask=share.subtask, attempt=number - 1)
+    place = _BatchPlace(plan, scenario, share, variant, progress=progress, by=by)
     chosen = _HandedOver(plan, share, place=place, progress=progress, variant=variant)
     parts = AttemptParts(
         plan=plan,
@@ -103,6 +106,27 @@ def run_batch(
     )
 
 
+def _first_record(rows: Mapping[int, str], share: ShareOfBatch) -> int | None:
+    """The first record of the range that has another element behind it; None: there is none."""
+    for position in range(share.begin, share.end - 1):
+        element = json.loads(rows[position]) if position in rows else {}
+        if "lookup" in element:
+            first: int = element["lookup"]["id"]
+            return first
+    return None
+
+
+def _fatal(folder: Path, *, subtask: int, attempt: int) -> str | None:
+    """The fault for which an attempt was about to end its process in its last line; None: it was not.
+
+    Spark may start the next try before the harness has seen that the process is gone.
+    """
+    path = attempt_file(folder, subtask=subtask, attempt=attempt)
+    whole, _, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
+    last = whole.rpartition(b"\n")[2]
+    return fatal_fault(json.loads(last)) if last else None
+
+
 def _without_time_after_the_barrier(scenario: Scenario) -> Scenario:
     """A batch has no elements behind its barrier, so the asynchronous part of its snapshot ends at once."""
     task = scenario.task
@@ -114,10 +138,12 @@ def _without_time_after_the_barrier(scenario: Scenario) -> Scenario:
 class BatchProgress:
     """How far the batch has come. Mutable."""
 
-    def __init__(self, share: ShareOfBatch) -> None:
+    def __init__(self, share: ShareOfBatch, *, first: int | None = None) -> None:
+        """`first`: the record to wait for if none was restored."""
         self.share = share
-        self.waits_for = None if share.is_last else share.head
-        """The restored record that must be resolved before the barrier; None: nothing holds it back."""
+        head = first if share.head is None else share.head
+        self.waits_for = None if share.is_last else head
+        """The first record in the operator, which must be resolved before the barrier; None: nothing is waited for."""
 
     def resolved(self, id: int) -> None:
         """Nothing more will leave of record `id`."""

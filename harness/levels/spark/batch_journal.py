@@ -35,6 +35,8 @@ class _Earlier:
         """The attempts of each subtask that were closed."""
         self.begun: set[int] = set()
         """The epochs whose batch was begun."""
+        self.completed: set[int] = set()
+        """The epochs that were noted as complete."""
         for number in range(1, start):
             for line in _lines(driver_file(folder, start=number)):
                 self._note(line)
@@ -51,6 +53,8 @@ class _Earlier:
                 self.closed[line["s"]].add(line["a"])
             case "~batch":
                 self.begun.add(line["c"])
+            case "~completed":
+                self.completed.add(line["c"])
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -67,6 +71,8 @@ class BatchJournal:
         self._earlier = _Earlier(folder, start=start)
         self._crashes = plan.crashes
         self._recorder = Recorder(driver_file(folder, start=start))
+        self._of_run = Recorder(folder / f"driver-{start:04d}.jsonl")
+        """For events of the run, which are no attempt's."""
         self._process = this_process()
         self._present = (0, 0)
         """The subtask and the attempt for which a lost connection of the sink is noted."""
@@ -78,6 +84,7 @@ class BatchJournal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._recorder.close()
+        self._of_run.close()
 
     def begins(self, epoch: int, subtasks: Sequence[int]) -> bool:
         """A batch begins; whether no driver, this one included, has begun it before."""
@@ -107,6 +114,13 @@ class BatchJournal:
     def committed(self, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
         for part in parts:
             self._recorder.claim(s=part.subtask, a=part.attempt, c=epoch)
+
+    def complete(self, epoch: int) -> None:
+        """Spark has logged that the batch of `epoch` is over, so its state is what is restored next; noted once."""
+        if epoch and epoch not in self._earlier.completed:
+            self._earlier.completed.add(epoch)
+            self._of_run.record("done", c=epoch)
+            self._recorder.record("~completed", s=0, a=0, c=epoch)
 
     def over(self, part: PartOfEpoch, *, is_last: bool) -> None:
         """The attempt of `part` is over; `is_last`: its operator has drained."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 import resource
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from harness.checkers.invariant import Invariant
 from harness.checkers.judge import Malformed, judge_file, uncollected
@@ -30,7 +32,7 @@ from harness.history.fast_columns import events_of_batch
 from harness.history.fast_read import NotOrdinary, ordinary_header
 from harness.history.header import Header
 from harness.history.strict_json import integers_of_any_length
-from harness.history.text import CutOff
+from harness.history.text import CutOff, parts_of
 from harness.verdict import Judgement
 
 if TYPE_CHECKING:
@@ -41,7 +43,9 @@ __all__ = ["CHECKING", "Checked", "check_on_spark"]
 CHECKING: Final[Mapping[str, str]] = {"spark.sql.execution.arrow.maxRecordsPerBatch": "16384"}
 """The settings of a session that checks."""
 _SQL_TYPES: Final = {pa.int64(): "bigint", pa.bool_(): "boolean", pa.string(): "string"}
-_ORDER_PIECES: Final = 4
+_SMALL: Final = 200_000
+"""Rows below which a history is not spread over executors: moving them would cost more than judging."""
+_WAVES: Final = 2
 """Pieces for each slot into which the check of the order is cut."""
 
 
@@ -124,24 +128,36 @@ class _SparkShares:
         self._path = path
         self._slots = slots
         self._subtasks: list[int] = []
+        self._pieces = 1
         self.seen = self.examined = self.largest_kb = 0
 
     def around(self) -> Around | None:
         """See `Shares`."""
+        from pyspark.sql.functions import col  # noqa: PLC0415 - a large import, only when needed
+
         try:
-            header = ordinary_header(open_rows(self._path).header)
+            opened = open_rows(self._path)
         except CutOff:
             return None
+        header = ordinary_header(opened.header)
         if header is None:
             return None
-        rows = self._rows()
-        events = self._count_in_order(rows)
-        if not events or not self._is_fit(rows):
+        self._pieces = 1 if opened.total < _SMALL else self._slots * _WAVES
+        spans = self._spans()
+        in_order = all(
+            before.last_n < after.first_n and before.last_t <= after.first_t
+            for before, after in pairwise(spans)
+        )
+        if not (spans and in_order and all(span.fit for span in spans)):
             return None
-        self._subtasks = sorted(row.s for row in rows.filter(_is_own()).select("s").distinct().collect())
-        told = _events_of(rows.filter(_is_one_of(_TOLD)), header)
-        (last,) = _events_of(rows.orderBy(rows.n.desc()).limit(1), header)
-        return Around(header=header, told=told, last=last, events=events)
+        self._subtasks = sorted({s for span in spans for s in span.subtasks})
+        few = _events_of(self._rows().filter(_is_one_of(_TOLD) | (col("n") == spans[-1].last_n)), header)
+        return Around(
+            header=header,
+            told=[event for event in few if isinstance(event, TOLD_TO_ALL)],
+            last=few[-1],
+            events=sum(span.rows for span in spans),
+        )
 
     def see(self, around: Around) -> Iterator[ShareSeen]:
         """See `Shares`."""
@@ -161,7 +177,9 @@ class _SparkShares:
         """All rows, with all columns of a history."""
         from pyspark.sql.functions import col, lit  # noqa: PLC0415 - a large import, only when needed
 
-        read = self._session.read.option("mergeSchema", "true").option("recursiveFileLookup", "true")
+        read = self._session.read.option("recursiveFileLookup", "true")
+        form = _plain_form(self._path)
+        read = read.schema(form) if form else read.option("mergeSchema", "true")
         found = read.parquet(str(self._path.absolute()))
         return found.select(
             *(
@@ -170,22 +188,16 @@ class _SparkShares:
             )
         )
 
-    def _count_in_order(self, rows: DataFrame) -> int:
-        """The number of events; 0 if `n` does not rise or `t` falls anywhere."""
-        pieces = max(1, self._slots * _ORDER_PIECES)
-        sorted_rows = rows.select("n", "t").repartitionByRange(pieces, "n").sortWithinPartitions("n")
-        found = sorted_rows.mapInArrow(_order_of, _ORDER_FORM).collect()
-        spans = sorted((_Span(**row.asDict()) for row in found), key=lambda span: span.first_n)
-        together = all(a.last_n < b.first_n and a.last_t <= b.first_t for a, b in pairwise(spans))
-        return sum(span.rows for span in spans) if together and all(span.rises for span in spans) else 0
+    def _spans(self) -> list[_Span]:
+        """The whole history as ranges of rows by rising `n`."""
+        rows = self._rows().select("n", "t", "k", "s", "line")
+        found = self._parted(rows, self._pieces, "n").mapInArrow(_span_of, _SPAN_FORM).collect()
+        return sorted((_Span(**row.asDict()) for row in found), key=lambda span: span.first_n)
 
-    def _is_fit(self, rows: DataFrame) -> bool:
-        """Whether each row is of a kind that shares take, and each that belongs to a subtask names it."""
-        from pyspark.sql.functions import col, lit  # noqa: PLC0415
-
-        known = col("k").isNotNull() & (_is_one_of(_TOLD) | (_is_own() & col("s").isNotNull()))
-        unfit = col("line").isNotNull() | ~known
-        return not rows.filter(unfit | lit(False)).select("k").limit(1).collect()
+    def _parted(self, rows: DataFrame, pieces: int, *order: str) -> DataFrame:
+        """Rows in pieces of neighbours, each sorted; a small history in one, whose rows move nowhere."""
+        parts = rows.coalesce(1) if self._pieces == 1 else rows.repartitionByRange(pieces, order[0])
+        return parts.sortWithinPartitions(*order)
 
     def _each(self, subtasks: Sequence[int], work: _Work) -> Iterator[Any]:
         """What `work` makes of each of these subtasks, in order."""
@@ -194,13 +206,22 @@ class _SparkShares:
         rows = self._rows().filter(_is_own())
         if list(subtasks) != self._subtasks:
             rows = rows.filter(col("s").isin(list(subtasks)))
-        parts = rows.repartitionByRange(len(subtasks), "s").sortWithinPartitions("s", "n")
-        made = parts.mapInArrow(work, _RESULT_FORM).collect()
+        made = self._parted(rows, len(subtasks), "s", "n").mapInArrow(work, _RESULT_FORM).collect()
         self.largest_kb = max([self.largest_kb, *(row.kb for row in made)])
         if any(row.packed is None for row in made):
             raise _Unfit
         for row in sorted(made, key=lambda row: row.s):
             yield pickle.loads(row.packed)  # noqa: S301 - our own executor wrote it
+
+
+def _plain_form(path: Path) -> str:
+    """The columns of the parts in words of SQL, if all are of the usual types; else empty: Spark has to find out."""
+    found: dict[str, Any] = {}
+    for part in parts_of(path) if path.is_dir() else [path]:
+        for field in pq.read_schema(part):
+            if found.setdefault(field.name, field.type) != field.type or field.type not in _SQL_TYPES:
+                return ""
+    return ", ".join(f"`{name}` {_SQL_TYPES[kind]}" for name, kind in found.items() if name in COLUMNS)
 
 
 def _is_one_of(kinds: Sequence[str]) -> Any:
@@ -235,42 +256,61 @@ class _Span(NamedTuple):
     first_t: int
     last_t: int
     rows: int
-    rises: bool
-    """Whether `n` rises and `t` does not fall."""
+    fit: bool
+    """Whether `n` rises, `t` does not fall, and each row is one that shares take."""
+    subtasks: list[int]
+    """Those that have rows of their own."""
+
+    def then(self, later: _Span) -> _Span:
+        """Both together, the later one directly behind this one."""
+        follows = self.last_n < later.first_n and self.last_t <= later.first_t
+        return _Span(
+            first_n=self.first_n,
+            last_n=later.last_n,
+            first_t=self.first_t,
+            last_t=later.last_t,
+            rows=self.rows + later.rows,
+            fit=self.fit and later.fit and follows,
+            subtasks=sorted({*self.subtasks, *later.subtasks}),
+        )
 
 
-_ORDER_FORM: Final = (
-    "first_n bigint, last_n bigint, first_t bigint, last_t bigint, rows bigint, rises boolean"
+_SPAN_FORM: Final = (
+    "first_n bigint, last_n bigint, first_t bigint, last_t bigint, rows bigint, fit boolean, "
+    "subtasks array<bigint>"
 )
 _RESULT_FORM: Final = "s bigint, packed binary, kb bigint"
+_NO_SPAN: Final = _Span(0, 0, 0, 0, 1, fit=False, subtasks=[])
 
 
-def _order_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _span_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The span of one partition, whose rows are sorted by `n`."""
-    span: _Span | None = None
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        n, t = batch.column("n"), batch.column("t")
-        if n.null_count or t.null_count:
-            yield _row_of(_Span(0, 0, 0, 0, batch.num_rows, rises=False))
-            return
-        ns, ts = n.to_numpy(), t.to_numpy()
-        rises = bool((ns[1:] > ns[:-1]).all() and (ts[1:] >= ts[:-1]).all())
-        now = _Span(int(ns[0]), int(ns[-1]), int(ts[0]), int(ts[-1]), len(ns), rises)
-        if span is not None:
-            follows = span.last_n < now.first_n and span.last_t <= now.first_t
-            now = _Span(
-                span.first_n, now.last_n, span.first_t, now.last_t, span.rows + now.rows,
-                span.rises and now.rises and follows,
-            )  # fmt: skip
-        span = now
-    if span is not None:
-        yield _row_of(span)
+    spans = [_span(batch) for batch in batches if batch.num_rows]
+    if spans:
+        schema = pa.schema(
+            [
+                *((name, pa.int64()) for name in _Span._fields[:5]),
+                ("fit", pa.bool_()),
+                ("subtasks", pa.list_(pa.int64())),
+            ]
+        )
+        yield pa.RecordBatch.from_pylist([reduce(_Span.then, spans)._asdict()], schema=schema)
 
 
-def _row_of(span: _Span) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([span._asdict()])
+def _span(batch: pa.RecordBatch) -> _Span:
+    n, t, k, s = map(batch.column, ("n", "t", "k", "s"))
+    if n.null_count or t.null_count or k.null_count or batch.column("line").null_count < batch.num_rows:
+        return _NO_SPAN
+    own = pc.is_in(k, pa.array(_OWN))
+    known = pc.all(pc.or_(own, pc.is_in(k, pa.array(_TOLD)))).as_py()
+    subtasks = pc.unique(s.filter(own)).to_pylist()
+    ns, ts = n.to_numpy(), t.to_numpy()
+    rises = bool((ns[1:] > ns[:-1]).all() and (ts[1:] >= ts[:-1]).all())
+    named = None not in subtasks
+    return _Span(
+        int(ns[0]), int(ns[-1]), int(ts[0]), int(ts[-1]), len(ns), fit=known and rises and named,
+        subtasks=subtasks if named else [],
+    )  # fmt: skip
 
 
 class _Work:

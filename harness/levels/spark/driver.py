@@ -30,7 +30,6 @@ __all__ = [
     "Cancel",
     "DriverReply",
     "DriverSetUp",
-    "Ended",
     "Perform",
     "Ready",
     "RunOfDriver",

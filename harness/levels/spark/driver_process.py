@@ -22,6 +22,7 @@ import msgspec
 from harness.clock import Deadline, wait_until
 from harness.engine.level import ExecutionState, ProcessEnd
 from harness.errors import HarnessError, WorldError
+from harness.faults.real.spark_site import SparkProcesses
 from harness.levels.spark.driver import Cancel, DriverReply, DriverSetUp, Perform, Ready
 from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.run_attempts import RunAttempts
@@ -293,6 +294,10 @@ class DriverExecution:
         """See `Workers`: the driver's virtual machine, which in local mode is the executor too."""
         jvm = self._seat.jvm
         return jvm if jvm is not None and is_alive(jvm) else None
+
+    def spark(self) -> SparkProcesses | None:
+        """None: driver and executor are one process."""
+        return None
 
     def driver(self) -> ProcessIdentity | None:
         """The process of the driver; None while there is none."""

@@ -90,6 +90,7 @@ class SparkExecutors:
         group = f"floodmark-{next(self._groups)}"
         size, at = min(_FIRST, most), 0
         under_way: deque[Future[list[_Done]]] = deque()
+        is_over = False
         with ThreadPoolExecutor(_JOBS) as threads:
             try:
                 while at < len(items) or under_way:
@@ -104,12 +105,13 @@ class SparkExecutors:
                             return
                     if not dones:
                         return
+                    is_over = at == len(items) and not under_way
                     size = max(1, min(most, _size(dones)))
             finally:
                 # Futures that have not begun would begin a job after the cancellation.
                 for future in under_way:
                     future.cancel()
-                if under_way:
+                if not is_over:
                     with suppress(Exception):  # a dead JVM has no jobs
                         self._context.cancelJobGroup(group)
 

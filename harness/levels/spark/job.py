@@ -14,8 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+import msgspec
 import pyarrow as pa
 
+from harness.clock import Deadline, wait_until
 from harness.engine.level import ExecutionState
 from harness.errors import HarnessError
 from harness.levels.spark.driver import RunOfDriver, cause_of_failure
@@ -23,7 +25,7 @@ from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.run_attempts import RunAttempts
 from harness.levels.spark.session import gateway_pid
 from harness.process_identity import ProcessIdentity, end_process, identify, is_alive
-from harness.runs.plan import RunPlan, decode_plan, encode_plan
+from harness.runs.plan import RunPlan, decode_plan, encode_plan, numbers_of
 from harness.sut.user_modules import take_path
 
 if TYPE_CHECKING:
@@ -32,20 +34,27 @@ if TYPE_CHECKING:
 __all__ = ["SparkRunner"]
 
 _STOP_S = 15.0
+_EXECUTORS_S = 60.0
+"""How long a run waits for executors that replace those which the run before has lost."""
+_WARM = 2
+"""Tasks to warm an executor."""
 _RESULT = "subtask bigint, attempt int"
 
 
 def _be_subtasks(plan: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The body of a task: run the subtask whose number is in the partition's only row."""
     orders = decode_plan(plan)
-    take_path(orders.path)
+    if orders.sent_to is None:
+        take_path(orders.path)  # elsewhere the archive of our code has the user's too
     from harness.defects import variant_of  # noqa: PLC0415 - after the path is set
     from harness.engine.attempt import run_attempt  # noqa: PLC0415
     from harness.levels.live.place import real_parts  # noqa: PLC0415
+    from harness.levels.spark.remote_place import remote_parts  # noqa: PLC0415
 
+    parts = real_parts if orders.sent_to is None else remote_parts
     for batch in batches:
         for subtask in batch.column(0).to_pylist():
-            number = run_attempt(real_parts(orders, subtask, variant=variant_of(orders.mutant)))
+            number = run_attempt(parts(orders, subtask, variant=variant_of(orders.mutant)))
             yield pa.RecordBatch.from_arrays(
                 [pa.array([subtask], pa.int64()), pa.array([number], pa.int32())],
                 names=["subtask", "attempt"],
@@ -54,12 +63,38 @@ def _be_subtasks(plan: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
 
 def perform_continuous(run: RunOfDriver) -> None:
     """One job, each of whose tasks is a subtask for the whole run."""
-    run_job(run.session, run.plan, subtasks=run.subtasks)
+    plan = msgspec.structs.replace(run.plan, generation=run.start)
+    if plan.sent_to is not None:
+        _warm_executors(run.session)
+    run_job(run.session, plan, subtasks=run.subtasks)
+
+
+def _warm_executors(session: SparkSession) -> None:
+    """Lets every executor load what attempts need, so that subtasks start together; they are dealt out in turn."""
+    conf = session.sparkContext.getConf()
+    wanted = int(conf.get("spark.cores.max", "0")) // int(conf.get("spark.executor.cores", "1"))
+
+    def all_warm() -> bool:
+        tasks = _WARM * max(1, wanted)
+        rows = session.range(0, tasks, 1, tasks).mapInArrow(_be_warm, "executor string").collect()
+        return len({row.executor for row in rows}) >= wanted
+
+    wait_until(all_warm, deadline=Deadline(_EXECUTORS_S), every_s=0.2)
+
+
+def _be_warm(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Loads what an attempt needs, and tells in which executor that was."""
+    import harness.defects  # noqa: PLC0415 - this is what it is for
+    import harness.levels.spark.remote_place  # noqa: F401, PLC0415
+
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays([pa.array([str(Path.cwd())] * batch.num_rows)], names=["executor"])
 
 
 def run_job(session: SparkSession, plan: RunPlan, *, subtasks: int) -> None:
     """Runs the job of `plan` to its end, with one partition for each subtask. Raises Spark's errors."""
-    numbers = session.range(0, subtasks, 1, subtasks)
+    own = numbers_of(plan, subtasks=subtasks)
+    numbers = session.range(own.start, own.stop, 1, subtasks)
     numbers.mapInArrow(partial(_be_subtasks, encode_plan(plan)), _RESULT).collect()
 
 
@@ -110,6 +145,10 @@ class SparkExecution:
         """Always raises: Spark starts a task's next attempt only after the last one has ended."""
         message = f"subtask {subtask} cannot be superseded at level spark"
         raise HarnessError(message, fix="a fault that needs it should have been refused: please report it")
+
+    def spark(self) -> None:
+        """None: it is one process."""
+        return
 
     def executor(self) -> ProcessIdentity | None:
         """See `Workers`: the JVM, which is both driver and executor."""

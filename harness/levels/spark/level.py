@@ -11,9 +11,8 @@ from typing import ClassVar
 from harness.engine.canaries_in_world import refuse_blind_world
 from harness.engine.in_world import record_in_world
 from harness.engine.level import LevelRunner, Opening, Play, RunRecord, RunSite
-from harness.levels.spark.runners import refuse_of_runner
+from harness.levels.spark.runners import refuse_of_runner, refuse_without_cluster
 from harness.runs.order import Order
-from harness.runs.plan import Runner
 from harness.world.world import World
 
 _SUBTASKS_MAX = 16
@@ -29,8 +28,9 @@ class SparkLevel:
     repeatable: ClassVar[bool] = False
 
     def refuse(self, order: Order) -> None:
-        """Raises UsageError if the order's runner cannot perform its scenario."""
+        """Raises UsageError if the order's runner cannot perform its scenario, or its cluster its faults."""
         refuse_of_runner(order)
+        refuse_without_cluster(order)
 
     def refuse_blindness(self, world: World | None) -> None:
         """See `Level`: its attempts write the same files and tables as those of level live."""
@@ -44,7 +44,7 @@ class SparkLevel:
             runners = _Runners(opening, stack)
 
             def play(order: Order, site: RunSite) -> RunRecord:
-                return record_in_world(order, site, runner=runners.of(order.runner))
+                return record_in_world(order, site, runner=runners.of(order))
 
             yield play
 
@@ -57,14 +57,28 @@ class _Runners:
         self._stack = stack
         self._lock = threading.Lock()
         self._found: dict[bool, LevelRunner] = {}
+        self._on_cluster: LevelRunner | None = None
 
-    def of(self, runner: Runner) -> LevelRunner:
-        """The one for `runner`: a session of this process for `continuous`, else drivers of their own."""
-        is_here = runner == "continuous"
+    def of(self, order: Order) -> LevelRunner:
+        """A cluster's, if the order has one; else a session of this process for `continuous`, or drivers."""
+        is_here = order.runner == "continuous"
         with self._lock:
+            if order.cluster or order.master:
+                self._on_cluster = self._on_cluster or self._cluster(order)
+                return self._on_cluster
             if is_here not in self._found:
                 self._found[is_here] = self._session() if is_here else self._drivers()
             return self._found[is_here]
+
+    def _cluster(self, order: Order) -> LevelRunner:
+        """Of the first order; all orders of a campaign have the same."""
+        from harness.levels.spark.cluster_run import open_cluster_runner  # noqa: PLC0415
+
+        opening = self._opening
+        opening.announce("starting a cluster" if order.cluster else f"starting a driver for {order.master}")
+        return self._stack.enter_context(
+            open_cluster_runner(order, folder=opening.folder, note_process=opening.note_process)
+        )
 
     def _session(self) -> LevelRunner:
         from harness.levels.spark.job import SparkRunner  # noqa: PLC0415 - pulls in pyspark

@@ -10,6 +10,7 @@ driver's generation; a driver that died is followed by one that needs only the f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,11 +36,11 @@ from harness.sut.variant import HONEST
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["perform_micro_batches"]
+__all__ = ["RESULT", "Batches"]
 
 _QUERIES_MAX = 4
 """So often a query is started in one driver; a commit that fails ends it."""
-_RESULT = "subtask int, part binary"
+RESULT = "subtask int, part binary"
 
 
 def perform_micro_batches(run: RunOfDriver) -> None:
@@ -47,30 +48,28 @@ def perform_micro_batches(run: RunOfDriver) -> None:
     take_path(run.plan.path)
     with BatchJournal(run.plan, start=run.start) as journal:
         sink = BatchSink(MySqlDriver(run.plan.sink), seed=run.plan.seed)
-        sink.transactions.on_loss, sink.transactions.on_error = journal.lost, journal.trouble
-        try:
+        with closing(sink):
             Batches(run, sink=sink, journal=journal).go()
-        finally:
-            sink.close()
 
 
 class Batches:
     """The batches of one run in one driver. Mutable: keeps why a batch failed."""
 
     def __init__(self, run: RunOfDriver, *, sink: BatchSink, journal: BatchJournal) -> None:
-        self._run = run
-        self._ranges = Ranges(run.plan)
-        self._sink = sink
-        self._journal = journal
+        sink.transactions.on_loss, sink.transactions.on_error = journal.lost, journal.trouble
+        self.run = run
+        self.ranges = Ranges(run.plan)
+        self.sink = sink
+        self.journal = journal
         self._failures: list[Exception] = []
         """What the present query's batches have raised."""
-        self._cause_of = RealPlace(run.plan, self._ranges.scenario, 0, HONEST).cause_of
+        self._cause_of = RealPlace(run.plan, self.ranges.scenario, 0, HONEST).cause_of
 
     def go(self) -> None:
         """Runs the query, and again after a commit that failed."""
         for left in reversed(range(_QUERIES_MAX)):
             self._failures.clear()
-            self._sink.take_over()
+            self.sink.take_over()
             try:
                 self._query()
             except Exception:
@@ -82,11 +81,12 @@ class Batches:
             return
 
     def _query(self) -> None:
-        run = self._run
+        run = self.run
         run.session.dataSource.register(PositionsSource)
         stream = run.session.readStream.format(FORMAT).option("plan", source_option(run.plan)).load()
         query = (
-            stream.writeStream.foreachBatch(self._batch)
+            self.transformed(stream)
+            .writeStream.foreachBatch(self._batch)
             .option("checkpointLocation", str(Path(run.plan.folder) / "spark-checkpoint"))
             .trigger(availableNow=True)
             .start()
@@ -95,49 +95,54 @@ class Batches:
             if run.cancelled.is_set():
                 query.stop()
 
+    def transformed(self, stream: DataFrame) -> DataFrame:
+        """What Spark does with the rows of the source before a batch is handed over."""
+        return stream
+
     def _batch(self, frame: DataFrame, number: int) -> None:
         """Called by Spark with batch `number`, from 0; called again with the same rows after a crash."""
         epoch = number + 1
         try:
-            self._epoch(frame, epoch)
+            self.epoch(frame, epoch)
         except (InjectedFailure, SinkLost, Fenced) as error:
             self._failures.append(error)
             raise
 
-    def _epoch(self, frame: DataFrame, epoch: int) -> None:
-        ranges = self._ranges.of(epoch)
+    def epoch(self, frame: DataFrame, epoch: int) -> None:
+        """Runs the operator on the batch of `epoch` and commits it, unless it is visible."""
+        ranges = self.ranges.of(epoch)
         subtasks = [one.subtask for one in ranges]
-        if self._sink.has_epoch(epoch):
-            self._journal.skips(epoch, subtasks)
+        if self.sink.has_epoch(epoch):
+            self.journal.skips(epoch, subtasks)
             self._say_what_has_ended(ranges)
             return
-        is_new = self._journal.begins(epoch, subtasks)
-        begun = self._sink.begin(subtasks)
+        is_new = self.journal.begins(epoch, subtasks)
+        begun = self.sink.begin(subtasks)
         shares = [self._share(epoch, *pair, is_new=is_new) for pair in zip(ranges, begun, strict=True)]
-        body = partial(run_shares, encode_plan(self._run.plan), msgspec.json.encode(shares))
-        rows = frame.mapInArrow(body, _RESULT).collect()
-        parts = sorted(
-            (msgspec.json.decode(row.part, type=PartOfEpoch) for row in rows), key=lambda part: part.subtask
-        )
-        assert [part.subtask for part in parts] == subtasks, "each subtask has one part in its batch"
-        self._commit(epoch, parts, ranges)
+        body = partial(run_shares, encode_plan(self.run.plan), msgspec.json.encode(shares))
+        self.commit(epoch, frame.mapInArrow(body, RESULT).collect(), ranges)
 
     def _share(self, epoch: int, one: Range, begun: Begun, *, is_new: bool) -> ShareOfBatch:
-        follows = is_new and self._journal.is_closed(one.subtask, begun.token)
+        follows = is_new and self.journal.is_closed(one.subtask, begun.token)
         return ShareOfBatch(
             subtask=one.subtask,
             epoch=epoch,
             begin=one.begin,
             end=one.end,
-            length=len(self._ranges.sources[one.subtask]),
+            length=len(self.ranges.sources[one.subtask]),
             number=begun.number,
             origin_ms=begun.origin_ms,
             saved=begun.saved,
             by="planted" if follows else None,
         )
 
-    def _commit(self, epoch: int, parts: Sequence[PartOfEpoch], ranges: Sequence[Range]) -> None:
-        journal = self._journal
+    def commit(self, epoch: int, rows: Sequence[Any], ranges: Sequence[Range]) -> None:
+        """Commits what the tasks have handed over, and says that their attempts are over."""
+        journal = self.journal
+        parts = sorted(
+            (msgspec.json.decode(row.part, type=PartOfEpoch) for row in rows), key=lambda part: part.subtask
+        )
+        assert [part.subtask for part in parts] == [one.subtask for one in ranges], "a part for each subtask"
         journal.takes(parts)
         journal.committing(epoch, parts)
 
@@ -145,23 +150,27 @@ class Batches:
             for part in parts:
                 journal.reach(part, phase)
 
-        self._sink.reach = reach
+        self.sink.reach = reach
         try:
-            self._sink.commit(epoch, parts)
+            self.sink.commit(epoch, parts)
             reach("commit.post")
-            journal.committed(epoch, parts)
+            self.committed(epoch, parts)
             for part, one in zip(parts, ranges, strict=True):
                 journal.over(part, is_last=one.is_last)
         except (InjectedFailure, SinkLost, Fenced) as error:
             journal.failed(parts, error, by=self._cause_of(error))
             raise
 
+    def committed(self, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
+        """The transaction of `epoch` is over."""
+        self.journal.committed(epoch, parts)
+
     def _say_what_has_ended(self, ranges: Sequence[Range]) -> None:
         """A driver that died behind a last commit has not recorded that the subtask has ended."""
         last = [one.subtask for one in ranges if one.is_last]
-        for begun in self._sink.begin(last) if last else ():
-            if not self._journal.is_closed(begun.subtask, begun.token):
-                self._journal.ends_again(begun)
+        for begun in self.sink.begin(last) if last else ():
+            if not self.journal.is_closed(begun.subtask, begun.token):
+                self.journal.ends_again(begun)
 
 
 def run_shares(plan: bytes, shares: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

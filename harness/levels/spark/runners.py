@@ -6,23 +6,23 @@ cannot do is found here, from the scenario, and has a sentence that says why.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from harness.errors import CannotHere
+from harness.errors import CannotHere, UsageError
 from harness.runs.order import Order
 from harness.scenario.model import CheckpointDone, Phase, Scenario
 
-__all__ = ["lacks_of_runner", "refuse_of_runner"]
+__all__ = ["lacks_of_runner", "refuse_of_runner", "refuse_without_cluster"]
 
+_MASTER = re.compile(r"spark://([^:/]+):\d+")
+_HERE = "127.0.0.1"
 _OF_DRIVER = frozenset({"commit.pre", "commit.post", "close"})
 """The phases that a batch reaches in the driver."""
 
 
 def refuse_of_runner(order: Order) -> None:
     """Raises CannotHere, with all the reasons, if the order's runner cannot perform its scenario."""
-    if order.runner == "stateful":
-        message = "--runner stateful is not built yet"
-        raise CannotHere(message, fix="use --runner micro-batch")
     told = [] if order.runner == "continuous" else list(lacks_of_runner(order.scenario))
     if told:
         message = f"scenario {order.scenario.scenario} cannot run here: {'; '.join(told)}"
@@ -40,13 +40,53 @@ def lacks_of_runner(scenario: Scenario) -> Iterator[str]:
         yield "checkpoints by time need a task that outlives them, and a batch ends where its records do"
     if scenario.operator.upstream is not None:
         yield "an operator in front of the lookups holds elements of which a batch's range knows nothing"
+    if scenario.rescales:
+        yield "a rescale ends subtasks at a checkpoint of their own, and a query is planned for one number of subtasks"
     for fault in scenario.faults:
         if fault.loses_commits:
             yield (
                 f"`{fault.do}` (fault {fault.id}) takes committed batches away, and Spark's own log of batches still"
                 " has them, so they never come again"
             )
+        if fault.needs_cluster:
+            yield f"`{fault.do}` (fault {fault.id}) acts on the processes of a cluster, and batches run in one driver"
         when = fault.when
         in_driver = isinstance(when, Phase) and when.phase in _OF_DRIVER and fault.do != "kill_worker"
         if fault.attempts_own and (in_driver or isinstance(when, CheckpointDone)):
             yield f"`{fault.do}` (fault {fault.id}) acts in a worker, and the driver commits"
+
+
+def refuse_without_cluster(order: Order) -> None:
+    """Raises CannotHere if the order's faults need a cluster that it has not, or its runner cannot use its own."""
+    scenario = order.scenario
+    if order.master:
+        _refuse_master(order.master)
+    has_cluster = bool(order.cluster or order.master)
+    needing = [fault for fault in scenario.faults if fault.needs_cluster]
+    if needing and not has_cluster:
+        told = "; ".join(
+            f"`{fault.do}` (fault {fault.id}) acts on the processes of a cluster" for fault in needing
+        )
+        message = (
+            f"scenario {scenario.scenario} cannot run here: {told}, and this run has one process for all"
+        )
+        raise CannotHere(message, fix="add --cluster 2")
+    if has_cluster and order.runner != "continuous":
+        message = f"--runner {order.runner} writes its files on one machine, so it does not run on a cluster"
+        raise CannotHere(message, fix="leave --runner out, or --cluster and --master")
+    ours = [fault.do for fault in scenario.faults if fault.do in {"lose_host", "speculation"}]
+    if order.master and ours:
+        message = (
+            f"scenario {scenario.scenario} cannot run here: `{ours[0]}` needs workers of the harness's own"
+        )
+        raise CannotHere(message, fix="use --cluster 2 in place of --master")
+
+
+def _refuse_master(master: str) -> None:
+    """Raises UsageError if it is no address, CannotHere if its executors could not reach the world's servers."""
+    found = _MASTER.fullmatch(master)
+    if found is None:
+        raise UsageError(f"--master {master} is no address of a Spark master", fix="write spark://HOST:PORT")
+    if found[1] != "localhost" and not found[1].startswith("127."):
+        message = f"{master} is on another machine, and the world's database and proxy listen on {_HERE}"
+        raise CannotHere(message, fix="start the cluster on this machine, or use --cluster 2")

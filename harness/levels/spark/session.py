@@ -83,7 +83,10 @@ def spark_session(
 
     folder.mkdir(parents=True, exist_ok=True)
     os.environ[ENDED_WORKERS] = str(ended_workers(folder))
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers would run the first python3 on the PATH
+    if master is None or master.startswith("local"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers would run the first python3 on the PATH
+    else:  # on other machines, Python may be elsewhere
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master or local_master(slots)).appName("floodmark")
     for key, value in {**_settings(folder), **settings}.items():
         builder = builder.config(key, value)

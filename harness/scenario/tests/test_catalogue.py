@@ -57,7 +57,7 @@ def test_faults_by_time_begin_while_the_source_is_read() -> None:
 
 def test_every_fault_has_a_scenario() -> None:
     assert {fault.do for scenario in SHIPPED.values() for fault in scenario.faults} == {
-        name for name, kind in FAULTS.items() if kind.by != "job"
+        name for name, kind in FAULTS.items() if kind.levels
     }
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from reference_impl.elements import OperatorInput, QueueElement, Record
 from reference_impl.flip12.buffers import Buffer, BufferEntry, OrderedBuffer, UnorderedBuffer
+from reference_impl.operator.queues import CheckedEntry as QueueEntry
 from reference_impl.operator.queues import ElementQueue, OrderedQueue, UnorderedQueue
-from reference_impl.operator.queues import Entry as QueueEntry
 from reference_impl.tests.rig import quickly, record, shown, watermark
 
 KINDS: dict[str, tuple[Callable[[int], Buffer], Callable[[int], ElementQueue]]] = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reference_impl.elements import QueueElement, Record, WatermarkStatus
 from reference_impl.operator.build import Mode, queue_for
-from reference_impl.operator.queues import ElementQueue, Entry
+from reference_impl.operator.queues import CheckedEntry, ElementQueue, Entry
 from reference_impl.tests.rig import quickly, record, watermark
 
 Step = tuple[str, int]
@@ -115,7 +115,7 @@ class Pair:
         self.compare()
 
     def try_put(self, element: QueueElement) -> None:
-        entry = Entry(element)
+        entry = CheckedEntry(element)
         fits = len(self.model.slots) < self.model.capacity
         self.put += 1
         assert self.queue.try_put(entry) is fits

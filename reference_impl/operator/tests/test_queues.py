@@ -20,7 +20,7 @@ from reference_impl.elements import (
     WatermarkStatus,
 )
 from reference_impl.errors import WrongState
-from reference_impl.operator.queues import ElementQueue, Entry, OrderedQueue, UnorderedQueue
+from reference_impl.operator.queues import CheckedEntry, ElementQueue, Entry, OrderedQueue, UnorderedQueue
 from reference_impl.tests.rig import quickly, record, shown, watermark
 
 BOTH = pytest.mark.parametrize("kind", [OrderedQueue, UnorderedQueue])
@@ -29,7 +29,7 @@ Kind = type[OrderedQueue] | type[UnorderedQueue]
 
 def put(queue: ElementQueue, element: QueueElement) -> Entry:
     """An entry, of a queue that has room."""
-    entry = Entry(element)
+    entry = CheckedEntry(element)
     assert queue.try_put(entry)
     return entry
 
@@ -57,8 +57,8 @@ def test_a_full_queue_refuses_and_is_unchanged_a7(kind: Kind) -> None:
     queue = kind(1)
     put(queue, record(1))
 
-    assert not queue.try_put(Entry(record(2)))
-    assert not queue.try_put(Entry(watermark(2)))
+    assert not queue.try_put(CheckedEntry(record(2)))
+    assert not queue.try_put(CheckedEntry(watermark(2)))
     assert list(queue) == [record(1)]
 
 
@@ -68,7 +68,7 @@ def test_a_watermark_takes_a_slot_a8(kind: Kind) -> None:
     put(queue, record(1))
     put(queue, watermark(1))
 
-    assert not queue.try_put(Entry(record(2)))
+    assert not queue.try_put(CheckedEntry(record(2)))
     assert len(queue) == 2
 
 
@@ -77,7 +77,7 @@ def test_a_status_takes_a_slot_and_is_born_complete_a8_a13(kind: Kind) -> None:
     queue = kind(1)
     entry = put(queue, WatermarkStatus(idle=True))
 
-    assert not queue.try_put(Entry(record(1)))
+    assert not queue.try_put(CheckedEntry(record(1)))
     with pytest.raises(WrongState):
         entry.complete_with([])
     assert emit_all(queue) == ["idle"]
@@ -88,7 +88,7 @@ def test_a_status_takes_a_slot_and_is_born_complete_a8_a13(kind: Kind) -> None:
 )
 def test_only_records_watermarks_and_their_status_are_queued_a9(element: Any) -> None:
     with pytest.raises(TypeError, match="Cannot enqueue"):
-        Entry(element)
+        CheckedEntry(element)
 
 
 @BOTH
@@ -120,9 +120,9 @@ def test_a_completed_entry_keeps_its_slot_until_it_is_emitted_a11(kind: Kind) ->
     queue = kind(1)
     put(queue, record(1)).complete_with(["a"])
 
-    assert not queue.try_put(Entry(record(2)))
+    assert not queue.try_put(CheckedEntry(record(2)))
     assert emit_all(queue) == ["a"]
-    assert queue.try_put(Entry(record(2)))
+    assert queue.try_put(CheckedEntry(record(2)))
 
 
 @BOTH

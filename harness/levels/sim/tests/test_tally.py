@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.clock import Deadline
+from harness.engine.executors import PlainExecutors, always
 from harness.engine.level import Opening, RunSite, Stop
 from harness.engine.perform import perform
 from harness.engine.tally import Counted, count, tallies, worth_keeping
@@ -43,6 +47,26 @@ def test_a_tally_does_not_depend_on_the_number_of_processes(jobs: int) -> None:
         {Outcome.FAIL: 10},
         0,
     )
+
+
+def test_a_tally_does_not_depend_on_where_the_runs_take_place() -> None:
+    asked = orders(runs=6)
+
+    here = list(count(asked, SimulatedLevel()))
+    there = list(count(asked, SimulatedLevel(), executors=PiecesOfTwo()))
+
+    assert there == here
+    assert len({run.digest for run in here}) == 6
+
+
+class PiecesOfTwo(PlainExecutors):
+    """Executors that get two runs at a time, each pickled as on its way to another machine."""
+
+    def map(self, work: Any, items: Any, *, most: int, goes_on: Any = always) -> Iterator[Any]:
+        del most
+        sent = pickle.loads(pickle.dumps(work))  # noqa: S301 - written here
+        for result in super().map(sent, items, most=2, goes_on=goes_on):
+            yield pickle.loads(pickle.dumps(result))  # noqa: S301 - written here
 
 
 def test_the_first_run_that_is_not_as_it_should_be_is_named() -> None:

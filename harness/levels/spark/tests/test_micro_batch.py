@@ -12,11 +12,12 @@ from typing import Any
 import pymysql
 import pytest
 
-from harness.database.batch_sink import BatchSink, PartOfEpoch, TextRow
+from harness.database.batch_sink import BatchSink, PartOfEpoch, ReplacingSink, TextRow
 from harness.database.driver import MySqlDriver
 from harness.database.endpoint import Endpoint
 from harness.database.epoch import Fenced
 from harness.database.schema import prepare_database, run_database
+from harness.defects.runners import dropping_what_was_seen
 from harness.engine.in_world import record_in_world
 from harness.engine.level import RunSite
 from harness.engine.perform import perform
@@ -181,4 +182,32 @@ def test_an_epoch_that_is_visible_is_not_written_again_and_numbers_of_attempts_r
     assert [id_ for _, id_, _ in rows.output] == [first.attempt]
     assert second.attempt > first.attempt + 3
     assert sink.begin([0])[0].token == first.attempt
+    sink.close()
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("kind", "stays"), [(ReplacingSink, "second"), (dropping_what_was_seen(ReplacingSink), "first")]
+)
+def test_of_a_batch_that_is_run_again_the_last_tries_rows_stay_and_a_dropped_output_is_the_planted_defect(
+    root: Endpoint, kind: type[ReplacingSink], stays: str
+) -> None:
+    sink, rows = kind(MySqlDriver(root), seed=1), Rows()
+    sink.take_over()
+    tries = {
+        name: PartOfEpoch(
+            subtask=0,
+            attempt=number,
+            rows=[TextRow(id=number, j=0, text="{}")],
+            dead=[],
+            position=1,
+            elements=[],
+        )
+        for number, name in enumerate(("first", "second"), start=1)
+    }
+    for part in tries.values():
+        sink.commit(1, [part])
+
+    rows.read(root)
+    assert [id_ for _, id_, _ in rows.output] == [tries[stays].attempt]
     sink.close()

@@ -1,0 +1,248 @@
+"""Runs on a Spark cluster: a driver that is kept from run to run, and what faults find of its executors and hosts.
+
+Answers to a job that runs under `spark-submit --supervise` on a standalone cluster. Invariants: attempts share nothing
+with the harness but the database and a socket; a driver that dies is followed by another one, of the next generation;
+when a run is over, every host that it lost is back, and none of its attempts works any more.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from harness.choices import fresh_secret
+from harness.engine.level import ATTEMPTS_MAX
+from harness.errors import HarnessError
+from harness.faults.real.spark_site import LiveDriver, LiveExecutor
+from harness.history.follower import Follower, Progress
+from harness.history.sent import Collector
+from harness.levels.spark.driver_process import DriverExecution, DriverSeat, DriverSettings
+from harness.levels.spark.shipped_code import code_archive, executor_settings, home_of_our_code
+from harness.process_identity import ProcessIdentity, is_alive
+from harness.runs.order import Order
+from harness.runs.plan import RunPlan
+from harness.world.ports import LOOPBACK
+from harness.world.standalone_cluster import (
+    ClusterSize,
+    StandaloneCluster,
+    find_executors,
+    host_of,
+    open_cluster,
+)
+
+__all__ = ["open_cluster_runner"]
+
+_SLOTS = 16
+"""The tasks that an executor runs at a time: one of them takes all subtasks of a run if the others are lost. A worker
+has no more, so that each host has one executor, also after another was lost and is back. They are not real cores."""
+_EXECUTOR_MEMORY = "512m"
+_SETTINGS: Mapping[str, str] = {
+    "spark.task.maxFailures": str(ATTEMPTS_MAX),
+    "spark.executor.memory": _EXECUTOR_MEMORY,
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
+    # An executor that says nothing for 6 s is taken for lost; usually it is 2 minutes.
+    "spark.executor.heartbeatInterval": "1s",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "6000",
+    "spark.network.timeoutInterval": "1s",
+}
+_SPECULATION: Mapping[str, str] = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "100ms",
+    "spark.speculation.multiplier": "1.2",
+    "spark.speculation.quantile": "0.5",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class ClusterRunner:
+    """Starts runs, one after the other, on one cluster; implements `LevelRunner`. Mutable: keeps a driver for the next.
+
+    `cluster`: the harness's own; None: `master` is the user's.
+    """
+
+    master: str
+    folder: Path
+    note_process: Callable[[int], None]
+    cluster: StandaloneCluster | None = None
+    _seats: dict[tuple[str, ...], DriverSeat] = field(default_factory=dict)
+    """The one that there is, by what was special about its settings."""
+    _count: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def start(self, plan: RunPlan, *, subtasks: int, logs: Path) -> ClusterExecution:  # noqa: ARG002 - it has its own log
+        """Gives the run to a driver whose session is up; another one is started if the run needs other settings."""
+        if not self._lock.acquire(blocking=False):
+            message = "two runs at a time on one cluster"
+            raise HarnessError(message, fix="please report it")
+        folders = _user_folders(plan)
+        if self.cluster is not None:
+            self.cluster.mend()
+        seat = self._seat(folders, speculates=_speculates(plan))
+        collector = Collector(Path(plan.folder), host=LOOPBACK, secret=fresh_secret())
+        stack = ExitStack()
+        stack.callback(self._lock.release)
+        stack.enter_context(collector)
+        sent = msgspec.structs.replace(plan, sent_to=collector.to, path=[])
+        return ClusterExecution(seat, sent, subtasks=subtasks, cluster=self.cluster, over=stack)
+
+    def _seat(self, folders: Sequence[str], *, speculates: bool) -> DriverSeat:
+        kind = (*folders, *(["speculates"] if speculates else []))
+        if kind not in self._seats:
+            self.end()
+            self._count += 1
+            folder = self.folder / f"cluster-{self._count}"
+            folder.mkdir(parents=True)
+            archive = code_archive(folder, modules_in=list(map(Path, folders)), is_compiled=True)
+            settings = {**_SETTINGS, **executor_settings(archive), **(_SPECULATION if speculates else {})}
+            if self.cluster is not None:
+                settings |= {
+                    "spark.executor.cores": str(_SLOTS),
+                    "spark.cores.max": str(_SLOTS * self.cluster.size.workers),
+                }
+            self._seats[kind] = DriverSeat(
+                DriverSettings(
+                    master=self.master, folder=folder, settings=settings, note_process=self.note_process
+                )
+            )
+        seat = self._seats[kind]
+        if seat.pid is None or seat.code is not None:
+            seat.start()
+        seat.wait_ready()
+        return seat
+
+    def end(self) -> None:
+        """Ends the driver."""
+        for seat in self._seats.values():
+            seat.end()
+        self._seats.clear()
+
+
+def _user_folders(plan: RunPlan) -> Sequence[str]:
+    """The folders of the plan's import path that are a user's own; none if the system under test is one of ours."""
+    if ":" not in plan.sut:
+        return []
+    not_theirs = (sys.prefix, sys.base_prefix, *(path for path in sys.path if "-packages" in path))
+    ours = str(home_of_our_code())
+    return [
+        folder
+        for folder in plan.path
+        if Path(folder).is_dir() and folder != ours and not folder.startswith(not_theirs)
+    ]
+
+
+def _speculates(plan: RunPlan) -> bool:
+    return any(fault["do"] == "speculation" for fault in plan.scenario["faults"])
+
+
+class ClusterExecution(DriverExecution):
+    """One run on a cluster; implements `Execution`, and `SparkProcesses` for its faults."""
+
+    def __init__(
+        self,
+        seat: DriverSeat,
+        plan: RunPlan,
+        *,
+        subtasks: int,
+        cluster: StandaloneCluster | None,
+        over: ExitStack,
+    ) -> None:
+        self._cluster = cluster
+        self._over = over
+        self._folder = Path(plan.folder)
+        super().__init__(seat, plan, subtasks=subtasks, give_back=lambda seat: None)
+
+    def executor(self) -> None:
+        """None: there are several, see `spark`."""
+        return
+
+    def spark(self) -> ClusterExecution:
+        """See `Workers`."""
+        return self
+
+    def stop(self) -> list[int]:
+        try:
+            return super().stop()
+        finally:
+            self._over.close()
+
+    def live_driver(self) -> LiveDriver | None:
+        main, machine = self._seat.process, self._seat.jvm
+        if main is None or machine is None or not is_alive(machine):
+            return None
+        return LiveDriver(number=self._starts, processes=[main, machine])
+
+    def executors(self) -> Sequence[LiveExecutor]:
+        driver = self.live_driver()
+        if driver is None:
+            return []
+        workers = {
+            subtask: who for subtask in range(self._subtasks) if (who := self.process(subtask)) is not None
+        }
+        lineages = {subtask: _ancestors(who) for subtask, who in workers.items()}
+        return [
+            LiveExecutor(
+                process=executor,
+                host=host_of(executor),
+                supervisor=self._supervisor(host_of(executor)),
+                workers={s: who for s, who in workers.items() if executor.pid in lineages[s]},
+            )
+            for executor in self._executors(driver)
+        ]
+
+    def _supervisor(self, host: str) -> ProcessIdentity | None:
+        return None if self._cluster is None else self._cluster.worker(host)
+
+    def _executors(self, driver: LiveDriver) -> Sequence[ProcessIdentity]:
+        """Those of our own cluster are the children of its workers, which is found out faster."""
+        if self._cluster is None:
+            return find_executors(driver.processes)
+        return self._cluster.executors()
+
+    def progress(self) -> Progress:
+        return Follower(self._folder).poll()
+
+    @contextmanager
+    def lost_host(self, host: str) -> Iterator[Sequence[ProcessIdentity]]:
+        assert self._cluster is not None, "a fault of hosts is refused on a cluster that is not ours"
+        lost = self._cluster.lose(host)
+        try:
+            yield lost
+        finally:
+            self._cluster.bring_back(host)
+
+
+def _ancestors(who: ProcessIdentity) -> set[int]:
+    try:
+        return {parent.pid for parent in psutil.Process(who.pid).parents()}
+    except psutil.NoSuchProcess:
+        return set()
+
+
+@contextmanager
+def open_cluster_runner(
+    order: Order, *, folder: Path, note_process: Callable[[int], None]
+) -> Iterator[ClusterRunner]:
+    """A runner on the cluster that `order` asks for, which is started for the block if it is to be ours."""
+    with ExitStack() as stack:
+        cluster = None
+        if order.cluster:
+            size = ClusterSize(workers=order.cluster, cores=_SLOTS, imports_nothing=True)
+            cluster = stack.enter_context(open_cluster(size))
+        runner = ClusterRunner(
+            master=order.master if cluster is None else cluster.address,
+            folder=folder,
+            note_process=note_process,
+            cluster=cluster,
+        )
+        stack.callback(runner.end)
+        yield runner

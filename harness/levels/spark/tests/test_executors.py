@@ -1,0 +1,146 @@
+"""Work on Spark's executors: each result once and in order, whatever becomes of an executor."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from harness.checkers.judge import judge_file
+from harness.checkers.registry import CHECKERS
+from harness.checkers.tests.blind_mutations import mutated
+from harness.checkers.tests.legal_histories import legal_history
+from harness.checkers.tests.small_histories import text
+from harness.choices import Choices
+from harness.errors import UsageError
+from harness.explore.sweep import Swath, swept
+from harness.history.columnar import write_parts
+from harness.history.read import open_text
+from harness.levels.spark.checking import CHECKING, check_on_spark
+from harness.levels.spark.executors import SparkExecutors, open_executors, refuse_master
+from harness.levels.spark.session import gateway_pid
+from harness.levels.spark.shipped_code import UNPACKED
+from harness.verdict import Judgement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.spark
+
+RUNS = 24
+
+
+@pytest.fixture(scope="module")
+def executors() -> Iterator[SparkExecutors]:
+    """Two executors, each a process of its own, without this process's import path."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delenv("PYTHONPATH", raising=False)
+        with open_executors("local-cluster[2,1,1024]", settings=CHECKING) as opened:
+            yield opened
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _sent_by_value() -> Iterator[None]:
+    """This module is nowhere on an executor, so its functions are sent whole."""
+    from pyspark import cloudpickle  # noqa: PLC0415 - only where Spark is
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+
+
+def where_our_code_is(_: Sequence[Any]) -> str:
+    import harness  # noqa: PLC0415 - that of the executor
+
+    return str(harness.__file__)
+
+
+def refuse_them(items: Sequence[int]) -> int:
+    raise UsageError(f"no {items[0]}", fix="another one")
+
+
+def executor_processes() -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.Process(gateway_pid()).children(recursive=True)
+        if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+    ]
+
+
+def once(act: Callable[[], None]) -> Callable[[], bool]:
+    """A condition that always holds, and does `act` when it is asked for the first time."""
+    rest = iter([act])
+
+    def holds() -> bool:
+        for todo in rest:
+            todo()
+        return True
+
+    return holds
+
+
+def test_executors_import_the_code_that_was_sent(executors: SparkExecutors) -> None:
+    places = list(executors.map(where_our_code_is, range(4), most=1))
+
+    assert len(places) == 4
+    assert all(f"/{UNPACKED}/harness/" in place for place in places)
+
+
+def test_an_error_of_the_work_arrives_as_itself(executors: SparkExecutors) -> None:
+    with pytest.raises(UsageError, match="no 7") as raised:
+        list(executors.map(refuse_them, [7], most=1))
+
+    assert raised.value.fix == "another one"
+
+
+def test_work_that_is_stopped_gives_the_results_before_it(executors: SparkExecutors) -> None:
+    given: list[list[int]] = []
+
+    for result in executors.map(list, range(40), most=1, goes_on=lambda: len(given) < 3):
+        given.append(result)  # noqa: PERF402 - the condition looks at what is there so far
+
+    assert given == [[0], [1], [2]]
+
+
+def test_an_executor_that_is_killed_loses_and_doubles_no_run(executors: SparkExecutors) -> None:
+    victim = executor_processes()[0]
+    whole = swept(range(RUNS))
+    merged = Swath()
+
+    for part in executors.map(swept, range(RUNS), most=2, goes_on=once(victim.kill)):
+        merged.add(part)
+
+    assert not victim.is_running()
+    assert (merged.runs, merged.events, merged.outcomes) == (RUNS, whole.events, whole.outcomes)
+    assert merged.digest == whole.digest
+    assert merged.happened == whole.happened
+
+
+@pytest.mark.parametrize(("seed", "corrupted"), [(7, False), (10, True)])
+def test_parquet_of_many_tasks_is_judged_as_on_one_machine(
+    executors: SparkExecutors, tmp_path: Path, seed: int, *, corrupted: bool
+) -> None:
+    """A regular one, and one with a mutation that makes a subtask suspected; three subtasks each."""
+    lines = legal_history(seed, sink="two-phase", mode="ordered")
+    reader = open_text(text(mutated(lines, Choices(seed, "blind mutations")) if corrupted else lines))
+    events = list(reader.events())
+    assert reader.header is not None
+    write_parts(tmp_path / "history", reader.header, events)
+
+    checked = check_on_spark(
+        executors.session, tmp_path / "history", checkers=CHECKERS, slots=executors.slots
+    )
+
+    assert checked.judged == judge_file(tmp_path / "history")
+    assert isinstance(checked.judged, Judgement)
+    assert checked.shares == checked.judged.accounting["subtasks"] == 3
+    assert (checked.examined > 0) is corrupted
+
+
+def test_a_master_that_spark_does_not_know_is_refused() -> None:
+    with pytest.raises(UsageError, match="names no master"):
+        refuse_master("yarn[2]")

@@ -1,0 +1,258 @@
+"""Rescaling: what the subtasks stored at a checkpoint becomes the shares of the subtasks that follow them.
+
+Answers to Flink's `StateAssignmentOperation`. Elements in flight are list state, which is split between any two
+elements (A56, A64); the places of the source's partitions are union state, of which each subtask keeps its own (S25);
+the number of key groups is broadcast state; keyed state and timers go by key groups, of which a subtask owns a range
+(S8).
+Invariant: all shares together hold each element in flight, each key group and each partition once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.runs.plan import RunPlan, Share
+from harness.scenario.model import Scenario
+from harness.sut.keyed_parts import KeptState, decoded, encoded
+from harness.sut.positions import restored
+from harness.workloads.lookups import Inputs, LookupSource
+from harness.workloads.partitions import Element, PartitionedSource, places_before
+from harness.workloads.sessions import SourceBefore
+from harness.workloads.shape import MarkOfTime
+from reference_impl.elements import Record, Watermark
+from reference_impl.state.handles import KeyedStateHandle, Mode, OperatorStateHandle, OperatorStatePartitions
+from reference_impl.state.internal_timers import KeyGroupTimers, TimersHandle
+from reference_impl.state.key_groups import (
+    KeyGroupRange,
+    assign_to_key_group,
+    compute_key_group_range_for_operator_index,
+)
+from reference_impl.state.repartitioner import RoundRobinOperatorStateRepartitioner
+
+__all__ = [
+    "ALL_GROUPS",
+    "IN_FLIGHT",
+    "KEY_GROUPS",
+    "OldSubtask",
+    "Rescaling",
+    "first_number",
+    "groups_of",
+    "shared_source",
+    "source_of",
+    "sources_before",
+    "stops_at",
+]
+
+KEY_GROUPS = 8
+"""The maximum parallelism; few, so that each key group holds several keys."""
+ALL_GROUPS = KeyGroupRange(start=0, end=KEY_GROUPS - 1)
+"""What a subtask owns in a run that does not rescale."""
+IN_FLIGHT = "in flight"
+"""The name of the state that is split."""
+_PLACES, _SETTINGS = "places of partitions", "settings"
+_encode, _decode = msgspec.json.encode, msgspec.json.decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldSubtask:
+    """A subtask that a rescale ends, with its part of the checkpoint."""
+
+    number: int
+    position: int
+    elements: Sequence[dict[str, Any]]
+    has_ended: bool = False
+    """Whether it had drained: then its partitions are read to their ends, and it holds nothing."""
+
+
+class Rescaling:
+    """Redistributes state; planted defects override a method."""
+
+    def __init__(self, scenario: Scenario, plan: RunPlan) -> None:
+        self._scenario = scenario
+        self._plan = plan
+
+    def shares(self, old: Sequence[OldSubtask], *, checkpoint: int, to: int) -> dict[int, Share]:
+        """The shares of the `to` subtasks that follow, by number; the numbers go on after all earlier ones."""
+        first = first_number(self._plan, self._scenario)
+        generation = 1 + max((share.generation for share in self._plan.shares.values()), default=0)
+        handles = self.redistributed([self._handle(one) for one in old], to)
+        texts = [str(e["state"]) for one in old for e in one.elements if "state" in e]
+        kept = [decoded(text) for text in texts]
+        shares: dict[int, Share] = {}
+        for index, handle in enumerate(handles):
+            owned = self.owned(index, to)
+            state = [{"state": encoded(self.keyed_state(kept, owned))}] if self._scenario.task else []
+            elements = self._elements(handle)
+            shares[first + index] = Share(
+                generation=generation,
+                checkpoint=checkpoint,
+                index=index,
+                parallelism=to,
+                groups=(owned.start, owned.end),
+                places=self.places(_placed(handle), owned),
+                elements=[*state, *elements],
+                inherited=len(elements),
+                cuts={one.number: self._cut(one) for one in old},
+            )
+        return shares
+
+    def _cut(self, old: OldSubtask) -> int:
+        """The position behind what the subtask had read at the checkpoint."""
+        return len(shared_source(self._plan, self._scenario, old.number)) if old.has_ended else old.position
+
+    def _handle(self, old: OldSubtask) -> OperatorStateHandle:
+        """The operator state that the subtask wrote."""
+        source = shared_source(self._plan, self._scenario, old.number)
+        until = self._cut(old)
+        share = self._plan.shares.get(old.number)
+        places = {**(share.places if share else {}), **places_before(source, until)}
+        in_flight = [element for element in old.elements if "state" not in element]
+        return OperatorStateHandle(
+            states={
+                IN_FLIGHT: OperatorStatePartitions(
+                    mode=Mode.SPLIT_DISTRIBUTE, items=tuple(map(_encode, in_flight))
+                ),
+                _PLACES: OperatorStatePartitions(mode=Mode.UNION, items=tuple(map(_encode, places.items()))),
+                _SETTINGS: OperatorStatePartitions(
+                    mode=Mode.BROADCAST, items=((_encode("key groups"), _encode(KEY_GROUPS)),)
+                ),
+            }
+        )
+
+    def redistributed(
+        self, old: Sequence[OperatorStateHandle], to: int
+    ) -> Sequence[OperatorStateHandle | None]:
+        """The operator state of each new subtask."""
+        return RoundRobinOperatorStateRepartitioner().repartition_state(old, len(old), to)
+
+    def owned(self, index: int, parallelism: int) -> KeyGroupRange:
+        """The key groups of a new subtask."""
+        return compute_key_group_range_for_operator_index(KEY_GROUPS, parallelism, index)
+
+    def places(self, every: Mapping[int, int], owned: KeyGroupRange) -> dict[int, int]:
+        """Of the places of all partitions those of a new subtask."""
+        return {part: at for part, at in every.items() if part in owned}
+
+    def keyed_state(self, old: Sequence[KeptState], owned: KeyGroupRange) -> KeptState:
+        """The values and timers of the key groups of a new subtask."""
+        handles = [kept.keyed for kept in old if kept.keyed is not None]
+        parts = [part for handle in handles if (part := handle.intersection(owned)) is not None]
+        return KeptState(keyed=_joined(parts, owned), timers=self.timers(old, owned))
+
+    def timers(self, old: Sequence[KeptState], owned: KeyGroupRange) -> TimersHandle | None:
+        """The timers of the key groups of a new subtask."""
+        services: dict[str, dict[int, KeyGroupTimers]] = {}
+        handles = [kept.timers for kept in old if kept.timers is not None]
+        for handle in handles:
+            for name, groups in handle.services.items():
+                mine = {group: timers for group, timers in groups.items() if group in owned}
+                services.setdefault(name, {}).update(mine)
+        return replace(handles[0], key_group_range=owned, services=services) if handles else None
+
+    def _elements(self, handle: OperatorStateHandle | None) -> list[dict[str, Any]]:
+        """The elements in flight of a new subtask, at the positions from 0 on."""
+        if handle is None:
+            return []
+        told = {name: states.items for name, states in handle.states.items()}
+        settings = [item for item in told.get(_SETTINGS, ()) if isinstance(item, tuple)]
+        if any(_decode(count) != KEY_GROUPS for _, count in settings):
+            raise ValueError("the state was written with another number of key groups, which never changes")
+        in_flight = [_decode(item) for item in told.get(IN_FLIGHT, ()) if isinstance(item, bytes)]
+        return [{**element, "pos": place} for place, element in enumerate(in_flight)]
+
+
+def _placed(handle: OperatorStateHandle | None) -> dict[int, int]:
+    places: dict[int, int] = {}
+    for item in handle.states[_PLACES].items if handle and _PLACES in handle.states else ():
+        assert isinstance(item, bytes), "a list holds single items"
+        part, at = _decode(item)
+        places[part] = max(at, places.get(part, 0))
+    return places
+
+
+def _joined(parts: Sequence[KeyedStateHandle], owned: KeyGroupRange) -> KeyedStateHandle | None:
+    """One handle of the parts, whose key groups differ."""
+    if not parts:
+        return None
+    states = {name: meta for part in parts for name, meta in part.states.items()}
+    groups = {group: blocks for part in parts for group, blocks in part.key_groups.items()}
+    return replace(parts[0], key_group_range=owned, states=states, key_groups=groups)
+
+
+def first_number(plan: RunPlan, scenario: Scenario) -> int:
+    """The number of the first subtask that no rescale has begun yet."""
+    return max([scenario.workload.subtasks, *(number + 1 for number in plan.shares)])
+
+
+def groups_of(plan: RunPlan, scenario: Scenario, subtask: int) -> KeyGroupRange:
+    """The key groups that the subtask owns; all of them if the run does not rescale."""
+    share = plan.shares.get(subtask)
+    if share is not None:
+        return KeyGroupRange(start=share.groups[0], end=share.groups[1])
+    if not scenario.rescales:
+        return ALL_GROUPS
+    return compute_key_group_range_for_operator_index(KEY_GROUPS, scenario.workload.subtasks, subtask)
+
+
+def sources_before(plan: RunPlan, scenario: Scenario, subtask: int) -> list[SourceBefore]:
+    """What the subtasks read that the rescale ended which began this one; for the expected results of a `task`."""
+    share = plan.shares.get(subtask)
+    if share is None or scenario.task is None:
+        return []
+    found = []
+    for number, cut in share.cuts.items():
+        source = shared_source(plan, scenario, number)
+        inputs = Inputs(scenario.task, source, seed=plan.seed, subtask=number)
+        before = sources_before(plan, scenario, number)
+        found.append(
+            SourceBefore(source=source, inputs=inputs, first=source.inherited, cut=cut, before=before)
+        )
+    return found
+
+
+def stops_at(plan: RunPlan, scenario: Scenario, subtask: int) -> int | None:
+    """The checkpoint at which the subtask stops for the next rescale; None: it runs to its end."""
+    share = plan.shares.get(subtask)
+    generation = 0 if share is None else share.generation
+    if generation >= len(scenario.rescales):
+        return None
+    return scenario.rescales[generation].at.checkpoint
+
+
+def shared_source(plan: RunPlan, scenario: Scenario, subtask: int) -> PartitionedSource:
+    """The source of a subtask of a run that rescales."""
+    share = plan.shares.get(subtask)
+    return PartitionedSource(
+        workload=scenario.workload,
+        seed=plan.seed,
+        owns=groups_of(plan, scenario, subtask),
+        group_of=lambda key: assign_to_key_group(key, KEY_GROUPS),
+        begin_at={} if share is None else share.places,
+        inherited=[] if share is None else _as_source(share.elements),
+    )
+
+
+def _as_source(elements: Iterable[dict[str, Any]]) -> list[Element]:
+    """Elements in flight as a source has them."""
+    found: list[Element] = []
+    for element in elements:
+        match restored(element):
+            case Record(value=lookup, timestamp=ts):
+                found.append((lookup, ts))
+            case Watermark(timestamp=timestamp):
+                found.append(MarkOfTime(timestamp=timestamp))
+            case _:
+                pass
+    return found
+
+
+def source_of(plan: RunPlan, scenario: Scenario, subtask: int, **shaping: Any) -> LookupSource:
+    """The source of a subtask; `shaping` is for a run that does not rescale (`LookupSource`)."""
+    if scenario.rescales:
+        return shared_source(plan, scenario, subtask)
+    return LookupSource(workload=scenario.workload, seed=plan.seed, subtask=subtask, own=plan.own, **shaping)

@@ -17,10 +17,12 @@ import msgspec
 
 from harness.errors import FloodmarkError
 from harness.history.event import Event
+from harness.history.fast_files import open_fast
+from harness.history.fast_read import NotOrdinary
 from harness.history.files import read_lines
 from harness.history.header import Header, header_json
 from harness.history.outside import OutsideEvent, OutsideHeader, outside_header_json
-from harness.history.text import COLUMNAR, CutOff, line_of
+from harness.history.text import COLUMNAR, CutOff, is_columnar, json_text, line_of
 from harness.history.values import brief, visible
 
 __all__ = [
@@ -95,12 +97,26 @@ class FileLines:
         return islice(self._lines(), 1, None)
 
     def _lines(self) -> Iterator[bytes]:
-        with suppress(CutOff, FloodmarkError, OSError):
+        with suppress(CutOff, FloodmarkError, OSError, NotOrdinary):
+            if is_columnar(self._path) and (history := open_fast(self._path)).header is not None:
+                yield json_text(header_json(history.header)).encode()
+                for events in history.batches():
+                    yield from _written(events)
+                return
             if self._path.suffix in _NOT_PLAIN or self._path.is_dir():
                 yield from (line.raw for line in read_lines(self._path))
                 return
             with self._path.open("rb") as file:
                 yield from file
+
+
+def _written(events: list[Event]) -> Iterator[bytes]:
+    """The lines of events; the encoder writes null for an infinite number, so lines with null are written exactly."""
+    try:
+        lines = _encoder.encode_lines(events).splitlines()
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return map(line_of, events)
+    return (line_of(event) if b"null" in line else line for event, line in zip(events, lines, strict=True))
 
 
 class HeldLines:
@@ -121,6 +137,7 @@ class HeldLines:
 
 
 _decoder = msgspec.json.Decoder(Glimpse)
+_encoder = msgspec.json.Encoder()
 _FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(Glimpse)}
 _RAW = frozenset({"evidence", "expect", "v"})
 

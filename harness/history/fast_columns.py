@@ -7,9 +7,9 @@ the batch, are read through their text form. Memory: one record batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import repeat
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,11 @@ from harness.history.text import CutOff
 
 __all__ = ["FastColumns", "events_of_batch"]
 
+_FEW = 1 << 9
+"""Events made at a time, which stay in the processor's cache while they are followed."""
 _LEAST = {"t": 0, "s": 0, "a": 1, "j": 0, "try": 1, "ver": 0}
+_REPEATED = frozenset({"a", "s", "try", "j", "r", "final"})
+"""Columns that often hold one value in many rows."""
 _RESULTS = frozenset({"ok", "fail", "timeout", "unknown"})
 
 _values = msgspec.json.Decoder()
@@ -70,34 +74,39 @@ class FastColumns:
             for batch in self._rows.batches:
                 number += batch.num_rows
                 self.done = self._rows.size * (number - 2) // self._rows.total
-                yield _events(number - batch.num_rows, batch, claims)
+                events = _events(number - batch.num_rows, batch, claims)
+                while few := list(islice(events, _FEW)):
+                    yield few
         except CutOff:
             raise NotOrdinary(number) from None
 
 
-def _events(first: int, batch: pa.RecordBatch, claims: Claims) -> list[Event]:
+def _events(first: int, batch: pa.RecordBatch, claims: Claims) -> Iterator[Event]:
     """The events of a batch whose first row is line `first`."""
-    kinds = batch.column("k").to_pylist()
-    places: dict[str | None, list[int]] = {kind: [] for kind in dict.fromkeys(kinds)}
-    for place, kind in enumerate(kinds):
-        places[kind].append(place)
     filled = [name for name in batch.schema.names if batch.column(name).null_count < batch.num_rows]
     rows = batch.select(filled)
-    made = {kind: _of_kind(kind, first, at, rows.take(pa.array(at)), claims) for kind, at in places.items()}
-    return list(map(next, map(made.__getitem__, kinds)))
+    kinds = batch.column("k").dictionary_encode(null_encoding="encode")
+    which = kinds.indices
+    made = [
+        _of_kind(kind, first, rows, pc.equal(which, at), claims)
+        for at, kind in enumerate(kinds.dictionary.to_pylist())
+    ]
+    return map(next, map(made.__getitem__, which.to_pylist()))
 
 
 def events_of_batch(batch: pa.RecordBatch, header: Header) -> list[Event]:
     """The events of a batch with all of `COLUMNS`, wherever its rows were; raises `NotOrdinary` as `batches` does."""
-    return _events(2, batch, claims_of(header))
+    return list(_events(2, batch, claims_of(header)))
 
 
 def _of_kind(
-    kind: str | None, first: int, places: Sequence[int], rows: pa.RecordBatch, claims: Claims
+    kind: str | None, first: int, batch: pa.RecordBatch, chosen: pa.BooleanArray, claims: Claims
 ) -> Iterator[Event]:
+    rows = batch.filter(chosen)
     if kind in _MAKERS:
         with suppress(_Odd):
-            return iter(_MAKERS[kind](_Cells(rows, claims)))
+            return _MAKERS[kind](_Cells(rows, claims))
+    places: list[int] = pc.indices_nonzero(chosen).to_pylist()
     return map(_by_line, (first + place for place in places), rows.to_pylist(), repeat(claims))
 
 
@@ -123,7 +132,7 @@ class _Cells:
         """The column, or nulls if the batch has no value in it."""
         return self._unasked.pop(name, self._nulls)
 
-    def each(self, name: str) -> list[Any]:
+    def each(self, name: str) -> Iterable[Any]:
         """A column without nulls."""
         return _full(name, self._column(name))
 
@@ -134,6 +143,8 @@ class _Cells:
             return repeat(UNSET)
         if name in _LEAST and pc.min(column).as_py() < _LEAST[name]:
             raise _Odd
+        if not column.null_count:
+            return _same(column) or column.to_pylist()
         return [UNSET if cell is None else cell for cell in column.to_pylist()]
 
     def ids(self) -> Iterable[Any]:
@@ -145,6 +156,13 @@ class _Cells:
         if any((number is None) == (text is None) for number, text in pairs):
             raise _Odd
         return [text if number is None else number for number, text in pairs]
+
+    def results(self) -> Iterable[Any]:
+        """The column `r`."""
+        column = self._column("r")
+        if not _RESULTS.issuperset(pc.unique(column).to_pylist()):
+            raise _Odd
+        return _full("r", column)
 
     def aside(self, name: str, flag: str, *, meant: Any, absent: Any) -> Iterable[Any]:
         """A column of integers; where the flag column is true, the value is `meant` instead."""
@@ -186,13 +204,21 @@ class _Cells:
         return zip(*own, self.maybe("thread"), self.maybe("mail"), strict=False)
 
 
-def _full(name: str, column: pa.Array) -> list[Any]:
+def _full(name: str, column: pa.Array) -> Iterable[Any]:
     if column.null_count:
         raise _Odd
     if name in _LEAST and pc.min(column).as_py() < _LEAST[name]:
         raise _Odd
+    if name in _REPEATED and (same := _same(column)) is not None:
+        return same
     cells: list[Any] = column.to_pylist()
     return cells
+
+
+def _same(column: pa.Array) -> Iterable[Any] | None:
+    """The one value of a column without nulls, as often as asked for; None if it has several."""
+    values = pc.unique(column)
+    return repeat(values[0].as_py()) if len(values) == 1 else None
 
 
 def _decoded(column: pa.Array) -> list[Any]:
@@ -216,28 +242,22 @@ def _lists(values: Iterable[Any]) -> Iterable[Any]:
     return values
 
 
-def _results(values: list[Any]) -> list[Any]:
-    if not _RESULTS.issuperset(values):
-        raise _Odd
-    return values
-
-
-def _ins(cells: _Cells) -> list[Event]:
+def _ins(cells: _Cells) -> Iterator[Event]:
     rows = zip(
         cells.of_attempt(), cells.each("pos"), cells.ids(), cells.maybe_json("key"),
         cells.aside("ts", "ts_null", meant=None, absent=UNSET), _lists(cells.maybe_json("expect")),
         strict=False,
     )  # fmt: skip
     cells.no_others()
-    return [
+    return (
         In(
             n=n, t=t, s=s, a=a, thread=thread, mail=mail, pos=pos, id=id_, key=key, ts=ts, expect=expect
         )
         for (n, t, s, a, thread, mail), pos, id_, key, ts, expect in rows
-    ]  # fmt: skip
+    )  # fmt: skip
 
 
-def _wms(cells: _Cells) -> list[Event]:
+def _wms(cells: _Cells) -> Iterator[Event]:
     rows = zip(
         cells.of_attempt(),
         cells.each("pos"),
@@ -245,30 +265,30 @@ def _wms(cells: _Cells) -> list[Event]:
         strict=False,
     )
     cells.no_others()
-    return [
+    return (
         Wm(n=n, t=t, s=s, a=a, thread=thread, mail=mail, pos=pos, w=w)
         for (n, t, s, a, thread, mail), pos, w in rows
-    ]
+    )
 
 
-def _owms(cells: _Cells) -> list[Event]:
+def _owms(cells: _Cells) -> Iterator[Event]:
     rows = zip(cells.of_attempt(), cells.aside("w", "w_end", meant="end", absent=_Odd), strict=False)
     cells.no_others()
-    return [Owm(n=n, t=t, s=s, a=a, thread=thread, mail=mail, w=w) for (n, t, s, a, thread, mail), w in rows]
+    return (Owm(n=n, t=t, s=s, a=a, thread=thread, mail=mail, w=w) for (n, t, s, a, thread, mail), w in rows)
 
 
-def _calls(cells: _Cells) -> list[Event]:
+def _calls(cells: _Cells) -> Iterator[Event]:
     rows = zip(cells.of_attempt(), cells.ids(), cells.each("try"), cells.maybe_json("nonce"), strict=False)
     cells.no_others()
-    return [
+    return (
         Call(n=n, t=t, s=s, a=a, thread=thread, mail=mail, id=id_, try_=number, nonce=nonce)
         for (n, t, s, a, thread, mail), id_, number, nonce in rows
-    ]
+    )
 
 
-def _outcomes(cells: _Cells) -> list[Event]:
+def _outcomes(cells: _Cells) -> Iterator[Event]:
     rows = zip(
-        cells.of_attempt(), cells.ids(), cells.each("try"), _results(cells.each("r")), cells.each("final"),
+        cells.of_attempt(), cells.ids(), cells.each("try"), cells.results(), cells.each("final"),
         _lists(cells.maybe_json("v")), cells.maybe_json("nonce"), cells.maybe_json("error"),
         # Unless the header makes the claim, the column stays unread, and any value in it is unusual.
         cells.maybe("by") if "explained" in cells.claims else repeat(UNSET),
@@ -277,25 +297,25 @@ def _outcomes(cells: _Cells) -> list[Event]:
         strict=False,
     )  # fmt: skip
     cells.no_others()
-    return [
+    return (
         Res(
             n=n, t=t, s=s, a=a, thread=thread, mail=mail, id=id_, try_=number, r=r, final=final, v=v,
             nonce=nonce, error=error, by=by, retry=retry, ver=ver,
         )
         for (n, t, s, a, thread, mail), id_, number, r, final, v, nonce, error, by, retry, ver in rows
-    ]  # fmt: skip
+    )  # fmt: skip
 
 
-def _outs(cells: _Cells) -> list[Event]:
+def _outs(cells: _Cells) -> Iterator[Event]:
     ts = cells.aside("ts", "ts_null", meant=None, absent=UNSET)
     rows = zip(cells.of_attempt(), cells.ids(), cells.each("j"), cells.json("v"), ts, strict=False)
     cells.no_others()
-    return [
+    return (
         Out(n=n, t=t, s=s, a=a, thread=thread, mail=mail, id=id_, j=j, v=v, ts=ts)
         for (n, t, s, a, thread, mail), id_, j, v, ts in rows
-    ]
+    )
 
 
-_MAKERS: Mapping[str | None, Callable[[_Cells], list[Event]]] = {
+_MAKERS: Mapping[str | None, Callable[[_Cells], Iterator[Event]]] = {
     "in": _ins, "wm": _wms, "call": _calls, "res": _outcomes, "out": _outs, "owm": _owms,
 }  # fmt: skip

@@ -18,7 +18,10 @@ from harness.checkers.judge import judge_file
 from harness.checkers.registry import CHECKERS
 from harness.clock import monotonic_us
 from harness.errors import WorldError
+from harness.explanation.dossier import survey
+from harness.explanation.events import FileLines
 from harness.history.convert import convert
+from tools.bench.answer import WrongOutput
 from tools.bench.judging_memory import peak_mb, require_clean
 from tools.bench.recording_forms import BufferForm, DurableForm
 from tools.bench.regular_history import Mode, regular_header, regular_history, write_lines
@@ -71,33 +74,46 @@ def _history(folder: Path, mode: Mode, events: int) -> Path:
 
 
 def _ratio_rows(path: Path, mode: Mode, sizes: Sizes) -> Iterator[JudgingRow]:
-    columns = _in_columns(path)
+    columns = {suffix: _in_columns(path, suffix) for suffix in (".arrow", ".parquet")}
     contenders: dict[str, Contender] = {
         "json.loads": partial(_bare_s, path),
         "all": partial(_judged_s, path, ()),
         "order": partial(_judged_s, path, ORDER_AND_ONCE),
     }
-    if columns is not None:
-        contenders["columns"] = partial(_judged_s, columns, ORDER_AND_ONCE)
+    for suffix, target in columns.items():
+        if target is not None:
+            contenders[suffix] = partial(_judged_s, target, ())
+            contenders[f"explain {suffix}"] = partial(_explained_s, target)
+    contenders["explain text"] = partial(_explained_s, path)
     costs = take_turns(contenders, rounds=sizes.rounds)
     detail = f"{sizes.ratios:,} events; {_rates(costs)}"
-    only = ", ".join(ORDER_AND_ONCE)
-    about: dict[str, tuple[str, float]] = {
-        "all": ("JSON lines, all invariants", 1.5),
-        "order": (f"JSON lines, {only} alone", 4.5),
-        "columns": (f"Arrow columns, {only} alone", 12),
+    yield ratio_row(
+        f"{mode}: events/s judged, JSON lines, all invariants, against a bare `json.loads` loop",
+        costs.rate("all", against="json.loads"),
+        goal=3,
+        detail=detail,
+        rounds=sizes.rounds,
+    )
+    few = ", ".join(ORDER_AND_ONCE)
+    compared = {
+        "order": (f"judging by {few} alone, against all invariants", "all"),
+        **{suffix: (f"judging from `{suffix}`, against text", "all") for suffix in columns},
+        **{
+            f"explain {suffix}": (f"explaining `{suffix}`, against text", "explain text")
+            for suffix in columns
+        },
     }
-    for name, (what, goal) in about.items():
-        told = f"{mode}: events/s judged, {what}, against a bare `json.loads` loop"
+    for name, (what, against) in compared.items():
+        told = f"{mode}: cost of {what}"
         if name in costs.of:
-            ratio = costs.rate(name, against="json.loads")
-            yield ratio_row(told, ratio, goal=goal, detail=detail, rounds=sizes.rounds)
+            ratio = costs.cost(name, against=against)
+            yield ratio_row(told, ratio, goal=1, larger_is_better=False, detail=detail, rounds=sizes.rounds)
         else:
             yield NotMeasured(name=told, reason="pyarrow is not installed")
 
 
-def _in_columns(path: Path) -> Path | None:
-    target = path.with_suffix(".arrow")
+def _in_columns(path: Path, suffix: str) -> Path | None:
+    target = path.with_suffix(suffix)
     try:
         convert(path, target)
     except WorldError:
@@ -124,6 +140,16 @@ def _judged_s(path: Path, invariants: Sequence[str]) -> float:
     took_us = monotonic_us() - began_us
     require_clean(judged)
     return took_us / 1e6 / judged.accounting["events"]  # type: ignore[union-attr]  # it is clean
+
+
+def _explained_s(path: Path) -> float:
+    """Seconds per event to survey a history for its explanation, as after a verdict on a disturbed run."""
+    began_us = monotonic_us()
+    dossier = survey(FileLines(path))
+    took_us = monotonic_us() - began_us
+    if not dossier.complete or dossier.skeleton.last is None:
+        raise WrongOutput(f"{path.name} was not surveyed to its end")
+    return took_us / 1e6 / dossier.skeleton.last.n
 
 
 def _growth_rows(folder: Path, sizes: Sizes, say: Callable[[str], None]) -> Iterator[JudgingRow]:

@@ -26,7 +26,7 @@ _EARLY_MS = 1
 class Account:
     """Counters, limits from the header and suspicions, shared by all subtasks of one history. Mutable."""
 
-    def __init__(self, header: Header) -> None:
+    def __init__(self, header: Header, *, asks_of_calls: bool = True) -> None:
         operator, bounds = header.operator, header.bounds
         self.header = header
         self.ordered = operator.mode == "ordered"
@@ -43,6 +43,8 @@ class Account:
         self.by_row = header.effects
         self.retry = operator.retry
         self.explained = header.explained is not None
+        self.asks_of_calls = asks_of_calls
+        """Whether any invariant that is asked for depends on calls; if none does, they are passed over."""
         self.suspected: dict[str, None] = {}
         self.ids = Distinct()
         self.nonces = Distinct()

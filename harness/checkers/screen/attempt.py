@@ -1,10 +1,8 @@
 """One attempt as the screen follows it, with its failures, its snaps and the memory of its source.
 
 Does the work of the exact checkers' `AttemptSweep` in constant time per event. Anything off the regular course
-raises `Irregular`; a doubt about one invariant makes that invariant suspected. `follow` inlines the most common
-case of the four most common event kinds: it does exactly what the method of `AttemptScreen` named beside it
-would do, and leaves every other case to that method. Memory grows with open elements, dead letters, and the
-input after the oldest snap that may still be restored.
+raises `Irregular`; a doubt about one invariant makes that invariant suspected. Memory grows with open elements, dead
+letters, and the input after the oldest snap that may still be restored.
 """
 
 from __future__ import annotations
@@ -17,10 +15,10 @@ import msgspec
 from msgspec import UNSET
 
 from harness.checkers.screen.totals import Entry, ExpectedRows, Irregular, Segment, Sums
-from harness.history.event import Call, Dead, End, Event, Failed, Id, In, Out, Owm, Res, Restore, Snap, Wm
+from harness.history.event import Call, Dead, End, Failed, Id, In, Out, Owm, Res, Restore, Snap, Wm
 from harness.history.values import same
 
-__all__ = ["AttemptScreen", "Clock", "Saved", "SourceMemory", "follow"]
+__all__ = ["AttemptScreen", "Saved", "SourceMemory"]
 
 
 class Failures:
@@ -317,6 +315,8 @@ class AttemptScreen:
         self.last = self.open[record] = Entry(event, segment)
 
     def call(self, event: Call) -> None:
+        if not self.account.asks_of_calls:
+            return
         entry = self.open[event.id]
         if event.thread != self.thread:
             self.meet(event.thread)
@@ -349,12 +349,10 @@ class AttemptScreen:
         if event.r != "ok" or not event.final:
             self._settle_oddly(event, entry)
             return
-        if call is None or entry.wanted is not None or event.try_ != call.try_ or entry.returned == call.try_:
-            raise Irregular("an unexpected outcome")
-        if self.limit_us is not None and event.t - (entry.first or call).t > self.limit_us:
-            self._late((entry.first or call).t, self.limit_us)
-        if self.retry is not None and self.retry.retries(event):
-            self.account.suspect("V15")
+        if entry.wanted is not None:
+            raise Irregular("a second outcome")
+        if self.account.asks_of_calls:
+            self._check_answer(event, entry)
         wanted = entry.source.expect
         if wanted is UNSET:
             wanted = event.v
@@ -364,6 +362,16 @@ class AttemptScreen:
             raise Irregular("an outcome without known outputs")
         else:
             self._end_empty(event.id, entry, event.t)
+
+    def _check_answer(self, event: Res, entry: Entry) -> None:
+        """A final `ok` must answer the latest call, in time, and be no outcome that is retried."""
+        call = entry.call
+        if call is None or event.try_ != call.try_ or entry.returned == call.try_:
+            raise Irregular("an unexpected outcome")
+        if self.limit_us is not None and event.t - (entry.first or call).t > self.limit_us:
+            self._late((entry.first or call).t, self.limit_us)
+        if self.retry is not None and self.retry.retries(event):
+            self.account.suspect("V15")
 
     def emit(self, event: Out) -> None:
         record, j = event.id, event.j
@@ -534,7 +542,9 @@ class AttemptScreen:
                 raise Irregular("a timeout that is not final")
             if not account.timeout_us or (first_t is not None and event.t - first_t < account.early_us):
                 account.suspect("V15")
-        elif call is None or event.try_ != call.try_ or entry.returned == call.try_ or event.r == "ok":
+        elif account.asks_of_calls and (
+            call is None or event.try_ != call.try_ or entry.returned == call.try_ or event.r == "ok"
+        ):
             raise Irregular("an unexpected outcome")
         elif not event.final:
             entry.returned = event.try_
@@ -592,73 +602,3 @@ class AttemptScreen:
         excused = reported_t is not None and reported_t <= limit
         if not excused and not self.account.stalled(first_t, limit):
             self.account.suspect("V15")
-
-
-Clock = tuple[int, int]
-"""`n` and `t` of the last event."""
-Lives = Mapping[int, AttemptScreen]
-"""The latest attempt of each subtask."""
-Step = Callable[[Event], None]
-
-
-# One loop without calls, for speed.
-def follow(events: Sequence[Any], clock: Clock, lives: Lives, step: Step) -> Clock:  # noqa: C901, PLR0912, PLR0915
-    """Apply the next events; `step` handles those that are not inlined here."""
-    n, t = clock
-    for event in events:
-        at, now = event.n, event.t
-        if at <= n or now < t:
-            raise Irregular("events out of order")
-        n, t, kind = at, now, type(event)
-        if kind is In and lives[event.s].a == event.a:
-            lives[event.s].take(event)
-            continue
-        if kind is Call:  # as AttemptScreen.call
-            life = lives[event.s]
-            if life.a == event.a and event.thread == life.thread and event.try_ == 1 and life.free > 0:
-                entry = life.open[event.id]
-                if entry.call is None and entry.wanted is None and entry.segment.order <= life.called_order:
-                    life.free -= 1
-                    life.calls += 1
-                    entry.call = event
-                    if event.nonce is not UNSET:
-                        life.note_nonce(event.nonce)
-                    continue
-        elif kind is Res:  # as AttemptScreen.settle
-            life = lives[event.s]
-            if life.a == event.a and event.thread == life.thread and event.r == "ok" and event.final:
-                entry = life.open[event.id]
-                call, nonce, expect = entry.call, event.nonce, entry.source.expect
-                wanted = event.v if expect is UNSET else expect
-                if (
-                    wanted and entry.wanted is None and call is not None and not entry.returned
-                    and event.try_ == 1 and call.try_ == 1 and (life.limit_us is None or t - call.t <= life.limit_us)
-                    and (nonce is UNSET or (nonce == call.nonce and type(nonce) is int)) and life.retry is None
-                ):  # fmt: skip
-                    life.answers += 1
-                    entry.wanted = wanted
-                    continue
-        elif kind is Out:  # as AttemptScreen.emit
-            life, record, v = lives[event.s], event.id, event.v
-            if (
-                life.a == event.a
-                and event.thread == life.thread
-                and life.partial is None
-                and life.rows is None
-            ):
-                entry = life.open[record]
-                source, segment, due = entry.source, entry.segment, entry.wanted
-                if (
-                    due is not None and len(due) == 1 and event.j == 0 and segment is life.head
-                    and (v is due[0] or (type(v) is str and v == due[0])) and source.pos >= life.last_pos
-                    and (event.ts is UNSET or event.ts == source.ts)
-                ):  # fmt: skip
-                    life.last_pos = source.pos if life.ordered else -1
-                    life.outs += 1
-                    life.free += entry.call is not None
-                    del life.open[record]
-                    segment.open -= 1
-                    segment.settled_t = t
-                    continue
-        step(event)
-    return n, t

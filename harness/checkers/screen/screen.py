@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from harness.checkers.screen.account import US_PER_MS, Account, ShownRows
-from harness.checkers.screen.attempt import AttemptScreen, Clock, follow
+from harness.checkers.screen.attempt import AttemptScreen
+from harness.checkers.screen.follow import Clock, follow
 from harness.checkers.screen.subtask import Strand
 from harness.checkers.screen.totals import Irregular
 from harness.history.event import (
@@ -69,8 +70,9 @@ _ODD = (KeyError, IndexError, ValueError, OverflowError, RecursionError, msgspec
 class Screen:
     """Takes the events in order, then `finish`; both may raise Irregular. Mutable."""
 
-    def __init__(self, header: Header) -> None:
-        self.account = Account(header)
+    def __init__(self, header: Header, *, asks_of_calls: bool = True) -> None:
+        """Without `asks_of_calls` it says nothing certain of the invariants that depend on calls, and is faster."""
+        self.account = Account(header, asks_of_calls=asks_of_calls)
         self.rows = ShownRows(self.account)
         self.strands: dict[int, Strand] = {}
         self._lives: dict[int, AttemptScreen] = {}
@@ -97,7 +99,9 @@ class Screen:
         if self._clock is None:
             self._clock = (events[0].n - 1, 0)
         try:
-            self._clock = follow(events, self._clock, self._lives, self._step)
+            self._clock = follow(
+                events, self._clock, self._lives, self._step, calls=self.account.asks_of_calls
+            )
         except _ODD as error:
             raise Irregular(
                 "a record, attempt or snap that is not open, or a value beyond 64 bits"

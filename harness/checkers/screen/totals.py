@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -131,21 +130,16 @@ class Distinct:
             self._buckets = other._buckets
 
     def _condense(self) -> None:
-        values, self._plain = self.pending, self._plain and _PLAIN.issuperset(map(type, self.pending))
+        values, kinds = self.pending, set(map(type, self.pending))
+        self._plain = self._plain and kinds <= _PLAIN
         if self._plain:
-            numbers = sorted(v for v in values if type(v) is int and 0 <= v < _OWN_DIGEST_MAX)
-            begins = [later for before, later in pairwise(numbers) if later != before + 1]
-            if (len(begins) + 1) * _DENSE <= len(numbers) == len(values):
-                self._add_runs(numbers, begins)
-            else:
+            runs = _runs(values) if kinds == {int} else None
+            if runs is None:
                 self._add_digests(values)
+            else:
+                for begin, end in runs:
+                    self._add_run(begin, end)
         values.clear()
-
-    def _add_runs(self, numbers: list[int], begins: list[int]) -> None:
-        """Store sorted numbers as ranges; `begins` are those, except the first, that start a new range."""
-        ends = [before for before, later in pairwise(numbers) if later != before + 1]
-        for begin, end in zip([numbers[0], *begins], [*ends, numbers[-1]], strict=True):
-            self._add_run(begin, end)
 
     def _add_run(self, begin: int, end: int) -> None:
         begins, ends = self._begins, self._ends
@@ -175,6 +169,24 @@ class Distinct:
     def _is_ranged(self, digest: int) -> bool:
         place = bisect_right(self._begins, digest)
         return place > 0 and self._ends[place - 1] >= digest
+
+
+def _runs(values: list[int]) -> list[tuple[int, int]] | None:
+    """The ranges that these integers form; None if they are too many to be worth it, or two values are equal."""
+    numbers = sorted(values)
+    if numbers[0] < 0 or numbers[-1] >= _OWN_DIGEST_MAX or len(set(numbers)) < len(numbers):
+        return None
+    places = range(len(numbers))
+    runs: list[tuple[int, int]] = []
+    at = 0
+    while at < len(numbers):
+        if (len(runs) + 1) * _DENSE > len(numbers):
+            return None
+        # In distinct sorted numbers, a number less its place grows at each gap, and only there.
+        begin = at
+        at = bisect_right(places, numbers[at] - at, lo=at, key=lambda place: numbers[place] - place)
+        runs.append((numbers[begin], numbers[at - 1]))
+    return runs
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode

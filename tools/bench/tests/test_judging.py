@@ -104,6 +104,6 @@ def test_the_small_bench_fills_every_row(monkeypatch: pytest.MonkeyPatch) -> Non
         judging_rows(sizes=Sizes(ratios=300, growth=(30, 300), recorded=10, rounds=1), say=said.append)
     )
 
-    assert len(rows) == 8
+    assert len(rows) == 11
     assert all(isinstance(row, Row) and row.value != 0 for row in rows)
     assert said[-1] == "recording"

@@ -18,6 +18,7 @@ from harness.errors import Exit
 __all__ = [
     "INVARIANTS",
     "NOT_ON_A_HISTORY",
+    "OF_THE_DATABASE",
     "Anomaly",
     "Cost",
     "Explanation",
@@ -55,6 +56,11 @@ INVARIANTS: dict[str, str] = {
     "V24": "No attempt fails, is killed or restarts unless a fault, the scenario or an outside event explains it.",
 }
 """One sentence for each invariant, in the order of `floodmark check --format json`."""
+
+OF_THE_DATABASE: dict[str, str] = {
+    "V22": "The database keeps every commit that it acknowledged, unless a fault is there to make it lose some.",
+}
+"""The sentence of an invariant that is judged on the history of a probe, in runs with two servers."""
 
 NOT_ON_A_HISTORY: dict[str, str] = {
     "V17": "the time to recover is a measurement; it is reported, not judged",

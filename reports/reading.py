@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from harness.runs.outcome import CountedRun, RunOutcome
-from harness.verdict import INVARIANTS, InvariantVerdict, Outcome
+from harness.verdict import INVARIANTS, OF_THE_DATABASE, InvariantVerdict, Outcome
 from reports.losses import words_of
 
 __all__ = [
@@ -56,6 +56,7 @@ TITLES: dict[str, str] = {
     "V19": "integrity",
     "V20": "errors are visible",
     "V21": "one thread",
+    "V22": "database honest",
     "V23": "evidence",
     "V24": "explained failures",
 }
@@ -77,7 +78,7 @@ def title_of(invariant: str) -> str:
 
 def describe_invariant(invariant: str) -> str:
     """The sentence of an invariant."""
-    return INVARIANTS.get(invariant, "Not described in this version of Floodmark.")
+    return {**INVARIANTS, **OF_THE_DATABASE}.get(invariant, "Not described in this version of Floodmark.")
 
 
 JOB = "job"

@@ -169,9 +169,7 @@ def go(
         lanes=min(jobs or ((os.cpu_count() or 1) if counts else 1), len(orders)),
         keep=keep,
         offline=offline,
-        executors=None
-        if on is None
-        else executors_of(on, of_a_user=any(":" in order.sut for order in orders)),
+        executors=executors_of(on, of_a_user=_any_of_a_user(orders)) if on else None,
     )
     with stop_on_interrupt() as stop, observing(quiet=quiet, verbose=verbose, no_color=no_color) as observer:
         finished = carry_out(orders, plan, observer=observer, stop=stop, budget_s=budget)
@@ -193,9 +191,7 @@ def go(
         if form == "json":
             refuse_other_document(document, finished.outcomes)
         click.echo(document, nl=False)
-    for line in finished.kept:
-        click.echo(f"database {line}", err=form != "pretty")
-    _say_what_is_missing(finished)
+    _say_what_is_left(finished, aside=form != "pretty")
     return finished
 
 
@@ -291,7 +287,14 @@ def _as_json(tally: Tally) -> dict[str, Any]:
     }
 
 
-def _say_what_is_missing(finished: Finished) -> None:
+def _any_of_a_user(orders: Sequence[AnyOrder]) -> bool:
+    return any(":" in order.sut for order in orders)
+
+
+def _say_what_is_left(finished: Finished, *, aside: bool) -> None:
+    """What stays behind, and what is missing; `aside`: the first on standard error, too."""
+    for line in finished.kept:
+        click.echo(f"database {line}", err=aside)
     for sentence in (*finished.left_out, *finished.refused):
         click.echo(f"floodmark: {sentence}", err=True)
     missing = finished.asked - finished.ran

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from harness.clock import REAL_CLOCK, Clock
 from harness.database.driver import Driver
@@ -120,9 +120,11 @@ class SubtaskWriter:
     def _refuse_other(self, cursor: Any) -> None:
         holder = cursor.fetchone()[0]
         if holder != self.token:
-            cursor.connection.rollback()
-            message = f"attempt {self.token} of subtask {self.subtask} is fenced: attempt {holder} took over"
-            raise Fenced(message)
+            self._raise_fenced(cursor, holder)
+
+    def _raise_fenced(self, cursor: Any, holder: int) -> NoReturn:
+        cursor.connection.rollback()
+        raise Fenced(f"attempt {self.token} of subtask {self.subtask} is fenced: attempt {holder} took over")
 
     def has_epoch(self, cursor: Any, epoch: int) -> bool:
         """Whether the epoch's row exists: then the epoch is visible."""

@@ -18,6 +18,7 @@ from harness.defects.checkpoints import OF_CHECKPOINTS
 from harness.defects.coordinators import OF_COORDINATORS
 from harness.defects.dead_letters import OF_DEAD_LETTERS
 from harness.defects.defect import HARNESS_CHECKS, Defect, PropertyDefect, RunnerDefect, Stranger
+from harness.defects.failovers import OF_FAILOVERS
 from harness.defects.fences import OF_FENCES
 from harness.defects.harness import OF_THE_HARNESS
 from harness.defects.inputs_and_keys import OF_INPUTS_AND_KEYS
@@ -80,6 +81,7 @@ _BY_COMPONENT: tuple[Defect | PropertyDefect | Stranger, ...] = (
     *OF_DEAD_LETTERS,
     *OF_COORDINATORS,
     *OF_FENCES,
+    *OF_FAILOVERS,
     *OF_SOURCES,
     *OF_ANSWERS,
     *OF_SLOTS,

@@ -14,6 +14,7 @@ from harness.engine.level import Execution, ExecutionState, LevelRunner
 from harness.engine.rescale import Rescaler
 from harness.errors import WorldError
 from harness.faults.real.fault_site import Succession
+from harness.faults.real.spark_site import SparkProcesses
 from harness.history.follower import Follower
 from harness.process_identity import ProcessIdentity
 from harness.runs.plan import RunPlan
@@ -79,6 +80,10 @@ class Generations:
     def executor(self) -> ProcessIdentity | None:
         """See `Workers`."""
         return self._current.executor()
+
+    def spark(self) -> SparkProcesses | None:
+        """See `Workers`."""
+        return self._current.spark()
 
     def stop(self) -> Collection[int]:
         """See `Execution`."""

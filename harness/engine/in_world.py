@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from harness.checkers.judge import judge
 from harness.clock import monotonic_us
 from harness.database.audit import ServerCounter, ServerCounts
 from harness.database.checkpoint_store import checkpoint_folder
@@ -20,6 +21,7 @@ from harness.database.coordinator import Coordinator, coordinated
 from harness.database.driver import MySqlDriver
 from harness.database.endpoint import OWN, Endpoint, KeptConnection
 from harness.database.own_tables import OwnTableRows, fill_own_tables, read_own_tables
+from harness.database.probe import OF_PROBE
 from harness.database.schema import prepare_database, run_database
 from harness.database.store_files import FolderFiles
 from harness.database.table_hand import SqlTableHand
@@ -35,6 +37,7 @@ from harness.engine.level import Execution, LevelRunner, RunRecord, RunSite
 from harness.engine.reading import Stored, history_of, read_stored
 from harness.engine.refusals import refuse_in_world
 from harness.engine.rescale import Rescaler
+from harness.engine.two_servers import TwoServers, lost_epochs, two_servers, without_lost
 from harness.engine.watch import Ending, Watch, threats_of
 from harness.errors import SutError
 from harness.history.event import Event
@@ -101,9 +104,13 @@ def _record(
     scenario = order.scenario
     rows = _rows(scenario.workload, seed=order.seed)
     name = f"{DATABASE}_{site.run_id.replace('-', '_')}"
+    stays = site.keeps_database
     with (
-        run_database(_root(world, ""), name=name, stays=site.keeps_database),
-        _database_of_lookups(order, world, run=name, stays=site.keeps_database) as lookups,
+        two_servers(
+            world, scenario, databases=(name, f"{name}{OWN}", f"{name}{OF_PROBE}"), stays=stays
+        ) as second,
+        run_database(_root(world, ""), name=name, stays=stays),
+        _database_of_lookups(order, world, run=name, stays=stays) as lookups,
     ):
         root = _root(world, name)
         prepare_database(
@@ -113,19 +120,30 @@ def _record(
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
             by_record=bool(scenario.rescales),
         )
-        plan = _plan(order, run_id=site.run_id, world=world, databases=(lookups, name), raw=raw, rows=rows)
+        plan = _plan(
+            order,
+            run_id=site.run_id,
+            world=world,
+            databases=(lookups, name),
+            raw=raw,
+            rows=rows,
+            second=second,
+        )
         expected, values = _expected(order, rows, site, world=world, twin=twin, lookups=lookups)
         plan = msgspec.structs.replace(plan, expected=expected)
         server = ServerCounter(root)
-        ending = _watched(order, site, runner=runner, plan=plan, root=root)
-        ran_us, counts = monotonic_us(), server.read()
+        with nullcontext() if second is None else second.probed(site.folder):
+            ending = _watched(order, site, runner=runner, plan=plan, root=root)
+        ran_us, root = monotonic_us(), _root(world, name)
+        counts = server.read() if second is None else None  # of one server only
         site.observer.phase("judge", "merging and judging what was recorded")
         _let_touch(site, root)
         stored = _stored(scenario, root, plan=plan, may_fail=ending.error is not None)
         inspect(root)
     leftovers = read_leftovers(raw)
     _refuse_broken_rules(leftovers.lines)
-    faults = findings(scenario, leftovers.lines)
+    faults, lost = findings(scenario, leftovers.lines), lost_epochs(leftovers.lines)
+    leftovers = without_lost(leftovers, lost)
     header, events = history_of(
         header_of(order, expected=expected), leftovers, outside_events(faults, leftovers.lines), stored
     )
@@ -143,6 +161,7 @@ def _record(
         threats=_threats(scenario, leftovers, stored, faults),
         pitfalls=_pitfalls(order, leftovers, ended_us=ran_us, server=counts),
         values=values,
+        judge=judge if second is None else second.judged(second.verdict(faults, scenario), lost),
         extras=_extras(leftovers.lines),
     )
 
@@ -337,7 +356,8 @@ def _generations(
 
 
 def _root(world: World, database: str) -> Endpoint:
-    return world.root.at(world.direct, database)
+    """At the server that serves now."""
+    return world.root.at(world.serving, database)
 
 
 def _plan(
@@ -348,19 +368,24 @@ def _plan(
     databases: tuple[str, str],
     raw: Path,
     rows: list[list[Any]],
+    second: TwoServers | None,
 ) -> RunPlan:
     """`databases`: those of the lookups and of the sink."""
     lookups, database = databases
-    own = own_records(order.scenario)
-    link = world.direct if variant_of(order.mutant).bypasses_proxy else world.links["lookups"]
+    own, variant = own_records(order.scenario), variant_of(order.mutant)
+    link = world.direct if variant.bypasses_proxy else world.links["lookups"]
+    replica = None if second is None else second.replica
+    asked = world.app.at(link, lookups)
+    if variant.lookups_from_replica and replica is not None:
+        asked = msgspec.structs.replace(replica, database=lookups)
     return RunPlan(
         run_id=run_id,
         scenario=order.scenario.model_dump(mode="json", by_alias=True),
         seed=order.seed,
         sut=order.sut,
         mutant=order.mutant,
-        lookups=world.app.at(link, lookups),
-        sink=world.app.at(world.links["sink"], database),
+        lookups=asked,
+        sink=world.app.at(world.direct if variant.sink_past_proxy else world.links["sink"], database),
         shared=world.app.at(world.direct, database),
         folder=str(raw),
         path=list(order.import_path),
@@ -368,6 +393,7 @@ def _plan(
         crashes=planned_crashes(_acts(order)),
         own=None if own is None else list(own),
         inside=planned_inside(_acts(order)),
+        replica=replica,
         runner=order.runner,
     )
 

@@ -15,7 +15,7 @@ from harness.errors import CannotHere
 from harness.runs.order import AnyOrder, Order
 from harness.sut.registry import connects_itself
 from harness.world.ledger import Ledger, open_ledger
-from harness.world.mysql_server import BINLOG
+from harness.world.mysql_server import BINLOG, REPLICA
 from harness.world.proxy_program import LOG, PACKETS
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
@@ -23,7 +23,7 @@ from harness.world.world import World
 
 __all__ = ["Worlds", "abilities_needed", "open_worlds", "shared_needs"]
 
-_DECIDED_WHEN_OPENED = frozenset({PACKETS, BINLOG, "small-disk", "server-clock"})
+_DECIDED_WHEN_OPENED = frozenset({PACKETS, BINLOG, REPLICA, "small-disk", "server-clock"})
 """Abilities that must be requested before a world is opened."""
 
 
@@ -31,7 +31,8 @@ def abilities_needed(order: AnyOrder) -> frozenset[str]:
     """The abilities for this run that must be requested before its world is opened."""
     of_faults = {ability: None for fault in order.scenario.faults for ability in fault.abilities}
     of_lookup = {LOG} if isinstance(order, Order) and connects_itself(order.sut) else frozenset[str]()
-    return _DECIDED_WHEN_OPENED.intersection(of_faults) | of_lookup | order.needs
+    second = {REPLICA} if order.scenario.has_two_servers else frozenset[str]()
+    return _DECIDED_WHEN_OPENED.intersection(of_faults) | of_lookup | second | order.needs
 
 
 def shared_needs(orders: Sequence[AnyOrder]) -> frozenset[str]:

@@ -2,8 +2,9 @@
 
 Answers to a reference table that another application writes. The version stands in each row (`ver`), and `tier` rises
 by one, so the answer changes too. With `how: delete` a version is that the rows are gone, and the next one that they
-are there again. The change begins before its first statement is sent and ends after its COMMIT was acknowledged; the
-history tells both. Nothing is put back at the end: the table keeps its newest version.
+are there again. The change begins before its first statement is sent and ends after its COMMIT was acknowledged, or,
+where lookups ask a replica, when that has it; the history tells both. Nothing is put back at the end: the table keeps
+its newest version.
 """
 
 from __future__ import annotations
@@ -100,7 +101,8 @@ class ChangeRows(ServerFault):
             cursor.execute(copy.format(rows=places), (version, *numbers))
             cursor.execute(remove.format(rows=places), numbers)
         cursor.execute("COMMIT")
-        site.found(change="end", ver=version, keys=keys)
+        if site.server.reaches_lookups(site.over):
+            site.found(change="end", ver=version, keys=keys)
 
     def _first_rows(self, cursor: Any, table: str) -> list[tuple[Any, ...]]:
         """The rows (n, k, part, ver) of the first `count` keys of a table."""

@@ -29,7 +29,6 @@ from harness.history.text import CutOff, Line, event_json, header_line, json_tex
 
 __all__ = [
     "COLUMNS",
-    "HEADER_FILE",
     "Rows",
     "all_columns",
     "column_lines",

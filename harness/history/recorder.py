@@ -20,7 +20,7 @@ import msgspec
 from harness.clock import monotonic_us
 from harness.history.event import AttemptEvent, OfAttempt
 
-__all__ = ["HARNESS_FILE", "Recorder", "attempt_file", "driver_file"]
+__all__ = ["HARNESS_FILE", "Recorder", "attempt_file", "driver_file", "newest_attempt"]
 
 HARNESS_FILE = "harness.jsonl"
 
@@ -28,6 +28,12 @@ HARNESS_FILE = "harness.jsonl"
 def attempt_file(folder: Path, *, subtask: int, attempt: int) -> Path:
     """The file of one attempt of one subtask."""
     return folder / f"subtask-{subtask:03d}-attempt-{attempt:04d}.jsonl"
+
+
+def newest_attempt(folder: Path, *, subtask: int) -> int:
+    """The highest number of an attempt of `subtask` that has a file; 0: none has."""
+    files = folder.glob(f"subtask-{subtask:03d}-attempt-*.jsonl")
+    return max((int(file.stem.rpartition("-")[2]) for file in files), default=0)
 
 
 def driver_file(folder: Path, *, start: int) -> Path:

@@ -15,7 +15,9 @@ import pymysql
 
 from harness.database.endpoint import Endpoint, connect
 from harness.database.own_tables import fill_own_tables, read_own_tables
+from harness.database.probe import OF_PROBE
 from harness.database.schema import run_database
+from harness.engine.two_servers import TwoServers, two_servers
 from harness.errors import UsageError, WorldError
 from harness.jobs.environment import job_environment
 from harness.jobs.job_database import JobDatabase
@@ -50,6 +52,8 @@ class JobGround:
     cluster: str | None
     """The address of the Spark master; None: the run has no cluster."""
     lookup_tables: Sequence[str]
+    second: TwoServers | None = None
+    """None: there is one server."""
 
     def environment(self, order: JobOrder, *, start: int, run_id: str) -> dict[str, str]:
         """The environment of one start."""
@@ -81,13 +85,22 @@ def prepared_ground(
     for inside in ("state", "logs"):
         (folder / inside).mkdir(parents=True)
     root = world.root.at(world.direct, name)
-    with run_database(world.root.at(world.direct, ""), name=name, stays=stays), ExitStack() as stack:
-        database = JobDatabase(root=root)
+    beside = (name, f"{name}{OF_PROBE}")
+    with (
+        two_servers(world, order.scenario, databases=beside, stays=stays) as second,
+        run_database(world.root.at(world.direct, ""), name=name, stays=stays),
+        ExitStack() as stack,
+    ):
+        database = _database(order, root, world, second)
         stack.callback(database.close)
         _fill(order, given, root)
+        database.settle()
         lookups = list(database.tables())
         if order.job.sink.schema_file is not None:
             fill_own_tables(root, read_own_tables(str(order.job.path(order.job.sink.schema_file)), ()))
+        if second is not None:
+            second.pair.catch_up()
+            stack.enter_context(second.probed(folder))
         source = source_of(order.job)
         links = {link: world.app.at(address, name) for link, address in world.links.items()}
         stack.callback(source.close)
@@ -111,7 +124,20 @@ def prepared_ground(
             logs=folder / "logs",
             cluster=_cluster(stack, workers=workers) if workers else None,
             lookup_tables=lookups,
+            second=second,
         )
+
+
+def _database(order: JobOrder, root: Endpoint, world: World, second: TwoServers | None) -> JobDatabase:
+    """Where a replica may be promoted, its table and its log are those that count, from the beginning on."""
+    if second is None or not order.scenario.loses_commits:
+        return JobDatabase(root=root)
+    pair, name = second.pair, root.database
+    return JobDatabase(
+        root=world.root.at(pair.replica.direct, name),
+        writes=lambda: world.root.at(pair.serving_address, name),
+        settle=lambda: pair.catch_up() if pair.serving == "primary" else None,
+    )
 
 
 def _cluster(stack: ExitStack, *, workers: int) -> str:

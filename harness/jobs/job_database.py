@@ -53,10 +53,18 @@ class JobDatabase:
     """Asks over one kept connection, from any thread. Mutable."""
 
     root: Endpoint
-    """The run's database, directly, as root."""
+    """The run's database, directly, as root, on the server whose table and log count."""
+    writes: Callable[[], Endpoint] | None = None
+    """The same on the server that takes writes now; None: there is only one."""
+    settle: Callable[[], None] = lambda: None
+    """Returns when `root` has all that is committed on the server that takes writes."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _kept: Any = None
     _last: LogPosition | None = None
+
+    @property
+    def _written(self) -> Endpoint:
+        return self.root if self.writes is None else self.writes()
 
     def close(self) -> None:
         """Closes the kept connection."""
@@ -74,7 +82,13 @@ class JobDatabase:
         return known if self._last is None else max(known, self._last)
 
     def sessions(self) -> int | None:
-        """The number of the newest session; None: the server does not answer."""
+        """The number of the newest session of the server that takes writes; None: it does not answer."""
+        if self.writes is not None:
+            try:
+                with connect(self.writes(), statement_s=_ASK_S) as connection:
+                    return _sessions(connection)
+            except (pymysql.MySQLError, OSError):
+                return None
         with self._lock:
             return self._asked(_sessions)
 
@@ -102,8 +116,8 @@ class JobDatabase:
         return str(self._rows(f"SHOW CREATE TABLE `{table}`")[0]["Create Table"])
 
     def run(self, *statements: str) -> None:
-        """Runs statements. Raises pymysql's errors."""
-        with connect(self.root) as connection, connection.cursor() as cursor:
+        """Runs statements where they take effect. Raises pymysql's errors."""
+        with connect(self._written) as connection, connection.cursor() as cursor:
             for statement in statements:
                 cursor.execute(statement)
             connection.commit()
@@ -111,7 +125,7 @@ class JobDatabase:
     def install_audit(self, table: str) -> str:
         """Makes the trigger that tells the session of each change; returns why it could not, or an empty text."""
         try:
-            with connect(self.root) as connection, connection.cursor() as cursor:
+            with connect(self._written) as connection, connection.cursor() as cursor:
                 cursor.execute("SET SESSION lock_wait_timeout = 1")
                 cursor.execute(
                     f"CREATE TABLE IF NOT EXISTS {AUDIT}"
@@ -129,6 +143,7 @@ class JobDatabase:
 
     def snapshot(self, tables: Sequence[str], *, limit_s: float) -> Snapshot:
         """Reads `tables` whole; waits up to `limit_s` for a server that does not answer. Raises pymysql's errors."""
+        self.settle()
         deadline = Deadline(limit_s)
         while True:
             try:

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from harness.faults.model.fault import Fault
 from harness.faults.registry import AnyFault
-from harness.scenario_parts.parts import Breach, Part, refuse
+from harness.scenario_parts.parts import Breach, LookupsFrom, Part, refuse
 from harness.scenario_parts.triggers import (
     TRIGGER_FORMS,
     At,
@@ -65,7 +65,22 @@ class JobScenario(Part):
         default="all", description="`all`: all records at once; a duration: spread over it."
     )
     faults: tuple[AnyFault, ...] = Field(default=(), description="The faults to inject; empty: none.")
+    lookups_from: LookupsFrom | None = Field(
+        default=None,
+        description="The server that the lookups' link leads to. `replica`: a second one, which follows the sink's "
+        "with a delay. Absent: the sink's server.",
+    )
     budget: Span = Field(default=60_000, description="The time limit of a run, without its calm twin.")
+
+    @property
+    def has_two_servers(self) -> bool:
+        """Whether its world has a replica, because of a fault or of its lookups."""
+        return self.lookups_from == "replica" or any("replica" in fault.abilities for fault in self.faults)
+
+    @property
+    def loses_commits(self) -> bool:
+        """Whether another server has the table in the end, and lacks commits of the first one."""
+        return any(fault.loses_commits for fault in self.faults)
 
     @model_validator(mode="after")
     def _fits_a_job(self) -> Self:
@@ -80,6 +95,9 @@ class JobScenario(Part):
                 say = f"faults {seen[fault.id]} and {index} (from 0) are both called `{fault.id}`"
                 yield Breach(path=("faults", index, "id"), say=say, hint="give each its own id")
             seen.setdefault(fault.id, index)
+            if self.loses_commits and "server-process" in fault.abilities:
+                say = f"`{fault.do}` ends or stops the old primary, which must answer when the replica is promoted"
+                yield Breach(path=("faults", index, "do"), say=say, hint="put it into a scenario of its own")
             yield from _breaches_of(fault, index)
             if "plain" in self.engines and (fault.do == "kill_executor" or isinstance(fault.when, SparkGap)):
                 what = "`kill_executor`" if fault.do == "kill_executor" else "a `spark` moment"

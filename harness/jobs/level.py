@@ -10,7 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import ClassVar, Literal, cast
 
@@ -26,7 +26,7 @@ from harness.jobs.calm_twin import CalmTwin, refuse_moments
 from harness.jobs.environment import MARK, inherited, refuse_templates
 from harness.jobs.expectation import NO_VALUES, expect_from, stated
 from harness.jobs.finished import ExpectedRows
-from harness.jobs.ground import prepared_ground, read_files
+from harness.jobs.ground import JobGround, prepared_ground, read_files
 from harness.jobs.life import JobLife
 from harness.jobs.life_parts import LifeParts
 from harness.jobs.order import JobOrder
@@ -36,7 +36,7 @@ from harness.jobs.sources import source_of
 from harness.jobs.traffic import Message
 from harness.sut.registry import load_attribute
 from harness.sut.user_modules import take_path
-from harness.world.world import DATABASE, World
+from harness.world.world import DATABASE, Address, World
 
 __all__ = ["JobLevel"]
 
@@ -66,6 +66,12 @@ def command_of(order: JobOrder) -> Sequence[str]:
     return [found, *rest]
 
 
+def _refuse_lost_source(order: JobOrder) -> None:
+    if order.scenario.loses_commits and order.job.source.kind == "table":
+        message = f"scenario {order.scenario.scenario} makes the database forget, and the source `table` stands in it"
+        raise UsageError(message, fix="use a source that keeps what was offered: folder, file or kafka")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLevel:
     """Implements `Level`."""
@@ -80,6 +86,7 @@ class JobLevel:
         refuse_templates(order.job)
         read_files(order)
         source_of(order.job)
+        _refuse_lost_source(order)
         read_input(order.job, order.scenario, seed=order.drawn_by)
         if expect_from(order) == "given":
             take_path(order.import_path)
@@ -138,6 +145,7 @@ class JobPlays:
                 scenario.keys,
                 scenario.keys_come,
                 scenario.offer,
+                scenario.lookups_from,
                 world.direct,
             )
         )
@@ -192,7 +200,7 @@ class JobPlays:
                 order=order,
                 given=given,
                 site=site,
-                world=world,
+                world=_of_log(world, ground),
                 ground=ground,
                 command=command_of(order),
                 run_id=run_id,
@@ -211,6 +219,12 @@ class JobPlays:
                 message = f"the job's command cannot be started: {error.strerror or error}"
                 raise WorldError(message, fix="correct `command` in the job file") from error
         return life
+
+
+def _of_log(world: World, ground: JobGround) -> World:
+    """The world, with the server directly in it whose log of changes counts."""
+    root = ground.database.root
+    return replace(world, direct=Address(host=root.host, port=root.port))
 
 
 def _limit_s(order: JobOrder, calm: CalmTwin | None, site: RunSite) -> float:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from harness.checkers.outside.judge import judge_outside
 from harness.engine.level import OutsideRecord
 from harness.history.outside import (
     OutsideBounds,
@@ -23,6 +22,7 @@ from harness.jobs.calm_twin import CalmTwin
 from harness.jobs.job_database import audited_session
 from harness.jobs.life import JobLife
 from harness.jobs.lookups_seen import connects_for_each_call
+from harness.jobs.losses import judge_of
 from harness.jobs.recording import events_of
 from harness.runs.expected import JudgedValues
 from harness.runs.outcome import FaultRecord
@@ -56,7 +56,7 @@ def record_of(
     return OutsideRecord(
         header=_header(life, calm, expect_from),
         events=events,
-        judge=judge_outside,
+        judge=judge_of(life),
         whole=not life.interrupted and not life.log.broken,
         error="interrupted" if life.interrupted else life.gave_up or None,
         interrupted=life.interrupted,

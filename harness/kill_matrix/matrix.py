@@ -71,6 +71,9 @@ class Suspect:
 
 def _ours(name: str) -> Suspect:
     defect = find_defect(name)
+    if "sim" not in defect.levels:
+        message = f"the mutant {name} needs a real world, as in scenario {defect.scenario}"
+        raise UsageError(message, fix="floodmark mutants --level live, or floodmark run --mutant")
     return Suspect(
         name=name,
         label=defect.label,
@@ -84,8 +87,8 @@ def _ours(name: str) -> Suspect:
     )
 
 
-OURS = tuple(IN_RUNS)
-"""The names of all planted defects that a run can show, in the order of their numbers."""
+OURS = tuple(name for name, defect in IN_RUNS.items() if "sim" in defect.levels)
+"""The names of all planted defects that a run at level sim can show, in the order of their numbers."""
 
 
 def find_suspect(name: str) -> Suspect:

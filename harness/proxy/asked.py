@@ -60,6 +60,8 @@ class LinkAsked:
     """Our own extension: follow MySQL's packets from each connection's first byte on, even without a packet
     toxic.
     """
+    keep: bool | None = None
+    """Our own extension, of a change: another upstream is for new connections only, and live ones stay."""
 
 
 def read_link(body: bytes) -> LinkAsked:
@@ -97,6 +99,7 @@ def _link(value: Any, place: str, *, whole: str, place_of_enabled: str = "Proxy"
         "upstream": Field(kind=STRING, place=f"{place}.upstream"),
         "enabled": Field(kind=TRUTH, place=f"{place_of_enabled}.enabled"),
         "mysql": Field(kind=TRUTH, place=f"{place}.mysql"),
+        "keep": Field(kind=TRUTH, place=f"{place}.keep"),
     }
     return LinkAsked(**read_fields(value, fields, whole=whole))
 

@@ -129,10 +129,11 @@ class Link:
         self.close()
         self.listen = listen
 
-    def retarget(self, upstream: str) -> None:
-        """Dial another upstream for new connections; live connections end."""
+    def retarget(self, upstream: str, *, keep: bool = False) -> None:
+        """Dial another upstream for new connections; live connections end, or stay with `keep`."""
         self.upstream = upstream
-        self._end_all(Cutting.FIN)
+        if not keep:
+            self._end_all(Cutting.FIN)
 
     def _refusing(self) -> bool:
         return any(toxic.type == "refuse" for toxic in self._toxics.values())

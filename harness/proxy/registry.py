@@ -77,7 +77,8 @@ class Registry:
     def change(self, name: str, asked: LinkAsked) -> Link:
         """Change the address or upstream (live connections end, toxics stay), or enable or disable the link.
 
-        Port 0 is always another port, as in Toxiproxy. `mysql` applies to the connections to come.
+        With `keep` another upstream is for new connections only, and live ones stay with the old one. Port 0 is
+        always another port, as in Toxiproxy. `mysql` applies to the connections to come.
         """
         link = self.link(name)
         enabled = link.enabled if asked.enabled is None else asked.enabled
@@ -90,7 +91,7 @@ class Registry:
         elif link.enabled and not enabled:
             link.stop()
         if asked.upstream not in {None, link.upstream}:
-            link.retarget(str(asked.upstream))
+            link.retarget(str(asked.upstream), keep=asked.keep is True)
         _follow_packets(link, asked)
         return link
 

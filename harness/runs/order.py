@@ -6,7 +6,7 @@ Invariant: a run depends only on its order, so equal orders at level sim give eq
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from harness.choices import fresh_seed
 from harness.clock import utc_now
@@ -43,6 +43,14 @@ class AnyScenario(Protocol):
     @property
     def pitfall(self) -> str | None:
         """The mistake that a run must report, or it counts as vacuous."""
+
+    @property
+    def lookups_from(self) -> Literal["primary", "replica"] | None:
+        """The server that lookups ask; None: the sink's."""
+
+    @property
+    def has_two_servers(self) -> bool:
+        """Whether its world has a replica, because of a fault or of its lookups."""
 
     def model_dump(self, *, mode: str, by_alias: bool) -> Mapping[str, Any]:
         """Its JSON form."""

@@ -85,6 +85,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the records of a user's lookup must yield; None for our own lookup, whose results `table` gives."""
     own: list[OwnRecord] | None = None
     """The records of the user's file; None: they are drawn."""
+    replica: Endpoint | None = None
+    """The second server, which follows the sink's; None: there is none."""
     generation: int = 0
     """The number of the Spark driver that sends the attempts, from 1; 0: there is only one."""
     shared: Endpoint | None = None

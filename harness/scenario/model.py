@@ -18,6 +18,7 @@ from harness.scenario.rules import Standing, breaches
 from harness.scenario_parts.parts import (
     Expectations,
     Level,
+    LookupsFrom,
     Operator,
     OwnEffects,
     Part,
@@ -93,6 +94,11 @@ class Scenario(Part):
     )
     faults: tuple[AnyFault, ...] = Field(
         default=(), description="The faults to inject; empty: a run without faults."
+    )
+    lookups_from: LookupsFrom | None = Field(
+        default=None,
+        description="The server that lookups ask. `replica`: a second one, which follows the sink's with a delay, not "
+        "at level sim. Absent: the sink's.",
     )
     own_schema: FilePath | None = Field(
         default=None,
@@ -171,4 +177,10 @@ class Scenario(Part):
             data=self.data,
             records=self.records,
             has_effects=self.effects is not None,
+            lookups_from=self.lookups_from,
         )
+
+    @property
+    def has_two_servers(self) -> bool:
+        """Whether its world has a replica, because of a fault or of its lookups."""
+        return self.lookups_from == "replica" or any("replica" in fault.abilities for fault in self.faults)

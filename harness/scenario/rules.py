@@ -65,6 +65,7 @@ class Standing:
     records: str | None = None
     has_effects: bool = False
     """Whether the scenario has `effects`, valid or not."""
+    lookups_from: str | None = None
 
 
 def standing(data: Mapping[str, Any]) -> Standing:
@@ -91,6 +92,7 @@ def standing(data: Mapping[str, Any]) -> Standing:
         data=_sound(tuple[str, ...], data.get("data")),
         records=_sound(str, data.get("records")),
         has_effects=data.get("effects") is not None,
+        lookups_from=_sound(str, data.get("lookups_from")),
     )
 
 
@@ -134,6 +136,7 @@ def breaches(parts: Standing) -> Iterator[Breach]:
     yield from _subtasks(parts)
     yield from _levels(parts)
     yield from _of_another_sink(parts)
+    yield from _of_two_servers(parts)
     yield from _of_another_task(parts)
     yield from _of_other_keys(parts)
     yield from _of_rescales(parts)
@@ -216,6 +219,33 @@ def _of_another_sink(parts: Standing) -> Iterator[Breach]:
             case Phase(phase=phase) if PHASE_FORMS[phase].needs == "coordination":
                 say = f"the phase `{phase}` never comes: with the atomic sink a checkpoint is one transaction"
                 yield Breach(path=("faults", index, "when", "phase"), say=say, hint=hint)
+
+
+_SWITCHES = frozenset({"failover", "split"})
+"""The faults after which another server has the tables of the run."""
+
+
+def _of_two_servers(parts: Standing) -> Iterator[Breach]:
+    if parts.lookups_from == "replica" and "sim" in parts.levels:
+        say = "the simulated database has no replica that lookups could ask"
+        yield Breach(path=("lookups_from",), say=say, hint="write levels: [live, spark]")
+    switches = [(index, fault) for index, fault in parts.faults if fault.do in _SWITCHES]
+    for index, fault in switches:
+        if parts.sink not in {"atomic", None}:
+            say = (
+                f"after `{fault.do}` only the atomic sink finds its checkpoint in the database that serves then; the "
+                f"coordinator of the {parts.sink} sink stays with the old one"
+            )
+            yield Breach(path=("faults", index, "do"), say=say, hint="write `sink: atomic`")
+    for index, fault in parts.faults:
+        if switches and "server-process" in fault.abilities:
+            say = (
+                f"`{fault.do}` ends or stops the old primary, which must answer when the replica is promoted"
+            )
+            yield Breach(path=("faults", index, "do"), say=say, hint=f"remove it, or `{switches[0][1].do}`")
+    for index, fault in switches[1:]:
+        say = f"`{fault.do}` promotes the replica, which `{switches[0][1].id}` has done by then"
+        yield Breach(path=("faults", index, "do"), say=say, hint="keep one of them, without `repeat`")
 
 
 def _of_rescales(parts: Standing) -> Iterator[Breach]:

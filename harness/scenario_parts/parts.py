@@ -37,6 +37,7 @@ __all__ = [
     "Expectations",
     "Level",
     "Link",
+    "LookupsFrom",
     "Operator",
     "OwnEffects",
     "Part",
@@ -51,6 +52,8 @@ __all__ = [
 Level = Literal["sim", "live", "spark"]
 Link = Literal["lookups", "sink"]
 Sink = Literal["atomic", "two-phase", "idempotent"]
+LookupsFrom = Literal["primary", "replica"]
+"""The server that the lookups' link leads to; with `replica` there are two, and the second follows the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from harness.clock import Clock
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.coordinated_sink import CoordinatedSink, IdempotentSink
-from harness.database.driver import Driver
+from harness.database.driver import Driver, MySqlDriver
 from harness.database.epoch import SavedEpoch, Takeover
+from harness.database.failover_sink import FailoverSink
 from harness.database.sink import EpochSink
 from harness.database.store_files import Files
 from harness.database.two_phase_sink import TwoPhaseSink
+from harness.history.recorder import newest_attempt
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario, Sink
 from harness.sut.coordination import AtomicCoordination
@@ -35,6 +39,10 @@ _SINKS: Final[dict[Sink, type[AnySink]]] = {
 }
 
 
+def _may_fail_over(scenario: Scenario) -> bool:
+    return scenario.sink == "atomic" and scenario.has_two_servers
+
+
 class ChosenSink:
     """The sink and the checkpoint store of one attempt."""
 
@@ -49,9 +57,11 @@ class ChosenSink:
         clock: Clock,
         variant: Variant,
     ) -> None:
-        self.sink: AnySink = variant.sink(_SINKS[scenario.sink])(
-            driver, subtask=subtask, seed=plan.seed, clock=clock
-        )
+        kind = FailoverSink if _may_fail_over(scenario) else _SINKS[scenario.sink]
+        self.sink: AnySink = variant.sink(kind)(driver, subtask=subtask, seed=plan.seed, clock=clock)
+        if isinstance(self.sink, FailoverSink):
+            self.sink.newest_attempt = partial(newest_attempt, Path(plan.folder), subtask=subtask)
+            self.sink.replica = None if plan.replica is None else MySqlDriver(plan.replica)
         self.sink.generation = plan.generation
         self.store: CheckpointStore = variant.store(CheckpointStore)(
             files, subtask=subtask, seed=plan.seed, clock=clock

@@ -122,6 +122,10 @@ class Variant:
     """The parts of a scenario's `task`."""
     bypasses_proxy: bool = False
     """True: the lookups connect to the server directly, so link faults do not affect them."""
+    lookups_from_replica: bool = False
+    """True: the lookups ask the replica, whatever the scenario says."""
+    sink_past_proxy: bool = False
+    """True: the sink connects to the server that was the primary at the beginning, wherever the links lead."""
     has_output_key: bool = True
     """False: the table of an idempotent sink has no unique key."""
 

@@ -19,13 +19,14 @@ from harness.world.data_folder import prepared_data_folder
 from harness.world.kept_data import how_to_open, keep_data
 from harness.world.ledger import Ledger
 from harness.world.local_server import LocalMachine
-from harness.world.mysql_server import MysqlServer, start_server
+from harness.world.mysql_server import REPLICA, REPLICA_ID, MysqlServer, start_server
 from harness.world.ports import LOOPBACK, reserve_port
 from harness.world.processes import ChildProcess
 from harness.world.proof import proof_of
 from harness.world.proxy_program import ProxyChoice, choose_local_proxy, proxy_lacks, start_own_proxy
 from harness.world.server import Server
-from harness.world.server_place import local_server_lacks, prepare_place
+from harness.world.server_pair import PROBE, REPLICA_LINK, PairedServer, ServerPair
+from harness.world.server_place import local_server_lacks, prepare_place, replica_place
 from harness.world.server_program import ServerProgram, find_server
 from harness.world.settings import WorldSettings
 from harness.world.toxiproxy import Toxiproxy
@@ -101,15 +102,18 @@ def open_local_world(
         process.wait_for(proxy.healthy, what=f"{process.name} to list its links", limit_s=PROXY_LIMIT_S)
         links = _open_links(proxy, server.address, ledger=ledger, ports=settings.ports)
         _wait_until_ready(server, links=links, app=app)
-        description = WorldDescription(
-            kind="local",
-            why=why,
-            server=parts.server.title,
-            proxy=proxy.title(),
-            ready_s=(monotonic_us() - begun_us) / 1_000_000,
+        control = Server(
+            machine, flavour=parts.server.flavour.lower(), address=server.address, root=root, user=app.user
         )
+        second = None
+        if REPLICA in needs:
+            users = (app, root)
+            second = _open_replica(
+                parts.server, prepared, first=control, at=server.address, proxy=proxy, users=users, needs=needs,
+                ledger=ledger, settings=settings, stack=stack, keeps_in=keeps_in,
+            )  # fmt: skip
         yield World(
-            description=description,
+            description=_described(parts, proxy, why=why, begun_us=begun_us),
             links=links,
             direct=server.address,
             app=app,
@@ -119,15 +123,82 @@ def open_local_world(
             enrol=ledger.note_process,
             kept=None if keeps_in is None else how_to_open(parts.server, keeps_in.resolve()),
             lacks={**proxy_lacks(own=proxy.own), **local_server_lacks(parts.server, settings=settings)},
-            server=Server(
-                machine,
-                flavour=parts.server.flavour.lower(),
-                address=server.address,
-                root=root,
-                user=app.user,
-            ),
-            look=lambda: _look(machine, process),
+            server=control if second is None else control.with_pair(second.pair),
+            pair=None if second is None else second.pair,
+            look=lambda: _look(process, machine, *(() if second is None else (second.machine,))),
         )
+
+
+def _described(parts: LocalParts, proxy: Toxiproxy, *, why: str, begun_us: int) -> WorldDescription:
+    """What was opened, and how long it took until now."""
+    ready_s = (monotonic_us() - begun_us) / 1_000_000
+    return WorldDescription(
+        kind="local", why=why, server=parts.server.title, proxy=proxy.title(), ready_s=ready_s
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Second:
+    """The second server of a world."""
+
+    machine: LocalMachine
+    pair: ServerPair
+
+
+def _open_replica(
+    program: ServerProgram,
+    prepared: Path,
+    *,
+    first: Server,
+    at: Address,
+    proxy: Toxiproxy,
+    users: tuple[Credentials, Credentials],
+    needs: frozenset[str],
+    ledger: Ledger,
+    settings: WorldSettings,
+    stack: ExitStack,
+    keeps_in: Path | None,
+) -> _Second:
+    """A second server that follows the first, and its links; `users`: the application's and root."""
+    app, root = users
+    place = replica_place(prepared, ledger=ledger)
+    server = start_server(
+        program,
+        data=place.data,
+        port=reserve_port(ledger, among=settings.ports),
+        app=app,
+        root=root,
+        ledger=ledger,
+        environment=place.environment,
+        needs=needs,
+        name="replica",
+        server_id=REPLICA_ID,
+    )
+    machine = LocalMachine(server, place=place)
+    beside = None if keeps_in is None else keeps_in.with_name(f"{keeps_in.name}-replica")
+    _stop_at_the_end(machine, stack, data=place.data, keeps_in=beside)
+    ways = {PROBE: at, REPLICA_LINK: server.address}
+    links = {link: Address(host=LOOPBACK, port=reserve_port(ledger, among=settings.ports)) for link in ways}
+    for link, address in links.items():
+        proxy.create(link, listen=_written(address), upstream=_written(ways[link]))
+    _wait_until_ready(server, links=links, app=app)
+    control = Server(machine, flavour=first.flavour, address=server.address, root=root, user=app.user)
+    pair = ServerPair(
+        primary=PairedServer(server=first, direct=at, upstream=_written(at), source=at),
+        replica=PairedServer(
+            server=control, direct=server.address, upstream=_written(server.address), source=server.address
+        ),
+        proxy=proxy,
+        links=links,
+        app=app,
+        root=root,
+    )
+    pair.attach()
+    return _Second(machine=machine, pair=pair)
+
+
+def _written(address: Address) -> str:
+    return f"{address.host}:{address.port}"
 
 
 def _stop_at_the_end(machine: LocalMachine, stack: ExitStack, *, data: Path, keeps_in: Path | None) -> None:
@@ -139,9 +210,10 @@ def _stop_at_the_end(machine: LocalMachine, stack: ExitStack, *, data: Path, kee
     stack.callback(machine.shut_down)
 
 
-def _look(machine: LocalMachine, proxy: ChildProcess) -> None:
+def _look(proxy: ChildProcess, *machines: LocalMachine) -> None:
     """Raises WorldError if the proxy, or a server that no fault ended, has died."""
-    machine.look()
+    for machine in machines:
+        machine.look()
     if not proxy.alive:
         raise WorldError(
             f"{proxy.name} ended, and no fault of this run ended it{proxy.last_words()}",
@@ -170,9 +242,7 @@ def _open_links(
 ) -> dict[str, Address]:
     links = {link: Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)) for link in LINKS}
     for link, address in links.items():
-        proxy.create(
-            link, listen=f"{address.host}:{address.port}", upstream=f"{upstream.host}:{upstream.port}"
-        )
+        proxy.create(link, listen=_written(address), upstream=_written(upstream))
     return links
 
 

@@ -19,7 +19,7 @@ from harness.world.processes import ChildProcess
 from harness.world.server_program import ServerProgram
 from harness.world.world import DATABASE, Address, Credentials
 
-__all__ = ["BINLOG", "MysqlServer", "app_grants", "server_options", "start_server"]
+__all__ = ["BINLOG", "REPLICA", "REPLICA_ID", "MysqlServer", "app_grants", "server_options", "start_server"]
 
 SOCKET_PATH_MAX = 107
 """Longest path of a Unix socket in bytes, without the terminating zero."""
@@ -49,17 +49,23 @@ def start_server(
     ledger: Ledger,
     environment: Mapping[str, str],
     needs: frozenset[str] = frozenset(),
+    name: str = "server",
+    server_id: int = 1,
 ) -> MysqlServer:
-    """Start it; returns before it is ready. `environment` is added to the program's own."""
-    secrets = ledger.folder / "users.sql"
+    """Start it; returns before it is ready.
+
+    `environment` is added to the program's own; `name` is the beginning of its files' names.
+    """
+    secrets = ledger.folder / f"{name}-users.sql"
     statements = user_statements(app=app, root=root, mariadb=program.is_mariadb)
     _write_private(secrets, "".join(f"{line};\n" for line in statements))
-    socket = _socket_path(ledger)
+    socket = _socket_path(ledger, name)
 
     def started(*options: str) -> ChildProcess:
         return _start(
             program,
-            (*options, *server_options(needs=needs)),
+            (*options, *server_options(needs=needs, server_id=server_id)),
+            name=name,
             data=data,
             port=port,
             socket=socket,
@@ -80,6 +86,7 @@ def _start(
     program: ServerProgram,
     options: Sequence[str],
     *,
+    name: str,
     data: Path,
     port: int,
     socket: Path,
@@ -97,13 +104,13 @@ def _start(
             f"--port={port}",
             f"--bind-address={LOOPBACK}",
             f"--socket={socket}",
-            f"--pid-file={ledger.folder / 'server.pid'}",
+            f"--pid-file={ledger.folder / f'{name}.pid'}",
             f"--tmpdir={ledger.folder}",
             redo_option(program),
             *(() if program.is_mariadb else ("--secure-file-priv=NULL",)),
         ],
         name=program.title,
-        log=ledger.folder / "server.log",
+        log=ledger.folder / f"{name}.log",
         ledger=ledger,
         environment={**program.environment, **environment},
     )
@@ -111,9 +118,15 @@ def _start(
 
 BINLOG = "binlog"
 """The ability to keep a log of every change of every row, which is read to see what became visible, and when."""
+REPLICA = "replica"
+"""The ability to have a second server that follows the first, for which both keep the log of changes."""
+REPLICA_ID = 3
+"""The server id of a replica; a reader of the log of changes takes 2."""
 _LOG_OF_CHANGES = (
     "--log-bin=binlog",
-    "--server-id=1",
+    "--loose-log-slave-updates=ON",  # a replica's log holds what it got, so it can be promoted
+    "--loose-skip-slave-start",  # a replica that was killed follows nobody until it is told to
+    "--loose-skip-replica-start",
     "--loose-binlog-format=ROW",
     "--binlog-row-image=FULL",
     "--binlog-row-metadata=FULL",  # the names of the columns
@@ -125,11 +138,12 @@ _LOG_OF_CHANGES = (
 )
 
 
-def server_options(*, needs: frozenset[str] = frozenset()) -> tuple[str, ...]:
+def server_options(*, needs: frozenset[str] = frozenset(), server_id: int = 1) -> tuple[str, ...]:
     """Options for the servers of both worlds (`docs/reference/references.md`, Measured)."""
+    logs = not needs.isdisjoint({BINLOG, REPLICA})
     return (
         "--performance-schema=OFF",  # halves the start
-        *(_LOG_OF_CHANGES if BINLOG in needs else ("--skip-log-bin",)),
+        *((f"--server-id={server_id}", *_LOG_OF_CHANGES) if logs else ("--skip-log-bin",)),
         "--skip-name-resolve",
         "--character-set-server=utf8mb4",
         "--innodb-buffer-pool-size=64M",
@@ -165,15 +179,15 @@ def app_grants(user: str, *, mariadb: bool) -> tuple[str, ...]:
     )
 
 
-def _socket_path(ledger: Ledger) -> Path:
+def _socket_path(ledger: Ledger, name: str) -> Path:
     """In the run's folder, or in the temporary folder if that path is too long for a socket."""
-    path = ledger.folder / "server.sock"
+    path = ledger.folder / f"{name}.sock"
     if len(os.fsencode(path)) <= SOCKET_PATH_MAX:
         return path
     short = Path(tempfile.gettempdir()) / f"floodmark-{ledger.run_id}"
     ledger.note_folder(short)
-    short.mkdir(mode=0o700)
-    return short / "server.sock"
+    short.mkdir(mode=0o700, exist_ok=True)
+    return short / f"{name}.sock"
 
 
 def _write_private(path: Path, text: str) -> None:

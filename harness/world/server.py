@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from threading import RLock
-from typing import Any, Protocol
+from threading import Event, RLock
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pymysql
 from pymysql.connections import Connection
 
 from harness.clock import Deadline, pause
 from harness.errors import HarnessError, WorldError
+from harness.faults.real.pair_control import PairControl
 from harness.faults.real.server_control import ServerState
 from harness.world.proof import open_connection
 from harness.world.world import DATABASE, Address, Credentials
+
+if TYPE_CHECKING:
+    from harness.world.server_pair import ServerPair
 
 __all__ = ["Server", "lacking"]
 
@@ -89,6 +93,7 @@ class Server:
         user: str,
         database: str = DATABASE,
         owed: _Owed | None = None,
+        pair: ServerPair | None = None,
     ) -> None:
         self.flavour = flavour
         self.database = database
@@ -97,9 +102,31 @@ class Server:
         self._address = address
         self._root = root
         self._owed = owed or _Owed()
+        self._pair = pair
+
+    @property
+    def _serving(self) -> Address:
+        """Its own address; after a failover that of the server which serves since."""
+        return self._address if self._pair is None else self._pair.serving_address
+
+    def reaches_lookups(self, over: Event) -> bool:
+        return self._pair is None or self._pair.reaches_lookups(over)
+
+    @property
+    def pair(self) -> PairControl:
+        if self._pair is None:
+            raise lacking("a replica")
+        return self._pair
+
+    def with_pair(self, pair: ServerPair) -> Server:
+        """The same server, which has a replica."""
+        return self._copy(self.database, pair)
 
     def of_run(self, database: str) -> Server:
         """The same server for a run with this database."""
+        return self._copy(database, self._pair)
+
+    def _copy(self, database: str, pair: ServerPair | None) -> Server:
         return Server(
             self._machine,
             flavour=self.flavour,
@@ -108,6 +135,7 @@ class Server:
             user=self.user,
             database=database,
             owed=self._owed,
+            pair=pair,
         )
 
     def kill(self) -> None:
@@ -156,7 +184,7 @@ class Server:
         deadline = Deadline(wait_s)
         while True:
             try:
-                return open_connection(self._address, self._root, database=database or None, limit_s=limit_s)
+                return open_connection(self._serving, self._root, database=database or None, limit_s=limit_s)
             except (pymysql.MySQLError, OSError) as error:
                 if deadline.passed or not _is_unreachable(error):
                     raise

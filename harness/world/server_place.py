@@ -28,6 +28,7 @@ __all__ = [
     "mount_small_disk",
     "no_small_disk",
     "prepare_place",
+    "replica_place",
 ]
 
 SMALL_DISK_ROOM_BYTES = 96 * 1024 * 1024
@@ -112,6 +113,13 @@ class ServerPlace:
     def environment(self) -> Mapping[str, str]:
         """Environment variables for its start."""
         return self.clock.environment() if self.clock else {}
+
+
+def replica_place(prepared: Path, *, ledger: Ledger) -> ServerPlace:
+    """The place of a second server, with nothing of its own that a fault needs."""
+    data = ledger.folder / "replica-data"
+    copy_data_folder(prepared, data)
+    return ServerPlace(data=data, ballast=None, clock=None)
 
 
 def prepare_place(

@@ -132,6 +132,17 @@ class Toxiproxy:
             self._until_bound(link, lambda: self._call("PATCH", _path(link), {"enabled": True}))
             self._links[link] = replace(self._links[link], enabled=True)
 
+    def lead(self, link: str, upstream: str, *, cut: bool = True) -> None:
+        """Lead `link` to another upstream; live connections end, or stay without `cut`: only our own proxy can."""
+        with self._changing:
+            if upstream == self._links[link].upstream:
+                return
+            if not cut and not self.own:
+                raise WorldError("Toxiproxy ends all connections of a link", fix="run with --proxy own")
+            change: dict[str, Any] = {"upstream": upstream, **({} if cut else {"keep": True})}
+            self._until_bound(link, lambda: self._call("POST", _path(link), change))
+            self._links[link] = replace(self._links[link], upstream=upstream)
+
     def enabled(self, link: str) -> bool:
         """Whether `link` listens."""
         return bool(self._call("GET", _path(link)).get("enabled"))

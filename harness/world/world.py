@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from harness.database.endpoint import Endpoint
 from harness.faults.real.fault_site import MessageControl
 from harness.faults.real.server_control import ServerControl
 from harness.runs.outcome import WorldDescription
+
+if TYPE_CHECKING:
+    from harness.world.server_pair import ServerPair
 
 __all__ = ["DATABASE", "LINKS", "Address", "Credentials", "ProxyControl", "World"]
 
@@ -89,8 +92,15 @@ class World:
     """
     kept: str | None = None
     """How to open the server's data after the world is closed; None: they are removed with it."""
+    pair: ServerPair | None = None
+    """The database and its replica; None: there is only one server."""
     look: Callable[[], None] = lambda: None
     """Raises WorldError if the database or the proxy has died and no fault ended it; the default checks nothing."""
+
+    @property
+    def serving(self) -> Address:
+        """The server that the sink's link leads to, directly; another one after a failover."""
+        return self.direct if self.pair is None else self.pair.serving_address
 
 
 WorldSource = AbstractContextManager[World]

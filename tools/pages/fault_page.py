@@ -54,6 +54,7 @@ _ABILITIES: Mapping[Ability, str] = {
     "two-phase": "sink two-phase",
     "store": "sink two-phase or idempotent",
     "binlog": "our own proxy",
+    "replica": "",
     "cluster": "--cluster",
 }
 """Where each ability is available; empty: in every world that has the level."""

@@ -28,7 +28,7 @@ from harness.history.event import Abort, Done, FaultEvent, GiveUp
 from harness.history.header import Expects
 from harness.verdict import InvariantVerdict, Judgement, Outcome
 
-__all__ = ["Shares", "Whole", "judge_shares"]
+__all__ = ["judge_shares"]
 
 _T = TypeVar("_T")
 

@@ -69,7 +69,7 @@ of Spark."""
 
 Ability = Literal[
     "packets", "server-process", "offline-mode", "small-disk", "server-clock", "executor", "superseding", "two-phase",
-    "store", "binlog", "cluster",
+    "store", "binlog", "cluster", "replica",
 ]  # fmt: skip
 """A capability that a fault needs and that some worlds, sinks or levels lack."""
 
@@ -109,6 +109,8 @@ class Fault(Part):
     """Whether the stopped attempt of one subtask may hold locks for which the others' calls wait."""
     not_in_jobs: ClassVar[str] = ""
     """Why no run of a user's job can do it or show that it acted, and what to write there; empty: one can."""
+    loses_commits: ClassVar[bool] = False
+    """Whether the database may forget what it has acknowledged, and the loss is the database's and nobody else's."""
     attempts_own: ClassVar[bool] = False
     """Whether the attempt does it to itself, at the phase that it waits for."""
 

@@ -22,6 +22,7 @@ __all__ = [
     "Every",
     "Gap",
     "Jitter",
+    "Lag",
     "Lasts",
     "Nth",
     "OnLink",
@@ -102,6 +103,13 @@ ShiftBy = Annotated[
 ]
 Subtask = Annotated[
     Whole, Field(ge=0, description="The subtask whose worker or source is disturbed.", examples=[1])
+]
+Lag = Annotated[
+    Duration,
+    Field(
+        description="How long the replica gets nothing before it is promoted. Absent: not at all.",
+        examples=["2s"],
+    ),
 ]
 Lasts = Annotated[Span, Field(alias="for", description="How long until the fault heals.", examples=["400ms"])]
 UntilEffective = Annotated[

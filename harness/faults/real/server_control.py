@@ -17,6 +17,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 from harness.database.endpoint import OWN
 from harness.errors import WorldError
+from harness.faults.real.pair_control import PairControl
 
 __all__ = [
     "RootLine",
@@ -97,6 +98,16 @@ class ServerControl(ServerProcess, SmallDisk, ServerClockControl, Protocol):
     @property
     def user(self) -> str:
         """The database user of the run's clients."""
+
+    @property
+    def pair(self) -> PairControl:
+        """This server and its replica; raises HarnessError in a world without the ability `replica`."""
+
+    def reaches_lookups(self, over: threading.Event) -> bool:
+        """Waits until lookups can see what is committed now; False: `over` was set first.
+
+        At once, unless they ask a replica.
+        """
 
     def root(
         self, database: str = "", *, limit_s: float = 3.0, wait_s: float = 20.0

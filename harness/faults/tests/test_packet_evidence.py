@@ -101,7 +101,7 @@ BITES: Mapping[str, Bite] = {
         attributes={"on": "commit", "do": "hold", "packet": 0, "nth": 1, "times": 1},
     ),
 }  # fmt: skip
-NAMES = [name for name, kind in FAULTS.items() if "packets" in kind.abilities]
+NAMES = [name for name, kind in FAULTS.items() if "packets" in kind.abilities and kind.by != "server"]
 KINDS = pytest.mark.parametrize("kind", NAMES)
 LOGGED = [name for name in NAMES if BITES[name].seen.deeds]
 

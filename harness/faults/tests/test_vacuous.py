@@ -34,6 +34,14 @@ def call(began_us: int, took_ms: int, ending: str = "ok", link: str = "lookups")
 
 ENDED = {"start": "10-1", "gone": True, "next_start": "11-2"}
 PAUSED = {"paused": True, "still_paused": True, "paused_us": ARMED, "until_us": HEALED}
+SWITCHED = {
+    "promoted": True,
+    "answered": 1,
+    "answers": 3,
+    "lost": 7,
+    "primary": "log:900",
+    "executed": "log:88",
+}
 BITES: Mapping[str, Bite] = {
     "db_kill": Bite(facts=ENDED, codes=(2013,)),
     "db_restart": Bite(facts=ENDED, codes=(1053,)),
@@ -56,6 +64,11 @@ BITES: Mapping[str, Bite] = {
     ),
     "change_rows": Bite(
         facts={"change": "end", "ver": 1, "keys": [0, 1, 2]}, calls=(call(WITHIN, 2),), fields={"count": 3}
+    ),
+    "failover": Bite(facts=SWITCHED, codes=(2013,), fields={"lag": "2s"}),
+    "split": Bite(facts={"only_on_old": 2, "only_on_promoted": 1, "stayed": 1, "reset": 1}),
+    "replica_lag": Bite(
+        facts={"behind_bytes": 812, "applies": False, "primary": "log:900", "executed": "log:88"}
     ),
     "slow_query": Bite(facts={"asleep": 1}, calls=(call(WITHIN, 90),), fields={"delay": "80ms"}),
 }
@@ -101,7 +114,9 @@ def test_what_clients_met_is_none_without_the_servers_own_word(name: str) -> Non
     assert fault(name).evidence(seen({}, bite.codes, bite.calls)) == {}
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "lock_rows"])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name not in {"lock_rows", "split", "replica_lag"}]
+)
 def test_the_servers_own_word_is_none_without_a_client_that_met_it(name: str) -> None:
     bite = BITES[name]
 
@@ -185,3 +200,31 @@ def test_sessions_that_the_fault_ended_were_not_hung_up_on() -> None:
     facts = {"hung_up": 1, "ended_us": ARMED}
 
     assert fault("wait_timeout").evidence(seen(facts, (2013,), at_us=ARMED + 1000)) == {}
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {**SWITCHED, "promoted": False},
+        {**SWITCHED, "answers": 1},
+        {**SWITCHED, "answers": None},
+        {**SWITCHED, "lost": 0},
+    ],
+    ids=["nobody was promoted", "the same server answers", "nobody answers", "nothing is lost"],
+)
+def test_a_switch_that_lost_nothing_or_reached_nobody_else_was_no_lossy_failover(
+    facts: Mapping[str, Any],
+) -> None:
+    assert fault("failover").evidence(seen(facts, (2013,))) == {}
+
+
+@pytest.mark.parametrize("lacking", ["only_on_old", "only_on_promoted"])
+def test_a_split_of_which_one_side_took_nothing_is_none(lacking: str) -> None:
+    assert fault("split").evidence(seen({**BITES["split"].facts, lacking: 0})) == {}
+
+
+def test_a_replica_that_applies_or_is_not_behind_does_not_lag() -> None:
+    lag = BITES["replica_lag"].facts
+
+    assert fault("replica_lag").evidence(seen({**lag, "applies": True})) == {}
+    assert fault("replica_lag").evidence(seen({**lag, "behind_bytes": 0})) == {}

@@ -38,7 +38,7 @@ from harness.verdict import Judgement
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["CHECKING", "Checked", "check_on_spark"]
+__all__ = ["CHECKING", "check_on_spark"]
 
 CHECKING: Final[Mapping[str, str]] = {"spark.sql.execution.arrow.maxRecordsPerBatch": "16384"}
 """The settings of a session that checks."""

@@ -43,6 +43,11 @@ def lacks_of_runner(scenario: Scenario) -> Iterator[str]:
     if scenario.rescales:
         yield "a rescale ends subtasks at a checkpoint of their own, and a query is planned for one number of subtasks"
     for fault in scenario.faults:
+        if fault.loses_commits:
+            yield (
+                f"`{fault.do}` (fault {fault.id}) takes committed batches away, and Spark's own log of batches still"
+                " has them, so they never come again"
+            )
         if fault.needs_cluster:
             yield f"`{fault.do}` (fault {fault.id}) acts on the processes of a cluster, and batches run in one driver"
         when = fault.when

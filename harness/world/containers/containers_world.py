@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from docker.errors import APIError  # type: ignore[import-untyped]  # it ships no types
@@ -33,12 +33,13 @@ from harness.world.containers.images import Images
 from harness.world.containers.sweep import labels_of_run, sweep_run
 from harness.world.data_folder import REDO_BYTES
 from harness.world.ledger import Ledger
-from harness.world.mysql_server import app_grants, server_options
+from harness.world.mysql_server import REPLICA, REPLICA_ID, app_grants, server_options
 from harness.world.ports import LOOPBACK, reserve_port
 from harness.world.processes import ChildProcess
 from harness.world.proof import ask, proof_of
 from harness.world.proxy_program import proxy_lacks, start_own_proxy
 from harness.world.server import Server
+from harness.world.server_pair import PROBE, REPLICA_LINK, PairedServer, ServerPair
 from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import DATABASE, LINKS, Address, Credentials, World
 
@@ -50,7 +51,9 @@ POLL_S = 0.05
 
 CONTROL_PORT = 8474
 MYSQL_PORT = 3306
-LINK_PORTS = {link: 8666 + number for number, link in enumerate(LINKS)}
+LINK_PORTS = {link: 8666 + number for number, link in enumerate((*LINKS, PROBE, REPLICA_LINK))}
+SERVER, SECOND = "mysql", "replica"
+"""The names of the two servers in the containers' network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +62,10 @@ class _Plan:
 
     direct: Address
     links: Mapping[str, Address]
+    replica: Address | None = None
+    """The second server; None: there is none."""
+    beside: Mapping[str, Address] = field(default_factory=dict)
+    """The links that a world has with a second server only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +77,8 @@ class _Proxy:
     """Listen address of each link, from the proxy's point of view."""
     upstream: str
     """The database's address from the proxy's point of view; the same after a restart of the database."""
+    second: str
+    """The second server's; empty: there is none."""
     wait_for: Callable[[Callable[[], bool], Deadline], None]
 
 
@@ -90,6 +99,7 @@ def open_containers_world(
     plan = _Plan(
         direct=Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)),
         links={link: Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)) for link in LINKS},
+        **_plan_of_second(needs, ledger=ledger, ports=ports),
     )
     labels = labels_of_run(ledger)
     with ExitStack() as stack:
@@ -103,24 +113,32 @@ def open_containers_world(
             server_options(needs=needs),
             network=network,
             labels=labels,
-            plan=plan,
+            published=plan.direct,
             app=app,
             root=root,
             volume=volume,
         )
+        second = None
+        if plan.replica is not None:
+            second = _second(images.mysql, plan.replica, needs, network, labels, users=(app, root))
+        servers = [mysql, *([] if second is None else [second])]
         if images.toxiproxy is None:
             process, control = start_own_proxy(ledger=ledger, ports=ports, say=say)
             stack.callback(process.stop)
-            _start(mysql)
+            _start(*servers)
             proxy = _beside(process, control, plan=plan)
         else:
             control = Toxiproxy(Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)), say=say)
             toxiproxy = _toxiproxy(images.toxiproxy, network, labels, plan=plan, control=control.control)
-            _start(mysql, toxiproxy)
-            proxy = _inside(toxiproxy, control)
+            _start(*servers, toxiproxy)
+            proxy = _inside(toxiproxy, control, plan=plan)
         _wait_until_ready(mysql, proxy, plan=plan, app=app)
         flavour, title = _flavour(plan.direct, root)
         ask(plan.direct, root, *app_grants(app.user, mariadb=flavour == "mariadb"), database=None)
+        server = _server(mysql, volume, flavour=flavour, direct=plan.direct, root=root, app=app)
+        pair = None
+        if second is not None:
+            pair = _paired(second, server, proxy, plan=plan, app=app, root=root)
         yield World(
             description=_description(why, title, proxy.control.title(), begun_us),
             links=plan.links,
@@ -131,8 +149,86 @@ def open_containers_world(
             folder=ledger.folder,
             enrol=ledger.note_process,
             lacks={**proxy_lacks(own=proxy.control.own), **containers_server_lacks(flavour=flavour)},
-            server=_server(mysql, volume, flavour=flavour, direct=plan.direct, root=root, app=app),
+            server=server if pair is None else server.with_pair(pair),
+            pair=pair,
         )
+
+
+def _second(
+    image: str,
+    published: Address,
+    needs: frozenset[str],
+    network: Network,
+    labels: Mapping[str, str],
+    *,
+    users: tuple[Credentials, Credentials],
+) -> DockerContainer:
+    """The container of the second server; `users`: the application's and root."""
+    app, root = users
+    return _mysql(
+        image,
+        server_options(needs=needs, server_id=REPLICA_ID),
+        network=network,
+        labels=labels,
+        published=published,
+        app=app,
+        root=root,
+        volume=None,
+        alias=SECOND,
+    )
+
+
+def _plan_of_second(needs: frozenset[str], *, ledger: Ledger, ports: range | None) -> dict[str, Any]:
+    """The published addresses of a second server and of its links, if there is to be one."""
+    if REPLICA not in needs:
+        return {}
+    names = (SECOND, PROBE, REPLICA_LINK)
+    replica, *beside = [Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)) for _ in names]
+    return {"replica": replica, "beside": dict(zip((PROBE, REPLICA_LINK), beside, strict=True))}
+
+
+def _paired(
+    second: DockerContainer,
+    first: Server,
+    proxy: _Proxy,
+    *,
+    plan: _Plan,
+    app: Credentials,
+    root: Credentials,
+) -> ServerPair:
+    """The second server, which follows the first when this returns."""
+    assert plan.replica is not None, "it was planned"
+    for link, upstream in ((PROBE, proxy.upstream), (REPLICA_LINK, proxy.second)):
+        proxy.control.create(link, listen=proxy.listens[link], upstream=upstream)
+    deadline = Deadline(READY_LIMIT_S)
+    holds, lacks = proof_of({"directly": plan.replica, **plan.beside}, app)
+    try:
+        _wait_for(second, holds, what="the replica to answer SELECT 1", deadline=deadline)
+    except WorldError as error:
+        error.add_note(f"last attempt, {lacks()}")
+        raise
+    ask(plan.replica, root, *app_grants(app.user, mariadb=first.flavour == "mariadb"), database=None)
+    control = _server(second, None, flavour=first.flavour, direct=plan.replica, root=root, app=app)
+    pair = ServerPair(
+        primary=PairedServer(
+            server=first,
+            direct=plan.direct,
+            upstream=proxy.upstream,
+            source=Address(host=SERVER, port=MYSQL_PORT),
+        ),
+        replica=PairedServer(
+            server=control,
+            direct=plan.replica,
+            upstream=proxy.second,
+            source=Address(host=SECOND, port=MYSQL_PORT),
+        ),
+        proxy=proxy.control,
+        links=plan.beside,
+        app=app,
+        root=root,
+    )
+    pair.attach()
+    return pair
 
 
 def _description(why: str, server: str, proxy: str, begun_us: int) -> WorldDescription:
@@ -183,13 +279,14 @@ def _mysql(
     *,
     network: Network,
     labels: Mapping[str, str],
-    plan: _Plan,
+    published: Address,
     app: Credentials,
     root: Credentials,
     volume: SmallVolume | None,
+    alias: str = SERVER,
 ) -> DockerContainer:
-    container = _container(image, network=network, labels=labels, published={MYSQL_PORT: plan.direct})
-    container.with_network_aliases("mysql")
+    container = _container(image, network=network, labels=labels, published={MYSQL_PORT: published})
+    container.with_network_aliases(alias)
     container.with_envs(
         MYSQL_ROOT_PASSWORD=root.password,
         MYSQL_USER=app.user,
@@ -205,18 +302,25 @@ def _mysql(
 def _toxiproxy(
     image: str, network: Network, labels: Mapping[str, str], *, plan: _Plan, control: Address
 ) -> DockerContainer:
-    published = {CONTROL_PORT: control, **{LINK_PORTS[link]: plan.links[link] for link in LINKS}}
+    links = {**plan.links, **plan.beside}
+    published = {CONTROL_PORT: control, **{LINK_PORTS[link]: address for link, address in links.items()}}
     return _container(image, network=network, labels=labels, published=published)
 
 
-def _inside(container: DockerContainer, control: Toxiproxy) -> _Proxy:
+def _inside(container: DockerContainer, control: Toxiproxy, *, plan: _Plan) -> _Proxy:
     """Toxiproxy, in the database's network."""
 
     def wait_for(condition: Callable[[], bool], deadline: Deadline) -> None:
         _wait_for(container, condition, what="Toxiproxy to list its links", deadline=deadline)
 
-    listens = {link: f"0.0.0.0:{LINK_PORTS[link]}" for link in LINKS}
-    return _Proxy(control=control, listens=listens, upstream=f"mysql:{MYSQL_PORT}", wait_for=wait_for)
+    listens = {link: f"0.0.0.0:{LINK_PORTS[link]}" for link in (*plan.links, *plan.beside)}
+    return _Proxy(
+        control=control,
+        listens=listens,
+        upstream=f"{SERVER}:{MYSQL_PORT}",
+        second="" if plan.replica is None else f"{SECOND}:{MYSQL_PORT}",
+        wait_for=wait_for,
+    )
 
 
 def _beside(process: ChildProcess, control: Toxiproxy, *, plan: _Plan) -> _Proxy:
@@ -225,9 +329,15 @@ def _beside(process: ChildProcess, control: Toxiproxy, *, plan: _Plan) -> _Proxy
     def wait_for(condition: Callable[[], bool], deadline: Deadline) -> None:
         process.wait_for(condition, what=f"{process.name} to list its links", limit_s=deadline.left_s)
 
-    listens = {link: f"{address.host}:{address.port}" for link, address in plan.links.items()}
-    upstream = f"{plan.direct.host}:{plan.direct.port}"
-    return _Proxy(control=control, listens=listens, upstream=upstream, wait_for=wait_for)
+    links = {**plan.links, **plan.beside}
+    listens = {link: f"{address.host}:{address.port}" for link, address in links.items()}
+    return _Proxy(
+        control=control,
+        listens=listens,
+        upstream=f"{plan.direct.host}:{plan.direct.port}",
+        second="" if plan.replica is None else f"{plan.replica.host}:{plan.replica.port}",
+        wait_for=wait_for,
+    )
 
 
 def _container(

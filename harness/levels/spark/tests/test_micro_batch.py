@@ -105,6 +105,7 @@ def is_exact(scenario: Scenario, rows: Rows) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(240)
 def test_a_worker_dies_in_its_batch_and_every_record_is_there_once_and_in_order(
     world: World, runner: DriverRunner, tmp_path: Path
 ) -> None:
@@ -118,6 +119,7 @@ def test_a_worker_dies_in_its_batch_and_every_record_is_there_once_and_in_order(
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(240)
 def test_a_planted_defect_is_convicted_in_batches(world: World, runner: DriverRunner, tmp_path: Path) -> None:
     scenario = small("kill-between-snapshot-and-commit", "faults.kill.when={phase: snap.end, hit: 2}")
 
@@ -127,6 +129,7 @@ def test_a_planted_defect_is_convicted_in_batches(world: World, runner: DriverRu
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(240)
 @pytest.mark.soak
 def test_the_driver_dies_behind_its_commit_and_the_next_one_goes_on_from_what_is_stored(
     world: World, runner: DriverRunner, tmp_path: Path

@@ -1,0 +1,128 @@
+"""A run with two database servers: the links as the scenario wants them, the probe, what was lost, and the judgement.
+
+Answers to Jepsen's failover tests of databases. Invariants: what a server has acknowledged and the serving one does not
+have is read from both by SQL; a commit that was lost so is no `commit` of the history, which tells of the database that
+serves in the end; an anomaly is taken off the system under test only if every one of its kind is explained so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from harness.checkers.judge import judge
+from harness.checkers.substrate import LossAsked, judge_substrate
+from harness.database.endpoint import Endpoint
+from harness.database.probe import OF_PROBE, CommitProbe, probing
+from harness.database.schema import run_database
+from harness.engine.blame import blamed_on_database
+from harness.faults.real.pair_control import OUTPUTS, LostRows
+from harness.history.event import Event
+from harness.history.header import Header
+from harness.history.merge import Leftovers
+from harness.history.probe import write_probe
+from harness.runs.order import AnyScenario
+from harness.runs.outcome import FaultRecord
+from harness.verdict import InvariantVerdict, Judgement
+from harness.world.server_pair import PROBE, REPLICA_LINK, ServerPair
+from harness.world.world import World
+
+__all__ = ["TwoServers", "lost_epochs", "two_servers", "without_lost"]
+
+
+@dataclass(slots=True, kw_only=True)
+class TwoServers:
+    """The two servers in one run. Mutable: the probe comes later."""
+
+    world: World
+    pair: ServerPair
+    database: str
+    losses: Sequence[LostRows]
+    """What faults found to be lost; it grows during the run."""
+    probe: CommitProbe | None = None
+
+    @property
+    def replica(self) -> Endpoint:
+        """The replica, by its own link of the proxy."""
+        return self.world.app.at(self.pair.links[REPLICA_LINK], self.database)
+
+    @contextmanager
+    def probed(self, folder: Path) -> Iterator[None]:
+        """The probe is at work while the block lasts; its operations are in a file of `folder` afterwards."""
+        name = f"{self.database}{OF_PROBE}"
+        with run_database(self.world.root.at(self.world.direct, ""), name=name):
+            try:
+                with probing(self.world.app.at(self.pair.links[PROBE], name)) as self.probe:
+                    yield
+            finally:
+                if self.probe is not None:
+                    write_probe(folder / "probe.jsonl", self.probe.operations)
+
+    def verdict(self, faults: Sequence[FaultRecord], scenario: AnyScenario) -> InvariantVerdict:
+        """V22. The times of `faults` are on the machine's clock."""
+        losing = {fault.id for fault in scenario.faults if fault.loses_commits}
+        asked = [
+            LossAsked(fault=record.id, ended_us=record.healed_us)
+            for record in faults
+            if record.id in losing and record.armed_us is not None
+        ]
+        return judge_substrate([] if self.probe is None else self.probe.operations, asked=asked)
+
+    def judged(self, verdict: InvariantVerdict, lost: frozenset[tuple[int, int, int]]) -> _JudgedBeside:
+        """The judge of the run."""
+        ids = frozenset(int(row["id"]) for one in self.losses if one.table == OUTPUTS for row in one.rows)
+        return _JudgedBeside(substrate=verdict, epochs=frozenset((s, c) for s, c, _ in lost), ids=ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _JudgedBeside:
+    """Judges a history, with what is known of the database beside it."""
+
+    substrate: InvariantVerdict
+    epochs: frozenset[tuple[int, int]] = field(default_factory=frozenset)
+    ids: frozenset[int] = field(default_factory=frozenset)
+
+    def __call__(self, header: Header, events: Sequence[Event]) -> Judgement:
+        found = judge(header, events)
+        return blamed_on_database(found, events, substrate=self.substrate, epochs=self.epochs, ids=self.ids)
+
+
+@contextmanager
+def two_servers(
+    world: World, scenario: AnyScenario, *, databases: Sequence[str], stays: bool
+) -> Iterator[TwoServers | None]:
+    """The servers of a run, set back afterwards; None if the scenario has one server.
+
+    The first of `databases` is the run's.
+    """
+    if not scenario.has_two_servers:
+        yield None
+        return
+    pair = world.pair
+    assert pair is not None, "a world that was asked for a replica has one"
+    with pair.of_run(*databases, lookups=scenario.lookups_from or "primary", stays=stays):
+        yield TwoServers(world=world, pair=pair, database=databases[0], losses=pair.losses)
+
+
+def lost_epochs(lines: Sequence[Mapping[str, Any]]) -> frozenset[tuple[int, int, int]]:
+    """(subtask, epoch, attempt) of each commit that a fault found on one server and not on the serving one."""
+    found = [line["facts"] for line in lines if line["k"] == "~found"]
+    return frozenset((s, c, a) for facts in found for s, c, a in facts.get("lost_epochs", ()))
+
+
+def without_lost(leftovers: Leftovers, lost: frozenset[tuple[int, int, int]]) -> Leftovers:
+    """The lines; a `commit` that was lost is a note of that name."""
+    if not lost:
+        return leftovers
+    return replace(
+        leftovers,
+        lines=tuple(
+            {**line, "k": "~commit-lost"}
+            if line["k"] == "commit" and (line["s"], line["c"], line["a"]) in lost
+            else line
+            for line in leftovers.lines
+        ),
+    )

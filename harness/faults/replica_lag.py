@@ -1,0 +1,74 @@
+"""`replica_lag`: the replica applies nothing of what it gets, so whoever reads from it sees the past.
+
+Answers to a replica whose SQL thread stands still behind a long statement. When it heals, the replica catches up.
+
+Evidence: the replica's applying thread stood, and the replica was behind the primary's log, by bytes of that log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.clock import monotonic_us
+from harness.faults.model.fault import ServerFault
+from harness.faults.model.fields import Lasts
+from harness.faults.real.evidence import Evidence, Seen, fact
+from harness.faults.real.fault_site import Site
+from harness.faults.real.server_control import repeating
+
+__all__ = ["ReplicaLag"]
+
+_LOOK_S = 0.2
+
+
+class ReplicaLag(ServerFault):
+    """Stops the replica's applying thread."""
+
+    about = "The replica gets the primary's changes and applies none, so it falls behind; then it catches up."
+    must_show = "The replica's applying thread stood, and the replica was behind the primary's log."
+    levels = ("live", "spark")
+    abilities = ("replica",)
+    can = ()
+
+    do: Literal["replica_lag"]
+    lasts: Lasts
+
+    @contextmanager
+    def inject(self, site: Site) -> Iterator[None]:
+        pair = site.server.pair
+        looks = _Looks(site=site)
+        try:
+            pair.stop_applying()
+            site.found(began_us=monotonic_us(), **pair.standing())
+            with repeating(looks.once, _LOOK_S):
+                yield
+            looks.once()
+        finally:
+            site.found(caught_up=pair.resume(), promoted=pair.serving == "replica")
+
+    def evidence(self, seen: Seen) -> Evidence:
+        behind = fact(seen, "behind_bytes")
+        if not behind or fact(seen, "applies"):
+            return {}
+        return {"behind_bytes": behind, "primary": fact(seen, "primary"), "executed": fact(seen, "executed")}
+
+
+@dataclass(slots=True, kw_only=True)
+class _Looks:
+    """Notes how far behind the replica is, each time that has doubled. Mutable: remembers it."""
+
+    site: Site
+    noted: int = 0
+
+    def once(self) -> None:
+        """Looks at both servers; not once the replica was promoted, which then follows nobody."""
+        pair = self.site.server.pair
+        if pair.serving == "replica":
+            return
+        behind, standing = pair.behind(), pair.standing()
+        if behind > 2 * self.noted:
+            self.noted = behind
+            self.site.found(behind_bytes=behind, **standing)

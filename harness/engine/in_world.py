@@ -120,14 +120,9 @@ def _record(
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
             by_record=bool(scenario.rescales),
         )
+        names = (lookups, name)
         plan = _plan(
-            order,
-            run_id=site.run_id,
-            world=world,
-            databases=(lookups, name),
-            raw=raw,
-            rows=rows,
-            second=second,
+            order, run_id=site.run_id, world=world, databases=names, raw=raw, rows=rows, second=second
         )
         expected, values = _expected(order, rows, site, world=world, twin=twin, lookups=lookups)
         plan = msgspec.structs.replace(plan, expected=expected)

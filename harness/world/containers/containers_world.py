@@ -109,15 +109,9 @@ def open_containers_world(
         small, name = "small-disk" in needs, f"floodmark-{ledger.run_id}"
         volume = make_small_volume(engine, images.mysql, name=name, labels=labels) if small else None
         mysql = _mysql(
-            images.mysql,
-            server_options(needs=needs),
-            network=network,
-            labels=labels,
-            published=plan.direct,
-            app=app,
-            root=root,
-            volume=volume,
-        )
+            images.mysql, server_options(needs=needs), network=network, labels=labels, published=plan.direct,
+            app=app, root=root, volume=volume,
+        )  # fmt: skip
         second = None
         if plan.replica is not None:
             second = _second(images.mysql, plan.replica, needs, network, labels, users=(app, root))
@@ -136,9 +130,7 @@ def open_containers_world(
         flavour, title = _flavour(plan.direct, root)
         ask(plan.direct, root, *app_grants(app.user, mariadb=flavour == "mariadb"), database=None)
         server = _server(mysql, volume, flavour=flavour, direct=plan.direct, root=root, app=app)
-        pair = None
-        if second is not None:
-            pair = _paired(second, server, proxy, plan=plan, app=app, root=root)
+        pair = None if second is None else _paired(second, server, proxy, plan=plan, app=app, root=root)
         yield World(
             description=_description(why, title, proxy.control.title(), begun_us),
             links=plan.links,

@@ -21,8 +21,14 @@ from harness.runs.expected import Expected
 from harness.runs.order import Order
 from harness.scenario_parts.parts import SINK_FORMS
 from harness.workloads.keys import key_of, told_key
-from harness.workloads.lookups import LookupSource, MarkOfTime, changing_keys, expected_results, own_records
-from harness.workloads.partitions import records_of_all
+from harness.workloads.lookups import (
+    LookupSource,
+    MarkOfTime,
+    changing_keys,
+    expected_results,
+    own_records,
+    records_of_all,
+)
 
 __all__ = [
     "refuse_other_claims",

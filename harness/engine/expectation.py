@@ -26,8 +26,14 @@ from harness.sut.function_under_test import connections_of
 from harness.sut.lookup_values import OF_KEY, observing
 from harness.sut.registry import load_attribute
 from harness.workloads.keys import Key, key_of, told_key
-from harness.workloads.lookups import CustomerRows, Inputs, LookupSource, changing_keys, own_records
-from harness.workloads.partitions import records_of_all
+from harness.workloads.lookups import (
+    CustomerRows,
+    Inputs,
+    LookupSource,
+    changing_keys,
+    own_records,
+    records_of_all,
+)
 from harness.workloads.sessions import session_stamps
 from harness.workloads.shape import Lookup, OwnLookup, StampedLookup
 

@@ -40,9 +40,11 @@ __all__ = [
     "customer_rows",
     "expected_results",
     "expected_value",
+    "least_ts",
     "nth_ids",
     "offered_records",
     "own_records",
+    "records_of_all",
 ]
 
 _EVENT_STEP_MS = 10
@@ -202,6 +204,26 @@ def customer_rows(
     return with_values_like(rows, like)
 
 
+def records_of_all(workload: Workload, *, seed: int) -> list[tuple[Lookup, int | None]]:
+    """The records of all partitions, in the order in which they are due; the id is the number."""
+    draw, keys = Draw(seed, "lookups of all partitions"), keys_of(workload)
+    records: list[tuple[Lookup, int | None]] = []
+    for number in range(workload.records * workload.subtasks):
+        key, service_ms = keys[draw.index(workload.keys)], draw.between(0, workload.service)
+        if workload.skew and draw.chance(workload.skew * 10):
+            key = keys[0]
+        ts = least_ts(number, workload) + draw.between(0, _DISORDER_MS)
+        has_none = workload.timestamps == "none" or (workload.timestamps == "some" and draw.chance(300))
+        lookup = Lookup(id=number, key=key, service_ms=service_ms, row_bytes=workload.row_bytes)
+        records.append((lookup, None if has_none else ts))
+    return records
+
+
+def least_ts(number: int, workload: Workload) -> int:
+    """The earliest event time of the record with that number, and of all behind it."""
+    return number * _EVENT_STEP_MS // workload.subtasks
+
+
 def own_records(scenario: Scenario) -> tuple[OwnRecord, ...] | None:
     """The records of the file that the scenario names; None: they are drawn. Raises UsageError."""
     return None if scenario.records is None else read_records(scenario.records)
@@ -225,8 +247,6 @@ def offered_records(
     if known is None and own is None and (workload.fanout == 1 or has_own_tables):
         return workload.records * workload.subtasks
     if scenario.rescales:
-        from harness.workloads.partitions import records_of_all  # noqa: PLC0415 - it builds on this module
-
         every: Iterable[Lookup] = (lookup for lookup, _ in records_of_all(workload, seed=seed))
     else:
         every = (

@@ -11,17 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.choices import Draw
 from harness.history.values import END_OF_TIME
 from harness.scenario.model import Workload
-from harness.workloads.keys import Key, keys_of
-from harness.workloads.lookups import LookupSource
+from harness.workloads.keys import Key
+from harness.workloads.lookups import LookupSource, least_ts, records_of_all
 from harness.workloads.shape import Lookup, MarkOfTime
 
-__all__ = ["PartitionedSource", "Place", "places_before", "records_of_all"]
-
-_EVENT_STEP_MS = 10
-_DISORDER_MS = 50
+__all__ = ["PartitionedSource", "Place", "places_before"]
 
 Element = tuple[Lookup, int | None] | MarkOfTime
 
@@ -32,26 +28,6 @@ class Place:
 
     part: int
     at: int
-
-
-def records_of_all(workload: Workload, *, seed: int) -> list[tuple[Lookup, int | None]]:
-    """The records of all partitions, in the order in which they are due; the id is the number."""
-    draw, keys = Draw(seed, "lookups of all partitions"), keys_of(workload)
-    records: list[tuple[Lookup, int | None]] = []
-    for number in range(workload.records * workload.subtasks):
-        key, service_ms = keys[draw.index(workload.keys)], draw.between(0, workload.service)
-        if workload.skew and draw.chance(workload.skew * 10):
-            key = keys[0]
-        ts = _least_ts(number, workload) + draw.between(0, _DISORDER_MS)
-        has_none = workload.timestamps == "none" or (workload.timestamps == "some" and draw.chance(300))
-        lookup = Lookup(id=number, key=key, service_ms=service_ms, row_bytes=workload.row_bytes)
-        records.append((lookup, None if has_none else ts))
-    return records
-
-
-def _least_ts(number: int, workload: Workload) -> int:
-    """The earliest event time of the record with that number, and of all behind it."""
-    return number * _EVENT_STEP_MS // workload.subtasks
 
 
 class PartitionedSource(LookupSource):
@@ -93,7 +69,7 @@ class PartitionedSource(LookupSource):
         numbers = [lookup.id for lookup, _ in self.records]
         behind = [*numbers, numbers[-1] + 1 if numbers else 0]
         places = range(self._every, len(numbers) + 1, self._every) if self._every else ()
-        return [_least_ts(behind[place], self._workload) - 1 for place in places]
+        return [least_ts(behind[place], self._workload) - 1 for place in places]
 
     @property
     def inherited(self) -> int:

@@ -106,20 +106,12 @@ def _record(
     name = f"{DATABASE}_{site.run_id.replace('-', '_')}"
     stays = site.keeps_database
     with (
-        two_servers(
-            world, scenario, databases=(name, f"{name}{OWN}", f"{name}{OF_PROBE}"), stays=stays
-        ) as second,
+        two_servers(world, scenario, databases=_databases(name), stays=stays) as second,
         run_database(_root(world, ""), name=name, stays=stays),
         _database_of_lookups(order, world, run=name, stays=stays) as lookups,
     ):
         root = _root(world, name)
-        prepare_database(
-            root,
-            subtasks=scenario.workload.subtasks,
-            rows=rows,
-            keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
-            by_record=bool(scenario.rescales),
-        )
+        _prepare(order, root, rows)
         names = (lookups, name)
         plan = _plan(
             order, run_id=site.run_id, world=world, databases=names, raw=raw, rows=rows, second=second
@@ -158,6 +150,22 @@ def _record(
         values=values,
         judge=judge if second is None else second.judged(second.verdict(faults, scenario), lost),
         extras=_extras(leftovers.lines),
+    )
+
+
+def _databases(name: str) -> tuple[str, ...]:
+    """All that a run may make: its own, that of a user's tables, and the probe's."""
+    return (name, f"{name}{OWN}", f"{name}{OF_PROBE}")
+
+
+def _prepare(order: Order, root: Endpoint, rows: list[list[Any]]) -> None:
+    scenario = order.scenario
+    prepare_database(
+        root,
+        subtasks=scenario.workload.subtasks,
+        rows=rows,
+        keyed=SINK_FORMS[scenario.sink].has_output_key and variant_of(order.mutant).has_output_key,
+        by_record=bool(scenario.rescales),
     )
 
 

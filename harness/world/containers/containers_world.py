@@ -112,9 +112,8 @@ def open_containers_world(
             images.mysql, server_options(needs=needs), network=network, labels=labels, published=plan.direct,
             app=app, root=root, volume=volume,
         )  # fmt: skip
-        second = None
-        if plan.replica is not None:
-            second = _second(images.mysql, plan.replica, needs, network, labels, users=(app, root))
+        at = plan.replica
+        second = None if at is None else _second(images.mysql, at, needs, network, labels, users=(app, root))
         servers = [mysql, *([] if second is None else [second])]
         if images.toxiproxy is None:
             process, control = start_own_proxy(ledger=ledger, ports=ports, say=say)

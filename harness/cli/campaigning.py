@@ -173,11 +173,7 @@ def go(
     )
     with stop_on_interrupt() as stop, observing(quiet=quiet, verbose=verbose, no_color=no_color) as observer:
         finished = carry_out(orders, plan, observer=observer, stop=stop, budget_s=budget)
-    if not finished.outcomes:
-        if finished.interrupted:
-            raise KeyboardInterrupt
-        message = "nothing ran: the --budget was used up before the first run"
-        raise NothingRan(message, fix="give a larger --budget")
+    _refuse_nothing(finished)
     page = write_report(
         finished.outcomes, folder, title=title, secrets=finished.secrets, counted=finished.counted
     )
@@ -193,6 +189,16 @@ def go(
         click.echo(document, nl=False)
     _say_what_is_left(finished, aside=form != "pretty")
     return finished
+
+
+def _refuse_nothing(finished: Finished) -> None:
+    """Raises NothingRan, or KeyboardInterrupt if that is why, if no run has a result."""
+    if finished.outcomes:
+        return
+    if finished.interrupted:
+        raise KeyboardInterrupt
+    message = "nothing ran: the --budget was used up before the first run"
+    raise NothingRan(message, fix="give a larger --budget")
 
 
 def refuse_no_spark(on: str) -> None:

@@ -27,8 +27,8 @@ from harness.history.probe import write_probe
 from harness.runs.order import AnyScenario
 from harness.runs.outcome import FaultRecord
 from harness.verdict import InvariantVerdict, Judgement
-from harness.world.server_pair import PROBE, REPLICA_LINK, ServerPair
-from harness.world.world import World
+from harness.world.server_pair import PROBE, REPLICA_LINK
+from harness.world.world import ReplicatedServer, World
 
 __all__ = ["TwoServers", "lost_epochs", "two_servers", "without_lost"]
 
@@ -38,7 +38,7 @@ class TwoServers:
     """The two servers in one run. Mutable: the probe comes later."""
 
     world: World
-    pair: ServerPair
+    pair: ReplicatedServer
     database: str
     losses: Sequence[LostRows]
     """What faults found to be lost; it grows during the run."""

@@ -134,7 +134,7 @@ def _database(order: JobOrder, root: Endpoint, world: World, second: TwoServers 
         return JobDatabase(root=root)
     pair, name = second.pair, root.database
     return JobDatabase(
-        root=world.root.at(pair.replica.direct, name),
+        root=world.root.at(pair.replica_address, name),
         writes=lambda: world.root.at(pair.serving_address, name),
         settle=lambda: pair.catch_up() if pair.serving == "primary" else None,
     )

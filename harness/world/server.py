@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from threading import Event, RLock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import pymysql
 from pymysql.connections import Connection
@@ -20,10 +20,7 @@ from harness.errors import HarnessError, WorldError
 from harness.faults.real.pair_control import PairControl
 from harness.faults.real.server_control import ServerState
 from harness.world.proof import open_connection
-from harness.world.world import DATABASE, Address, Credentials
-
-if TYPE_CHECKING:
-    from harness.world.server_pair import ServerPair
+from harness.world.world import DATABASE, Address, Credentials, ReplicatedServer
 
 __all__ = ["Server", "lacking"]
 
@@ -93,7 +90,7 @@ class Server:
         user: str,
         database: str = DATABASE,
         owed: _Owed | None = None,
-        pair: ServerPair | None = None,
+        pair: ReplicatedServer | None = None,
     ) -> None:
         self.flavour = flavour
         self.database = database
@@ -118,7 +115,7 @@ class Server:
             raise lacking("a replica")
         return self._pair
 
-    def with_pair(self, pair: ServerPair) -> Server:
+    def with_pair(self, pair: ReplicatedServer) -> Server:
         """The same server, which has a replica."""
         return self._copy(self.database, pair)
 
@@ -126,7 +123,7 @@ class Server:
         """The same server for a run with this database."""
         return self._copy(database, self._pair)
 
-    def _copy(self, database: str, pair: ServerPair | None) -> Server:
+    def _copy(self, database: str, pair: ReplicatedServer | None) -> Server:
         return Server(
             self._machine,
             flavour=self.flavour,

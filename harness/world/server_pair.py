@@ -85,6 +85,11 @@ class ServerPair:
         """The direct address of the server that the sink's link leads to."""
         return self._of(self._serving).direct
 
+    @property
+    def replica_address(self) -> Address:
+        """The direct address of the replica."""
+        return self.replica.direct
+
     def standing(self) -> Mapping[str, Any]:
         """See `PairControl`; also on which threads of the replica run, and why one does not."""
         end, status = self._end_of_log(), self._status()

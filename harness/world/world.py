@@ -10,17 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from threading import Event
+from typing import Protocol
 
 from harness.database.endpoint import Endpoint
 from harness.faults.real.fault_site import MessageControl
+from harness.faults.real.pair_control import LostRows, PairControl, ServerRole
 from harness.faults.real.server_control import ServerControl
 from harness.runs.outcome import WorldDescription
 
-if TYPE_CHECKING:
-    from harness.world.server_pair import ServerPair
-
-__all__ = ["DATABASE", "LINKS", "Address", "Credentials", "ProxyControl", "World"]
+__all__ = ["DATABASE", "LINKS", "Address", "Credentials", "ProxyControl", "ReplicatedServer", "World"]
 
 DATABASE = "floodmark"
 """The name of every world's database, and the prefix (`floodmark_...`) of those that its user may create."""
@@ -67,6 +66,30 @@ class ProxyControl(MessageControl, Protocol):
         """Whether it is our own proxy: it understands MySQL packets, cuts live connections and keeps a log."""
 
 
+class ReplicatedServer(PairControl, Protocol):
+    """The database and its replica, as a world lends them to a run; faults see a `PairControl`."""
+
+    losses: list[LostRows]
+    """What faults of the present run found on one server and not on the serving one."""
+
+    @property
+    def serving_address(self) -> Address:
+        """The direct address of the server that the sink's link leads to."""
+
+    @property
+    def replica_address(self) -> Address:
+        """The direct address of the replica."""
+
+    def catch_up(self) -> None:
+        """Waits until the replica has executed all that the primary's log holds now. Raises WorldError."""
+
+    def reaches_lookups(self, over: Event) -> bool:
+        """See `ServerControl`."""
+
+    def of_run(self, *databases: str, lookups: ServerRole, stays: bool) -> AbstractContextManager[None]:
+        """The links as a run wants them while the block lasts; then both servers as before it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """A database behind a proxy, checked with `SELECT 1` directly and through every link."""
@@ -92,7 +115,7 @@ class World:
     """
     kept: str | None = None
     """How to open the server's data after the world is closed; None: they are removed with it."""
-    pair: ServerPair | None = None
+    pair: ReplicatedServer | None = None
     """The database and its replica; None: there is only one server."""
     look: Callable[[], None] = lambda: None
     """Raises WorldError if the database or the proxy has died and no fault ended it; the default checks nothing."""

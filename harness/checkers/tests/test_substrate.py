@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import pytest
 
@@ -13,7 +14,9 @@ from harness.verdict import Outcome
 SWITCH = LossAsked(fault="switch", ended_us=350)
 
 
-def appended(value: int, *, outcome: str = "ok", server: int = 1) -> ProbeOperation:
+def appended(
+    value: int, *, outcome: Literal["ok", "fail", "unknown"] = "ok", server: int = 1
+) -> ProbeOperation:
     return ProbeOperation(
         began=100 * value, ended=100 * value + 10, do="append", outcome=outcome, value=value, server=server
     )

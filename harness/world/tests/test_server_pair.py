@@ -25,7 +25,7 @@ def world() -> Iterator[World]:
 
 
 def pair_of(world: World) -> ServerPair:
-    assert world.pair is not None
+    assert isinstance(world.pair, ServerPair)
     return world.pair
 
 

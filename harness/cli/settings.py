@@ -17,7 +17,8 @@ __all__ = ["OPTIONS", "project_settings"]
 
 OPTIONS = (
     "level", "world", "proxy", "sut", "expected", "seed", "runs", "jobs", "mutant", "report", "format", "keep",
-    "budget", "schema", "data", "records", "set", "tag", "offline", "quiet", "verbose", "no-color", "fail-on",
+    "budget", "runner", "cluster", "master", "on", "schema", "data", "records", "set", "tag", "offline",
+    "quiet", "verbose", "no-color", "fail-on",
 )  # fmt: skip
 """The options of `docs/reference/command-line.md` that a project may set."""
 

@@ -69,6 +69,10 @@ class ProxyControl(MessageControl, Protocol):
 class ReplicatedServer(PairControl, Protocol):
     """The database and its replica, as a world lends them to a run; faults see a `PairControl`."""
 
+    @property
+    def links(self) -> Mapping[str, Address]:
+        """`probe` and `replica`, beside the links of the world."""
+
     losses: list[LostRows]
     """What faults of the present run found on one server and not on the serving one."""
 

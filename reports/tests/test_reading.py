@@ -127,7 +127,8 @@ def test_each_threat_is_said_once() -> None:
 
 
 def test_every_invariant_of_a_history_has_a_title() -> None:
-    assert list(TITLES) == list(INVARIANTS)
+    """V22 has one, too: it is judged on the history of a probe."""
+    assert [name for name in TITLES if name != "V22"] == list(INVARIANTS)
 
 
 def test_a_run_that_stopped_early_says_why_in_its_first_sentence() -> None:

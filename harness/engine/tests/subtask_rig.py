@@ -122,6 +122,7 @@ class SubtaskRig:
                 capacity=capacity,
                 function=HandFunction(invoke=invoke),
                 timeout_ms=0,
+                key_of=(lambda value: 0) if mode == "keyed" else None,
             ),
             coordination=self.told,
             **settings,

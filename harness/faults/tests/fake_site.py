@@ -22,6 +22,13 @@ NOWHERE = cast("Any", None)
 """What a fault of a link has no business with."""
 
 
+class NoSpark:
+    """Workers of which only this is asked."""
+
+    def spark(self) -> None:
+        return
+
+
 class Proxy:
     """A control; `log` is shared with the notes. Breaks at its `failing`-th change."""
 
@@ -74,7 +81,7 @@ def site(proxy: Proxy, *, found: Callable[..., None] = lambda **facts: None) -> 
     return Site(
         control=proxy,
         server=cast("ServerControl", NOWHERE),
-        workers=cast("Workers", NOWHERE),
+        workers=cast("Workers", NoSpark()),
         found=found,
         seed=7,
         over=threading.Event(),
@@ -119,7 +126,7 @@ class Stage:
             seed=seed,
             control=self.proxy,
             server=cast("ServerControl", NOWHERE),
-            workers=cast("Workers", NOWHERE),
+            workers=cast("Workers", NoSpark()),
             note=self._noted,
             tell=self.told.append,
         )

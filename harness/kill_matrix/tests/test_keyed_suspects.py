@@ -21,9 +21,9 @@ OF_KEYED_TASKS = [
     for defect in IN_RUNS.values()
     if defect.tried_in
     if (scenario := load(SHIPPED[defect.tried_in])).task
-    if len(scenario.faults) <= 1
+    if len(scenario.faults) <= 1 and not scenario.rescales
 ]
-"""But for those that need a second crash (`harness/levels/sim/tests/test_reached_t7.py`)."""
+"""But for those that need a second crash (`harness/levels/sim/tests/test_reached_t7.py`) or a rescale."""
 
 
 @pytest.mark.parametrize("defect", OF_KEYED_TASKS, ids=lambda defect: defect.name)

@@ -9,7 +9,7 @@ from harness.scenario.catalogue import catalogue
 from tools.pages.scenario_schema import SCHEMA_FILE, scenario_schema, schema_text
 
 DRAFT_07 = {
-    "$schema", "$ref", "additionalProperties", "allOf", "const", "default", "definitions", "description",
+    "$schema", "$ref", "additionalProperties", "allOf", "anyOf", "const", "default", "definitions", "description",
     "enum", "examples", "exclusiveMinimum", "if", "items", "maxItems", "maximum", "minItems", "minLength", "minimum",
     "oneOf", "pattern", "properties", "required", "then", "title", "type",
 }  # fmt: skip

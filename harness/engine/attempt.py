@@ -345,19 +345,9 @@ class _Task:
         elements = place.elements(parts.subtask, inside.shaping)
         keyed = _keyed(parts, elements)
         expect = _expectation(parts, elements, keyed)
-        coordination = chosen.coordination(
-            journal=journal,
-            phases=inside.phases,
-            expect=expect,
-            timers=Timers(loop, MailboxExecutor(mailbox, MAX_PRIORITY)),  # never those of a mutant
-            restored=attempt.saved.epoch if attempt.saved else 0,
+        coordination = self._coordination(
+            parts, attempt, chosen=chosen, inside=inside, elements=elements, expect=expect, mailbox=mailbox
         )
-        if isinstance(elements, PartitionedSource):
-            coordination.rescales(
-                stops_at=stops_at(plan, scenario, parts.subtask),
-                places=elements.places,
-                restored=attempt.saved.epoch if attempt.saved else 0,
-            )
         operator, workload = scenario.operator, scenario.workload
         lookups = partial(
             operator_builder(variant, sut=plan.sut),
@@ -380,6 +370,31 @@ class _Task:
             downstream=_downstream(operator, loop),
             checkpoint_interval_ms=workload.checkpoint_interval or 0,
         )
+
+    def _coordination(
+        self,
+        parts: AttemptParts,
+        attempt: Takeover,
+        *,
+        chosen: Committing,
+        inside: Inside,
+        elements: LookupSource,
+        expect: Any,
+        mailbox: Any,
+    ) -> Any:
+        """What a task tells its sink and the coordinator, and hears of them."""
+        restored = attempt.saved.epoch if attempt.saved else 0
+        coordination = chosen.coordination(
+            journal=self._journal,
+            phases=inside.phases,
+            expect=expect,
+            timers=Timers(self._loop, MailboxExecutor(mailbox, MAX_PRIORITY)),  # never those of a mutant
+            restored=restored,
+        )
+        if isinstance(elements, PartitionedSource):
+            stops = stops_at(parts.plan, parts.scenario, parts.subtask)
+            coordination.rescales(stops_at=stops, places=elements.places, restored=restored)
+        return coordination
 
     @property
     def journal(self) -> Any:

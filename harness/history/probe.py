@@ -6,13 +6,13 @@ and its end, and its outcome is what the client got: `unknown` where it got no a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-__all__ = ["ProbeOperation", "read_probe", "write_probe"]
+__all__ = ["ProbeOperation", "write_probe"]
 
 
 class ProbeOperation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,10 +36,3 @@ def write_probe(path: Path, operations: Sequence[ProbeOperation]) -> None:
     """A file of JSON lines."""
     encode = msgspec.json.Encoder().encode
     path.write_bytes(b"".join(encode(one) + b"\n" for one in operations))
-
-
-def read_probe(path: Path) -> Iterator[ProbeOperation]:
-    """What `write_probe` wrote."""
-    decode = msgspec.json.Decoder(ProbeOperation).decode
-    for line in path.read_bytes().splitlines():
-        yield decode(line)

@@ -42,7 +42,6 @@ __all__ = [
     "Rescaling",
     "first_number",
     "groups_of",
-    "shared_source",
     "source_of",
     "sources_before",
     "stops_at",
@@ -103,11 +102,11 @@ class Rescaling:
 
     def _cut(self, old: OldSubtask) -> int:
         """The position behind what the subtask had read at the checkpoint."""
-        return len(shared_source(self._plan, self._scenario, old.number)) if old.has_ended else old.position
+        return len(_shared_source(self._plan, self._scenario, old.number)) if old.has_ended else old.position
 
     def _handle(self, old: OldSubtask) -> OperatorStateHandle:
         """The operator state that the subtask wrote."""
-        source = shared_source(self._plan, self._scenario, old.number)
+        source = _shared_source(self._plan, self._scenario, old.number)
         until = self._cut(old)
         share = self._plan.shares.get(old.number)
         places = {**(share.places if share else {}), **places_before(source, until)}
@@ -206,7 +205,7 @@ def sources_before(plan: RunPlan, scenario: Scenario, subtask: int) -> list[Sour
         return []
     found = []
     for number, cut in share.cuts.items():
-        source = shared_source(plan, scenario, number)
+        source = _shared_source(plan, scenario, number)
         inputs = Inputs(scenario.task, source, seed=plan.seed, subtask=number)
         before = sources_before(plan, scenario, number)
         found.append(
@@ -224,7 +223,7 @@ def stops_at(plan: RunPlan, scenario: Scenario, subtask: int) -> int | None:
     return scenario.rescales[generation].at.checkpoint
 
 
-def shared_source(plan: RunPlan, scenario: Scenario, subtask: int) -> PartitionedSource:
+def _shared_source(plan: RunPlan, scenario: Scenario, subtask: int) -> PartitionedSource:
     """The source of a subtask of a run that rescales."""
     share = plan.shares.get(subtask)
     return PartitionedSource(
@@ -254,5 +253,5 @@ def _as_source(elements: Iterable[dict[str, Any]]) -> list[Element]:
 def source_of(plan: RunPlan, scenario: Scenario, subtask: int, **shaping: Any) -> LookupSource:
     """The source of a subtask; `shaping` is for a run that does not rescale (`LookupSource`)."""
     if scenario.rescales:
-        return shared_source(plan, scenario, subtask)
+        return _shared_source(plan, scenario, subtask)
     return LookupSource(workload=scenario.workload, seed=plan.seed, subtask=subtask, own=plan.own, **shaping)

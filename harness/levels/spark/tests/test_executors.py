@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,8 +68,15 @@ def executor_processes() -> list[psutil.Process]:
     return [
         process
         for process in psutil.Process(gateway_pid()).children(recursive=True)
-        if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+        if "CoarseGrainedExecutorBackend" in command_of(process)
     ]
+
+
+def command_of(process: psutil.Process) -> str:
+    """Its command line; empty if it has just ended."""
+    with suppress(psutil.NoSuchProcess):  # a zombie, too
+        return " ".join(process.cmdline())
+    return ""
 
 
 def once(act: Callable[[], None]) -> Callable[[], bool]:

@@ -16,7 +16,7 @@ from docker.errors import DockerException  # type: ignore[import-untyped]  # it 
 from docker.types import Mount  # type: ignore[import-untyped]  # it ships no types
 from requests.exceptions import RequestException
 
-from harness.clock import Deadline, wait_until
+from harness.clock import Deadline, pause, wait_until
 from harness.errors import WorldError
 from harness.faults.real.server_control import ServerState
 from harness.world.containers.engine import Engine, brief
@@ -27,6 +27,7 @@ __all__ = ["ContainerMachine", "SmallVolume", "containers_server_lacks", "make_s
 SHUT_DOWN_LIMIT_S = 30
 """After that time the engine kills it."""
 END_LIMIT_S = 20.0
+FREEZE_LIMIT_S = 5.0
 POLL_S = 0.02
 DATA = "/var/lib/mysql"
 HELD = "/floodmark-disk"
@@ -125,10 +126,19 @@ class ContainerMachine:
         self._ended_by_us = False
 
     def pause(self) -> None:
-        """Pause the container with the engine's freezer."""
-        if self._status() == "running":
-            with _asked("the engine could not pause the server's container"):
-                self._container.pause()
+        """Pause the container with the engine's freezer, which on a busy machine may need several tries.
+
+        With cgroup v1 freezing is a game of chance (opencontainers/runc, pull request 2791).
+        """
+        deadline = Deadline(FREEZE_LIMIT_S)
+        while self._status() == "running":
+            try:
+                with _asked("the engine could not pause the server's container"):
+                    self._container.pause()
+            except WorldError:
+                if deadline.passed:
+                    raise
+                pause(POLL_S)
 
     def resume(self) -> None:
         """Unfreeze the container."""

@@ -136,4 +136,5 @@ def connect() -> Engine:
 
 def brief(error: Exception) -> str:
     """The error in one line."""
-    return " ".join(str(error).split())[:200]
+    said = getattr(error, "explanation", None) or error  # without the address that was asked
+    return " ".join(str(said).split())[:200]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness.runs.outcome import RunOutcome
+from harness.scenario.model import Scenario
 from harness.tests.real_world import real_world
+from harness.tests.whole_run import links_are_free, whole_run
 from harness.world.world import World
 
 
@@ -15,3 +20,14 @@ def world() -> Iterator[World]:
     """A local world for all whole runs, one after the other; each heals what it armed."""
     with real_world("local", needs=frozenset({"packets"})) as opened:
         yield opened
+
+
+@pytest.fixture
+def performed(world: World, tmp_path: Path) -> Iterator[Callable[..., RunOutcome]]:
+    """Runs a scenario in the shared world; afterwards nothing of it may act on a link."""
+
+    def run(scenario: Scenario, **order: Any) -> RunOutcome:
+        return whole_run(scenario, world=world, within=tmp_path, **order)
+
+    yield run
+    assert links_are_free(world)

@@ -1,0 +1,44 @@
+"""The reference at level `live` passes where planted defects are meant to be convicted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from harness.defects import IN_RUNS
+from harness.defects.failovers import OF_FAILOVERS
+from harness.runs.outcome import RunOutcome
+from harness.scenario.catalogue import catalogue
+from harness.scenario.file import load
+from harness.scenario.model import Scenario
+from harness.tests.whole_run import told
+from harness.verdict import Outcome
+
+pytestmark = [pytest.mark.real, pytest.mark.long]
+
+WHERE = sorted(
+    {
+        meant
+        for defect in IN_RUNS.values()
+        if defect not in OF_FAILOVERS and (meant := defect.scenario_at("live"))
+    }
+)
+Performed = Callable[..., RunOutcome]
+
+
+def shipped(name: str) -> Scenario:
+    return load(catalogue()[name])
+
+
+# Those of the gate pass in this tier anyway, as the files that they are.
+@pytest.mark.parametrize("name", [name for name in WHERE if "gate" not in shipped(name).tags])
+def test_the_reference_passes_where_its_mutants_are_meant_to_fail(performed: Performed, name: str) -> None:
+    outcome = performed(shipped(name))
+
+    assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
+    assert outcome.as_expected
+    assert outcome.error is None
+    assert all(fault.bites and fault.evidence for fault in outcome.faults)
+    wrong = {name: outcome.accounting.get(name, 0) for name in ("doubled", "missing", "disordered")}
+    assert wrong == {"doubled": 0, "missing": 0, "disordered": 0}

@@ -27,7 +27,7 @@ MEANT = {
 HIDES_THE_FAULT = {"stale-cache", "watermark-passes-key"}
 """One never answers with the new rows, which would be the evidence that they changed; one stands still before."""
 
-STAND_STILL = {"key-stuck-after-timeout", "watermark-passes-key"}
+STAND_STILL = {"circuit-stays-open", "key-stuck-after-timeout", "wall-clock-timers", "watermark-passes-key"}
 """Their runs last as long as the scenario's budget; `floodmark mutants` tries them at level sim."""
 
 RUNS_AT_MOST = {"late-results": 20}

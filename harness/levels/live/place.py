@@ -7,7 +7,7 @@ things.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from harness.scenario.model import Fault, Scenario
 from harness.sut.clients import CLIENTS
 from harness.sut.inside_faults import InsideFaults
 from harness.sut.loop_watch import LoopWatch, code_of
+from harness.sut.past import Past
 from harness.sut.rescaling import source_of
 from harness.sut.user_lookup import UserLookup
 from harness.sut.variant import Variant
@@ -89,7 +90,12 @@ class RealPlace:
             journal=journal,
             loop=loop,
             store=store,
+            past=self.past_before(attempt),
         )
+
+    def past_before(self, attempt: int) -> Callable[[], Past] | None:  # noqa: ARG002 - for places without these files
+        """Reads what earlier attempts did; None: their files in the run's folder tell."""
+        return None
 
     def watching(
         self, loop: asyncio.AbstractEventLoop, journal: Any, lookup: Any

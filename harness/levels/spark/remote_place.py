@@ -6,16 +6,12 @@ its faults go (`harness.history.sent`, `harness.database.shared_tables`).
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-from harness.database.checkpoint_store import CheckpointStore
 from harness.database.shared_tables import MarkTable, TableFiles
 from harness.engine.attempt import AttemptParts
 from harness.faults.registry import fault_of
@@ -26,7 +22,6 @@ from harness.levels.live.place import RealPlace
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.scenario.moments import shown_by
-from harness.sut.inside_faults import InsideFaults
 from harness.sut.past import Past, kinds_that_count, past_of
 from harness.sut.variant import Variant
 
@@ -72,22 +67,9 @@ class RemotePlace(RealPlace):
             recorder.record("~host", s=self._subtask, a=attempt, **place)
             yield Journal(recorder, subtask=self._subtask, attempt=attempt)
 
-    def inside(
-        self, *, attempt: int, journal: Any, loop: asyncio.AbstractEventLoop, store: CheckpointStore
-    ) -> InsideFaults:
-        return InsideFaults(
-            self._plan,
-            workload=self._scenario.workload,
-            subtask=self._subtask,
-            attempt=attempt,
-            journal=journal,
-            loop=loop,
-            store=store,
-            past=partial(self._past, attempt),
-        )
-
-    def _past(self, attempt: int) -> Past:
-        return past_of(self._marks.lines(before=attempt))
+    def past_before(self, attempt: int) -> Callable[[], Past]:
+        """See `RealPlace`; the marks of earlier attempts are rows in the run's database."""
+        return lambda: past_of(self._marks.lines(before=attempt))
 
 
 def _marked(plan: RunPlan, subtask: int) -> frozenset[str]:

@@ -191,13 +191,8 @@ def _paired(
     assert plan.replica is not None, "it was planned"
     for link, upstream in ((PROBE, proxy.upstream), (REPLICA_LINK, proxy.second)):
         proxy.control.create(link, listen=proxy.listens[link], upstream=upstream)
-    deadline = Deadline(READY_LIMIT_S)
-    holds, lacks = proof_of({"directly": plan.replica, **plan.beside}, app)
-    try:
-        _wait_for(second, holds, what="the replica to answer SELECT 1", deadline=deadline)
-    except WorldError as error:
-        error.add_note(f"last attempt, {lacks()}")
-        raise
+    ways = {"directly": plan.replica, **plan.beside}
+    _wait_for_answers(second, ways, app, who="the replica", deadline=Deadline(READY_LIMIT_S))
     ask(plan.replica, root, *app_grants(app.user, mariadb=first.flavour == "mariadb"), database=None)
     control = _server(second, None, flavour=first.flavour, direct=plan.replica, root=root, app=app)
     pair = ServerPair(
@@ -361,9 +356,16 @@ def _wait_until_ready(mysql: DockerContainer, proxy: _Proxy, *, plan: _Plan, app
     proxy.wait_for(proxy.control.healthy, deadline)
     for link in LINKS:
         proxy.control.create(link, listen=proxy.listens[link], upstream=proxy.upstream)
-    holds, lacks = proof_of({"directly": plan.direct, **plan.links}, app)
+    _wait_for_answers(mysql, {"directly": plan.direct, **plan.links}, app, who="MySQL", deadline=deadline)
+
+
+def _wait_for_answers(
+    container: Any, ways: Mapping[str, Address], app: Credentials, *, who: str, deadline: Deadline
+) -> None:
+    """Waits until `SELECT 1` is answered over each way; the error says which way was not."""
+    holds, lacks = proof_of(ways, app)
     try:
-        _wait_for(mysql, holds, what="MySQL to answer SELECT 1", deadline=deadline)
+        _wait_for(container, holds, what=f"{who} to answer SELECT 1", deadline=deadline)
     except WorldError as error:
         error.add_note(f"last attempt, {lacks()}")
         raise

@@ -1,4 +1,4 @@
-"""Level `live`: each attempt of a subtask is a process that the fork server makes; a supervisor restarts it when it dies.
+"""Level `live`: each attempt is a process that the fork server makes; a supervisor restarts it when it dies.
 
 Answers to Spark's task scheduler, and to an executor whose heartbeat was lost. A successor starts only after the
 process was reaped, except when a fault declares it dead while it lives; then both run, and the successor's commits are

@@ -18,6 +18,7 @@ from harness.errors import HarnessError
 from harness.history.event import Event
 from harness.history.header import Header, parse_header
 from harness.levels.sim.fault_schedule import FaultSchedule, Noted
+from harness.levels.sim.recorded_calls import RecordedCalls
 from harness.levels.sim.simulation import Simulation
 from harness.runs.claims import header_of
 from harness.runs.expected import Expected
@@ -115,7 +116,7 @@ def simulate_scenario(
     run.watch = schedule.reached if schedule.has_any else None
     run.closing = schedule.close
     run.before_reading = before_reading
-    run.around_calls = schedule.workload.around_calls
+    run.around_calls = _around_calls(scenario, run, schedule)
     run.tape.hears = schedule.workload.hears
     watch = HoldWatch(function=lambda: run.watched_function)
     with set_aside(), nullcontext() if order.sut in SUTS else watch.watching():
@@ -135,6 +136,17 @@ def simulate_scenario(
         misuses=[*run.tape.misuses, *_holds(watch, run.tape)],
         unread=run.unread,
         choices=run.draw.made if isinstance(run.draw, SparingDraw) else 0,
+    )
+
+
+def _around_calls(scenario: Scenario, run: Simulation, schedule: FaultSchedule) -> Callable[[Any, Any], Any]:
+    """The faults of calls, around the recorded calls if there are any."""
+    calls = None if scenario.choices is None else scenario.choices.calls
+    if not calls:
+        return schedule.workload.around_calls
+    recorded = RecordedCalls(calls, hub=run.hub)
+    return lambda function, attempt: schedule.workload.around_calls(
+        recorded.around(function, attempt), attempt
     )
 
 

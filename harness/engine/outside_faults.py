@@ -46,6 +46,8 @@ class OutsideFaults:
     tell: Callable[[str], None] = lambda text: None
     now_us: int = 0
     watches_to_the_end: bool = True
+    prolongs_us: int = 0
+    """Zero, but where attempts come and go: a short fault would fall between two of them."""
     _schedule: Schedule[ToldFault] = field(init=False)
     _alarms: list[_Alarm] = field(default_factory=list)
     _next_step: list[Callable[[], None]] = field(default_factory=list)

@@ -118,6 +118,36 @@ def test_a_fault_heals_when_its_time_since_arming_is_over_and_never_comes_again(
     assert stage.at(5000) == []
 
 
+def prolonged(*faults: dict[str, Any]) -> Stage:
+    stage = Stage(*faults)
+    stage.schedule.prolongs_us = 10_000_000
+    stage.at(0)
+    return stage
+
+
+def test_where_attempts_come_and_go_a_fault_lasts_until_one_has_met_it() -> None:
+    stage = prolonged(DOWN)
+    stage.at(1000)
+    assert stage.schedule.active() == {"cut": False}
+
+    stage.progress.losses.append((stage.now_us, "sink", 2003))
+    stage.progress.errors.append((stage.now_us, "sink", 2003))
+    for ms in range(1100, 1400, 50):
+        stage.at(ms)
+
+    assert stage.schedule.active() == {}
+
+
+def test_a_fault_that_nobody_meets_ends_all_the_same() -> None:
+    stage = prolonged(DOWN)
+
+    stage.at(10_900)
+    assert stage.schedule.active() == {"cut": False}
+    stage.at(11_000)
+
+    assert stage.schedule.active() == {}
+
+
 def test_a_fault_that_repeats_comes_again_at_a_fixed_pace_and_as_often_as_asked() -> None:
     stage = Stage(latency({"at": "0ms"}, repeat=3, every="500ms"))
     acts: list[int] = []

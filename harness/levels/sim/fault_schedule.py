@@ -108,6 +108,7 @@ class FaultSchedule:
     workload: WorkloadFaults = field(init=False)
     """The faults that attempts and sources perform themselves."""
     watches_to_the_end: bool = False
+    prolongs_us: int = 0
     _schedule: Schedule[_Acting] = field(init=False)
     _moments: Moments = field(default_factory=Moments)
     _listens_to: frozenset[str] = frozenset()

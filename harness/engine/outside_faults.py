@@ -87,6 +87,10 @@ class OutsideFaults:
         if alarm in self._alarms:
             self._alarms.remove(alarm)
 
+    def is_idle(self, fault: Fault) -> bool:
+        """Whether a fault of the lookups' link that acts once would find no lookup in flight."""
+        return fault.lasts_ms is None and fault.on_link == "lookups" and not self._progress.in_flight
+
     def look_again(self, callback: Callable[[], None], *, soon: bool) -> None:
         if soon:
             self._next_step.append(callback)

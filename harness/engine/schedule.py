@@ -22,6 +22,7 @@ __all__ = ["UNTIL_EFFECTIVE_US", "Schedule"]
 UNTIL_EFFECTIVE_US: Final = 10_000_000
 """How long a fault without a duration is active if no evidence is found."""
 _PROLONGS_BY_US: Final = 50_000
+_WORK_US: Final = 5_000
 
 
 class Acting(Protocol):
@@ -76,6 +77,9 @@ class Place(Protocol[A_co]):
 
     def cancel(self, alarm: Any) -> None:
         """Cancels a callback."""
+
+    def is_idle(self, fault: Fault) -> bool:
+        """Whether nothing is at work that the fault could meet, so that it waits, at most for `prolongs_us`."""
 
     def look_again(self, callback: Callable[[], None], *, soon: bool) -> None:
         """Calls back after the place's polling interval; `soon`: at the next opportunity."""
@@ -157,7 +161,15 @@ class Schedule(Generic[A]):
     def _due_at(self, planned: _Planned[A], instant_us: int) -> None:
         if planned.first_us is None:
             planned.first_us = instant_us
-        self._waiting.append(self.place.at(instant_us, partial(self._begin, planned, instant_us)))
+        self._waiting.append(self.place.at(instant_us, partial(self._begin_at_work, planned, instant_us)))
+
+    def _begin_at_work(self, planned: _Planned[A], instant_us: int) -> None:
+        place = self.place
+        if place.now_us < instant_us + place.prolongs_us and place.is_idle(planned.fault):
+            again = partial(self._begin_at_work, planned, instant_us)
+            self._waiting.append(place.at(place.now_us + _WORK_US, again))
+        else:
+            self._begin(planned, instant_us)
 
     def _begin(self, planned: _Planned[A], instant_us: int) -> None:
         acting = self.place.begins(planned.fault, cycle=planned.begun, due_us=instant_us)

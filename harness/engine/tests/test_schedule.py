@@ -9,6 +9,7 @@ import pytest
 from harness.errors import HarnessError, WorldError
 from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.tests.fake_site import Stage, scenario
+from harness.history.follower import AttemptView
 from harness.scenario.moments import instant_ms
 
 
@@ -136,6 +137,15 @@ def test_where_attempts_come_and_go_a_fault_lasts_until_one_has_met_it() -> None
         stage.at(ms)
 
     assert stage.schedule.active() == {}
+
+
+def test_where_attempts_come_and_go_a_reset_waits_for_a_lookup_in_flight() -> None:
+    stage = prolonged({"id": "resets", "do": "reset_now", "link": "lookups", "when": {"at": "300ms"}})
+    assert stage.at(400) == []
+
+    stage.progress.attempts[0, 1] = AttemptView(subtask=0, attempt=1, in_flight=2)
+
+    assert "cut lookups rst" in stage.at(450)
 
 
 def test_a_fault_that_nobody_meets_ends_all_the_same() -> None:

@@ -165,6 +165,11 @@ class FaultSchedule:
     def cancel(self, alarm: Any) -> None:
         self.run.hub.cancel(alarm)
 
+    def is_idle(self, fault: Fault) -> bool:
+        """Never: attempts follow each other at once."""
+        del fault
+        return False
+
     def look_again(self, callback: Callable[[], None], *, soon: bool) -> None:
         hub = self.run.hub
         hub.at(hub.now_ms + (0 if soon else _LOOK_MS), callback)

@@ -23,6 +23,8 @@ _MASTER = re.compile(r"spark://([^:/]+):\d+")
 _HERE = "127.0.0.1"
 _OF_DRIVER = frozenset({"commit.pre", "commit.post", "close"})
 """The phases that a batch reaches in the driver."""
+_OF_DRIVERS = frozenset({"kill_driver"})
+"""Faults of a cluster that batches can have without one: their driver is a process of its own."""
 _NOT_IN_BATCHES = MappingProxyType(
     {
         "sink": "the sink of a subtask",
@@ -79,7 +81,7 @@ def lacks_of_runner(scenario: Scenario) -> Iterator[str]:
                 f"`{fault.do}` (fault {fault.id}) takes committed batches away, and Spark's own log of batches still"
                 " has them, so they never come again"
             )
-        if fault.needs_cluster:
+        if fault.needs_cluster and fault.do not in _OF_DRIVERS:
             yield f"`{fault.do}` (fault {fault.id}) acts on the processes of a cluster, and batches run in one driver"
         when = fault.when
         in_driver = isinstance(when, Phase) and when.phase in _OF_DRIVER and fault.do != "kill_worker"
@@ -93,7 +95,12 @@ def refuse_without_cluster(order: Order) -> None:
     if order.master:
         _refuse_master(order.master)
     has_cluster = bool(order.cluster or order.master)
-    needing = [fault for fault in scenario.faults if fault.needs_cluster]
+    has_driver = order.runner != "continuous"
+    needing = [
+        fault
+        for fault in scenario.faults
+        if fault.needs_cluster and not (has_driver and fault.do in _OF_DRIVERS)
+    ]
     if needing and not has_cluster:
         told = "; ".join(
             f"`{fault.do}` (fault {fault.id}) acts on the processes of a cluster" for fault in needing

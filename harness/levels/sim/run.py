@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from harness.choices import Choices, SparingDraw
+from harness.choices import Choices
 from harness.database.endpoint import NOWHERE
 from harness.database.table_hand import TableHand
 from harness.engine.refusals import refuse_at_level
@@ -25,6 +25,7 @@ from harness.runs.expected import Expected
 from harness.runs.order import Order, planned_crashes
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
+from harness.scenario_parts.own_records import OwnRecord
 from harness.simulation.tables import Tables
 from harness.simulation.tape import Tape, untold
 from harness.sut.loop_watch import HoldWatch
@@ -94,7 +95,6 @@ def simulate_scenario(
     scenario, seed = order.scenario, order.seed
     if not variant.arms_faults:
         scenario = scenario.model_copy(update={"faults": ()})
-    own = own_records(scenario)
     plan = RunPlan(
         run_id="",
         scenario={},
@@ -108,7 +108,7 @@ def simulate_scenario(
         table=customers(scenario, seed),
         crashes=planned_crashes(scenario),
         expected=expected,
-        own=None if own is None else list(own),
+        own=_listed(own_records(scenario)),
     )
     run = Simulation(scenario, plan=plan, variant=variant, limit_ms=scenario.budget)
     run.hub.ended_by = ended_by
@@ -135,8 +135,12 @@ def simulate_scenario(
         tables=run.tables,
         misuses=[*run.tape.misuses, *_holds(watch, run.tape)],
         unread=run.unread,
-        choices=run.draw.made if isinstance(run.draw, SparingDraw) else 0,
+        choices=run.draw.made,
     )
+
+
+def _listed(own: Sequence[OwnRecord] | None) -> list[OwnRecord] | None:
+    return None if own is None else list(own)
 
 
 def _around_calls(scenario: Scenario, run: Simulation, schedule: FaultSchedule) -> Callable[[Any, Any], Any]:

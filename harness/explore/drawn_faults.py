@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.choices import Draw
+from harness.faults.registry import FAULTS
 from harness.scenario.model import FaultName
+from harness.scenario_parts.triggers import TriggerName
 from harness.scenario_parts.values import duration_text
 
-__all__ = ["DRAWN_FAULTS", "Setting", "draw_faults"]
+__all__ = ["DRAWN_FAULTS", "Setting", "another_moment", "another_phase", "draw_faults"]
 
 _RESTARTS_MAX: Final = 2
 """A subtask may have four attempts, so one restart remains for a lost connection."""
@@ -101,11 +103,30 @@ def _kill(subtask: int, when: Fault, draw: Draw) -> Fault:
 
 def _moment(setting: Setting, draw: Draw) -> Fault:
     """A trigger at a phase of the subtask, with a hit count that it usually reaches."""
-    also = [*(["ack", "notify"] if setting.sink != "atomic" else []), *(["timer"] if setting.inputs else [])]
-    also += ["align"] if setting.inputs == 2 else []  # noqa: PLR2004 - what is aligned is two
+    return another_phase(
+        draw, with_store=setting.sink != "atomic", inputs=setting.inputs, records=setting.records
+    )
+
+
+def another_phase(draw: Draw, *, with_store: bool, inputs: int, records: int) -> Fault:
+    """A trigger at a phase that such an attempt reaches, with a hit count that it usually reaches."""
+    also = [*(["ack", "notify"] if with_store else []), *(["timer"] if inputs else [])]
+    also += ["align"] if inputs == 2 else []  # noqa: PLR2004 - what is aligned is two
     phase = draw.one_of(*_PHASES, *_ALWAYS_REACHED, *also)
-    most = setting.records if phase in _OFTEN_REACHED else 1 if phase in {"drain", "close", "open"} else 2
+    most = records if phase in _OFTEN_REACHED else 1 if phase in {"drain", "close", "open"} else 2
     return {"phase": phase, "hit": draw.between(1, most)}
+
+
+def another_moment(do: str, draw: Draw, *, records: int) -> Fault | None:
+    """A trigger by call, by record or by time, of those that a fault of kind `do` can begin at; None: there is none."""
+    drawn: dict[TriggerName, Fault] = {
+        "call": {"call": draw.between(1, max(1, records))},
+        "record": {"record": draw.between(1, records)},
+        "at": {"at": _ms(draw, 0, 12 * records)},
+        "checkpoint": {"checkpoint": 1},
+    }
+    fitting = [when for name, when in drawn.items() if name in FAULTS[do].triggers]
+    return draw.one_of(*fitting) if fitting else None
 
 
 def _zombie(setting: Setting, draw: Draw) -> Fault:

@@ -7,7 +7,7 @@ that is not scaled comes from `draw_scenario` or from the other parent, so that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
@@ -23,10 +23,12 @@ __all__ = ["change", "finished", "shortened"]
 
 _TRIES_MAX: Final = 20
 """Changes drawn at most until one is valid."""
-_FAULTS_MAX: Final = 8
-_ONE_MORE: Final = 400
-"""Chance per thousand of a further change."""
+_FAULTS_MAX: Final = 12
+_ONE_MORE: Final = 750
+_OF_A_DONOR: Final = 700
+"""Chances per thousand: a further change; each fault of the other scenario, where faults are added."""
 _SEEDS: Final = 1_000_000_000
+_UNITS_MS: Final[Mapping[str, int]] = {"ms": 1, "s": 1000, "m": 60_000}
 
 Plain = dict[str, Any]
 """A scenario as in its file."""
@@ -103,7 +105,7 @@ def _drawn(draw: Draw) -> Plain:
 
 def _ms(text: str) -> int:
     unit = text.lstrip("0123456789")
-    return int(text.removesuffix(unit)) * {"ms": 1, "s": 1000, "m": 60_000}[unit]
+    return int(text.removesuffix(unit)) * _UNITS_MS[unit]
 
 
 # ------------------------------------------------------------------------------- what makes it whole again
@@ -115,7 +117,7 @@ def _fit(plain: Plain) -> None:
     plain["decisive"] = ["V9"]
     plain["expects"] = {"records": workload["records"] * workload["subtasks"], "checkpoints": 1}
     plain["levels"] = ["sim", "live"] if "sim" in plain["levels"] else plain["levels"]
-    for name in ("mutant", "pitfall"):
+    for name in ("mutant", "pitfall", "choices", "shows"):
         plain.pop(name, None)
     if workload.get("checkpoint_interval") is None:
         workload.pop("checkpoint_interval", None)
@@ -162,9 +164,8 @@ def _can_be_finished(plain: Plain) -> bool:
 # --------------------------------------------------------------------------------------- changes of faults
 
 
-def _add_fault(plain: Plain, donor: Plain, draw: Draw) -> None:
-    if donor["faults"]:
-        plain["faults"].append(deepcopy(draw.one_of(*donor["faults"])))
+def _add_faults(plain: Plain, donor: Plain, draw: Draw) -> None:
+    plain["faults"] += [deepcopy(fault) for fault in donor["faults"] if draw.chance(_OF_A_DONOR)]
 
 
 def _drop_fault(plain: Plain, donor: Plain, draw: Draw) -> None:
@@ -285,7 +286,7 @@ _RETRY: Final = ("tries", "retry_delay", "retry_multiplier", "retry_delay_max")
 _ANSWERS: Final = ("timeout", "on_timeout", "cancels", "on_error")
 
 _CHANGES: Final[tuple[Change, ...]] = (
-    *([_add_fault] * 4),
+    *([_add_faults] * 8),
     *([_move_fault] * 4),
     *([_retime_fault] * 3),
     *([_drop_fault] * 2),

@@ -1,4 +1,4 @@
-"""One trial of an exploration: a candidate becomes a scenario, is run at level sim, judged, and told by its features.
+"""One trial of an exploration: makes the scenario of a candidate, runs it at level sim, judges it, finds its features.
 
 Answers to an input and its execution in AFL. Invariants: a trial depends on its subject and candidate alone, wherever it
 is made; a violation that the reference shows in the same run too is none of a subject that is not the reference.

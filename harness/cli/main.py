@@ -27,6 +27,7 @@ _COMMANDS: Mapping[str, str] = {
     "run": "Run scenarios, check the histories and write a report.",
     "job": "Put your own job under fire: Spark, Bytewax, asyncio or any other program.",
     "check": "Check history files, from any source.",
+    "explore": "Draw and change scenarios until one shows a violation, and shrink it.",
     "init": "Begin a project for a lookup or a job: files that run, a test, a CI file.",
     "mutants": "The kill matrix: run every planted defect against every invariant.",
     "list": "List the scenarios, faults, invariants, suts or mutants.",

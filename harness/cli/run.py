@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from harness.runs.order import Order
     from harness.scenario.model import Scenario
 
-__all__ = ["run"]
+__all__ = ["check_sut", "run"]
 
 _CAMPAIGN = (
     "world",
@@ -108,7 +108,7 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     fresh = fresh_seed()
     each = [_with_saved(scenario, asked, fresh_seed=fresh) for scenario in loaded]
     for one in each:
-        _check_sut(one["sut"], one["mutant"], one["level"], one["runner"])
+        check_sut(one["sut"], one["mutant"], one["level"], one["runner"])
         check_expected(one["expected"], one["sut"])
     orders = [
         order
@@ -217,7 +217,7 @@ def _refuse_cluster(asked: dict[str, Any]) -> None:
         raise UsageError(message, fix="leave --jobs out")
 
 
-def _check_sut(sut: str, mutant: str | None, level: str, runner: str) -> None:
+def check_sut(sut: str, mutant: str | None, level: str, runner: str) -> None:
     """Checks `--sut` and `--mutant` before a world is opened."""
     from harness.defects import find_of_run
     from harness.defects.defect import RunnerDefect

@@ -41,7 +41,8 @@ from harness.defects.tasks import OF_TASKS
 from harness.defects.timers import OF_TIMERS
 from harness.defects.ttl import OF_TTL
 from harness.defects.two_phase_sinks import OF_TWO_PHASE_SINKS
-from harness.errors import UsageError
+from harness.errors import SutError, UsageError
+from harness.sut.registry import load_attribute
 from harness.sut.variant import HONEST, Variant
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "Stranger",
     "find_defect",
     "find_of_run",
+    "own_defect",
     "variant_of",
 ]
 
@@ -122,8 +124,28 @@ RUNNER_DEFECTS: Mapping[str, RunnerDefect] = MappingProxyType({defect.name: defe
 
 
 def find_of_run(name: str) -> Defect | RunnerDefect | Stranger:
-    """The defect `name`, which a run with some runner can show. Raises UsageError with the names that there are."""
+    """The defect `name`, which a run with some runner can show, or a user's own (`MODULE:ATTR`).
+
+    Raises UsageError with the names that there are, and SutError for an attribute that is no defect.
+    """
+    if ":" in name:
+        return own_defect(name)
     return RUNNER_DEFECTS[name] if name in RUNNER_DEFECTS else find_defect(name)
+
+
+def own_defect(name: str) -> Stranger:
+    """A user's own defect: `MODULE:ATTR`, a `Variant` or a `build_operator`. Raises SutError if it is neither."""
+    found = load_attribute(name, option="--mutant", kind="ATTR")
+    if not isinstance(found, Variant) and not callable(found):
+        message = f"--mutant {name} is {type(found).__name__}, neither a Variant nor a build_operator"
+        raise SutError(message, fix="see harness/sut/variant.py for what a defect may replace")
+    return Stranger(
+        name=name,
+        about="a defect of yours",
+        component="",
+        breaks="",
+        variant=found if isinstance(found, Variant) else Variant(build_operator=found),
+    )
 
 
 def find_defect(name: str) -> Defect | Stranger:

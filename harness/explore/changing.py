@@ -19,7 +19,7 @@ from harness.explore.drawn_faults import another_moment, another_phase
 from harness.scenario.model import Scenario
 from harness.scenario_parts.values import duration_text
 
-__all__ = ["change", "finished", "shortened"]
+__all__ = ["change", "exploring_form", "shortened"]
 
 _TRIES_MAX: Final = 20
 """Changes drawn at most until one is valid."""
@@ -45,7 +45,7 @@ def change(scenario: Scenario, draw: Draw, *, other: Scenario | None = None) -> 
         draw.one_of(*_CHANGES)(changed, donor, draw)
         while draw.chance(_ONE_MORE):
             draw.one_of(*_CHANGES)(changed, donor, draw)
-        made = finished(changed)
+        made = _finished(changed)
         if made is not None and made != scenario:
             return made
     return None
@@ -57,7 +57,7 @@ def shortened(scenario: Scenario, *, records: int) -> Scenario | None:
     workload = plain["workload"]
     before = workload["records"]
     if before <= records:
-        return finished(plain)
+        return _finished(plain)
 
     def scaled(value: int) -> int:
         return max(1, value * records // before)
@@ -80,10 +80,15 @@ def shortened(scenario: Scenario, *, records: int) -> Scenario | None:
         if "between" in when:
             low, high = (_ms(text) * records // before for text in when["between"])
             when["between"] = [duration_text(low), duration_text(max(high, low + 1))]
-    return finished(plain)
+    return _finished(plain)
 
 
-def finished(plain: Plain) -> Scenario | None:
+def exploring_form(scenario: Scenario) -> Scenario:
+    """`scenario` without what only its own purpose needs: a planted defect, a pitfall, its saved choices."""
+    return scenario.model_copy(update={"mutant": None, "pitfall": None, "shows": None})
+
+
+def _finished(plain: Plain) -> Scenario | None:
     """The scenario of `plain`, as one that exploration runs; None: it is invalid, or no operator could finish it."""
     _fit(plain)
     if not _can_be_finished(plain):

@@ -14,21 +14,20 @@ from pathlib import Path
 from typing import Final, Literal
 
 from harness.choices import Draw
+from harness.defects import variant_of
 from harness.engine.level import Opening, RunRecord, RunSite
 from harness.engine.perform import judged_by_order
-from harness.errors import CannotHere, SutError
+from harness.errors import CannotHere, HarnessError, SutError
 from harness.explore.changing import change, shortened
 from harness.explore.drawing import draw_scenario
 from harness.explore.features import Feature, features_of
-from harness.kill_matrix.matrix import find_suspect
 from harness.levels.sim.level import SimulatedLevel, record_of
 from harness.levels.sim.run import simulate_scenario
 from harness.runs.order import REFERENCE, Order
 from harness.scenario.model import Scenario
-from harness.sut.variant import HONEST, Variant
 from harness.verdict import Judgement, Outcome
 
-__all__ = ["Candidate", "Subject", "Trial", "Violation", "Way", "made", "try_all", "violations_of"]
+__all__ = ["Candidate", "Subject", "Trial", "Violation", "Way", "made", "try_all", "try_one"]
 
 Violation = tuple[str, str]
 """An invariant and the class of an anomaly, such as `("V8", "duplicate")`."""
@@ -63,6 +62,7 @@ class Subject:
             level="sim",
             seed=seed,
             sut=self.sut,
+            mutant=self.mutant,
             expected=self.expected,
             import_path=self.import_path,
         )
@@ -132,9 +132,12 @@ def try_one(subject: Subject, scenario: Scenario, seed: int) -> Trial:
     try:
         record, judgement = _run(subject, scenario, seed)
     except (SutError, CannotHere) as error:
-        return Trial(
-            features=frozenset(), outcome=Outcome.UNKNOWN, violations=(), events=0, refused=error.what
-        )
+        return _nothing(refused=error.what)
+    except HarnessError as error:
+        if subject.is_reference:
+            error.add_note(f"in the simulation of scenario {scenario.scenario} with seed {seed}")
+            raise
+        return _nothing(why=error.what)  # a wrong system may contradict what is compared, and is not judged then
     kinds = {fault.id: fault.do for fault in scenario.faults}
     violations = _own_violations(subject, scenario, seed, record, judgement)
     outcome = Outcome.FAIL if violations else judgement.outcome
@@ -147,13 +150,10 @@ def try_one(subject: Subject, scenario: Scenario, seed: int) -> Trial:
     )
 
 
-def violations_of(subject: Subject, scenario: Scenario, seed: int) -> tuple[Violation, ...]:
-    """What the subject violates in this run and the reference does not; empty if it cannot be run in it."""
-    try:
-        record, judgement = _run(subject, scenario, seed)
-    except (SutError, CannotHere):
-        return ()
-    return _own_violations(subject, scenario, seed, record, judgement)
+def _nothing(*, refused: str = "", why: str = "") -> Trial:
+    return Trial(
+        features=frozenset(), outcome=Outcome.UNKNOWN, violations=(), events=0, refused=refused, why=why
+    )
 
 
 def _run(subject: Subject, scenario: Scenario, seed: int) -> tuple[RunRecord, Judgement]:
@@ -163,15 +163,9 @@ def _run(subject: Subject, scenario: Scenario, seed: int) -> tuple[RunRecord, Ju
             played = play(order, RunSite(run_id="", folder=Path()))
         assert isinstance(played, RunRecord), "level sim runs operators"
         return played, judged_by_order(order, played)
-    variant = _variant(subject.mutant)
+    variant = variant_of(subject.mutant)
     record = record_of(order, simulate_scenario(order, variant=variant), variant=variant)
-    if variant is HONEST:
-        return record, judged_by_order(order, record)
-    return record, record.judge(record.header, record.events)  # a defect may contradict what is compared
-
-
-def _variant(mutant: str | None) -> Variant:
-    return HONEST if mutant is None else find_suspect(mutant).variant
+    return record, judged_by_order(order, record)
 
 
 def _own_violations(

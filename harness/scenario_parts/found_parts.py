@@ -59,8 +59,11 @@ class Shown(Part):
     expected: str | None = Field(
         default=None, min_length=1, description="As `--expected`, of a run without it; absent: as without it."
     )
-    mutant: Name | None = Field(
-        default=None, description="The planted defect of a run without `--sut` and `--mutant`; absent: none."
+    mutant: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The planted defect, or `MODULE:ATTR` of your own, of a run without `--sut` and `--mutant`; absent: "
+        "none.",
     )
 
     @model_validator(mode="after")

@@ -50,7 +50,7 @@ _FOUND = Path("found")
 @click.option("--seed", envvar="FLOODMARK_SEED", type=click.IntRange(min=0), default=None,
               help="Seed of every draw; always printed.  [default: a new one]")  # fmt: skip
 @click.option("--corpus", envvar="FLOODMARK_CORPUS", type=click.Path(path_type=Path), default=None, metavar="FOLDER",
-              help="Begin with the scenarios that are kept there, and keep there what reaches something new.")  # fmt: skip
+              help="Begin with the scenarios kept there, and keep there what reaches something new.")  # fmt: skip
 @click.option("--found", envvar="FLOODMARK_FOUND", type=click.Path(path_type=Path), default=_FOUND,
               show_default=True, metavar="FOLDER", help="Where the file of a violation is written.")  # fmt: skip
 @click.option("--keep-going", envvar="FLOODMARK_KEEP_GOING", is_flag=True,
@@ -95,7 +95,8 @@ def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[s
     kept = list(Corpus(folder=asked["corpus"]).read(notes.append)) if asked["corpus"] is not None else []
     given = [
         Entry(
-            scenario=exploring_form(scenario), seed=scenario.choices.seed if scenario.choices else seed + number
+            scenario=exploring_form(scenario),
+            seed=scenario.choices.seed if scenario.choices else seed + number,
         )
         for number, scenario in enumerate(named)
     ]

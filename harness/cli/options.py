@@ -65,7 +65,9 @@ def invariant_option(command: _Command) -> _Command:
 def only_option(command: _Command) -> _Command:
     """`--only`: the invariants whose violations count; all if none is chosen."""
     about = "Only violations of these invariants count; repeatable, or separated by commas.  [default: all]"
-    return _option("--only", env="ONLY", multiple=True, metavar="V8,V10", callback=_chosen, help=about)(command)
+    return _option("--only", env="ONLY", multiple=True, metavar="V8,V10", callback=_chosen, help=about)(
+        command
+    )
 
 
 def _chosen(_ctx: click.Context, parameter: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:

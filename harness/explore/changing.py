@@ -55,7 +55,7 @@ def shortened(scenario: Scenario, *, records: int) -> Scenario | None:
     """`scenario` with at most so many records a subtask, its triggers moved in proportion; None: it cannot be."""
     plain = _plain(scenario)
     workload = plain["workload"]
-    before = workload["records"]
+    before: int = workload["records"]
     if before <= records:
         return _finished(plain)
 

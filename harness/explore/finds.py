@@ -128,4 +128,3 @@ def shape_of(scenario: Scenario) -> str:
 
 def _in_words(do: str, phase: str | None) -> str:
     return f"{do} at {phase}" if phase else do
-

@@ -40,15 +40,17 @@ def as_text(
     rate = explored.runs / seconds if seconds else 0
     counted = ", ".join(f"{name.lower()} {count}" for name, count in sorted(explored.outcomes.items()))
     lines = [
-        f"runs     {explored.runs} in {seconds:.1f} s, {rate:.0f} a second in {jobs} process{'es' * (jobs > 1)}, "
-        f"judging included: {counted or 'none'}",
+        f"runs     {explored.runs} in {seconds:.1f} s, {rate:.0f} a second, judging included ({_processes(jobs)})",
+        f"verdicts {counted or 'none'}",
         f"features {len(explored.features)}, reached by {len(explored.kept)} scenarios"
         + (f", kept in {corpus}" if corpus is not None else ""),
     ]
     lines += [f"unknown  {count} x {why}" for why, count in explored.whys.most_common(3)]
     lines += [f"refused  {count} x {why}" for why, count in explored.refused.most_common(3)]
     for group in groups:
-        rest = f"; {group.not_shrunk} more runs show {group.invariant} {group.kind}" if group.not_shrunk else ""
+        rest = (
+            f"; {group.not_shrunk} more runs show {group.invariant} {group.kind}" if group.not_shrunk else ""
+        )
         times = f"{group.times} times, first " if group.times > 1 else ""
         lines += [
             f"found    {group.invariant} {group.kind}, {times}in run {group.first_run}: {group.shape}{rest}",
@@ -62,6 +64,10 @@ def as_text(
             f"found    nothing{' before it was interrupted' if interrupted else ''}; seed {plan.seed}"
         )
     return "\n".join(lines)
+
+
+def _processes(jobs: int) -> str:
+    return "1 process" if jobs == 1 else f"{jobs} processes"
 
 
 def _unsaved(sighting: Sighting) -> list[str]:

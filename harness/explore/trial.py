@@ -1,7 +1,7 @@
 """One trial of an exploration: makes the scenario of a candidate, runs it at level sim, judges it, finds its features.
 
-Answers to an input and its execution in AFL. Invariants: a trial depends on its subject and candidate alone, wherever it
-is made; a violation that the reference shows in the same run too is none of a subject that is not the reference.
+Answers to an input and its execution in AFL. Invariants: a trial depends on its subject and candidate alone, wherever
+it is made; a violation that the reference shows in the same run too is none of a subject that is not the reference.
 """
 
 from __future__ import annotations
@@ -137,7 +137,9 @@ def try_one(subject: Subject, scenario: Scenario, seed: int) -> Trial:
         if subject.is_reference:
             error.add_note(f"in the simulation of scenario {scenario.scenario} with seed {seed}")
             raise
-        return _nothing(why=error.what)  # a wrong system may contradict what is compared, and is not judged then
+        return _nothing(
+            why=error.what
+        )  # a wrong system may contradict what is compared, and is not judged then
     kinds = {fault.id: fault.do for fault in scenario.faults}
     violations = _own_violations(subject, scenario, seed, record, judgement)
     outcome = Outcome.FAIL if violations else judgement.outcome

@@ -18,7 +18,7 @@ from harness.canaries.all import CANARIES
 from harness.canaries.canary import overlooked
 from harness.checkers.judge import judge
 from harness.clock import CALENDAR_CLOCK, Deadline
-from harness.defects import IN_RUNS, find_defect, own_defect
+from harness.defects import IN_RUNS, find_defect, own_variant
 from harness.engine.executors import Executors
 from harness.errors import Exit, UsageError
 from harness.explore.drawing import draw_scenario
@@ -99,16 +99,15 @@ def find_suspect(name: str) -> Suspect:
             return _ours(name)
         except UsageError as error:
             raise UsageError(error.what, fix=f"MODULE:ATTR for your own, or {error.fix}") from None
-    own = own_defect(name)
     return Suspect(
         name=name,
         label="",
-        about=own.about,
+        about="a defect of yours",
         mirrors="",
         named=(),
         where="anywhere",
         applies=lambda scenario: True,
-        variant=own.variant,
+        variant=own_variant(name),
     )
 
 

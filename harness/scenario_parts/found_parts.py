@@ -62,8 +62,7 @@ class Shown(Part):
     mutant: str | None = Field(
         default=None,
         min_length=1,
-        description="The planted defect, or `MODULE:ATTR` of your own, of a run without `--sut` and `--mutant`; absent: "
-        "none.",
+        description="The planted defect of a run without `--sut` and `--mutant`, as `--mutant`; absent: none.",
     )
 
     @model_validator(mode="after")

@@ -238,12 +238,10 @@ class _Command:
         from harness.clock import Deadline
         from harness.explore.finds import grouped
 
-        if not self._explored.sightings:
-            return
         deadline = Deadline(self._asked["budget_s"])
         verbose = self._asked["verbose"] and not self._asked["quiet"]
         for group in grouped(
-            self._explored.sightings,
+            self._explored.to_shrink(keep_going=self._plan.keep_going),
             subject=self._plan.subject,
             only=self._plan.only,
             folder=self._asked["found"],

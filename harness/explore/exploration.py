@@ -36,6 +36,8 @@ _MEMORY: Final = 0.9
 """What of the yield of a way is kept from one round to the next."""
 _REFUSED_MAX: Final = 40
 """Candidates refused by the system under test, with none that it ran, after which it is not tried any more."""
+_MORE_THAN_SILENCE: Final = 200
+"""Further runs for a violation, after a fault that left no evidence with this system alone."""
 _SEEDS: Final = 1 << 40
 _WAYS: Final[tuple[Way, ...]] = ("drawn", "changed", "shortened")
 
@@ -68,6 +70,11 @@ class Sighting:
     run: int
     """The number of the run, from 1."""
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether it shows no more than that a fault left no evidence, where it did with the reference."""
+        return all(kind == "vacuous" for _, kind in self.violations)
+
 
 @dataclass(slots=True, kw_only=True)
 class Explored:
@@ -87,6 +94,11 @@ class Explored:
     by_way: Counter[str] = field(default_factory=Counter)
     newest: str = ""
     """The newest find, or what was reached last, in words."""
+
+    def to_shrink(self, *, keep_going: bool) -> list[Sighting]:
+        """The sightings that are shrunk: all, or the one that ended the exploration."""
+        loud = [sighting for sighting in self.sightings if not sighting.is_silent]
+        return (loud or self.sightings) if keep_going else (loud or self.sightings)[:1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,9 +145,12 @@ def _left(plan: Plan, explored: Explored) -> int:
 
 
 def _is_over(plan: Plan, explored: Explored) -> bool:
-    if explored.sightings and not plan.keep_going:
+    if plan.runs is not None and explored.runs >= plan.runs:
         return True
-    return plan.runs is not None and explored.runs >= plan.runs
+    if plan.keep_going or not explored.sightings:
+        return False
+    latest, first = explored.sightings[-1], explored.sightings[0]
+    return not latest.is_silent or explored.runs - first.run >= _MORE_THAN_SILENCE
 
 
 def _take(

@@ -49,6 +49,7 @@ __all__ = [
     "DEFECTS",
     "HARNESS_CHECKS",
     "IN_RUNS",
+    "RUNNER_DEFECTS",
     "STRANGERS",
     "Defect",
     "PropertyDefect",

@@ -19,7 +19,7 @@ from harness.errors import FloodmarkError, UsageError, WorldError
 from harness.scenario.file import dump, loads
 from harness.scenario.model import Scenario
 
-__all__ = ["CORPUS_VERSION", "Corpus", "Entry", "write_whole"]
+__all__ = ["CORPUS_VERSION", "Corpus", "Entry"]
 
 CORPUS_VERSION: Final = 1
 _FIRST_LINE: Final = re.compile(r"# floodmark corpus (\d+), seed (\d+)\b")
@@ -92,11 +92,11 @@ class Corpus:
             again = f"floodmark run {file} --level sim --seed {entry.seed}"
             head = f"# floodmark corpus {CORPUS_VERSION}, seed {entry.seed}: {again} (features: {reached})\n"
             named = entry.scenario.model_copy(update={"scenario": f"corpus-{entry.digest}"})
-            write_whole(file, head + dump(named), what="the corpus", option="--corpus")
+            _write_whole(file, head + dump(named), what="the corpus", option="--corpus")
         return file
 
 
-def write_whole(file: Path, text: str, *, what: str, option: str) -> None:
+def _write_whole(file: Path, text: str, *, what: str, option: str) -> None:
     """Write a file at once, so that none is ever half of itself. Raises WorldError, and leaves no rest."""
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:

@@ -189,7 +189,7 @@ def _take(
     using.on_run(explored)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Kept:
     """An entry and how often it was changed. Mutable."""
 
@@ -268,7 +268,7 @@ class _Search:
         """An entry that reached something new; it is worth more, the rarer its features are."""
         self._counts.update(features)
         worth = sum(1 / self._counts[feature] for feature in features)
-        self._fresh.append(_Kept(entry, worth))
+        self._fresh.append(_Kept(entry=entry, worth=worth))
 
     def round_over(self) -> None:
         """What was found in this round can be changed; older yields fade."""

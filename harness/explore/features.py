@@ -45,12 +45,12 @@ from harness.history.event import (
 )
 from harness.history.header import Header
 
-__all__ = ["CRASHES", "Feature", "features_of", "reached_pairs"]
+__all__ = ["Feature", "features_of", "reached_pairs"]
 
 Feature = tuple[str, ...]
 """A pair `(what happened, its phase)` or `(what happened, a word of the state)`; of a crash also all three."""
 
-CRASHES: Final = frozenset({"kill_worker", "zombie"})
+_CRASHES: Final = frozenset({"kill_worker", "zombie"})
 """The kinds of faults that end an attempt."""
 _SILENT: Final = frozenset({Effect, Row, TableRead, Change, GiveUp, Ack})
 _FAILURES_TO_OPEN: Final = 5
@@ -179,7 +179,7 @@ def features_of(header: Header, events: Sequence[Event], *, kinds: Mapping[str, 
         found[kind, design] = None
         for word in moment.state:
             found[kind, word] = None
-            if kind in CRASHES:
+            if kind in _CRASHES:
                 found[kind, moment.phase, word] = None
     return frozenset(found)
 
@@ -193,7 +193,7 @@ def reached_pairs(
             yield kinds.get(moment.fault, moment.fault), moment.phase
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Moment:
     """Something that happened, and the state of its subtask before it."""
 
@@ -237,7 +237,7 @@ def _moments(header: Header, events: Sequence[Event]) -> Iterator[_Moment]:
             last = subtasks[event.s] = known or _Subtask(capacity=capacity, sink=sink)
             what = _happening(event)
             if what is not None:
-                yield _Moment(what, last.phase, last.state())
+                yield _Moment(what=what, phase=last.phase, state=last.state())
             if event.a >= last.attempt or isinstance(event, Start):
                 last.hear(event)
         elif isinstance(event, FaultEvent):
@@ -245,11 +245,10 @@ def _moments(header: Header, events: Sequence[Event]) -> Iterator[_Moment]:
                 evidence = effective[index]
                 of = subtasks.get(evidence.get("subtask", event.s), last)
                 phase = evidence.get("phase")
-                yield _Moment(
-                    "fault", phase if isinstance(phase, str) else of.phase, of.state(), fault=event.f
-                )
+                known_phase = phase if isinstance(phase, str) else of.phase
+                yield _Moment(what="fault", phase=known_phase, state=of.state(), fault=event.f)
             elif event.phase == "end":
-                yield _Moment("fault", "", (), over=event.f)
+                yield _Moment(what="fault", phase="", state=(), over=event.f)
         elif type(event) not in _SILENT:
             yield from _of_checkpoint(event, subtasks)
 
@@ -285,15 +284,17 @@ def _of_checkpoint(event: Event, subtasks: Mapping[int, _Subtask]) -> Iterator[_
         case Commit(s=subtask, c=number) if subtask in subtasks:
             of = subtasks[subtask]
             is_late = of.snap > number
-            yield _Moment("commit notified late" if is_late else "commit", of.phase, of.state())
+            yield _Moment(
+                what="commit notified late" if is_late else "commit", phase=of.phase, state=of.state()
+            )
             if not is_late:
                 of.snap_is = "none"
         case Done(c=number) | Abort(c=number):
             word = "complete" if isinstance(event, Done) else "aborted"
             for of in subtasks.values():
                 if of.snap == number and of.snap_is == "pending":
-                    yield _Moment(f"checkpoint {word}", of.phase, of.state())
+                    yield _Moment(what=f"checkpoint {word}", phase=of.phase, state=of.state())
                     of.snap_is = word
         case Rescale():
             for of in subtasks.values():
-                yield _Moment("rescale", of.phase, of.state())
+                yield _Moment(what="rescale", phase=of.phase, state=of.state())

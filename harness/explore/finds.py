@@ -19,7 +19,7 @@ from harness.explore.shrink import NotShown, Step, open_runs, shrink
 from harness.explore.trial import Subject, Violation
 from harness.scenario.model import Scenario
 
-__all__ = ["Group", "grouped", "shape_of"]
+__all__ = ["Group", "grouped"]
 
 _SHRUNK_MAX: Final = 3
 """Sightings of one invariant and class that are shrunk; the others are counted."""
@@ -112,7 +112,7 @@ def _shrunk(
     return Group(
         invariant=invariant,
         kind=kind,
-        shape=shape_of(small.scenario),
+        shape=_shape_of(small.scenario),
         find=small,
         file=smaller_file,
         first_run=sighting.run,
@@ -120,7 +120,7 @@ def _shrunk(
     )
 
 
-def shape_of(scenario: Scenario) -> str:
+def _shape_of(scenario: Scenario) -> str:
     """`kill_worker at emit; ordered, atomic sink`."""
     faults = sorted(_in_words(fault.do, getattr(fault.when, "phase", None)) for fault in scenario.faults)
     return f"{', '.join(faults) or 'no fault'}; {scenario.operator.mode}, {scenario.sink} sink"

@@ -27,7 +27,7 @@ from harness.runs.order import REFERENCE, Order
 from harness.scenario.model import Scenario
 from harness.verdict import Judgement, Outcome
 
-__all__ = ["Candidate", "Subject", "Trial", "Violation", "Way", "made", "try_all", "try_one"]
+__all__ = ["Candidate", "Subject", "Trial", "Violation", "Way", "made", "try_all"]
 
 Violation = tuple[str, str]
 """An invariant and the class of an anomaly, such as `("V8", "duplicate")`."""
@@ -117,7 +117,7 @@ def try_all(subject: Subject, candidates: Sequence[Candidate]) -> list[Trial]:
     _refuse_blindness_here()
     trials = []
     for candidate in candidates:
-        trials.append(try_one(subject, made(candidate), candidate.seed))
+        trials.append(_try_one(subject, made(candidate), candidate.seed))
         gc.collect(1)
     return trials
 
@@ -127,7 +127,7 @@ def _refuse_blindness_here() -> None:
     SimulatedLevel().refuse_blindness(None)
 
 
-def try_one(subject: Subject, scenario: Scenario, seed: int) -> Trial:
+def _try_one(subject: Subject, scenario: Scenario, seed: int) -> Trial:
     """Run, judge and describe one scenario."""
     try:
         record, judgement = _run(subject, scenario, seed)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from harness.choices import Draw
 from harness.scenario_parts.values import duration_text
 
 __all__ = [
@@ -22,9 +23,11 @@ __all__ = [
     "features",
     "halved",
     "in_words",
+    "leap",
     "lesser",
     "numbers",
     "one_subtask",
+    "rounded_up",
     "simplest",
     "with_value",
     "without",
@@ -65,6 +68,8 @@ _NICE_MS: Final = (
 )
 _DURATION: Final = re.compile(r"^[0-9]+(ms|s|m)$")
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000}
+_PERIODS: Final = frozenset({"checkpoint_interval", "checkpoint_gap", "every"})
+"""Times that are rounded only: with a shorter one more happens."""
 _NOT_A_SIZE: Final = frozenset({"code", "version"})
 """Numbers that are names."""
 _COUNTED: Final = ("hit", "call", "record", "checkpoint")
@@ -175,11 +180,29 @@ def _leaves(value: Any, path: Path) -> Iterator[Path]:
 def lesser(path: Path, value: Any) -> Sequence[Any]:
     """The simpler values, the simplest first, with which a search by halves can begin."""
     if isinstance(value, str):
-        unit = value.lstrip("0123456789")
-        ms = int(value.removesuffix(unit)) * _UNITS_MS[unit]
-        return [duration_text(nice) for nice in _NICE_MS if nice < ms]
+        ms = _ms(value)
+        below = [duration_text(nice) for nice in _NICE_MS if nice < ms]
+        return (
+            below[-1:]
+            if path[-1] in _PERIODS and ms not in _NICE_MS
+            else []
+            if path[-1] in _PERIODS
+            else below
+        )
     floor = OF_SIZE.get(path, 0 if path[-1] == "subtask" else 1)
     return range(floor, int(value))
+
+
+def rounded_up(value: Any) -> str | None:
+    """The next round time; None: it is no time, or round already."""
+    if not isinstance(value, str) or (ms := _ms(value)) in _NICE_MS:
+        return None
+    return next((duration_text(nice) for nice in _NICE_MS if nice > ms), None)
+
+
+def _ms(value: str) -> int:
+    unit = value.lstrip("0123456789")
+    return int(value.removesuffix(unit)) * _UNITS_MS[unit]
 
 
 def halved(data: Data) -> Iterator[Data]:
@@ -195,6 +218,41 @@ def halved(data: Data) -> Iterator[Data]:
                 if name in fault["when"]:
                     fault["when"][name] = max(1, fault["when"][name] // part)
         yield made
+
+
+def leap(data: Data, draw: Draw, *, faults: int) -> Data:
+    """A small variant: few records, at most `faults` faults early on, with waits or without."""
+    made = without(data, ("expects",), ("tags",), ("levels",), ("choices",))
+    workload, operator = made["workload"], made["operator"]
+    workload |= {"records": draw.one_of(1, 2, 2, 3, 4, 5, 6), "subtasks": 1, "keys": draw.one_of(1, 2, 3)}
+    workload["watermark_every"] = draw.one_of(1, 1, 2, 3)
+    if workload.get("checkpoint_interval") is None:
+        workload["checkpoint_every"] = draw.one_of(1, 2, 3, 4, 50)
+    workload.pop("service", None)
+    if draw.chance(_WAITING):
+        workload["service"] = draw.one_of("5ms", "20ms", "100ms")
+    workload.pop("rate", None)
+    operator["capacity"] = draw.one_of(1, 2, 3, 5)
+    there = made.pop("faults", [])
+    kept = [draw.one_of(*there)] if there and faults and draw.chance(_DISTURBED) else []
+    for fault in kept:
+        for around in (fault, fault["when"]):
+            if "subtask" in around:
+                around["subtask"] = 0
+        for name in _COUNTED:
+            if name in fault["when"]:
+                fault["when"][name] = 1 + draw.index(workload["records"] + 1)
+    if kept:
+        made["faults"] = kept
+    if draw.chance(_IN_ORDER):
+        made["choices"] = {"seed": 0, "order": "fifo"}
+    return made
+
+
+_WAITING: Final = 600
+_DISTURBED: Final = 750
+_IN_ORDER: Final = 300
+"""Chances per thousand of a leap: lookups take time; a fault is kept, if there is one; first come, first served."""
 
 
 def one_subtask(data: Data) -> Iterator[Data]:

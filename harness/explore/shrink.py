@@ -27,6 +27,7 @@ from harness.explore.smaller import (
     Data,
     Path,
     at,
+    checkpoints_by_place,
     features,
     halved,
     in_words,
@@ -144,7 +145,7 @@ def shrink(
     shrinking = _Shrinking(find=find, run=run, on_step=on_step, goes_on=goes_on)
     try:
         shrinking.begin()
-        shrinking.leaps()  # first, since a small run costs a hundredth of a large one
+        shrinking.leaps(first=True)  # first, since a small run costs a hundredth of a large one
         shrinking.rounds()
         while shrinking.leaps():
             shrinking.rounds()
@@ -224,7 +225,7 @@ class _Shrinking:
             if not self.round():
                 return
 
-    def leaps(self) -> bool:
+    def leaps(self, *, first: bool = False) -> bool:
         """Whether one of some small variants shows it, where step by step nothing as small does (a local minimum)."""
         faults, records = len(self.data.get("faults", ())), self._records
         if faults <= _SMALL_FAULTS and records <= _SMALL_RECORDS:
@@ -241,7 +242,11 @@ class _Shrinking:
                 continue
             if self.tries(data, f"a leap to {records_then} records", seed=seed):
                 return True
-        return False
+        return not first and any(map(self._with_other_seeds, _fewer(self.data["workload"]["records"])))
+
+    def _with_other_seeds(self, records: int) -> bool:
+        data = with_value(self.data, ("workload", "records"), records)
+        return any(self.tries(data, f"{records} records, seed {seed}", seed=seed) for seed in range(_SEEDS))
 
     @property
     def _records(self) -> int:
@@ -306,6 +311,9 @@ class _Shrinking:
         self.tries({**self.data, "decisive": [self.find.invariant]}, f"decisive: [{self.find.invariant}]")
 
     def _triggers_by_event(self) -> None:
+        for data in checkpoints_by_place(self.data):
+            if self.tries(data, f"checkpoint_every: {data['workload']['checkpoint_every']}"):
+                break
         assert self.seen is not None, "the smallest was run"
         for index, fault in enumerate(self.find.scenario.faults):
             for when in by_event(fault, self.seen.record.events):
@@ -407,6 +415,11 @@ class _Shrinking:
         if self.seen is None:
             return self.find
         return self.find.told(self.seen.judgement, self.seen.record.header, self.seen.record.events)
+
+
+def _fewer(records: int) -> list[int]:
+    """Numbers of records worth another seed."""
+    return sorted({max(1, records // 2), max(1, records - 1)} - {records})
 
 
 def _shows(seen: Seen, find: Find) -> bool:

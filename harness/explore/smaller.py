@@ -20,6 +20,7 @@ __all__ = [
     "Data",
     "Path",
     "at",
+    "checkpoints_by_place",
     "features",
     "halved",
     "in_words",
@@ -69,7 +70,8 @@ _NICE_MS: Final = (
 _DURATION: Final = re.compile(r"^[0-9]+(ms|s|m)$")
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000}
 _PERIODS: Final = frozenset({"checkpoint_interval", "checkpoint_gap", "every"})
-"""Times that are rounded only: with a shorter one more happens."""
+"""Times that are lowered last, and not below `_PERIOD_MS`: with a shorter one more happens."""
+_PERIOD_MS: Final = 5
 _NOT_A_SIZE: Final = frozenset({"code", "version"})
 """Numbers that are names."""
 _COUNTED: Final = ("hit", "call", "record", "checkpoint")
@@ -142,6 +144,15 @@ def _of_fault(fault: Data, path: Path) -> Iterator[tuple[Path, ...]]:
         yield ((*path, "when", "subtask"),)
 
 
+def checkpoints_by_place(data: Data) -> Iterator[Data]:
+    """Copies whose checkpoints come at places of the source instead of by time."""
+    if "checkpoint_interval" in data["workload"]:
+        for every in (1, 2, 3, 5):
+            yield with_value(
+                without(data, ("workload", "checkpoint_interval")), ("workload", "checkpoint_every"), every
+            )
+
+
 def simplest(data: Data) -> Iterator[tuple[Path, str]]:
     """The fields with a simpler value than they have, and that value."""
     for path, value in _PREFERRED.items():
@@ -152,6 +163,12 @@ def simplest(data: Data) -> Iterator[tuple[Path, str]]:
 def numbers(data: Data) -> Iterator[Path]:
     """The fields that hold a number or a time, those of size first."""
     yield from OF_SIZE
+    found = list(_numbers(data))
+    yield from (path for path in found if path[-1] not in _PERIODS)
+    yield from (path for path in found if path[-1] in _PERIODS)
+
+
+def _numbers(data: Data) -> Iterator[Path]:
     for section in ("faults", "operator", "workload", "task", "rescale", "expects", "budget"):
         for path in _leaves(data.get(section), (section,)):
             if path not in OF_SIZE and path != ("workload", "subtasks"):
@@ -182,13 +199,7 @@ def lesser(path: Path, value: Any) -> Sequence[Any]:
     if isinstance(value, str):
         ms = _ms(value)
         below = [duration_text(nice) for nice in _NICE_MS if nice < ms]
-        return (
-            below[-1:]
-            if path[-1] in _PERIODS and ms not in _NICE_MS
-            else []
-            if path[-1] in _PERIODS
-            else below
-        )
+        return below if path[-1] not in _PERIODS else below[_NICE_MS.index(_PERIOD_MS) :]
     floor = OF_SIZE.get(path, 0 if path[-1] == "subtask" else 1)
     return range(floor, int(value))
 
@@ -226,7 +237,8 @@ def leap(data: Data, draw: Draw, *, faults: int) -> Data:
     workload, operator = made["workload"], made["operator"]
     workload |= {"records": draw.one_of(1, 2, 2, 3, 4, 5, 6), "subtasks": 1, "keys": draw.one_of(1, 2, 3)}
     workload["watermark_every"] = draw.one_of(1, 1, 2, 3)
-    if workload.get("checkpoint_interval") is None:
+    if workload.get("checkpoint_interval") is None or draw.chance(_BY_PLACE):
+        workload.pop("checkpoint_interval", None)
         workload["checkpoint_every"] = draw.one_of(1, 2, 3, 4, 50)
     workload.pop("service", None)
     if draw.chance(_WAITING):
@@ -249,10 +261,12 @@ def leap(data: Data, draw: Draw, *, faults: int) -> Data:
     return made
 
 
+_BY_PLACE: Final = 700
 _WAITING: Final = 600
 _DISTURBED: Final = 750
 _IN_ORDER: Final = 300
-"""Chances per thousand of a leap: lookups take time; a fault is kept, if there is one; first come, first served."""
+"""Chances per thousand of a leap: checkpoints by place instead of by time; lookups take time; a fault is kept, if
+there is one; first come, first served."""
 
 
 def one_subtask(data: Data) -> Iterator[Data]:

@@ -72,6 +72,8 @@ _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000}
 _PERIODS: Final = frozenset({"checkpoint_interval", "checkpoint_gap", "every"})
 """Times that are lowered last, and not below `_PERIOD_MS`: with a shorter one more happens."""
 _PERIOD_MS: Final = 5
+_RATE: Final = "500/s"
+"""The default."""
 _NOT_A_SIZE: Final = frozenset({"code", "version"})
 """Numbers that are names."""
 _COUNTED: Final = ("hit", "call", "record", "checkpoint")
@@ -217,18 +219,24 @@ def _ms(value: str) -> int:
 
 
 def halved(data: Data) -> Iterator[Data]:
-    """Copies whose records, and all that counts records, are an eighth, a quarter, a half."""
-    for part in (8, 4, 2):
+    """Copies whose records, and all that counts records, are an eighth, a quarter, a half; as fast, or as long."""
+    for part, as_long in ((8, False), (8, True), (4, False), (4, True), (2, False), (2, True)):
         made = copy.deepcopy(data)
         workload = made["workload"]
         for name in ("records", "checkpoint_every", "watermark_every"):
             if workload.get(name):
                 workload[name] = max(1, workload[name] // part)
+        if as_long:
+            workload["rate"] = f"{max(1, _rate(workload) // part)}/s"
         for fault in made.get("faults", ()):
             for name in _COUNTED:
                 if name in fault["when"]:
                     fault["when"][name] = max(1, fault["when"][name] // part)
         yield made
+
+
+def _rate(workload: Data) -> int:
+    return int(workload.get("rate", _RATE).removesuffix("/s"))
 
 
 def leap(data: Data, draw: Draw, *, faults: int) -> Data:
@@ -244,6 +252,8 @@ def leap(data: Data, draw: Draw, *, faults: int) -> Data:
     if draw.chance(_WAITING):
         workload["service"] = draw.one_of("5ms", "20ms", "100ms")
     workload.pop("rate", None)
+    if draw.chance(_SLOW):
+        workload["rate"] = draw.one_of("2/s", "5/s", "20/s")
     operator["capacity"] = draw.one_of(1, 2, 3, 5)
     there = made.pop("faults", [])
     kept = [draw.one_of(*there)] if there and faults and draw.chance(_DISTURBED) else []
@@ -261,12 +271,13 @@ def leap(data: Data, draw: Draw, *, faults: int) -> Data:
     return made
 
 
+_SLOW: Final = 250
 _BY_PLACE: Final = 700
 _WAITING: Final = 600
 _DISTURBED: Final = 750
 _IN_ORDER: Final = 300
-"""Chances per thousand of a leap: checkpoints by place instead of by time; lookups take time; a fault is kept, if
-there is one; first come, first served."""
+"""Chances per thousand of a leap: a slow source; checkpoints by place instead of by time; lookups take time; a fault
+is kept, if there is one; first come, first served."""
 
 
 def one_subtask(data: Data) -> Iterator[Data]:

@@ -110,14 +110,12 @@ def _forms(recorded: Recorded, left: list[str]) -> Iterator[tuple[str, Find]]:
     timed = _with_faults(data, list(_faults(recorded, left, by_events=False)))
     evented = _with_faults(data, list(_faults(recorded, [], by_events=True)))
     calls = list(calls_of(recorded.events))[:_CALLS_MAX]
+    table: Data = {"calls": calls} if calls else {}
     orders: tuple[Data, ...] = ({"order": "fifo"}, {})
     made = [
-        *(
-            (evented, f"faults by event, {len(calls)} recorded calls", {**order, "calls": calls})
-            for order in orders
-        ),
+        *((evented, f"faults by event, {len(calls)} recorded calls", {**order, **table}) for order in orders),
         *((evented, "faults by event", order) for order in orders),
-        (timed, f"faults as in the file, {len(calls)} recorded calls", {"calls": calls}),
+        (timed, f"faults as in the file, {len(calls)} recorded calls", table),
         (timed, "faults as in the file", {}),
     ]
     for extra in range(_SEEDS):

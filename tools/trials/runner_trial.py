@@ -65,6 +65,7 @@ class Row:
     """The runs of one case. Mutable: counts."""
 
     case: Case
+    number: int
     runs: int = 0
     good: int = 0
     """Runs that passed, with evidence of each fault and an exact table; with a defect: that were convicted."""
@@ -194,7 +195,7 @@ def main(
         for case in cases_of(runner, names=names, planted=planted, settings=settings)
         if (case.crashes or not crashes) and case.scenario.scenario not in skip
     ]
-    rows = [Row(case=case) for case in cases]
+    rows = [Row(case=case, number=number) for number, case in enumerate(cases, start=1)]
     limit = Deadline(60 * minutes)
     with ExitStack() as stack:
         folder = logs or Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -237,8 +238,8 @@ def _one(play: Callable[..., RunOutcome], row: Row, *, runner: Runner, seed: int
     mutant = None if case.planted is None else case.planted.name
     order = Order(scenario=case.scenario, level="spark", seed=seed, runner=runner, mutant=mutant)
     table = TableSeen(scenario=case.scenario, seed=seed)
-    run_id = "-".join([case.scenario.scenario, *([mutant] if mutant else []), str(seed)])
-    home = folder / run_id
+    run_id = f"{row.number:03d}-{seed}"  # the name of its database, which must be short
+    home = folder / "-".join([run_id, case.scenario.scenario, *([mutant] if mutant else [])])
     home.mkdir(parents=True)
     began_us = monotonic_us()
     before = len(row.bad)

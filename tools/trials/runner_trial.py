@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,7 @@ from harness.defects.defect import Defect, RunnerDefect
 from harness.engine.in_world import record_in_world
 from harness.engine.level import RunSite
 from harness.engine.perform import perform
+from harness.engine.worlds import abilities_needed
 from harness.errors import Exit, FloodmarkError, UsageError
 from harness.levels.spark.runners import lacks_of_mutant, lacks_of_runner
 from harness.runs.order import Order
@@ -37,6 +38,7 @@ from harness.tests.table_seen import TableSeen
 from harness.verdict import Outcome
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
+from harness.world.world import World
 
 __all__ = ["Case", "Row", "cases_of", "main"]
 
@@ -208,26 +210,28 @@ def main(
 
 
 def _opened(stack: ExitStack, *, folder: Path) -> Callable[..., RunOutcome]:
-    """A world and a driver for all runs; makes a run of an order."""
+    """A driver for all runs, and a world for each that needs another one; makes a run of an order."""
     from harness.levels.spark.driver_process import DriverRunner, DriverSettings  # noqa: PLC0415 - pulls in pyspark
     from harness.levels.spark.session import local_master  # noqa: PLC0415
 
-    settings = WorldSettings.from_environment()
-    world = stack.enter_context(
-        open_world(
-            "local",
-            announce=partial(click.echo, err=True),
-            proxy="auto",
-            needs=frozenset(),
-            offline=True,
-            settings=settings,
-        )
-    )
     drivers = DriverSettings(master=local_master(16), folder=folder / "spark")
     runner = stack.enter_context(DriverRunner(drivers).open())
 
+    @cache
+    def world(needs: frozenset[str]) -> World:
+        return stack.enter_context(
+            open_world(
+                "local",
+                announce=partial(click.echo, err=True),
+                proxy="auto",
+                needs=needs,
+                offline=True,
+                settings=WorldSettings.from_environment(),
+            )
+        )
+
     def play(order: Order, *, table: TableSeen, home: Path, run_id: str) -> RunOutcome:
-        site = RunSite(run_id=run_id, folder=home, world=world)
+        site = RunSite(run_id=run_id, folder=home, world=world(abilities_needed(order)))
         return perform(order, play=partial(record_in_world, runner=runner, inspect=table.read), site=site)
 
     return play

@@ -95,7 +95,10 @@ class Find:
             mutant=self.mutant,
         )
         kept = SavedChoices(seed=self.seed) if choices is None else _with(choices, seed=self.seed)
-        nameless = _with(self.scenario, scenario="found", choices=kept, shows=shows, mutant=None)
+        levels = tuple(level for level in self.scenario.levels if level in self._levels) or ("sim",)
+        nameless = _with(
+            self.scenario, levels=levels, scenario="found", choices=kept, shows=shows, mutant=None
+        )
         digest = sha256(dump_short(nameless).encode()).hexdigest()[:_DIGITS]
         return _with(nameless, scenario=f"found-{self.invariant.lower()}-{self.kind}-{digest}")
 
@@ -118,6 +121,15 @@ class Find:
         else:
             told += ["the reference shows what the scenario asks for, and this run does not."]
         return self.with_scenario(_with(self.scenario, about=" ".join(filter(None, told))))
+
+    @property
+    def _levels(self) -> tuple[str, ...]:
+        """The levels at which its system can show it."""
+        if self.mutant is None:
+            return ("sim", "live", "spark")
+        from harness.defects import find_of_run  # noqa: PLC0415 - pulls in every planted defect
+
+        return find_of_run(self.mutant).levels
 
     @property
     def file_name(self) -> str:

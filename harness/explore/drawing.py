@@ -100,7 +100,7 @@ def _rescale(drawn: dict[str, Any], draw: Draw) -> None:
     if "checkpoint_every" not in workload or (task is not None and drawn["sink"] == "idempotent"):
         return
     drawn["operator"].pop("upstream", None)
-    workload |= {"records": draw.between(12, 30), "checkpoint_every": draw.between(3, 6)}
+    workload |= {"records": max(12, workload["records"]), "checkpoint_every": draw.between(3, 6)}
     workload |= {"watermarks": "rising", "reuses_objects": False}
     if task is not None:
         drawn["task"] = {"inputs": task["inputs"], "gap": task["gap"]}

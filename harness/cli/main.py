@@ -26,6 +26,8 @@ _COMMANDS: Mapping[str, str] = {
     "demo": "A first run: the reference passes, a planted defect is detected.",
     "run": "Run scenarios, check the histories and write a report.",
     "job": "Put your own job under fire: Spark, Bytewax, asyncio or any other program.",
+    "shrink": "Make a violation small: of a run at any level, a saved find or a scenario.",
+    "replay": "Repeat what a report tells, from the report alone.",
     "check": "Check history files, from any source.",
     "explore": "Draw and change scenarios until one shows a violation, and shrink it.",
     "init": "Begin a project for a lookup or a job: files that run, a test, a CI file.",

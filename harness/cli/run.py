@@ -136,9 +136,16 @@ def _tell_shown(scenario: Scenario, finished: Finished, *, aside: bool) -> None:
 
 def _tell_ignored(scenario: Scenario, level: str) -> None:
     """A sentence on the saved choices that this level cannot repeat."""
-    if scenario.choices is not None and scenario.choices.order != "drawn" and level != "sim":
-        sentence = "its `choices.order` is that of virtual time, and level {} has a schedule of its own"
-        click.echo(f"floodmark: {scenario.scenario}: {sentence.format(level)}; the seed holds", err=True)
+    choices = scenario.choices
+    if choices is None or level == "sim":
+        return
+    ignored = [
+        name for name, is_there in (("order", choices.order != "drawn"), ("calls", choices.calls)) if is_there
+    ]
+    if ignored:
+        named = " and ".join(f"`choices.{name}`" for name in ignored)
+        sentence = f"{named} is for virtual time, and level {level} has a schedule of its own; the seed holds"
+        click.echo(f"floodmark: {scenario.scenario}: {sentence}", err=True)
 
 
 def _own_level(scenarios: Iterable[Scenario]) -> str:

@@ -67,6 +67,18 @@ class Find:
         """`V9 duplicate`."""
         return f"{self.invariant} {self.kind}"
 
+    @property
+    def is_reference(self) -> bool:
+        return self.sut == REFERENCE and self.mutant is None
+
+    @property
+    def of_reference(self) -> Self:
+        """The same run of the reference, which must not show it."""
+        return replace(self, sut=REFERENCE, mutant=None, expected=None)
+
+    def showing(self, invariant: str, kind: str) -> Self:
+        return replace(self, invariant=invariant, kind=kind)
+
     def with_scenario(self, scenario: Scenario, *, seed: int | None = None) -> Self:
         return replace(self, scenario=scenario, seed=self.seed if seed is None else seed)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any, Final, Protocol
 
@@ -36,8 +36,8 @@ from harness.explore.smaller import (
     with_value,
     without,
 )
+from harness.history.event import Call
 from harness.levels.sim.level import SimulatedLevel
-from harness.runs.order import REFERENCE
 from harness.scenario.model import Scenario
 from harness.verdict import Judgement
 
@@ -53,6 +53,7 @@ _CHOICES_MAX: Final = 4_000
 _EXCEPTIONS_MAX: Final = 8
 """A schedule with more exceptions from `fifo` is left as drawn, which is shorter."""
 _COLLECT_EVERY: Final = 10
+_CALLS: Final[Path] = ("choices", "calls")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,8 +199,8 @@ class _Shrinking:
         if not _shows(seen, candidate):
             shown = ", ".join(f"{invariant} {kind}" for invariant, kind in seen.judgement.shown)
             return f"it shows {shown or 'no violation'}", seen
-        if candidate.sut != REFERENCE or candidate.mutant is not None:
-            honest = self.run(replace(candidate, sut=REFERENCE, mutant=None, expected=None))
+        if not candidate.is_reference:
+            honest = self.run(candidate.of_reference)
             if honest is None or _shows(honest, candidate):
                 return "the reference shows it too", seen
         return "", seen
@@ -209,6 +210,7 @@ class _Shrinking:
     def round(self) -> bool:
         """Try everything once; whether anything became smaller."""
         before = repr(self.data), self.find.seed
+        self._fewer_calls()
         self._simple_schedule()
         self._fewer_faults()
         self._fewer_records()
@@ -217,6 +219,7 @@ class _Shrinking:
         self._triggers_by_event()
         self._lower_numbers()
         self._other_seeds()
+        self._fewer_calls()
         self._plain_names()
         return before != (repr(self.data), self.find.seed)
 
@@ -291,6 +294,18 @@ class _Shrinking:
     def _lowers(self, path: Path, value: Any) -> bool:
         return self.tries(with_value(self.data, path, value), f"{in_words(path)}: {value}")
 
+    def _fewer_calls(self) -> None:
+        """Recorded calls that it needs: those that are made, then by delta debugging."""
+        assert self.seen is not None, "the smallest was run"
+        if not (calls := at(self.data, _CALLS)):
+            return
+        asked = {event.id for event in self.seen.record.events if isinstance(event, Call)}
+        used = [call for call in calls if call["id"] in asked]
+        if self.tries(without(self.data, _CALLS), "without recorded calls"):
+            return
+        self.tries(with_value(self.data, _CALLS, used), f"{len(used)} recorded calls")
+        self._fewer_of(_CALLS, "recorded calls")
+
     def _other_seeds(self) -> None:
         """A small seed; and another one with which fewer records show it."""
         for seed in range(min(self.find.seed, _SEEDS)):
@@ -322,20 +337,19 @@ class _Shrinking:
         if self.seen.choices < _CHOICES_MAX:
             used = list(range(1, self.seen.choices + 1))
             self.tries(with_value(self.data, ("choices", "drawn"), used), f"{len(used)} exceptions")
-            self._fewer_exceptions()
+            self._fewer_of(("choices", "drawn"), "choices of the schedule are drawn")
         if len(at(self.data, ("choices", "drawn")) or ()) > _EXCEPTIONS_MAX:
             self.find, self.data, self.seen = before
 
-    def _fewer_exceptions(self) -> None:
-        """Delta debugging over the exceptions."""
-        size = len(at(self.data, ("choices", "drawn")) or ())
+    def _fewer_of(self, path: Path, what: str) -> None:
+        """Delta debugging over a list: without all, without halves, and so on."""
+        size = len(at(self.data, path) or ())
         while size:
             index = 0
-            while index < len(drawn := at(self.data, ("choices", "drawn")) or ()):
-                left = [*drawn[:index], *drawn[index + size :]]
-                data = with_value(self.data, ("choices", "drawn"), left)
-                data = data if left else without(data, ("choices", "drawn"))
-                if not self.tries(data, f"{len(left)} choices of the schedule are drawn"):
+            while index < len(listed := at(self.data, path) or ()):
+                left = [*listed[:index], *listed[index + size :]]
+                data = with_value(self.data, path, left) if left else without(self.data, path)
+                if not self.tries(data, f"{len(left)} {what}"):
                     index += size
             size //= 2
 

@@ -89,7 +89,7 @@ def without(data: Data, *paths: Path) -> Data:
         around = at(made, path[:-1])
         if isinstance(around, dict):
             around.pop(path[-1], None)
-            if not around and path[0] not in {"operator", "workload", "task"}:
+            if not around and len(path) > 1 and path[0] not in {"operator", "workload", "task"}:
                 made.pop(str(path[0]), None)
     return made
 
@@ -97,7 +97,7 @@ def without(data: Data, *paths: Path) -> Data:
 def with_value(data: Data, path: Path, value: Any) -> Data:
     """A copy with `value` at `path`, whose section exists or is made."""
     made = copy.deepcopy(data)
-    around = made
+    around: Any = made
     for step in path[:-1]:
         around = around.setdefault(step, {}) if isinstance(around, dict) else around[step]
     around[path[-1]] = value
@@ -151,6 +151,8 @@ def numbers(data: Data) -> Iterator[Path]:
         for path in _leaves(data.get(section), (section,)):
             if path not in OF_SIZE and path != ("workload", "subtasks"):
                 yield path
+    for index in range(len(at(data, ("choices", "calls")) or ())):
+        yield ("choices", "calls", index, "takes")
 
 
 def _leaves(value: Any, path: Path) -> Iterator[Path]:

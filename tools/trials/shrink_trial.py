@@ -88,7 +88,8 @@ def _found(tried: tuple[Scenario, int], name: str, run: Runs) -> Find | None:
     of_reference = () if honest is None else honest.judgement.shown
     own = [shown for shown in seen.judgement.shown if shown not in of_reference]
     meant = find_of_run(name).convicted_by
-    own.sort(key=lambda shown: (shown[0] not in meant, shown[1] == "vacuous"))
+    own = [shown for shown in own if shown[1] != "vacuous" or "V23" in meant]
+    own.sort(key=lambda shown: shown[0] not in meant)
     return replace(bare, invariant=own[0][0], kind=own[0][1]) if own and honest is not None else None
 
 

@@ -320,7 +320,7 @@ _RETRY: Final = ("tries", "retry_delay", "retry_multiplier", "retry_delay_max")
 _ANSWERS: Final = ("timeout", "on_timeout", "cancels", "on_error")
 
 _CHANGES: Final[tuple[Change, ...]] = (
-    *([_crowd] * 8),
+    *([_crowd] * 20),
     *([_add_faults] * 5),
     *([_move_fault] * 4),
     *([_retime_fault] * 3),

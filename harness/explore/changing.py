@@ -232,8 +232,9 @@ def _move(plain: Plain, fault: Plain, donor: Plain, draw: Draw) -> None:
     elif "phase" in when:
         with_store = plain.get("sink", "atomic") != "atomic"
         inputs = (plain.get("task") or {}).get("inputs", 0)
+        more = (*(["store"] if with_store else []), *(["timer", "timer"] if inputs else []))
         fault["when"] = another_phase(
-            draw, with_store=with_store, inputs=inputs, records=plain["workload"]["records"]
+            draw, with_store=with_store, inputs=inputs, records=plain["workload"]["records"], more=more
         )
     else:
         del donor

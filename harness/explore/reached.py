@@ -7,7 +7,8 @@ shows the fault with evidence at that phase; what was never reached is named, ea
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, Final
 
 from harness.explore.features import PHASES_SHOWN, Feature
 from harness.faults.registry import FAULTS
-from harness.scenario_parts.triggers import PHASES
+from harness.scenario_parts.triggers import PHASE_FORMS, PHASES, PhaseName
 
 __all__ = ["COUNTS", "Hole", "Source", "holes", "pairs_of", "phases_of_faults", "sources", "written"]
 
@@ -45,7 +46,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hole:
-    """A pair that no counted run reached; `phase` is empty if the kind was effective nowhere."""
+    """A pair that no exploration reached; `phase` is empty if the kind was effective nowhere."""
 
     kind: str
     phase: str
@@ -93,14 +94,31 @@ def _plain(source: Source) -> dict[str, Any]:
 
 
 def holes(counted: tuple[Source, ...]) -> Iterator[Hole]:
-    """Each kind of fault that was effective nowhere, and each phase at which no crash was."""
+    """Each kind of fault that no exploration made effective, and each phase at which it made no crash."""
+    explored = _summed(source for source in counted if source.what == "exploration")
+    otherwise = _summed(source for source in counted if source.what != "exploration")
     for kind in FAULTS:
-        if not any(source.pairs.get(kind) for source in counted):
-            yield Hole(kind=kind, phase="", why=_why_kind(kind))
+        if not any(of == kind for of, _ in explored):
+            runs = sum(count for (of, _), count in otherwise.items() if of == kind)
+            yield Hole(kind=kind, phase="", why=_elsewhere(runs) or _why_kind(kind))
     for kind in _CRASHES:
         for phase in PHASES:
-            if not any(source.pairs.get(kind, {}).get(phase) for source in counted):
-                yield Hole(kind=kind, phase=phase, why=_why_phase(kind, phase))
+            if not explored[kind, phase]:
+                why = _elsewhere(otherwise[kind, phase]) or _why_phase(kind, phase)
+                yield Hole(kind=kind, phase=phase, why=why)
+
+
+def _summed(counted: Iterable[Source]) -> Counter[tuple[str, str]]:
+    """Runs by kind and phase."""
+    summed: Counter[tuple[str, str]] = Counter()
+    for source in counted:
+        for kind, pairs in source.pairs.items():
+            summed.update({(kind, phase): runs for phase, runs in pairs.items()})
+    return summed
+
+
+def _elsewhere(runs: int) -> str:
+    return f"reached by scenarios of the catalogue only, in {runs} runs" if runs else ""
 
 
 def _why_kind(kind: str) -> str:
@@ -112,7 +130,12 @@ def _why_kind(kind: str) -> str:
     return ""
 
 
-def _why_phase(kind: str, phase: str) -> str:
-    if kind == "zombie" and phase in {"drain", "close"}:
-        return "an attempt that has no more input is not superseded: it ends first"
+def _why_phase(kind: str, phase: PhaseName) -> str:
+    if kind == "zombie" and phase == "close":
+        return "an attempt that has drained ends before a successor could start"
+    if kind == "zombie" and not PHASE_FORMS[phase].shown_by:
+        return (
+            "a history names the phase of a kill only; a zombie that begins here is counted at the phase of the last "
+            "event before"
+        )
     return ""

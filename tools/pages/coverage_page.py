@@ -76,7 +76,7 @@ def _tables(counted: Sequence[Source]) -> Iterator[str]:
 
 
 def _holes(counted: tuple[Source, ...]) -> Iterator[str]:
-    yield "## What no counted run reached"
+    yield "## What no exploration reached"
     yield ""
     found = list(holes(counted))
     for hole in found:

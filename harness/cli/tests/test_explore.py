@@ -14,6 +14,8 @@ from harness.cli.main import main
 from harness.engine.level import Stop
 from harness.errors import Exit
 from harness.explore.corpus import CORPUS_VERSION
+from harness.explore.drawing import draw_scenario
+from harness.scenario.file import loads
 
 FEW = ["explore", "--seed", "3", "--jobs", "1", "--quiet"]
 
@@ -43,6 +45,15 @@ def test_a_violation_ends_it_with_1_and_a_file_that_shows_it_again(
     assert [str(file) for file in Path("found").iterdir()] == [found["file"]]
     assert main(["run", found["file"], "--format", "json"]) == Exit.HOLD  # it detects the planted defect
     assert "V8 duplicate in 1 of 1 runs" in capsys.readouterr().err
+
+
+def test_what_a_seed_draws_can_be_printed_and_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", "--print", "--seed", "6"]) == Exit.HOLD
+
+    text = capsys.readouterr().out
+    Path("random-6.yaml").write_text(text, "utf-8")
+    assert text.startswith("# floodmark run random-6.yaml --level sim --seed 6\n")
+    assert loads(text) == draw_scenario(6)
 
 
 @pytest.mark.sweep

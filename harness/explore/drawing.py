@@ -86,7 +86,8 @@ def _let_be_rare(drawn: dict[str, Any], draw: Draw) -> None:
     if draw.chance(_RESCALED):
         _rescale(drawn, draw)
     elif draw.chance(_RARE):
-        faults = draw_rare_faults(drawn["operator"], drawn["workload"], drawn["sink"], draw)
+        stops = sum(fault["do"] in {"kill_worker", "zombie"} for fault in drawn["faults"])
+        faults = draw_rare_faults(drawn["operator"], drawn["workload"], drawn["sink"], draw, stops=stops)
         drawn["faults"] += [
             {"id": f"rare-{fault['do'].replace('_', '-')}-{number}", **fault}
             for number, fault in enumerate(faults, 1)

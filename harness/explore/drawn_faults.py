@@ -373,12 +373,12 @@ def _single_failures(setting: Setting, draw: Draw, *, may_fail: bool) -> list[Fa
 
 
 def draw_rare_faults(
-    operator: Mapping[str, Any], workload: Mapping[str, Any], sink: str, draw: Draw
+    operator: Mapping[str, Any], workload: Mapping[str, Any], sink: str, draw: Draw, *, stops: int
 ) -> list[Fault]:
-    """One or two faults that are costly, or that show something only together."""
+    """One or two faults that are costly, or that show something only together; `stops`: of attempts, so far."""
     setting = Setting(operator=operator, workload=workload, sink=sink, by_time=False, inputs=0)
     makes: list[Callable[[Setting, Draw], list[Fault]]] = [_alone, _alone, _shut_circuit, _long_pauses]
-    if sink != "atomic":
+    if sink != "atomic" and stops < _RESTARTS_MAX:
         makes.append(_lost_checkpoint)
     if setting.answers_timeouts:
         makes.append(_errors_again_and_again)

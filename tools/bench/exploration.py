@@ -31,7 +31,7 @@ from harness.scenario.model import Scenario
 from tools.bench.exploration_machine import Machine, run_machine
 from tools.bench.table import replaced
 
-__all__ = ["main"]
+__all__ = ["Left", "Measured", "summary"]
 
 _ALL: Final[tuple[Way, ...]] = ("drawn", "changed", "shortened")
 _FORTY: Final = range(36, 45)

@@ -27,7 +27,7 @@ from harness.faults.registry import FAULTS
 from harness.history.read import read_whole
 from harness.scenario.file import load_many
 
-__all__ = ["PAGE", "main", "page_text"]
+__all__ = ["PAGE", "page_text"]
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"
 _SEED: Final = 1
@@ -138,7 +138,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, with `--count` after counting."""
     parser = ArgumentParser(prog="python -m tools.pages.coverage_page", description=__doc__)
     parser.add_argument(
-        "--count", action="store_true", help="make the runs at level sim, and write their counts"
+        "--count",
+        nargs="*",
+        choices=["catalogue", "exploration"],
+        metavar="catalogue|exploration",
+        help="make these runs at level sim (default: both), and write their counts",
     )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--runs", type=int, default=None, help="of the exploration")
@@ -148,11 +152,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     counted = {(source.what, source.level): source for source in (sources() if COUNTS.exists() else ())}
     made = []
-    if given.count:
-        made += [
-            _catalogue(given.jobs),
-            _exploration(given.jobs, runs=given.runs, budget_s=given.budget),
-        ]
+    asked = given.count if given.count is None or given.count else ["catalogue", "exploration"]
+    if "catalogue" in (asked or ()):
+        made.append(_catalogue(given.jobs))
+    if "exploration" in (asked or ()):
+        made.append(_exploration(given.jobs, runs=given.runs, budget_s=given.budget))
     if given.reports is not None:
         made.append(_of_reports(given.reports, given.level))
     if made:

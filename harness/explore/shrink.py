@@ -234,7 +234,7 @@ class _Shrinking:
         draw = Draw(self._leaped, "leaps of a shrinking")
         for number in range(_LEAPS):
             base = self.first if number % 2 else self.data
-            data, seed = leap(base, draw, faults=min(faults, _SMALL_FAULTS)), draw.index(_SEEDS)
+            data, seed = leap(base, draw, faults=min(faults, _SMALL_FAULTS + first)), draw.index(_SEEDS)
             data["decisive"] = [self.find.invariant]
             records_then = data["workload"]["records"] * data["workload"]["subtasks"]
             is_smaller = (len(data.get("faults", ())), records_then) < (faults, records)

@@ -258,7 +258,9 @@ def leap(data: Data, draw: Draw, *, faults: int) -> Data:
         workload["rate"] = draw.one_of("2/s", "5/s", "20/s")
     operator["capacity"] = draw.one_of(1, 2, 3, 5)
     there = made.pop("faults", [])
-    kept = [draw.one_of(*there)] if there and faults and draw.chance(_DISTURBED) else []
+    kept = there if draw.chance(_DISTURBED) else []
+    while len(kept) > faults:
+        kept.pop(draw.index(len(kept)))
     for fault in kept:
         for around in (fault, fault["when"]):
             if "subtask" in around:

@@ -14,12 +14,12 @@ from harness.faults.model.fault import Fault
 from harness.history.event import Call, Done, Event, FaultEvent, In
 from harness.scenario_parts.triggers import At, Between
 
-__all__ = ["begun_at", "by_event"]
+__all__ = ["by_event"]
 
 
 def by_event(fault: Fault, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
     """Triggers in place of the time of `fault`, the likeliest first; none if it begins by an event, or never began."""
-    began = begun_at(fault.id, events)
+    began = _begun_at(fault.id, events)
     if began is None or not isinstance(fault.when, At | Between):
         return
     calls, records, done = Counter[int](), Counter[int](), 0
@@ -45,7 +45,7 @@ def by_event(fault: Fault, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
         yield {"checkpoint": done}
 
 
-def begun_at(fault: str, events: Sequence[Event]) -> int | None:
+def _begun_at(fault: str, events: Sequence[Event]) -> int | None:
     """The index of the event with which `fault` first began; None: it never did."""
     found = (
         index

@@ -23,7 +23,7 @@ from harness.scenario.model import Scenario
 from harness.scenario_parts.triggers import PhaseName
 from harness.scenario_parts.values import duration_text
 
-__all__ = ["Carried", "Recorded", "carry_down"]
+__all__ = ["Recorded", "calls_of", "carry_down"]
 
 _SEEDS: Final = 5
 """How many seeds are tried for each form, since the schedule of the machine was not recorded."""

@@ -24,7 +24,7 @@ from harness.scenario.model import Scenario
 from harness.scenario_parts.found_parts import SavedChoices, Shown
 from harness.verdict import Judgement
 
-__all__ = ["FOLDER", "Find", "load_find"]
+__all__ = ["Find", "load_find"]
 
 FOLDER: Final = Path("found")
 """Where finds are saved, unless another folder is named."""

@@ -21,7 +21,7 @@ from harness.defects import Stranger, find_of_run
 from harness.errors import Exit
 from reports.run_document import load_document
 
-__all__ = ["Carried", "main"]
+__all__: list[str] = []
 
 _LIMIT_S: Final = 900
 

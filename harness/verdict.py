@@ -308,6 +308,12 @@ class Judgement:
             **({"recovery": self.recovery.as_json()} if self.recovery else {}),
         }
 
+    @property
+    def violations(self) -> tuple[tuple[str, str], ...]:
+        """The violations (invariant, kind of anomaly), each once, in the order of the invariants."""
+        found = ((verdict.invariant, one.kind) for verdict in self.convicted() for one in verdict.anomalies)
+        return tuple(dict.fromkeys(found))
+
     def convicted(self) -> tuple[InvariantVerdict, ...]:
         """The verdicts on violated invariants."""
         return tuple(v for v in self.invariants if v.outcome is Outcome.FAIL)

@@ -48,6 +48,7 @@ __all__ = [
     "DEFECTS",
     "HARNESS_CHECKS",
     "IN_RUNS",
+    "RUNNER_DEFECTS",
     "STRANGERS",
     "Defect",
     "PropertyDefect",

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from harness.choices import Choices
+from harness.choices import Choices, SparingDraw
 from harness.database.endpoint import NOWHERE
 from harness.database.table_hand import TableHand
 from harness.engine.refusals import refuse_at_level
@@ -61,6 +61,8 @@ class Simulated:
     """Notes of the attempts about how the lookup uses the pool and the loop."""
     unread: Sequence[str] = ()
     """Why tables could not be read, a sentence each."""
+    choices: int = 0
+    """How many choices the schedule made, with `order: fifo`; else 0: they are not counted."""
 
     @property
     def whole(self) -> bool:
@@ -132,6 +134,7 @@ def simulate_scenario(
         tables=run.tables,
         misuses=[*run.tape.misuses, *_holds(watch, run.tape)],
         unread=run.unread,
+        choices=run.draw.made if isinstance(run.draw, SparingDraw) else 0,
     )
 
 

@@ -27,6 +27,7 @@ _COMMANDS: Mapping[str, str] = {
     "run": "Run scenarios, check the histories and write a report.",
     "job": "Put your own job under fire: Spark, Bytewax, asyncio or any other program.",
     "check": "Check history files, from any source.",
+    "diff": "Name the first event at which two runs, or two systems, part.",
     "init": "Begin a project for a lookup or a job: files that run, a test, a CI file.",
     "mutants": "The kill matrix: run every planted defect against every invariant.",
     "list": "List the scenarios, faults, invariants, suts or mutants.",

@@ -41,10 +41,12 @@ class Choices:
 class Draw:
     """A faster stream of choices, for code that draws at every step (level sim)."""
 
-    __slots__ = ("bits", "unit")
+    __slots__ = ("bits", "made", "unit")
 
     def __init__(self, seed: int, purpose: str) -> None:
         stream = random.Random(f"{seed}/{purpose}")
+        self.made = 0
+        """How many choices a `SparingDraw` has made; a plain one does not count, since it is faster so."""
         self.unit: Callable[[], float] = stream.random
         """A float of at least 0 and less than 1."""
         self.bits: Callable[[int], int] = stream.getrandbits
@@ -70,12 +72,10 @@ class Draw:
 class SparingDraw(Draw):
     """As `Draw`, but each choice is the least one (0, the lowest, the first), except those numbered in `drawn`."""
 
-    __slots__ = ("made",)
+    __slots__ = ()
 
     def __init__(self, seed: int, purpose: str, *, drawn: Collection[int]) -> None:
         super().__init__(seed, purpose)
-        self.made = 0
-        """How many choices were made so far; the first one has number 1."""
         kept, unit, bits = frozenset(drawn), self.unit, self.bits
 
         def sparing_unit() -> float:

@@ -13,7 +13,13 @@ __all__ = ["diff"]
 @click.argument("names", nargs=-1, metavar="[A B | SCENARIO]")
 @click.option("--sut", envvar="FLOODMARK_SUT", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
               help="The left system: a system under test, a planted defect, or a mailbox of another era.")  # fmt: skip
-@click.option("--against", default=None, metavar="NAME|MODULE:ATTR", help="The right system; also `flink`.")
+@click.option(
+    "--against",
+    envvar="FLOODMARK_AGAINST",
+    default=None,
+    metavar="NAME|MODULE:ATTR",
+    help="The right system; also `flink`.",
+)
 @click.option(
     "--mutant", default=None, metavar="NAME", help="The right system is the reference with this defect."
 )
@@ -26,7 +32,7 @@ __all__ = ["diff"]
               help="Seed of the first run; always printed.  [default: a new one]")  # fmt: skip
 @click.option("--set", "settings", envvar="FLOODMARK_SET", multiple=True, metavar="KEY=VALUE",
               help="Set a field of the scenario: workload.records=100.")  # fmt: skip
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), default=None,
+@click.option("--html", envvar="FLOODMARK_HTML", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), default=None,
               help="Write the difference as a page, too.")  # fmt: skip
 @click.option("--format", "form", envvar="FLOODMARK_FORMAT", type=click.Choice(["pretty", "json"]), default="pretty",
               show_default=True, help="Format of standard output.")  # fmt: skip

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from harness.runs.order import Order
     from harness.scenario.model import Scenario
 
-__all__ = ["run"]
+__all__ = ["check_sut", "run"]
 
 _CAMPAIGN = (
     "world",
@@ -108,7 +108,7 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     fresh = fresh_seed()
     each = [_with_saved(scenario, asked, fresh_seed=fresh) for scenario in loaded]
     for one in each:
-        _check_sut(one["sut"], one["mutant"], one["level"], one["runner"])
+        check_sut(one["sut"], one["mutant"], one["level"], one["runner"])
         check_expected(one["expected"], one["sut"])
     orders = [
         order
@@ -136,9 +136,16 @@ def _tell_shown(scenario: Scenario, finished: Finished, *, aside: bool) -> None:
 
 def _tell_ignored(scenario: Scenario, level: str) -> None:
     """A sentence on the saved choices that this level cannot repeat."""
-    if scenario.choices is not None and scenario.choices.order != "drawn" and level != "sim":
-        sentence = "its `choices.order` is that of virtual time, and level {} has a schedule of its own"
-        click.echo(f"floodmark: {scenario.scenario}: {sentence.format(level)}; the seed holds", err=True)
+    choices = scenario.choices
+    if choices is None or level == "sim":
+        return
+    ignored = [
+        name for name, is_there in (("order", choices.order != "drawn"), ("calls", choices.calls)) if is_there
+    ]
+    if ignored:
+        named = " and ".join(f"`choices.{name}`" for name in ignored)
+        sentence = f"{named} is for virtual time, and level {level} has a schedule of its own; the seed holds"
+        click.echo(f"floodmark: {scenario.scenario}: {sentence}", err=True)
 
 
 def _own_level(scenarios: Iterable[Scenario]) -> str:
@@ -217,7 +224,7 @@ def _refuse_cluster(asked: dict[str, Any]) -> None:
         raise UsageError(message, fix="leave --jobs out")
 
 
-def _check_sut(sut: str, mutant: str | None, level: str, runner: str) -> None:
+def check_sut(sut: str, mutant: str | None, level: str, runner: str) -> None:
     """Checks `--sut` and `--mutant` before a world is opened."""
     from harness.defects import find_of_run
     from harness.defects.defect import RunnerDefect

@@ -55,7 +55,7 @@ class Counted:
     digest: str = ""
     """Of its history, to be compared with that of the same run elsewhere."""
     violations: tuple[tuple[str, str], ...] = ()
-    """As `Judgement.violations`."""
+    """As `Judgement.shown`."""
 
     def exit_code(self, *, planted: bool) -> Exit:
         """Its exit code; a planted defect that was not convicted (`planted`) is a violation."""
@@ -75,7 +75,7 @@ class Counted:
             events=outcome.judgement.accounting.get("events", 0),
             has_pitfall=bool(outcome.pitfalls),
             falls=outcome.falls,
-            violations=outcome.judgement.violations,
+            violations=outcome.judgement.shown,
         )
 
 
@@ -256,7 +256,7 @@ def _counted(order: AnyOrder, number: int, play: Play, budget: Deadline | None) 
         falls=falls,
         cut_after_s=limit_s if _is_over(budget) and not record.whole else None,
         digest=digest_of(record.header, record.events) if isinstance(record, RunRecord) else "",
-        violations=judgement.violations,
+        violations=judgement.shown,
     )
 
 

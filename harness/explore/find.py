@@ -6,23 +6,31 @@ name depends on its content alone, so the same find is kept once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
 from harness.errors import UsageError, WorldError
+from harness.explanation.explain import explained_events
+from harness.history.event import Event
+from harness.history.header import Header
 from harness.runs.order import REFERENCE, Order
 from harness.scenario.file import dump_short, load
 from harness.scenario.model import Scenario
 from harness.scenario_parts.found_parts import SavedChoices, Shown
+from harness.verdict import Judgement
 
 __all__ = ["FOLDER", "Find", "load_find"]
 
 FOLDER: Final = Path("found")
 """Where finds are saved, unless another folder is named."""
 _DIGITS: Final = 10
+_NAMED: Final = re.compile(r" ?\((?:e[0-9]+(?:, | and )?)+\)")
+"""References of an explanation to events that it names; what is left of them cannot be read alone."""
+_NAME: Final = re.compile(r"\be[0-9]+\b")
 _Part = TypeVar("_Part", Scenario, SavedChoices)
 
 
@@ -59,6 +67,18 @@ class Find:
         """`V9 duplicate`."""
         return f"{self.invariant} {self.kind}"
 
+    @property
+    def is_reference(self) -> bool:
+        return self.sut == REFERENCE and self.mutant is None
+
+    @property
+    def of_reference(self) -> Self:
+        """The same run of the reference, which must not show it."""
+        return replace(self, sut=REFERENCE, mutant=None, expected=None)
+
+    def showing(self, invariant: str, kind: str) -> Self:
+        return replace(self, invariant=invariant, kind=kind)
+
     def with_scenario(self, scenario: Scenario, *, seed: int | None = None) -> Self:
         return replace(self, scenario=scenario, seed=self.seed if seed is None else seed)
 
@@ -77,6 +97,26 @@ class Find:
         nameless = _with(self.scenario, scenario="found", choices=kept, shows=shows, mutant=None)
         digest = sha256(dump_short(nameless).encode()).hexdigest()[:_DIGITS]
         return _with(nameless, scenario=f"found-{self.invariant.lower()}-{self.kind}-{digest}")
+
+    def told(self, judgement: Judgement, header: Header, events: Sequence[Event]) -> Self:
+        """The same find with `about` written from the explanation of its run."""
+        explained = explained_events(judgement, header, events)
+        anomalies = [
+            anomaly
+            for verdict in explained.invariants
+            if verdict.invariant == self.invariant
+            for anomaly in verdict.anomalies
+            if anomaly.kind == self.kind
+        ]
+        faults = ", ".join(fault.do for fault in self.scenario.faults)
+        told = [f"{self.shows} {f'with {faults}' if faults else 'without a fault'}:"]
+        if anomalies:
+            said = anomalies[0].explanation
+            why = _NAMED.sub("", said.then[-1]).removesuffix(": a contradiction.") if said else ""
+            told += [f"{anomalies[0].say.rstrip('.')}.", f"{why}." if why and not _NAME.search(why) else ""]
+        else:
+            told += ["the reference shows what the scenario asks for, and this run does not."]
+        return self.with_scenario(_with(self.scenario, about=" ".join(filter(None, told))))
 
     @property
     def file_name(self) -> str:

@@ -163,6 +163,9 @@ def dump_short(scenario: Scenario) -> str:
         part = laid.get(name)
         if isinstance(part, dict) and not any(isinstance(value, dict | list) for value in part.values()):
             laid[name] = _on_one_line(part)
+    choices = laid.get("choices", {})
+    if "calls" in choices:
+        choices["calls"] = [_on_one_line(call) for call in choices["calls"]]
     for index, fault in enumerate(laid.get("faults", [])):
         laid["faults"][index] = _on_one_line(fault)
     return _written(laid)

@@ -12,10 +12,23 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, WithJsonSchema, model_validator
 
 from harness.scenario_parts.parts import Breach, Part, refuse
-from harness.scenario_parts.values import Name, Whole
+from harness.scenario_parts.values import Duration, Name, Whole
 from harness.verdict import INVARIANTS
 
-__all__ = ["SavedChoices", "Shown"]
+__all__ = ["RecordedCall", "SavedChoices", "Shown"]
+
+
+class RecordedCall(Part):
+    """What a call did in a run of another level."""
+
+    id: Annotated[int, Field(strict=True)] | str = Field(description="The record's id.")
+    call: Whole = Field(
+        default=1, gt=0, description="Which of its calls, counted from 1 over all tries and attempts."
+    )
+    takes: Duration = Field(default=0, description="Time from the call to its outcome.")
+    ends: Literal["result", "error"] = Field(
+        default="result", description="`result`: with what the simulated database answers; `error`: it fails."
+    )
 
 
 class SavedChoices(Part):
@@ -32,6 +45,11 @@ class SavedChoices(Part):
         description="With `order: fifo`: the choices, counted from 1 in the order in which they are made, that come "
         "from the seed nevertheless.",
     )
+    calls: tuple[RecordedCall, ...] | None = Field(
+        default=None,
+        description="Level sim: outcomes and times of calls as they were recorded at another level; other calls take "
+        "the time that the simulated database takes.",
+    )
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
@@ -42,6 +60,12 @@ class SavedChoices(Part):
         if self.drawn is not None and self.order != "fifo":
             say = "`drawn` lists exceptions from `order: fifo`; with `order: drawn` every choice is from the seed"
             yield Breach(path=("drawn",), say=say, hint="write `order: fifo`, or remove `drawn`")
+        seen: set[tuple[int | str, int]] = set()
+        for index, call in enumerate(self.calls or ()):
+            if (call.id, call.call) in seen:
+                say = f"call {call.call} of record {call.id} is there twice"
+                yield Breach(path=("calls", index), say=say, hint="remove one of them")
+            seen.add((call.id, call.call))
 
 
 class Shown(Part):
@@ -59,8 +83,10 @@ class Shown(Part):
     expected: str | None = Field(
         default=None, min_length=1, description="As `--expected`, of a run without it; absent: as without it."
     )
-    mutant: Name | None = Field(
-        default=None, description="The planted defect of a run without `--sut` and `--mutant`; absent: none."
+    mutant: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The planted defect of a run without `--sut` and `--mutant`, as `--mutant`; absent: none.",
     )
 
     @model_validator(mode="after")

@@ -32,8 +32,8 @@ __all__ = ["diff"]
               help="Seed of the first run; always printed.  [default: a new one]")  # fmt: skip
 @click.option("--set", "settings", envvar="FLOODMARK_SET", multiple=True, metavar="KEY=VALUE",
               help="Set a field of the scenario: workload.records=100.")  # fmt: skip
-@click.option("--html", envvar="FLOODMARK_HTML", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), default=None,
-              help="Write the difference as a page, too.")  # fmt: skip
+@click.option("--html", envvar="FLOODMARK_HTML", metavar="FILE", default=None,
+              type=click.Path(path_type=Path, dir_okay=False), help="Write the difference as a page, too.")  # fmt: skip
 @click.option("--format", "form", envvar="FLOODMARK_FORMAT", type=click.Choice(["pretty", "json"]), default="pretty",
               show_default=True, help="Format of standard output.")  # fmt: skip
 def diff(

@@ -18,7 +18,7 @@ from harness.defects.mailboxes import OF_MAILBOXES
 from reference_impl.mailbox.loops import real_loop, virtual_loop
 from reference_impl.mailbox.mailbox import MAX_PRIORITY, MIN_PRIORITY, Mail, Mailbox
 
-__all__ = ["MAILBOXES", "MailStep", "answers_of", "drawn_program", "smallest_program"]
+__all__ = ["MAILBOXES", "answers_of", "drawn_program", "smallest_program"]
 
 MAILBOXES: Final[dict[str, PropertyDefect]] = {defect.name: defect for defect in OF_MAILBOXES}
 """The mailboxes that are not the reference's, by name."""

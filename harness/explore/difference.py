@@ -23,7 +23,6 @@ from harness.verdict import Judgement
 __all__ = [
     "ComparedRun",
     "Parting",
-    "PartingKind",
     "measured",
     "parting_in",
     "parting_of",

@@ -22,7 +22,7 @@ from harness.protocol.shrinking import shrink
 from harness.protocol.twins import Twins
 from harness.sut.serve.systems import QUIRK_SYSTEMS
 
-__all__ = ["SERVED", "ScriptDifference", "script_difference"]
+__all__ = ["SERVED", "script_difference"]
 
 SERVED: Final = ("reference", "reference-emitter", "flink")
 """The systems that can be compared over the protocol, by name."""

@@ -71,6 +71,8 @@ def shortened(scenario: Scenario, *, records: int) -> Scenario | None:
     workload["records"] = records
     if workload.get("checkpoint_every"):
         workload["checkpoint_every"] = max(2, scaled(workload["checkpoint_every"]))
+    if workload.get("failing_every"):
+        workload["failing_every"] = max(2, scaled(workload["failing_every"]))
     task = plain.get("task") or {}
     if workload.get("checkpoint_every") and task.get("async_snapshot"):
         task["async_snapshot"] = min(task["async_snapshot"], workload["checkpoint_every"] - 1)

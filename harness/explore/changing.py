@@ -45,6 +45,7 @@ Change = Callable[[Plain, Plain, Draw], None]
 def change(scenario: Scenario, draw: Draw, *, other: Scenario | None = None) -> Scenario | None:
     """`scenario` with one or more drawn changes, some of them parts of `other`; None: no valid one was drawn."""
     before = _plain(scenario)
+    before["workload"].pop("checkpoint_gap", None)  # claimed for the scenario as it was
     for _ in range(_TRIES_MAX):
         donor = _plain(other) if other is not None and draw.chance(300) else _drawn(draw)
         changed = deepcopy(before)

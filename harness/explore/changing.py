@@ -138,7 +138,6 @@ def _fit(plain: Plain) -> None:
     else:
         workload.pop("checkpoint_every", None)
     subtasks = workload["subtasks"] + sum(step["to"] for step in _rescales(plain))
-    plain["faults"] = list(_with_few_crashes(plain["faults"]))
     for number, fault in enumerate(plain["faults"], 1):
         fault["id"] = f"{fault['do'].replace('_', '-')}-{number}"
         if fault.get("subtask", 0) >= subtasks:
@@ -147,6 +146,7 @@ def _fit(plain: Plain) -> None:
             fault["when"]["subtask"] = 0
         if "record" in fault["when"]:
             fault["when"]["record"] = min(fault["when"]["record"], workload["records"])
+    plain["faults"] = list(_with_few_crashes(plain["faults"]))
 
 
 def _with_few_crashes(faults: list[Plain]) -> Iterator[Plain]:

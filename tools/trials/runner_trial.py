@@ -42,7 +42,7 @@ from harness.world.world import World
 
 __all__ = ["Case", "Row", "cases_of", "main"]
 
-_ENDING: Final = frozenset({"kill_worker", "poison", "pause_worker", "pause_executor"})
+_ENDING: Final = frozenset({"kill_worker", "kill_driver", "poison", "pause_worker", "pause_executor"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ the batch, are read through their text form. Memory: one record batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice, repeat
 from pathlib import Path
@@ -23,6 +23,7 @@ from harness.history.event import Call, Event, In, Out, Owm, Res, Wm
 from harness.history.event_fields import Claims, claims_of
 from harness.history.fast_read import (
     NotOrdinary,
+    Stretch,
     exact_event,
     may_be_too_much,
     ordinary_event,
@@ -35,6 +36,9 @@ __all__ = ["FastColumns", "events_of_batch"]
 
 _FEW = 1 << 9
 """Events made at a time, which stay in the processor's cache while they are followed."""
+_SORTED_BY = frozenset({"k", "s"})
+_STRETCH = 16384
+"""Rows of which some are passed over at a time."""
 _LEAST = {"t": 0, "s": 0, "a": 1, "j": 0, "try": 1, "ver": 0}
 _REPEATED = frozenset({"a", "s", "try", "j", "r", "final"})
 """Columns that often hold one value in many rows."""
@@ -80,11 +84,29 @@ class FastColumns:
         except CutOff:
             raise NotOrdinary(number) from None
 
+    def stretches(self, passed_over: Collection[int]) -> Iterator[Stretch]:
+        """See `FastHistory`."""
+        if self._rows is None or self.header is None:
+            raise NotOrdinary(1)
+        claims = claims_of(self.header)
+        number = 2
+        try:
+            for whole in map(_filled, self._rows.batches):
+                for start in range(0, whole.num_rows, _STRETCH):
+                    batch = whole.slice(start, _STRETCH)
+                    away = pc.is_in(batch.column("s"), pa.array(list(passed_over), pa.int64()))
+                    near = pc.invert(away)
+                    events = list(_events(number, batch.filter(near), claims))
+                    yield Stretch(batch.num_rows, pc.indices_nonzero(near).to_pylist(), events)
+                    number += batch.num_rows
+                    self.done = self._rows.size * (number - 2) // self._rows.total
+        except CutOff:
+            raise NotOrdinary(number) from None
+
 
 def _events(first: int, batch: pa.RecordBatch, claims: Claims) -> Iterator[Event]:
     """The events of a batch whose first row is line `first`."""
-    filled = [name for name in batch.schema.names if batch.column(name).null_count < batch.num_rows]
-    rows = batch.select(filled)
+    rows = _filled(batch)
     kinds = batch.column("k").dictionary_encode(null_encoding="encode")
     which = kinds.indices
     made = [
@@ -97,6 +119,17 @@ def _events(first: int, batch: pa.RecordBatch, claims: Claims) -> Iterator[Event
 def events_of_batch(batch: pa.RecordBatch, header: Header) -> list[Event]:
     """The events of a batch with all of `COLUMNS`, wherever its rows were; raises `NotOrdinary` as `batches` does."""
     return list(_events(2, batch, claims_of(header)))
+
+
+def _filled(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns that have any value, and those that a history is sorted by."""
+    return batch.select(
+        [
+            name
+            for name in batch.schema.names
+            if name in _SORTED_BY or batch.column(name).null_count < batch.num_rows
+        ]
+    )
 
 
 def _of_kind(

@@ -443,7 +443,7 @@ OF_SINKS = (
         name="sink-outside-transaction",
         about="the sink writes each output at once, outside the epoch's transaction",
         mirrors="output and state that do not commit together",
-        convicted_by=("V9",),
+        convicted_by=("V9", "V8"),
         variant=Variant(sink=writing_at_once),
         where=f"an atomic sink; {_RESTORED}",
         applies=both(sink_is("atomic"), is_restored),

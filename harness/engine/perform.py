@@ -7,6 +7,7 @@ Answers to Jepsen's `run!`. Invariant: a run that did not finish, or whose recor
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from harness.clock import monotonic_us, utc_now
 from harness.engine.accounting import hold_outside_together, hold_together
@@ -102,9 +103,16 @@ def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:
         pitfalls=record.all_pitfalls,
         values=_values(record.values, run_s=(judged_us - began_us) / 1e6),
         fails_on_pitfall=order.fails_on_pitfall,
-        runner=order.runner if isinstance(order, Order) else "continuous",
         extras=record.extras,
+        **_to_repeat(order),
     )
+
+
+def _to_repeat(order: AnyOrder) -> dict[str, Any]:
+    """What else of an order is needed to repeat it from its report."""
+    if not isinstance(order, Order):
+        return {}
+    return {name: getattr(order, name) for name in ("runner", "expected", "cluster", "master")}
 
 
 def _values(values: JudgedValues | None, *, run_s: float) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from harness.choices import Draw
-from harness.explore.drawn_faults import Setting, draw_faults
+from harness.explore.drawn_faults import OF_THE_WORKLOAD, Setting, draw_faults, draw_rare_faults
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import LEAST_IDLE, OF_ALIGNED_BARRIERS
 from harness.scenario_parts.values import duration_text
@@ -35,6 +35,10 @@ _BY_KEY: Final = 200
 _OTHER_KEYS: Final = 400
 _CHANGING: Final = 250
 """Chances per thousand: keys that a careless lookup confuses, rows that change during the run."""
+_RESCALED: Final = 50
+_RARE: Final = 200
+_ODD: Final = 60
+"""Chances per thousand: a restart with another number of subtasks, faults that are drawn rarely, odd rows."""
 _UNLIMITED: Final = 300
 """Chance per thousand of a growing backoff that only the timeout limits, where it cannot fail the task."""
 _AT_ONCE: Final = 100_000
@@ -59,6 +63,8 @@ def draw_scenario(seed: int) -> Scenario:
     _let_show_idleness(drawn, Draw(seed, "inputs that wake up"))
     if Draw(seed, "order by key").chance(_BY_KEY):
         drawn["operator"]["mode"] = "keyed"
+    if not is_calm:
+        _let_be_rare(drawn, Draw(seed, "what is rare"))
     workload = drawn["workload"]
     return Scenario.model_validate(
         {
@@ -71,6 +77,40 @@ def draw_scenario(seed: int) -> Scenario:
             "expects": {"records": workload["records"] * workload["subtasks"], "checkpoints": 1},
         }
     )
+
+
+def _let_be_rare(drawn: dict[str, Any], draw: Draw) -> None:
+    """Odd rows, rescales, and faults that last long or need more than one to show something."""
+    if draw.chance(_ODD):
+        drawn["workload"]["rows_like"] = "odd"
+    if draw.chance(_RESCALED):
+        _rescale(drawn, draw)
+    elif draw.chance(_RARE):
+        faults = draw_rare_faults(drawn["operator"], drawn["workload"], drawn["sink"], draw)
+        drawn["faults"] += [
+            {"id": f"rare-{fault['do'].replace('_', '-')}-{number}", **fault}
+            for number, fault in enumerate(faults, 1)
+        ]
+        drawn["budget"] = "5m"
+
+
+def _rescale(drawn: dict[str, Any], draw: Draw) -> None:
+    """One or two restarts with another number of subtasks; what they do not allow is left out."""
+    workload, task = drawn["workload"], drawn.get("task")
+    if "checkpoint_every" not in workload or (task is not None and drawn["sink"] == "idempotent"):
+        return
+    drawn["operator"].pop("upstream", None)
+    workload |= {"records": draw.between(12, 30), "checkpoint_every": draw.between(3, 6)}
+    workload |= {"watermarks": "rising", "reuses_objects": False}
+    if task is not None:
+        drawn["task"] = {"inputs": task["inputs"], "gap": task["gap"]}
+    drawn["faults"] = [fault for fault in drawn["faults"] if fault["do"] not in OF_THE_WORKLOAD]
+    steps, count, checkpoint = [], workload["subtasks"], 0
+    for _ in range(draw.one_of(1, 1, 2)):
+        count = draw.one_of(*(to for to in range(1, 5) if to != count))
+        checkpoint += draw.between(1, 2)
+        steps.append({"at": {"checkpoint": checkpoint}, "to": count})
+    drawn["rescale"] = steps
 
 
 def _choose_keys(drawn: dict[str, Any], draw: Draw) -> None:

@@ -13,6 +13,7 @@ from harness.database.table_hand import TableHand
 from harness.engine.in_world import record_in_world
 from harness.engine.level import Observer, RunSite, Stop
 from harness.engine.perform import perform
+from harness.levels.live.fork_server import ForkServer
 from harness.levels.live.supervisor import LiveRunner
 from harness.runs.order import Order
 from harness.runs.outcome import RunOutcome
@@ -22,6 +23,8 @@ from harness.world.world import World
 __all__ = ["links_are_free", "told", "whole_run"]
 
 _numbers = count(1)
+_server = ForkServer()
+"""Forks the workers of all whole runs of this process; it ends when this process does."""
 
 
 def whole_run(
@@ -43,7 +46,7 @@ def whole_run(
     folder.mkdir()
     return perform(
         Order(scenario=scenario, level="live", seed=seed, **order),
-        play=partial(record_in_world, runner=LiveRunner(note_process=world.enrol), inspect=inspect),
+        play=partial(record_in_world, runner=LiveRunner(_server, note_process=world.enrol), inspect=inspect),
         site=RunSite(
             run_id=run_id,
             folder=folder,

@@ -15,7 +15,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,8 @@ EngineSweep = Callable[[str], list[str]]
 UNMOUNT_LIMIT_S = 10.0
 YOUNG = ".young"
 """Suffix of a ledger that does not contain its owner yet."""
+CLOSING = ".closing"
+"""Suffix of a ledger whose entries are being undone: a child that enrols itself meanwhile finds no ledger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +116,10 @@ class Ledger:
     def close(self, sweep: EngineSweep) -> Reaped:
         """Remove everything listed that still exists, then the ledger, even one that `begin` left incomplete."""
         self._young.unlink(missing_ok=True)
-        return _undo_all(self.path, places=self.places, sweep=sweep)
+        closing = self.path.with_suffix(CLOSING)
+        with suppress(FileNotFoundError):  # it was not begun, or an earlier close left something
+            self.path.rename(closing)
+        return _undo_all(closing, places=self.places, sweep=sweep)
 
 
 @contextmanager
@@ -147,7 +152,7 @@ def dead_runs(places: Places) -> list[str]:
 
 
 def _ledgers(places: Places) -> list[Path]:
-    return sorted([*places.runs.glob("*.ledger"), *places.runs.glob(f"*{YOUNG}")])
+    return sorted(path for suffix in (".ledger", YOUNG, CLOSING) for path in places.runs.glob(f"*{suffix}"))
 
 
 def _is_dead(owner: Owner | None) -> bool:

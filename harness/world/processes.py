@@ -29,19 +29,18 @@ owner=$1
 shift
 read -r _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ started _ </proc/$$/stat &&
 printf '{"process":{"pid":%s,"started":%s}}\\n' "$$" "$started" >>"$0" &&
+read -r first <"$0" || exit 1
+case $first in *owner*) ;; *) rm -f "$0"; exit 1 ;; esac
 read -r _ _ _ parent _ </proc/$$/stat || exit 1
-if [ "$parent" != "$owner" ]; then
-    read -r first <"$0"
-    case $first in *owner*) ;; *) rm -f "$0" ;; esac
-    exit 1
-fi
+[ "$parent" = "$owner" ] || exit 1
 exec "$@"
 """
 """Run as `sh -c THIS ledger owner command...`.
 
 Fields 4 and 22 of stat are the parent and the start time; field 2 is `(sh)`, one word. The order matters: if the owner
 is still the parent after the line was written, a reaper of the dead owner will read the line. If the owner is gone by
-then, its ledger may have been reaped already: the program must not start, and a removed ledger must not reappear.
+then, or has closed its ledger (renamed it, so that this line stands in a new file), the program must not start, and a
+removed ledger must not reappear.
 """
 
 

@@ -1,4 +1,4 @@
-"""Level `live`: each subtask is a plain Python process; a supervisor restarts it when it dies.
+"""Level `live`: each attempt of a subtask is a process that the fork server makes; a supervisor restarts it when it dies.
 
 Answers to Spark's task scheduler, and to an executor whose heartbeat was lost. A successor starts only after the
 process was reaped, except when a fault declares it dead while it lives; then both run, and the successor's commits are
@@ -8,8 +8,6 @@ counted in the run's files. After `stop`, every process that was started has end
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +22,7 @@ from harness.engine.canaries_in_world import refuse_blind_world
 from harness.engine.in_world import record_in_world
 from harness.engine.level import ATTEMPTS_MAX, ExecutionState, Opening, Play, ProcessEnd, ending_of
 from harness.history.follower import Follower
+from harness.levels.live.fork_server import ForkedProcess, ForkServer, surroundings
 from harness.levels.live.worker import DONE, REFUSED
 from harness.process_identity import ProcessIdentity, identify
 from harness.runs.order import Order
@@ -39,7 +38,7 @@ class Superseded:
     Mutable: it follows the files of the run.
     """
 
-    def __init__(self, *, folder: Path, subtask: int, old: subprocess.Popen[bytes] | None) -> None:
+    def __init__(self, *, folder: Path, subtask: int, old: ForkedProcess | None) -> None:
         self._follower = Follower(folder)
         self._subtask = subtask
         self._old = old
@@ -60,17 +59,15 @@ class Superseded:
 
 _STOP_S = 3.0
 
-Process = subprocess.Popen[bytes]
-
 
 @dataclass(slots=True, kw_only=True)
 class _Worker:
     """The processes of one subtask. Mutable; only the supervisor changes it."""
 
     subtask: int
-    process: Process | None = None
+    process: ForkedProcess | None = None
     """The process of the newest attempt."""
-    superseded: list[Process] = field(default_factory=list)
+    superseded: list[ForkedProcess] = field(default_factory=list)
     """Processes that were declared dead and are not reaped yet."""
     log_begins: int = 0
     """Where the log of the newest attempt begins in the subtask's."""
@@ -79,22 +76,32 @@ class _Worker:
 
 
 class LiveRunner:
-    """Starts runs at level `live`; `note_process` gets the pid of every process started."""
+    """Starts runs at level `live`; `note_process` gets the pid of every worker that `server` forks."""
 
-    def __init__(self, *, note_process: Callable[[int], None] = lambda pid: None) -> None:
+    def __init__(self, server: ForkServer, *, note_process: Callable[[int], None] = lambda pid: None) -> None:
+        self._server = server
         self._note_process = note_process
 
     def start(self, plan: RunPlan, *, subtasks: int, logs: Path) -> Supervisor:
         """Start one process for each subtask."""
-        return Supervisor(plan, subtasks=subtasks, logs=logs, note_process=self._note_process)
+        return Supervisor(
+            plan, subtasks=subtasks, logs=logs, server=self._server, note_process=self._note_process
+        )
 
 
 class Supervisor:
     """One run; implements `Execution`. Thread-safe: faults declare workers dead from their own threads."""
 
     def __init__(
-        self, plan: RunPlan, *, subtasks: int, logs: Path, note_process: Callable[[int], None]
+        self,
+        plan: RunPlan,
+        *,
+        subtasks: int,
+        logs: Path,
+        server: ForkServer,
+        note_process: Callable[[int], None],
     ) -> None:
+        self._server = server
         self._note_process = note_process
         self._plan = encode_plan(plan)
         self._folder = Path(plan.folder)
@@ -108,16 +115,10 @@ class Supervisor:
     def _start(self, worker: _Worker) -> None:
         with self._log(worker).open("ab") as log:
             worker.log_begins = log.tell()
-            worker.process = subprocess.Popen(
-                # -P: the current folder, where a `harness` of the user's may be, does not come first.
-                [sys.executable, "-P", "-m", "harness.levels.live.worker"],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C at the terminal must reach the harness only
-            )
+            worker.process = self._server.fork(log)
         self._note_process(worker.process.pid)
-        orders = msgspec.json.encode(worker.subtask) + b"\n" + self._plan + b"\n"
+        encode = msgspec.json.encode
+        orders = b"\n".join((encode(surroundings()), encode(worker.subtask), self._plan, b""))
         # A plan may be larger than the pipe, and a worker that does not read must not block the supervisor.
         threading.Thread(target=_hand_over, args=(worker.process, orders), daemon=True).start()
 
@@ -149,11 +150,10 @@ class Supervisor:
             self._start(worker)
         return None
 
-    def _reap(self, worker: _Worker, process: Process) -> int | None:
+    def _reap(self, worker: _Worker, process: ForkedProcess) -> int | None:
         """The exit code if the process has ended; records its end once."""
         code = process.poll()
         if code is not None:
-            _close_pipe(process)
             self._ends.append(ProcessEnd(subtask=worker.subtask, pid=process.pid, code=code))
         return code
 
@@ -198,28 +198,19 @@ class Supervisor:
                     killed.append(process.pid)
             for process in processes:
                 process.wait(timeout=_STOP_S)
-                _close_pipe(process)
         return killed
 
 
-def _all_of(worker: _Worker) -> list[Process]:
+def _all_of(worker: _Worker) -> list[ForkedProcess]:
     newest = [] if worker.process is None else [worker.process]
     return [*worker.superseded, *newest]
 
 
-def _close_pipe(process: Process) -> None:
-    if process.stdin is not None and not process.stdin.closed:
-        with suppress(BrokenPipeError):  # it died before it read the plan
-            process.stdin.close()
-
-
-def _hand_over(process: Process, orders: bytes) -> None:
+def _hand_over(process: ForkedProcess, orders: bytes) -> None:
     """Write the worker's orders into its pipe and leave it open; closing it would tell the worker to end."""
-    pipe = process.stdin
-    assert pipe is not None, "the worker was started with a pipe"
     with suppress(BrokenPipeError, ValueError):  # it died or was stopped; `poll` handles that
-        pipe.write(orders)
-        pipe.flush()
+        process.pipe.write(orders)
+        process.pipe.flush()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,4 +232,5 @@ class LiveLevel:
     @contextmanager
     def open(self, opening: Opening) -> Iterator[Play]:
         """A runner whose processes are in the ledger."""
-        yield partial(record_in_world, runner=LiveRunner(note_process=opening.note_process))
+        with ForkServer(note_process=opening.note_process) as server:
+            yield partial(record_in_world, runner=LiveRunner(server, note_process=opening.note_process))

@@ -1,4 +1,4 @@
-"""The process of one attempt at level `live`: `python -P -m harness.levels.live.worker`; its orders come through stdin.
+"""The process of one attempt at level `live`, which the fork server has made; its orders come through stdin.
 
 Answers to Spark's Python worker. Invariant: it ends when its work does, or when the pipe closes because the harness
 has died.
@@ -19,7 +19,7 @@ from harness.own_packages import import_ours
 from harness.runs.plan import decode_plan
 from harness.sut.user_modules import take_path
 
-__all__ = ["DONE", "FAILED", "REFUSED"]
+__all__ = ["DONE", "FAILED", "REFUSED", "end", "import_all", "main"]
 
 _end_now = os._exit
 """Kept, because the attribute is another one while user code is imported (`harness.sut.user_code`)."""
@@ -31,13 +31,19 @@ REFUSED = 4
 """Exit code of an attempt whose function under test breaks a rule; another attempt would end in the same way."""
 
 
+def import_all() -> None:
+    """Import what an attempt needs of ours, before any code of a user's is on the path."""
+    import_ours()
+    import harness.defects  # noqa: PLC0415 - the harness's side needs none of these
+    import harness.levels.live.place  # noqa: F401, PLC0415
+
+
 def main() -> int:
     """Read the subtask's number and the plan, one line each, then run an attempt of that subtask."""
     pipe = sys.stdin.buffer
     subtask = msgspec.json.decode(pipe.readline(), type=int)
     plan = decode_plan(pipe.readline())
     threading.Thread(target=_end_with_harness, args=(pipe.fileno(),), daemon=True).start()
-    import_ours()
     take_path(plan.path)
     from harness.defects import variant_of  # noqa: PLC0415 - after the path is set
     from harness.engine.attempt import AttemptFailed, run_attempt  # noqa: PLC0415
@@ -72,7 +78,7 @@ _THREADS_S = 2.0
 """How long threads that user code has started may go on after the attempt."""
 
 
-def _end(code: int) -> None:
+def end(code: int) -> None:
     """End this process with `code`, also if threads of user code are left: Python would wait for them for ever."""
     deadline = Deadline(_THREADS_S)
     for thread in threading.enumerate():
@@ -82,7 +88,3 @@ def _end(code: int) -> None:
                 sys.stderr.flush()
                 os._exit(code)
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    _end(main())

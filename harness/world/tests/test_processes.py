@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -55,6 +56,16 @@ def test_a_child_that_comes_too_late_does_not_bring_a_removed_ledger_back(tmp_pa
     subprocess.run(["/bin/sh", "-c", ENROL_AND_BECOME, str(removed), "1", "true"], check=False)
 
     assert not removed.exists()
+
+
+def test_a_child_of_a_run_that_has_closed_its_ledger_never_becomes_the_program(tmp_path: Path) -> None:
+    """An interruption between its start and its first line; its owner lives on."""
+    closed = tmp_path / "closed.ledger"
+    owner = str(os.getpid())
+    command = ["/bin/sh", "-c", ENROL_AND_BECOME, str(closed), owner, "touch", str(tmp_path / "started")]
+
+    assert subprocess.run(command, check=False).returncode == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_stopped_child_is_gone_with_its_group(ledger: Ledger) -> None:

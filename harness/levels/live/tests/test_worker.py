@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 from harness.clock import Deadline, wait_until
 from harness.database.endpoint import Endpoint
 from harness.engine.level import ATTEMPTS_MAX
+from harness.levels.live.fork_server import ForkServer, surroundings
 from harness.levels.live.supervisor import LiveRunner, Supervisor
 from harness.levels.live.worker import FAILED
 from harness.runs.plan import RunPlan, encode_plan
@@ -53,11 +52,12 @@ def plan(folder: Path, *, sut: str = "reference") -> RunPlan:
 
 
 def test_a_worker_ends_when_its_pipe_closes(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "harness.levels.live.worker"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as worker:
-        assert worker.stdin is not None
-        worker.stdin.write(msgspec.json.encode(0) + b"\n" + encode_plan(plan(tmp_path)) + b"\n")
-        worker.stdin.close()
+    with ForkServer() as server, (tmp_path / "log").open("wb") as log:
+        worker = server.fork(log)
+        for line in (surroundings(), 0):
+            worker.pipe.write(msgspec.json.encode(line) + b"\n")
+        worker.pipe.write(encode_plan(plan(tmp_path)) + b"\n")
+        worker.pipe.close()
 
         assert worker.wait(timeout=LIMIT_S) == FAILED
 
@@ -65,19 +65,21 @@ def test_a_worker_ends_when_its_pipe_closes(tmp_path: Path) -> None:
 @pytest.fixture
 def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
     """Two workers that wait for a database."""
-    made = LiveRunner(note_process=lambda pid: None).start(plan(tmp_path), subtasks=2, logs=tmp_path)
-    yield made
-    made.stop()
+    with ForkServer() as server:
+        made = LiveRunner(server).start(plan(tmp_path), subtasks=2, logs=tmp_path)
+        yield made
+        made.stop()
 
 
 def processes() -> list[psutil.Process]:
     """Workers that live; one that is dead and not reaped yet does not."""
-    return [child for child in psutil.Process().children() if _works(child)]
+    servers = [child for child in psutil.Process().children() if _is_of_the_server(child)]
+    return [child for server in servers for child in server.children() if _is_of_the_server(child)]
 
 
-def _works(process: psutil.Process) -> bool:
+def _is_of_the_server(process: psutil.Process) -> bool:
     try:
-        return "harness.levels.live.worker" in process.cmdline()
+        return "harness.levels.live.fork_server" in process.cmdline()
     except (psutil.ZombieProcess, psutil.NoSuchProcess):
         return False
 
@@ -99,7 +101,9 @@ def test_stop_ends_every_worker_and_may_be_called_again(supervisor: Supervisor) 
 def test_a_worker_that_dies_is_replaced_and_the_last_death_ends_the_run(tmp_path: Path) -> None:
     noted: list[int] = []
     errors: list[str] = []
-    supervisor = LiveRunner(note_process=noted.append).start(plan(tmp_path), subtasks=1, logs=tmp_path)
+    server = ForkServer()
+    runner = LiveRunner(server, note_process=noted.append)
+    supervisor = runner.start(plan(tmp_path), subtasks=1, logs=tmp_path)
 
     def has_failed() -> bool:
         errors.append(supervisor.poll().error or "")  # told once
@@ -117,6 +121,7 @@ def test_a_worker_that_dies_is_replaced_and_the_last_death_ends_the_run(tmp_path
         assert wait_until(has_failed, deadline=Deadline(LIMIT_S))
     finally:
         supervisor.stop()
+        server.close()
 
     assert f"subtask 0 failed {ATTEMPTS_MAX} times" in errors[-1]
     assert len(set(noted)) == ATTEMPTS_MAX

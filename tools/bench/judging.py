@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from harness.checkers.judge import judge_file
 from harness.checkers.registry import CHECKERS
+from harness.checkers.shares.processes import judge_on_processes
 from harness.clock import monotonic_us
 from harness.errors import WorldError
 from harness.explanation.dossier import survey
@@ -41,7 +42,7 @@ _TENFOLD = 10
 class Sizes:
     """Sizes in events of the judged histories, and in records of the recorded ones."""
 
-    ratios: int = 200_000
+    ratios: int = 1_000_000
     growth: tuple[int, ...] = (100_000, 1_000_000)
     """Each ten times the previous one; memory is measured with the last."""
     recorded: int = 20_000
@@ -85,6 +86,9 @@ def _ratio_rows(path: Path, mode: Mode, sizes: Sizes) -> Iterator[JudgingRow]:
             contenders[suffix] = partial(_judged_s, target, ())
             contenders[f"explain {suffix}"] = partial(_explained_s, target)
     contenders["explain text"] = partial(_explained_s, path)
+    for form, file in {"text": path, **columns}.items():
+        if file is not None:
+            contenders[f"two processes {form}"] = partial(_shared_s, file)
     costs = take_turns(contenders, rounds=sizes.rounds)
     detail = f"{sizes.ratios:,} events; {_rates(costs)}"
     yield ratio_row(
@@ -110,6 +114,20 @@ def _ratio_rows(path: Path, mode: Mode, sizes: Sizes) -> Iterator[JudgingRow]:
             yield ratio_row(told, ratio, goal=1, larger_is_better=False, detail=detail, rounds=sizes.rounds)
         else:
             yield NotMeasured(name=told, reason="pyarrow is not installed")
+    yield from _shared_rows(costs, mode, sizes, f"{sizes.ratios:,} events")
+
+
+def _shared_rows(costs: Costs, mode: Mode, sizes: Sizes, detail: str) -> Iterator[JudgingRow]:
+    """The rows of a history whose subtasks are shared by two processes."""
+    for form, alone in {"text": "all", ".arrow": ".arrow", ".parquet": ".parquet"}.items():
+        if (name := f"two processes {form}") in costs.of:
+            yield ratio_row(
+                f"{mode}: events/s judged from {form} with `--jobs 2`, against one process",
+                costs.rate(name, against=alone),
+                goal=1.7,
+                rounds=sizes.rounds,
+                detail=detail,
+            )
 
 
 def _in_columns(path: Path, suffix: str) -> Path | None:
@@ -137,6 +155,15 @@ def _judged_s(path: Path, invariants: Sequence[str]) -> float:
     checkers = [checker for checker in CHECKERS if not invariants or checker.name in invariants]
     began_us = monotonic_us()
     judged = judge_file(path, checkers=checkers)
+    took_us = monotonic_us() - began_us
+    require_clean(judged)
+    return took_us / 1e6 / judged.accounting["events"]  # type: ignore[union-attr]  # it is clean
+
+
+def _shared_s(path: Path) -> float:
+    """Seconds per event, with two processes for the subtasks."""
+    began_us = monotonic_us()
+    judged = judge_on_processes(path, jobs=2)
     took_us = monotonic_us() - began_us
     require_clean(judged)
     return took_us / 1e6 / judged.accounting["events"]  # type: ignore[union-attr]  # it is clean

@@ -25,7 +25,7 @@ FORMS = [".jsonl", ".arrow", ".parquet"]
 FILES = sorted(CATALOGUE.rglob("*.jsonl"))
 SHARES = 40
 PARTS = [0, *(pytest.param(share, marks=pytest.mark.sweep) for share in range(1, SHARES, 4))]
-SOAKED = 500
+SOAKED = 460
 
 
 def shared(path: Path, jobs: int = 2) -> Judgement | Malformed:

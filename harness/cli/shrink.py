@@ -103,9 +103,12 @@ class _Asked:
     seed: int
     invariants: tuple[str, ...]
 
-    def chosen(self, shown: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-        """Of these violations those of the invariants that were asked for."""
-        return tuple(one for one in shown if one[0] in self.invariants)
+    def chosen(
+        self, shown: Sequence[tuple[str, str]], *, meant: Sequence[str] = ()
+    ) -> tuple[tuple[str, str], ...]:
+        """Of these violations those of the invariants that were asked for; those of `meant` first."""
+        asked = [one for one in shown if one[0] in self.invariants]
+        return tuple(sorted(asked, key=lambda one: (one[0] not in meant, one[1] == "vacuous")))
 
 
 def _found(target: str, asked: _Asked, run: Runs) -> Find | None:
@@ -128,6 +131,7 @@ def _found(target: str, asked: _Asked, run: Runs) -> Find | None:
 def _of_scenario(scenario: Scenario, asked: _Asked, run: Runs) -> Find:
     """The first violation that a run of it shows, and the reference does not."""
     from harness.cli.run import check_sut
+    from harness.engine.perform import convicts_of
     from harness.explore.find import Find
     from harness.runs.order import REFERENCE
     from harness.sut.user_modules import import_path
@@ -150,7 +154,7 @@ def _of_scenario(scenario: Scenario, asked: _Asked, run: Runs) -> Find:
         raise UsageError(
             f"{name} cannot be run at level sim", fix=f"floodmark run {scenario.scenario} --level sim"
         )
-    shown = asked.chosen(seen.judgement.shown)
+    shown = asked.chosen(seen.judgement.shown, meant=convicts_of(bare.order) or scenario.decisive)
     if not bare.is_reference:
         honest = run(bare.of_reference)
         of_anybody = () if honest is None else honest.judgement.shown

@@ -89,7 +89,9 @@ class OutsideFaults:
 
     def is_idle(self, fault: Fault) -> bool:
         """Whether a fault of the lookups' link that acts once would find no lookup in flight."""
-        return fault.lasts_ms is None and fault.on_link == "lookups" and not self._progress.in_flight
+        return (
+            fault.lasts_ms is None and fault.on_link == "lookups" and not self._progress.in_flight_of_batches
+        )
 
     def look_again(self, callback: Callable[[], None], *, soon: bool) -> None:
         if soon:

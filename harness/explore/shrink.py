@@ -8,7 +8,7 @@ does not; what is returned was run as it is; an interruption keeps the smallest 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 from pydantic import ValidationError
 
+from harness.choices import Draw
 from harness.engine.level import Opening, Play, RunRecord, RunSite, Stop
 from harness.engine.perform import judged_by_order
 from harness.errors import FloodmarkError, UsageError
@@ -26,12 +27,15 @@ from harness.explore.smaller import (
     Data,
     Path,
     at,
+    checkpoints_by_place,
     features,
     halved,
     in_words,
+    leap,
     lesser,
     numbers,
     one_subtask,
+    rounded_up,
     simplest,
     with_value,
     without,
@@ -50,6 +54,10 @@ _SEEDS: Final = 12
 """How many small seeds are tried."""
 _CHOICES_MAX: Final = 4_000
 """A schedule with more choices is left as drawn."""
+_SMALL_FAULTS: Final = 1
+_SMALL_RECORDS: Final = 6
+_LEAPS: Final = 60
+"""A find with more faults or records than these is tried in so many small variants."""
 _EXCEPTIONS_MAX: Final = 8
 """A schedule with more exceptions from `fifo` is left as drawn, which is shorter."""
 _COLLECT_EVERY: Final = 10
@@ -87,7 +95,7 @@ def open_runs(stop: Stop | None = None) -> Iterator[Runs]:
         nonlocal made
         made += 1
         if made % _COLLECT_EVERY == 0:
-            gc.collect()
+            gc.collect(1)
         return _seen(find, play, site)
 
     with level.open(Opening()) as play:
@@ -137,9 +145,10 @@ def shrink(
     shrinking = _Shrinking(find=find, run=run, on_step=on_step, goes_on=goes_on)
     try:
         shrinking.begin()
-        for _ in range(_ROUNDS_MAX):
-            if not shrinking.round():
-                break
+        shrinking.leaps(first=True)  # first, since a small run costs a hundredth of a large one
+        shrinking.rounds()
+        while shrinking.leaps():
+            shrinking.rounds()
         shrinking.fewest_reorderings()
     except _Ended:
         pass
@@ -158,6 +167,9 @@ class _Shrinking:
     """The smallest scenario, in JSON without defaults."""
     seen: Seen | None = None
     """The run of the smallest."""
+    first: Data = field(default_factory=dict)
+    """The scenario with which it began."""
+    _leaped: int = 0
     _tried: set[tuple[str, int]] = field(default_factory=set)
 
     # --------------------------------------------------------------------------------------- one step
@@ -169,7 +181,7 @@ class _Shrinking:
             message = f"{name} with seed {seed} does not show {self.find.shows} at level sim"
             raise NotShown(message, fix="run it with `floodmark run` to see what it shows")
         self.seen = seen
-        self.data = _data_of(self.find.scenario)
+        self.first = self.data = _data_of(self.find.scenario)
 
     def tries(self, data: Data, what: str, *, seed: int | None = None) -> bool:
         """Whether `data` shows the same; if so, it is the smallest now."""
@@ -207,9 +219,44 @@ class _Shrinking:
 
     # -------------------------------------------------------------------------------------- one round
 
+    def rounds(self) -> None:
+        """Rounds until nothing becomes smaller."""
+        for _ in range(_ROUNDS_MAX):
+            if not self.round():
+                return
+
+    def leaps(self, *, first: bool = False) -> bool:
+        """Whether one of some small variants shows it, where step by step nothing as small does (a local minimum)."""
+        faults, records = len(self.data.get("faults", ())), self._records
+        if faults <= _SMALL_FAULTS and records <= _SMALL_RECORDS:
+            return False
+        self._leaped += 1
+        draw = Draw(self._leaped, "leaps of a shrinking")
+        for number in range(_LEAPS):
+            base = self.first if number % 2 else self.data
+            data, seed = leap(base, draw, faults=min(faults, _SMALL_FAULTS)), draw.index(_SEEDS)
+            data["decisive"] = [self.find.invariant]
+            records_then = data["workload"]["records"] * data["workload"]["subtasks"]
+            is_smaller = (len(data.get("faults", ())), records_then) < (faults, records)
+            if not is_smaller or records_then > records:
+                continue
+            if self.tries(data, f"a leap to {records_then} records", seed=seed):
+                return True
+        return not first and any(map(self._with_other_seeds, _fewer(self.data["workload"]["records"])))
+
+    def _with_other_seeds(self, records: int) -> bool:
+        data = with_value(self.data, ("workload", "records"), records)
+        return any(self.tries(data, f"{records} records, seed {seed}", seed=seed) for seed in range(_SEEDS))
+
+    @property
+    def _records(self) -> int:
+        workload = self.find.scenario.workload
+        return workload.records * workload.subtasks
+
     def round(self) -> bool:
         """Try everything once; whether anything became smaller."""
         before = repr(self.data), self.find.seed
+        self._fewer_records()
         self._fewer_calls()
         self._simple_schedule()
         self._fewer_faults()
@@ -264,6 +311,9 @@ class _Shrinking:
         self.tries({**self.data, "decisive": [self.find.invariant]}, f"decisive: [{self.find.invariant}]")
 
     def _triggers_by_event(self) -> None:
+        for data in checkpoints_by_place(self.data):
+            if self.tries(data, f"checkpoint_every: {data['workload']['checkpoint_every']}"):
+                break
         assert self.seen is not None, "the smallest was run"
         for index, fault in enumerate(self.find.scenario.faults):
             for when in by_event(fault, self.seen.record.events):
@@ -290,6 +340,8 @@ class _Shrinking:
                 high = middle
             else:
                 low = middle + 1
+        if (above := rounded_up(at(self.data, path))) is not None:
+            self._lowers(path, above)
 
     def _lowers(self, path: Path, value: Any) -> bool:
         return self.tries(with_value(self.data, path, value), f"{in_words(path)}: {value}")
@@ -307,13 +359,9 @@ class _Shrinking:
         self._fewer_of(_CALLS, "recorded calls")
 
     def _other_seeds(self) -> None:
-        """A small seed; and another one with which fewer records show it."""
+        """A small seed."""
         for seed in range(min(self.find.seed, _SEEDS)):
             if self.tries(self.data, f"seed {seed}", seed=seed):
-                break
-        for records in _fewer(at(self.data, ("workload", "records"))):
-            data = with_value(self.data, ("workload", "records"), records)
-            if any(self.tries(data, f"{records} records, seed {seed}", seed=seed) for seed in range(_SEEDS)):
                 return
 
     @property
@@ -369,7 +417,7 @@ class _Shrinking:
         return self.find.told(self.seen.judgement, self.seen.record.header, self.seen.record.events)
 
 
-def _fewer(records: int) -> Sequence[int]:
+def _fewer(records: int) -> list[int]:
     """Numbers of records worth another seed."""
     return sorted({max(1, records // 2), max(1, records - 1)} - {records})
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from harness.choices import Draw
 from harness.scenario_parts.values import duration_text
 
 __all__ = [
@@ -19,12 +20,15 @@ __all__ = [
     "Data",
     "Path",
     "at",
+    "checkpoints_by_place",
     "features",
     "halved",
     "in_words",
+    "leap",
     "lesser",
     "numbers",
     "one_subtask",
+    "rounded_up",
     "simplest",
     "with_value",
     "without",
@@ -65,6 +69,11 @@ _NICE_MS: Final = (
 )
 _DURATION: Final = re.compile(r"^[0-9]+(ms|s|m)$")
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000}
+_PERIODS: Final = frozenset({"checkpoint_interval", "checkpoint_gap", "every"})
+"""Times that are lowered last, and not below `_PERIOD_MS`: with a shorter one more happens."""
+_PERIOD_MS: Final = 5
+_RATE: Final = "500/s"
+"""The default."""
 _NOT_A_SIZE: Final = frozenset({"code", "version"})
 """Numbers that are names."""
 _COUNTED: Final = ("hit", "call", "record", "checkpoint")
@@ -137,6 +146,15 @@ def _of_fault(fault: Data, path: Path) -> Iterator[tuple[Path, ...]]:
         yield ((*path, "when", "subtask"),)
 
 
+def checkpoints_by_place(data: Data) -> Iterator[Data]:
+    """Copies whose checkpoints come at places of the source instead of by time."""
+    if "checkpoint_interval" in data["workload"]:
+        for every in (1, 2, 3, 5):
+            yield with_value(
+                without(data, ("workload", "checkpoint_interval")), ("workload", "checkpoint_every"), every
+            )
+
+
 def simplest(data: Data) -> Iterator[tuple[Path, str]]:
     """The fields with a simpler value than they have, and that value."""
     for path, value in _PREFERRED.items():
@@ -147,6 +165,12 @@ def simplest(data: Data) -> Iterator[tuple[Path, str]]:
 def numbers(data: Data) -> Iterator[Path]:
     """The fields that hold a number or a time, those of size first."""
     yield from OF_SIZE
+    found = list(_numbers(data))
+    yield from (path for path in found if path[-1] not in _PERIODS)
+    yield from (path for path in found if path[-1] in _PERIODS)
+
+
+def _numbers(data: Data) -> Iterator[Path]:
     for section in ("faults", "operator", "workload", "task", "rescale", "expects", "budget"):
         for path in _leaves(data.get(section), (section,)):
             if path not in OF_SIZE and path != ("workload", "subtasks"):
@@ -175,26 +199,85 @@ def _leaves(value: Any, path: Path) -> Iterator[Path]:
 def lesser(path: Path, value: Any) -> Sequence[Any]:
     """The simpler values, the simplest first, with which a search by halves can begin."""
     if isinstance(value, str):
-        unit = value.lstrip("0123456789")
-        ms = int(value.removesuffix(unit)) * _UNITS_MS[unit]
-        return [duration_text(nice) for nice in _NICE_MS if nice < ms]
+        ms = _ms(value)
+        below = [duration_text(nice) for nice in _NICE_MS if nice < ms]
+        return below if path[-1] not in _PERIODS else below[_NICE_MS.index(_PERIOD_MS) :]
     floor = OF_SIZE.get(path, 0 if path[-1] == "subtask" else 1)
     return range(floor, int(value))
 
 
+def rounded_up(value: Any) -> str | None:
+    """The next round time; None: it is no time, or round already."""
+    if not isinstance(value, str) or (ms := _ms(value)) in _NICE_MS:
+        return None
+    return next((duration_text(nice) for nice in _NICE_MS if nice > ms), None)
+
+
+def _ms(value: str) -> int:
+    unit = value.lstrip("0123456789")
+    return int(value.removesuffix(unit)) * _UNITS_MS[unit]
+
+
 def halved(data: Data) -> Iterator[Data]:
-    """Copies whose records, and all that counts records, are an eighth, a quarter, a half."""
-    for part in (8, 4, 2):
+    """Copies whose records, and all that counts records, are an eighth, a quarter, a half; as fast, or as long."""
+    for part, as_long in ((8, False), (8, True), (4, False), (4, True), (2, False), (2, True)):
         made = copy.deepcopy(data)
         workload = made["workload"]
         for name in ("records", "checkpoint_every", "watermark_every"):
             if workload.get(name):
                 workload[name] = max(1, workload[name] // part)
+        if as_long:
+            workload["rate"] = f"{max(1, _rate(workload) // part)}/s"
         for fault in made.get("faults", ()):
             for name in _COUNTED:
                 if name in fault["when"]:
                     fault["when"][name] = max(1, fault["when"][name] // part)
         yield made
+
+
+def _rate(workload: Data) -> int:
+    return int(workload.get("rate", _RATE).removesuffix("/s"))
+
+
+def leap(data: Data, draw: Draw, *, faults: int) -> Data:
+    """A small variant: few records, at most `faults` faults early on, with waits or without."""
+    made = without(data, ("expects",), ("tags",), ("levels",), ("choices",))
+    workload, operator = made["workload"], made["operator"]
+    workload |= {"records": draw.one_of(1, 2, 2, 3, 4, 5, 6), "subtasks": 1, "keys": draw.one_of(1, 2, 3)}
+    workload["watermark_every"] = draw.one_of(1, 1, 2, 3)
+    if workload.get("checkpoint_interval") is None or draw.chance(_BY_PLACE):
+        workload.pop("checkpoint_interval", None)
+        workload["checkpoint_every"] = draw.one_of(1, 2, 3, 4, 50)
+    workload.pop("service", None)
+    if draw.chance(_WAITING):
+        workload["service"] = draw.one_of("5ms", "20ms", "100ms")
+    workload.pop("rate", None)
+    if draw.chance(_SLOW):
+        workload["rate"] = draw.one_of("2/s", "5/s", "20/s")
+    operator["capacity"] = draw.one_of(1, 2, 3, 5)
+    there = made.pop("faults", [])
+    kept = [draw.one_of(*there)] if there and faults and draw.chance(_DISTURBED) else []
+    for fault in kept:
+        for around in (fault, fault["when"]):
+            if "subtask" in around:
+                around["subtask"] = 0
+        for name in _COUNTED:
+            if name in fault["when"]:
+                fault["when"][name] = 1 + draw.index(workload["records"] + 1)
+    if kept:
+        made["faults"] = kept
+    if draw.chance(_IN_ORDER):
+        made["choices"] = {"seed": 0, "order": "fifo"}
+    return made
+
+
+_SLOW: Final = 250
+_BY_PLACE: Final = 700
+_WAITING: Final = 600
+_DISTURBED: Final = 750
+_IN_ORDER: Final = 300
+"""Chances per thousand of a leap: a slow source; checkpoints by place instead of by time; lookups take time; a fault
+is kept, if there is one; first come, first served."""
 
 
 def one_subtask(data: Data) -> Iterator[Data]:

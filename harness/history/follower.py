@@ -106,6 +106,8 @@ class AttemptView:
     dies_for: str | None = None
     """The fault for which it was about to end its own process, if that was its last line."""
     in_flight: int = 0
+    snapped: bool = False
+    """Whether it has taken a snapshot, after which an attempt in a batch is over."""
 
     def note(self, line: Mapping[str, Any]) -> None:
         """Takes the next line of its file."""
@@ -117,6 +119,8 @@ class AttemptView:
                 self.in_flight += 1
             case "res":
                 self.in_flight -= 1
+            case "snap":
+                self.snapped = True
             case "ended":
                 self.drained = True
             case "~made":  # its journal is closed; what was in flight was cancelled
@@ -157,8 +161,15 @@ class Progress:
     @property
     def in_flight(self) -> int:
         """Open calls of the newest attempt of each subtask."""
-        newest = {view.subtask: view for _, view in sorted(self.attempts.items())}
-        return sum(view.in_flight for view in newest.values())
+        return sum(view.in_flight for view in self._newest())
+
+    @property
+    def in_flight_of_batches(self) -> int:
+        """Open calls of the newest attempts that are not at the end of their batch."""
+        return sum(view.in_flight for view in self._newest() if not view.snapped)
+
+    def _newest(self) -> Iterable[AttemptView]:
+        return {view.subtask: view for _, view in sorted(self.attempts.items())}.values()
 
     @property
     def epoch(self) -> int:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,7 @@ from harness.defects.defect import Defect, RunnerDefect
 from harness.engine.in_world import record_in_world
 from harness.engine.level import RunSite
 from harness.engine.perform import perform
+from harness.engine.worlds import abilities_needed
 from harness.errors import Exit, FloodmarkError, UsageError
 from harness.levels.spark.runners import lacks_of_mutant, lacks_of_runner
 from harness.runs.order import Order
@@ -37,6 +38,7 @@ from harness.tests.table_seen import TableSeen
 from harness.verdict import Outcome
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
+from harness.world.world import World
 
 __all__ = ["Case", "Row", "cases_of", "main"]
 
@@ -65,6 +67,7 @@ class Row:
     """The runs of one case. Mutable: counts."""
 
     case: Case
+    number: int
     runs: int = 0
     good: int = 0
     """Runs that passed, with evidence of each fault and an exact table; with a defect: that were convicted."""
@@ -194,7 +197,7 @@ def main(
         for case in cases_of(runner, names=names, planted=planted, settings=settings)
         if (case.crashes or not crashes) and case.scenario.scenario not in skip
     ]
-    rows = [Row(case=case) for case in cases]
+    rows = [Row(case=case, number=number) for number, case in enumerate(cases, start=1)]
     limit = Deadline(60 * minutes)
     with ExitStack() as stack:
         folder = logs or Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -207,26 +210,28 @@ def main(
 
 
 def _opened(stack: ExitStack, *, folder: Path) -> Callable[..., RunOutcome]:
-    """A world and a driver for all runs; makes a run of an order."""
+    """A driver for all runs, and a world for each that needs another one; makes a run of an order."""
     from harness.levels.spark.driver_process import DriverRunner, DriverSettings  # noqa: PLC0415 - pulls in pyspark
     from harness.levels.spark.session import local_master  # noqa: PLC0415
 
-    settings = WorldSettings.from_environment()
-    world = stack.enter_context(
-        open_world(
-            "local",
-            announce=partial(click.echo, err=True),
-            proxy="auto",
-            needs=frozenset(),
-            offline=True,
-            settings=settings,
-        )
-    )
     drivers = DriverSettings(master=local_master(16), folder=folder / "spark")
     runner = stack.enter_context(DriverRunner(drivers).open())
 
+    @cache
+    def world(needs: frozenset[str]) -> World:
+        return stack.enter_context(
+            open_world(
+                "local",
+                announce=partial(click.echo, err=True),
+                proxy="auto",
+                needs=needs,
+                offline=True,
+                settings=WorldSettings.from_environment(),
+            )
+        )
+
     def play(order: Order, *, table: TableSeen, home: Path, run_id: str) -> RunOutcome:
-        site = RunSite(run_id=run_id, folder=home, world=world)
+        site = RunSite(run_id=run_id, folder=home, world=world(abilities_needed(order)))
         return perform(order, play=partial(record_in_world, runner=runner, inspect=table.read), site=site)
 
     return play
@@ -237,8 +242,8 @@ def _one(play: Callable[..., RunOutcome], row: Row, *, runner: Runner, seed: int
     mutant = None if case.planted is None else case.planted.name
     order = Order(scenario=case.scenario, level="spark", seed=seed, runner=runner, mutant=mutant)
     table = TableSeen(scenario=case.scenario, seed=seed)
-    run_id = "-".join([case.scenario.scenario, *([mutant] if mutant else []), str(seed)])
-    home = folder / run_id
+    run_id = f"{row.number:03d}-{seed}"  # the name of its database, which must be short
+    home = folder / "-".join([run_id, case.scenario.scenario, *([mutant] if mutant else [])])
     home.mkdir(parents=True)
     began_us = monotonic_us()
     before = len(row.bad)

@@ -143,7 +143,10 @@ def test_where_attempts_come_and_go_a_reset_waits_for_a_lookup_in_flight() -> No
     stage = prolonged({"id": "resets", "do": "reset_now", "link": "lookups", "when": {"at": "300ms"}})
     assert stage.at(400) == []
 
-    stage.progress.attempts[0, 1] = AttemptView(subtask=0, attempt=1, in_flight=2)
+    stage.progress.attempts[0, 1] = AttemptView(subtask=0, attempt=1, in_flight=2, snapped=True)
+    assert stage.at(440) == []
+
+    stage.progress.attempts[0, 5] = AttemptView(subtask=0, attempt=5, in_flight=2)
 
     assert "cut lookups rst" in stage.at(450)
 

@@ -169,6 +169,7 @@ class _OfBatch:
             origin_ms=origin_ms,
             reuses_objects=workload.reuses_objects,
             progress=self._progress,
+            keeps_pace=elements.pauses,
         )
 
 
@@ -202,15 +203,20 @@ class _DeliveredElements:
 class BatchSource(SubtaskSource):
     """The share of a batch: its last element is held back for the restored head, and nothing comes behind it."""
 
-    def __init__(self, elements: Any, *, progress: BatchProgress, **settings: Any) -> None:
+    def __init__(
+        self, elements: Any, *, progress: BatchProgress, keeps_pace: bool = False, **settings: Any
+    ) -> None:
+        """`keeps_pace`: a batch that begins late is late as a whole, so that a pause inside of it stays one."""
         super().__init__(elements, **settings)
         self._progress = progress
+        late_ms = monotonic_us() // 1000 - super().due_ms(progress.share.begin)
+        self._late_ms = max(0, late_ms) if keeps_pace else 0
 
     def due_ms(self, position: int) -> int:
         share = self._progress.share
         if position >= share.end and not share.is_last:
             return monotonic_us() // 1000 + _NEVER_MS
-        due_ms = super().due_ms(position)
+        due_ms = super().due_ms(position) + self._late_ms
         if position == share.end - 1 and self._progress.waits_for is not None:
             return max(due_ms, monotonic_us() // 1000 + _LOOK_AGAIN_MS)
         return due_ms

@@ -35,6 +35,8 @@ _NOT_IN_BATCHES = MappingProxyType(
     }
 )
 """The parts of a `Variant` that batches do not use, in words."""
+_TOO_LATE = frozenset({"retries-after-timeout"})
+"""Planted defects that act just after the moment in which a batch may end."""
 
 
 def refuse_of_runner(order: Order) -> None:
@@ -46,20 +48,22 @@ def refuse_of_runner(order: Order) -> None:
     unused = list(lacks_of_mutant(order.mutant, order.runner))
     if unused:
         message = (
-            f"--mutant {order.mutant} is wrong in {' and '.join(unused)}, which --runner {order.runner} does not"
-            " use, so it would not show"
+            f"--mutant {order.mutant} would not show with --runner {order.runner}: it is wrong in"
+            f" {' and '.join(unused)}"
         )
         raise UsageError(message, fix=f"leave --runner {order.runner} out")
 
 
 def lacks_of_mutant(mutant: str | None, runner: Runner) -> Iterator[str]:
-    """The parts in which `mutant` is wrong and which `runner` does not use; nothing: it can show."""
+    """In what `mutant` is wrong that `runner` has not; nothing: it can show."""
     if mutant is None or runner == "continuous" or mutant in RUNNER_DEFECTS:
         return
     variant = variant_of(mutant)
     for name, words in _NOT_IN_BATCHES.items():
         if getattr(variant, name) is not getattr(HONEST, name):
-            yield words
+            yield f"{words}, which batches have not"
+    if mutant in _TOO_LATE:
+        yield "what follows a record's timeout, and a batch does not wait for that"
 
 
 def lacks_of_runner(scenario: Scenario) -> Iterator[str]:

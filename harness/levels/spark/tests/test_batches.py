@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.clock import monotonic_us
 from harness.database.batch_sink import Begun, PartOfEpoch
 from harness.database.endpoint import NOWHERE, Endpoint
 from harness.database.epoch import SavedEpoch
@@ -122,6 +123,28 @@ def test_nothing_behind_the_barrier_of_a_batch_is_ever_due() -> None:
     source = BatchSource(elements, progress=BatchProgress(share_of()), checkpoint_every=EVERY, origin_ms=0)
 
     assert source.due_ms(120) - elements.due_ms(120) > 10**8
+
+
+def test_a_late_batch_with_a_pause_inside_keeps_the_pause() -> None:
+    elements = LookupSource(workload=Ranges(plan_of()).scenario.workload, seed=3, subtask=0)
+    share = share_of()
+    late, paced = (
+        BatchSource(
+            elements,
+            progress=BatchProgress(share),
+            checkpoint_every=EVERY,
+            origin_ms=0,
+            keeps_pace=keeps_pace,
+        )
+        for keeps_pace in (False, True)
+    )
+    now_ms = monotonic_us() // 1000
+
+    assert late.due_ms(share.begin + 30) < now_ms
+    assert paced.due_ms(share.begin) <= now_ms
+    assert paced.due_ms(share.begin + 30) - paced.due_ms(share.begin) == elements.due_ms(
+        share.begin + 30
+    ) - elements.due_ms(share.begin)
 
 
 def test_a_crash_of_the_driver_acts_at_its_hit_counted_over_drivers_and_once(tmp_path: Path) -> None:

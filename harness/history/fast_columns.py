@@ -231,10 +231,10 @@ class _Cells:
         if any(column.null_count != len(column) for column in self._unasked.values()):
             raise _Odd
 
-    def of_attempt(self) -> Iterator[tuple[Any, ...]]:
-        """`n`, `t`, `s`, `a`, `thread` and `mail` of each row."""
+    def of_attempt(self) -> tuple[Iterable[Any], ...]:
+        """The columns `n`, `t`, `s`, `a`, `thread` and `mail`."""
         own = (self.each("n"), self.each("t"), self.each("s"), self.each("a"))
-        return zip(*own, self.maybe("thread"), self.maybe("mail"), strict=False)
+        return (*own, self.maybe("thread"), self.maybe("mail"))
 
 
 def _full(name: str, column: pa.Array) -> Iterable[Any]:
@@ -277,7 +277,7 @@ def _lists(values: Iterable[Any]) -> Iterable[Any]:
 
 def _ins(cells: _Cells) -> Iterator[Event]:
     rows = zip(
-        cells.of_attempt(), cells.each("pos"), cells.ids(), cells.maybe_json("key"),
+        *cells.of_attempt(), cells.each("pos"), cells.ids(), cells.maybe_json("key"),
         cells.aside("ts", "ts_null", meant=None, absent=UNSET), _lists(cells.maybe_json("expect")),
         strict=False,
     )  # fmt: skip
@@ -286,13 +286,13 @@ def _ins(cells: _Cells) -> Iterator[Event]:
         In(
             n=n, t=t, s=s, a=a, thread=thread, mail=mail, pos=pos, id=id_, key=key, ts=ts, expect=expect
         )
-        for (n, t, s, a, thread, mail), pos, id_, key, ts, expect in rows
+        for n, t, s, a, thread, mail, pos, id_, key, ts, expect in rows
     )  # fmt: skip
 
 
 def _wms(cells: _Cells) -> Iterator[Event]:
     rows = zip(
-        cells.of_attempt(),
+        *cells.of_attempt(),
         cells.each("pos"),
         cells.aside("w", "w_end", meant="end", absent=_Odd),
         strict=False,
@@ -300,28 +300,28 @@ def _wms(cells: _Cells) -> Iterator[Event]:
     cells.no_others()
     return (
         Wm(n=n, t=t, s=s, a=a, thread=thread, mail=mail, pos=pos, w=w)
-        for (n, t, s, a, thread, mail), pos, w in rows
+        for n, t, s, a, thread, mail, pos, w in rows
     )
 
 
 def _owms(cells: _Cells) -> Iterator[Event]:
-    rows = zip(cells.of_attempt(), cells.aside("w", "w_end", meant="end", absent=_Odd), strict=False)
+    rows = zip(*cells.of_attempt(), cells.aside("w", "w_end", meant="end", absent=_Odd), strict=False)
     cells.no_others()
-    return (Owm(n=n, t=t, s=s, a=a, thread=thread, mail=mail, w=w) for (n, t, s, a, thread, mail), w in rows)
+    return (Owm(n=n, t=t, s=s, a=a, thread=thread, mail=mail, w=w) for n, t, s, a, thread, mail, w in rows)
 
 
 def _calls(cells: _Cells) -> Iterator[Event]:
-    rows = zip(cells.of_attempt(), cells.ids(), cells.each("try"), cells.maybe_json("nonce"), strict=False)
+    rows = zip(*cells.of_attempt(), cells.ids(), cells.each("try"), cells.maybe_json("nonce"), strict=False)
     cells.no_others()
     return (
         Call(n=n, t=t, s=s, a=a, thread=thread, mail=mail, id=id_, try_=number, nonce=nonce)
-        for (n, t, s, a, thread, mail), id_, number, nonce in rows
+        for n, t, s, a, thread, mail, id_, number, nonce in rows
     )
 
 
 def _outcomes(cells: _Cells) -> Iterator[Event]:
     rows = zip(
-        cells.of_attempt(), cells.ids(), cells.each("try"), cells.results(), cells.each("final"),
+        *cells.of_attempt(), cells.ids(), cells.each("try"), cells.results(), cells.each("final"),
         _lists(cells.maybe_json("v")), cells.maybe_json("nonce"), cells.maybe_json("error"),
         # Unless the header makes the claim, the column stays unread, and any value in it is unusual.
         cells.maybe("by") if "explained" in cells.claims else repeat(UNSET),
@@ -335,17 +335,17 @@ def _outcomes(cells: _Cells) -> Iterator[Event]:
             n=n, t=t, s=s, a=a, thread=thread, mail=mail, id=id_, try_=number, r=r, final=final, v=v,
             nonce=nonce, error=error, by=by, retry=retry, ver=ver,
         )
-        for (n, t, s, a, thread, mail), id_, number, r, final, v, nonce, error, by, retry, ver in rows
+        for n, t, s, a, thread, mail, id_, number, r, final, v, nonce, error, by, retry, ver in rows
     )  # fmt: skip
 
 
 def _outs(cells: _Cells) -> Iterator[Event]:
     ts = cells.aside("ts", "ts_null", meant=None, absent=UNSET)
-    rows = zip(cells.of_attempt(), cells.ids(), cells.each("j"), cells.json("v"), ts, strict=False)
+    rows = zip(*cells.of_attempt(), cells.ids(), cells.each("j"), cells.json("v"), ts, strict=False)
     cells.no_others()
     return (
         Out(n=n, t=t, s=s, a=a, thread=thread, mail=mail, id=id_, j=j, v=v, ts=ts)
-        for (n, t, s, a, thread, mail), id_, j, v, ts in rows
+        for n, t, s, a, thread, mail, id_, j, v, ts in rows
     )
 
 

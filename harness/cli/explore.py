@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["explore"]
 
 _BUDGET = "10m"
+_ROUND_HERE = 48
+_ROUND_THERE = 960
 _FOUND = Path("found")
 
 
@@ -55,6 +57,8 @@ _FOUND = Path("found")
               show_default=True, metavar="FOLDER", help="Where the file of a violation is written.")  # fmt: skip
 @click.option("--keep-going", envvar="FLOODMARK_KEEP_GOING", is_flag=True,
               help="Go on after a violation; all are grouped by invariant, class and shrunk shape.")  # fmt: skip
+@click.option("--print", "prints", is_flag=True,
+              help="Print the scenario that --seed draws, as a file for `floodmark run`, and end.")  # fmt: skip
 @only_option
 @on_option("Send the runs to Spark's executors: local[N], local-cluster[N,C,MB] or spark://HOST:PORT.")
 @speech_options
@@ -69,11 +73,28 @@ def explore(scenarios: tuple[str, ...], **asked: Any) -> int:
     """
     from harness.cli.campaigning import stop_on_interrupt
 
+    if asked["prints"]:
+        return _print_drawn(asked["seed"])
     plan, corpus_notes = _plan(scenarios, asked)
     for note in corpus_notes:
         click.echo(f"floodmark: {note}", err=True)
     with stop_on_interrupt() as stop:
         return _Command(asked=asked, plan=plan, stop=stop).carry_out()
+
+
+def _print_drawn(asked: int | None) -> int:
+    """The drawn scenario, with the command that runs it in its first line."""
+    from harness.choices import fresh_seed
+    from harness.errors import Exit
+    from harness.explore.drawing import draw_scenario
+    from harness.scenario.file import dump
+
+    seed = fresh_seed() if asked is None else asked
+    scenario = draw_scenario(seed)
+    click.echo(
+        f"# floodmark run {scenario.scenario}.yaml --level sim --seed {seed}\n{dump(scenario)}", nl=False
+    )
+    return Exit.HOLD
 
 
 def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[str]]:
@@ -111,6 +132,7 @@ def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[s
             keep_going=asked["keep_going"],
             given=(*given, *kept),
             shelf=tuple(shelf),
+            round=_ROUND_THERE if asked["on"] is not None else _ROUND_HERE,
         ),
         notes,
     )

@@ -32,7 +32,7 @@ _COMMANDS: Mapping[str, str] = {
     "explore": "Draw and change scenarios until one shows a violation, and shrink it.",
     "init": "Begin a project for a lookup or a job: files that run, a test, a CI file.",
     "mutants": "The kill matrix: run every planted defect against every invariant.",
-    "list": "List the scenarios, faults, invariants, suts or mutants.",
+    "list": "List the scenarios, faults, invariants, suts, mutants, or which faults were effective where.",
     "schema": "Print the JSON Schema of scenario files or job files, for editors.",
     "doctor": "Show what works on this machine, with a fix for what does not.",
     "setup": "Get the missing parts of a world, into a cache.",

@@ -7,7 +7,8 @@ that is not scaled comes from `draw_scenario` or from the other parent, so that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
@@ -24,6 +25,11 @@ __all__ = ["change", "exploring_form", "shortened"]
 _TRIES_MAX: Final = 20
 """Changes drawn at most until one is valid."""
 _FAULTS_MAX: Final = 12
+_CRASHES: Final = frozenset({"kill_worker", "zombie"})
+_CRASHES_MAX: Final = 2
+"""Of a subtask, whose fourth attempt is the last; one restart is left for an error."""
+_SERVICES_IN_TIME: Final = 5
+"""How many undisturbed calls, one after the other, a timeout that fails the task allows."""
 _ONE_MORE: Final = 750
 _OF_A_DONOR: Final = 700
 """Chances per thousand: a further change; each fault of the other scenario, where faults are added."""
@@ -129,6 +135,7 @@ def _fit(plain: Plain) -> None:
     else:
         workload.pop("checkpoint_every", None)
     subtasks = workload["subtasks"] + sum(step["to"] for step in _rescales(plain))
+    plain["faults"] = list(_with_few_crashes(plain["faults"]))
     for number, fault in enumerate(plain["faults"], 1):
         fault["id"] = f"{fault['do'].replace('_', '-')}-{number}"
         if fault.get("subtask", 0) >= subtasks:
@@ -137,6 +144,17 @@ def _fit(plain: Plain) -> None:
             fault["when"]["subtask"] = 0
         if "record" in fault["when"]:
             fault["when"]["record"] = min(fault["when"]["record"], workload["records"])
+
+
+def _with_few_crashes(faults: list[Plain]) -> Iterator[Plain]:
+    """Without those that would use up the restarts of a subtask."""
+    crashes: Counter[int] = Counter()
+    for fault in faults:
+        if fault["do"] in _CRASHES:
+            crashes[fault["subtask"]] += 1
+            if crashes[fault["subtask"]] > _CRASHES_MAX:
+                continue
+        yield fault
 
 
 def _rescales(plain: Plain) -> list[Plain]:
@@ -159,6 +177,9 @@ def _can_be_finished(plain: Plain) -> bool:
         and workload["failing_calls"] >= operator.get("tries", 1)
     ):
         return False  # the task would fail at the same record after each restart
+    timeout_ms = _ms(operator["timeout"]) if fails_at_timeout else 0
+    if timeout_ms and _ms(workload["service"]) * _SERVICES_IN_TIME > timeout_ms:
+        return False  # undisturbed calls would time out, and nothing would explain the failure
     if fails_at_timeout and any(
         fault["do"] == "missing_completion" or fault.get("how") == "silent" for fault in plain["faults"]
     ):
@@ -171,6 +192,14 @@ def _can_be_finished(plain: Plain) -> bool:
 
 def _add_faults(plain: Plain, donor: Plain, draw: Draw) -> None:
     plain["faults"] += [deepcopy(fault) for fault in donor["faults"] if draw.chance(_OF_A_DONOR)]
+
+
+def _crowd(plain: Plain, donor: Plain, draw: Draw) -> None:
+    """Faults of several other scenarios, so that many act beside each other."""
+    faults = [*plain["faults"], *deepcopy(donor["faults"])]
+    for _ in range(draw.between(1, 3)):
+        faults += _drawn(draw)["faults"]
+    plain["faults"] = faults[-_FAULTS_MAX:]
 
 
 def _drop_fault(plain: Plain, donor: Plain, draw: Draw) -> None:
@@ -203,8 +232,9 @@ def _move(plain: Plain, fault: Plain, donor: Plain, draw: Draw) -> None:
     elif "phase" in when:
         with_store = plain.get("sink", "atomic") != "atomic"
         inputs = (plain.get("task") or {}).get("inputs", 0)
+        more = (*(["store"] if with_store else []), *(["timer", "timer"] if inputs else []))
         fault["when"] = another_phase(
-            draw, with_store=with_store, inputs=inputs, records=plain["workload"]["records"]
+            draw, with_store=with_store, inputs=inputs, records=plain["workload"]["records"], more=more
         )
     else:
         del donor
@@ -228,7 +258,7 @@ def _retime_fault(plain: Plain, donor: Plain, draw: Draw) -> None:
 
 def _scaled_ms(text: str, draw: Draw) -> int:
     ms = _ms(text)
-    return draw.one_of(ms // 4, ms // 2, ms - 1, ms + 1, ms * 2, min(ms * 4, 120_000))
+    return draw.one_of(ms // 4, ms // 2, max(0, ms - 1), ms + 1, ms * 2, min(ms * 4, 120_000))
 
 
 def _other_subtask(plain: Plain, donor: Plain, draw: Draw) -> None:
@@ -291,7 +321,8 @@ _RETRY: Final = ("tries", "retry_delay", "retry_multiplier", "retry_delay_max")
 _ANSWERS: Final = ("timeout", "on_timeout", "cancels", "on_error")
 
 _CHANGES: Final[tuple[Change, ...]] = (
-    *([_add_faults] * 8),
+    *([_crowd] * 20),
+    *([_add_faults] * 5),
     *([_move_fault] * 4),
     *([_retime_fault] * 3),
     *([_drop_fault] * 2),

@@ -86,7 +86,8 @@ def _let_be_rare(drawn: dict[str, Any], draw: Draw) -> None:
     if draw.chance(_RESCALED):
         _rescale(drawn, draw)
     elif draw.chance(_RARE):
-        faults = draw_rare_faults(drawn["operator"], drawn["workload"], drawn["sink"], draw)
+        stops = sum(fault["do"] in {"kill_worker", "zombie"} for fault in drawn["faults"])
+        faults = draw_rare_faults(drawn["operator"], drawn["workload"], drawn["sink"], draw, stops=stops)
         drawn["faults"] += [
             {"id": f"rare-{fault['do'].replace('_', '-')}-{number}", **fault}
             for number, fault in enumerate(faults, 1)
@@ -100,7 +101,7 @@ def _rescale(drawn: dict[str, Any], draw: Draw) -> None:
     if "checkpoint_every" not in workload or (task is not None and drawn["sink"] == "idempotent"):
         return
     drawn["operator"].pop("upstream", None)
-    workload |= {"records": draw.between(12, 30), "checkpoint_every": draw.between(3, 6)}
+    workload |= {"records": max(12, workload["records"]), "checkpoint_every": draw.between(3, 6)}
     workload |= {"watermarks": "rising", "reuses_objects": False}
     if task is not None:
         drawn["task"] = {"inputs": task["inputs"], "gap": task["gap"]}

@@ -116,9 +116,11 @@ def _moment(setting: Setting, draw: Draw) -> Fault:
     )
 
 
-def another_phase(draw: Draw, *, with_store: bool, inputs: int, records: int) -> Fault:
-    """A trigger at a phase that such an attempt reaches, with a hit count that it usually reaches."""
-    also = [*(["ack", "notify"] if with_store else []), *(["timer"] if inputs else [])]
+def another_phase(
+    draw: Draw, *, with_store: bool, inputs: int, records: int, more: tuple[str, ...] = ()
+) -> Fault:
+    """A trigger at a phase that such an attempt reaches, or of `more`, with a hit count that it usually reaches."""
+    also = [*more, *(["ack", "notify"] if with_store else []), *(["timer"] if inputs else [])]
     also += ["align"] if inputs == 2 else []  # noqa: PLR2004 - what is aligned is two
     phase = draw.one_of(*_PHASES, *_ALWAYS_REACHED, *also)
     most = records if phase in _OFTEN_REACHED else 1 if phase in {"drain", "close", "open"} else 2
@@ -371,12 +373,12 @@ def _single_failures(setting: Setting, draw: Draw, *, may_fail: bool) -> list[Fa
 
 
 def draw_rare_faults(
-    operator: Mapping[str, Any], workload: Mapping[str, Any], sink: str, draw: Draw
+    operator: Mapping[str, Any], workload: Mapping[str, Any], sink: str, draw: Draw, *, stops: int
 ) -> list[Fault]:
-    """One or two faults that are costly, or that show something only together."""
+    """One or two faults that are costly, or that show something only together; `stops`: of attempts, so far."""
     setting = Setting(operator=operator, workload=workload, sink=sink, by_time=False, inputs=0)
     makes: list[Callable[[Setting, Draw], list[Fault]]] = [_alone, _alone, _shut_circuit, _long_pauses]
-    if sink != "atomic":
+    if sink != "atomic" and stops < _RESTARTS_MAX:
         makes.append(_lost_checkpoint)
     if setting.answers_timeouts:
         makes.append(_errors_again_and_again)
@@ -435,7 +437,8 @@ def _long_pauses(setting: Setting, draw: Draw) -> list[Fault]:
 def _lost_checkpoint(setting: Setting, draw: Draw) -> list[Fault]:
     """A file of the checkpoint store is torn, or missing; a kill lets its successor look for it."""
     subtask = draw.index(setting.subtasks)
-    kill = _kill(subtask, another_phase(draw, with_store=True, inputs=0, records=setting.records), draw)
+    when = another_phase(draw, with_store=True, inputs=0, records=setting.records, more=("store",) * 6)
+    kill = _kill(subtask, when, draw)
     do = draw.one_of("store_torn", "store_newest_missing")
     return [{"do": do, "subtask": subtask, "when": {"phase": "open", "hit": 2}}, kill]
 

@@ -26,8 +26,6 @@ from harness.verdict import Outcome
 
 __all__ = ["Explored", "Exploring", "Plan", "Sighting", "explore"]
 
-ROUND: Final = 48
-"""Candidates of a round."""
 _PIECE: Final = 6
 """Candidates that a process gets at once."""
 _LEAST: Final = 150
@@ -57,6 +55,8 @@ class Plan:
     """Run first, and changed: the scenarios that were named, and what the corpus holds."""
     shelf: tuple[Scenario, ...] = ()
     """Scenarios that are shortened and changed: the catalogue."""
+    round: int = 48
+    """Candidates of a round; with many machines more, so that none waits for the end of a round."""
     ways: tuple[Way, ...] = _WAYS
     """Where candidates may come from; `drawn` alone: undirected."""
 
@@ -141,7 +141,7 @@ def explore(plan: Plan, using: Exploring, *, explored: Explored | None = None) -
 
 
 def _left(plan: Plan, explored: Explored) -> int:
-    return ROUND if plan.runs is None else min(ROUND, plan.runs - explored.runs)
+    return plan.round if plan.runs is None else min(plan.round, plan.runs - explored.runs)
 
 
 def _is_over(plan: Plan, explored: Explored) -> bool:
@@ -218,7 +218,7 @@ class _Search:
 
     def candidates(self) -> Iterator[Candidate]:
         """At most as many as a round has; what was given comes first."""
-        for _ in range(ROUND):
+        for _ in range(self._plan.round):
             number = self._drawn
             self._drawn += 1
             if number < len(self._given):

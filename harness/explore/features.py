@@ -45,7 +45,7 @@ from harness.history.event import (
 )
 from harness.history.header import Header
 
-__all__ = ["Feature", "features_of", "reached_pairs"]
+__all__ = ["PHASES_SHOWN", "Feature", "features_of"]
 
 Feature = tuple[str, ...]
 """A pair `(what happened, its phase)` or `(what happened, a word of the state)`; of a crash also all three."""
@@ -75,6 +75,7 @@ _PHASE_OF: Final[Mapping[type[object], str]] = {
     Kill: "killed",
 }
 """The phase that an event of an attempt shows."""
+PHASES_SHOWN: Final = tuple(dict.fromkeys(_PHASE_OF.values()))
 
 
 class _Subtask:
@@ -182,15 +183,6 @@ def features_of(header: Header, events: Sequence[Event], *, kinds: Mapping[str, 
             if kind in _CRASHES:
                 found[kind, moment.phase, word] = None
     return frozenset(found)
-
-
-def reached_pairs(
-    header: Header, events: Sequence[Event], *, kinds: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    """(kind of fault, phase) of each fault that left evidence, once for each time that it began."""
-    for moment in _moments(header, events):
-        if moment.fault is not None:
-            yield kinds.get(moment.fault, moment.fault), moment.phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -134,7 +135,8 @@ class Find:
             draft.write_text(text, encoding="utf-8")
             draft.replace(file)
         except OSError as error:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
             message = f"the find cannot be saved as {file}: {error.strerror or error}"
             raise WorldError(message, fix="free disk space, or name another folder") from error
         return file

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from harness.choices import Draw
+from harness.clock import Deadline
 from harness.defects import variant_of
 from harness.engine.level import Opening, RunRecord, RunSite
 from harness.engine.perform import judged_by_order
@@ -35,8 +36,11 @@ Way = Literal["given", "drawn", "changed", "shortened"]
 """Where a candidate comes from: from a file, from nothing, from a change of one that reached something new, from the
 catalogue."""
 
-RECORDS_MAX: Final = 30
+_RUN_S: Final = 60.0
+"""The longest time of one run, so that a system that goes on and on does not use up the budget."""
+_RECORDS_MAX: Final = 30
 """Records a subtask of a scenario that is shortened."""
+_TOO_LONG: Final = f"the run took longer than {_RUN_S:.0f} s"
 _CHANGED_TOO: Final = 500
 """Chances per thousand: a shortened scenario that is changed, too."""
 
@@ -102,7 +106,7 @@ def made(candidate: Candidate) -> Scenario:
         case "given" if parent is not None:
             return parent
         case "shortened" if parent is not None:
-            short = shortened(parent, records=draw.between(RECORDS_MAX // 2, RECORDS_MAX))
+            short = shortened(parent, records=draw.between(_RECORDS_MAX // 2, _RECORDS_MAX))
             if short is not None and draw.chance(_CHANGED_TOO):
                 short = change(short, draw, other=candidate.other) or short
             return short or draw_scenario(candidate.seed)
@@ -162,11 +166,13 @@ def _run(subject: Subject, scenario: Scenario, seed: int) -> tuple[RunRecord, Ju
     order = subject.order(scenario, seed)
     if subject.sut != REFERENCE:
         with SimulatedLevel().open(Opening()) as play:
-            played = play(order, RunSite(run_id="", folder=Path()))
+            played = play(order, RunSite(run_id="", folder=Path(), limit_s=_RUN_S))
         assert isinstance(played, RunRecord), "level sim runs operators"
         return played, judged_by_order(order, played)
     variant = variant_of(subject.mutant)
-    record = record_of(order, simulate_scenario(order, variant=variant), variant=variant)
+    deadline = Deadline(_RUN_S)
+    ran = simulate_scenario(order, variant=variant, ended_by=lambda: _TOO_LONG if deadline.passed else None)
+    record = record_of(order, ran, variant=variant)
     return record, judged_by_order(order, record)
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+from functools import partial
+from typing import Any
+
 import pytest
 
 from harness.engine.executors import PlainExecutors, open_processes
 from harness.explore.exploration import Explored, Exploring, Plan, Sighting, explore
-from harness.explore.trial import Subject
+from harness.explore.trial import Candidate, Subject, try_all
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 
@@ -75,6 +79,19 @@ def test_processes_find_what_one_process_finds() -> None:
 
     assert there.features == here.features
     assert there.kept == here.kept
+
+
+def _sent(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))  # noqa: S301 - our own value
+
+
+def test_candidates_and_trials_can_be_sent_to_other_machines() -> None:
+    candidate = Candidate(way="changed", seed=4, parent=SHELF[0], other=SHELF[1], draw_seed=9)
+    work = _sent(partial(try_all, Subject()))
+
+    (there,) = _sent(work([_sent(candidate)]))
+
+    assert there == try_all(Subject(), [candidate])[0]
 
 
 def test_a_stop_ends_it_with_what_there_is() -> None:

@@ -74,7 +74,7 @@ def _whole(path: Path, checkers: Sequence[Invariant]) -> Judgement | Malformed:
     return judge_file(path, checkers=checkers)
 
 
-class _Unfit(Exception):
+class _NotShared(Exception):
     """Shares cannot judge the history."""
 
 
@@ -86,19 +86,19 @@ class _ProcessShares:
         self._header = header
         self._jobs = jobs
         self._progress = progress
-        self._workers: list[_Worker] = []
+        self._workers: list[_ShareProcess] = []
 
     def around(self) -> Around | None:
         """See `Shares`: the only pass over the whole file, in which every process follows its subtasks."""
         try:
             self._workers = [
-                _Worker(partial(_follow, self._path, self._header, number, self._jobs))
+                _ShareProcess(partial(_follow, self._path, self._header, number, self._jobs))
                 for number in range(self._jobs)
             ]
             self._check_times()
             passes: list[_Passed] = [worker.next() for worker in self._workers]
             return self._told(passes)
-        except _Unfit:
+        except _NotShared:
             return None
 
     def _check_times(self) -> None:
@@ -110,7 +110,7 @@ class _ProcessShares:
             for _, others in blocks[1:]:
                 times = array("q", map(max, times, others))
             if times[0] < last_t or min(times) < 0 or any(later < t for t, later in pairwise(times)):
-                raise _Unfit
+                raise _NotShared
             last_t = times[-1]
             if self._progress is not None and size:
                 self._progress(done, size)
@@ -118,7 +118,7 @@ class _ProcessShares:
     def _told(self, passes: Sequence[_Passed]) -> Around:
         bases = {passed.base for passed in passes if passed.base is not None}
         if len(bases) != 1:
-            raise _Unfit
+            raise _NotShared
         last = max((passed.last for passed in passes if passed.last is not None), key=lambda event: event.n)
         return Around(header=self._header, told=passes[0].told, last=last, events=passes[0].lines)
 
@@ -135,7 +135,7 @@ class _ProcessShares:
         shares = [dict(list(names.items())[number :: self._jobs]) for number in range(self._jobs)]
         self.end()
         self._workers = [
-            _Worker(partial(_examine, self._path, around, few, finished)) for few in shares if few
+            _ShareProcess(partial(_examine, self._path, around, few, finished)) for few in shares if few
         ]
         return sorted((found for worker in self._workers for found in worker.next()), key=lambda each: each.s)
 
@@ -146,7 +146,7 @@ class _ProcessShares:
         self._workers = []
 
 
-class _Worker:
+class _ShareProcess:
     """A process, forked so that its digests of texts equal those of the others, and what it sends."""
 
     def __init__(self, work: Callable[[Connection], None]) -> None:
@@ -157,13 +157,13 @@ class _Worker:
         theirs.close()
 
     def next(self) -> Any:
-        """What it sends next; raises `_Unfit` if it gives up."""
+        """What it sends next; raises `_NotShared` if it gives up."""
         try:
             sent = self.connection.recv()
         except EOFError as ended:
             message = "a process that checked some subtasks of a history was killed"
             raise WorldError(message, fix="use fewer --jobs if memory was short") from ended
-        if isinstance(sent, _Unfit):
+        if isinstance(sent, _NotShared):
             raise sent
         return sent
 
@@ -183,8 +183,8 @@ def _run(work: Callable[[Connection], None], connection: Connection) -> None:
     try:
         with uncollected(), integers_of_any_length():
             work(connection)
-    except (NotOrdinary, _Unfit):
-        connection.send(_Unfit())
+    except (NotOrdinary, _NotShared):
+        connection.send(_NotShared())
     connection.close()
 
 
@@ -242,7 +242,7 @@ class _Pass:
             self._base = events[0].n - places[0] - before
         before += self._base
         if [event.n - before for event in events] != list(places):
-            raise _Unfit
+            raise _NotShared
         self._last = events[-1]
         own = self._of_one(events)
         if own is not None:
@@ -274,7 +274,7 @@ class _Pass:
                     if kind is not Ack or event.s == s:
                         own.append(event)
             elif kind not in _OWN:
-                raise _Unfit
+                raise _NotShared
             elif event.s in shares:
                 shares[event.s].append(event)
             elif event.s % self._jobs == self._number:

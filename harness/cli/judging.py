@@ -30,6 +30,7 @@ from harness.checkers.invariant import Invariant
 from harness.checkers.judge import Malformed
 from harness.checkers.outside.judge import SEEN_FROM_OUTSIDE, judge_history
 from harness.checkers.registry import CHECKERS
+from harness.checkers.second_opinion import SecondOpinion, second_opinion
 from harness.cli.history_files import HistoryFile
 from harness.clock import monotonic_us
 from harness.errors import Exit, HistoryError, UsageError, WorldError
@@ -260,7 +261,13 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-_COLOURS = {Exit.VIOLATION: "red", Exit.USAGE: "red", Exit.UNDECIDED: "yellow", Exit.HOLD: "green"}
+_COLOURS = {
+    Exit.VIOLATION: "red",
+    Exit.USAGE: "red",
+    Exit.INTERNAL: "red",
+    Exit.UNDECIDED: "yellow",
+    Exit.HOLD: "green",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,6 +278,8 @@ class Wish:
     form: str
     quiet: bool
     verbose: bool
+    second: bool = False
+    """Whether the second judge is asked too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,28 +387,41 @@ def answer_by(judging: Callable[[Sequence[Invariant]], Judged], history: History
     refuse_blind_judge()
     chosen = [checker for checker in CHECKERS if checker.name in wish.invariants]
     with integers_of_any_length():
+        second = None
         try:
             judged = judging(chosen)
             if isinstance(judged, Judgement):
+                second = second_opinion(history.path, judged) if wish.second else None
                 judged = explained_file(judged, history.path)
         except (UsageError, WorldError) as error:
             return Answer(code=error.exit_code, complaint=f"{history.name}: {error}")
-        code = _code(judged)
-        return Answer(code=code, text=_worded(history.name, judged, code, wish.form))
+        code = _code(judged, second)
+        return Answer(code=code, text=_worded(history.name, judged, second, code, wish.form))
 
 
-def _worded(name: str, judged: Judgement | Malformed, code: Exit, form: str) -> str:
+def _worded(
+    name: str, judged: Judgement | Malformed, second: SecondOpinion | None, code: Exit, form: str
+) -> str:
+    told = second.told if second else ()
     match form:
         case "json":
-            return json.dumps(judged.as_json(), separators=(",", ":"))
+            document = judged.as_json() | ({"second": second.as_json()} if second else {})
+            return json.dumps(document, separators=(",", ":"))
         case "markdown":
-            return "\n".join(markdown(name, judged))
+            return "\n".join([*markdown(name, judged), *(f"- {_cell(line.strip())}" for line in told)])
         case "github":
-            return "\n".join(github(name, judged))
+            level = "notice" if second and second.agrees else "error"
+            lines = [
+                f"::{level} file={_property(name)},title=second judge::{_data(line.strip())}" for line in told
+            ]
+            return "\n".join([*github(name, judged), *lines])
         case _:
             first, *others = pretty(name, judged)
-            return "\n".join([click.style(first, fg=_COLOURS[code], bold=True), *others])
+            styled = click.style(first, fg=_COLOURS[code], bold=True)
+            return "\n".join([styled, *others, *(f"  {line}" for line in told)])
 
 
-def _code(judged: Judgement | Malformed) -> Exit:
+def _code(judged: Judgement | Malformed, second: SecondOpinion | None) -> Exit:
+    if second and not second.agrees:
+        return Exit.INTERNAL
     return judged.outcome.exit_code if isinstance(judged, Judgement) else Exit.USAGE

@@ -8,6 +8,7 @@ what is under test, or in the harness, never in the checker that must convict it
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from harness.defects.acknowledgements import OF_ACKNOWLEDGEMENTS
@@ -25,6 +26,7 @@ from harness.defects.inputs_and_keys import OF_INPUTS_AND_KEYS
 from harness.defects.key_order import OF_KEY_ORDER
 from harness.defects.keyed_state import OF_KEYED_STATE
 from harness.defects.lookups import OF_LOOKUPS
+from harness.defects.mail_programs import MAILBOXES
 from harness.defects.mailboxes import OF_MAILBOXES
 from harness.defects.operator_state import OF_OPERATOR_STATE
 from harness.defects.operators import OF_OPERATORS
@@ -49,6 +51,7 @@ __all__ = [
     "DEFECTS",
     "HARNESS_CHECKS",
     "IN_RUNS",
+    "MAILBOXES",
     "RUNNER_DEFECTS",
     "STRANGERS",
     "Defect",
@@ -161,5 +164,10 @@ def find_defect(name: str) -> Defect | Stranger:
 
 
 def variant_of(name: str | None) -> Variant:
-    """The parts that the defect `name` replaces; None: the reference's own. Raises UsageError as `find_defect`."""
+    """The parts that the defect `name` replaces; None: the reference's own. Raises UsageError as `find_defect`.
+
+    Also those of another mailbox, which no run convicts, but which `floodmark diff` may run.
+    """
+    if name in MAILBOXES:
+        return replace(HONEST, build_mailbox=MAILBOXES[name].wrong)
     return HONEST if name is None else find_of_run(name).variant

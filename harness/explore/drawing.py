@@ -6,6 +6,7 @@ rules of the scenario model, and a correct operator can finish it: every fault e
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from harness.choices import Draw
@@ -14,7 +15,7 @@ from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import LEAST_IDLE, OF_ALIGNED_BARRIERS
 from harness.scenario_parts.values import duration_text
 
-__all__ = ["draw_scenario"]
+__all__ = ["draw_scenario", "scenario_by"]
 
 _CALM: Final = 30
 _KEYED: Final = 120
@@ -52,24 +53,39 @@ _SLOW_MS: Final = 9_000
 
 def draw_scenario(seed: int) -> Scenario:
     """The random scenario of a seed."""
-    draw = Draw(seed, "scenario")
+    return scenario_by(lambda purpose: Draw(seed, purpose), name=f"random-{seed}", about=f"seed {seed}")
+
+
+def scenario_by(
+    draw_for: Callable[[str], Draw],
+    *,
+    name: str,
+    about: str,
+    adapt: Callable[[dict[str, Any]], None] = lambda drawn: None,
+) -> Scenario:
+    """The scenario that the streams of `draw_for` (by purpose) make; `adapt` may change its fields before the rules.
+
+    Raises ValidationError if they break a rule of the model.
+    """
+    draw = draw_for("scenario")
     is_calm = draw.chance(_CALM)
     drawn = _calm(draw) if is_calm else _disturbed(draw)
-    _plan_failures(drawn["operator"], drawn["workload"], Draw(seed, "planned failures"))
-    _choose_keys(drawn, Draw(seed, "what the keys are"))
+    _plan_failures(drawn["operator"], drawn["workload"], draw_for("planned failures"))
+    _choose_keys(drawn, draw_for("what the keys are"))
     if not is_calm:
-        _change_rows(drawn, Draw(seed, "changes of the looked-up rows"))
-    _put_in_front(drawn, Draw(seed, "what stands in front of the lookups"))
-    _let_show_idleness(drawn, Draw(seed, "inputs that wake up"))
-    if Draw(seed, "order by key").chance(_BY_KEY):
+        _change_rows(drawn, draw_for("changes of the looked-up rows"))
+    _put_in_front(drawn, draw_for("what stands in front of the lookups"))
+    _let_show_idleness(drawn, draw_for("inputs that wake up"))
+    if draw_for("order by key").chance(_BY_KEY):
         drawn["operator"]["mode"] = "keyed"
     if not is_calm:
-        _let_be_rare(drawn, Draw(seed, "what is rare"))
+        _let_be_rare(drawn, draw_for("what is rare"))
+    adapt(drawn)
     workload = drawn["workload"]
     return Scenario.model_validate(
         {
-            "scenario": f"random-{seed}",
-            "about": f"A random run, drawn with seed {seed}.",
+            "scenario": name,
+            "about": f"A random run, drawn with {about}.",
             "tags": ["random"],
             "levels": ["sim", "live"],
             **drawn,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from harness.cli.told import Told
     from harness.explore.carry import Recorded
     from harness.explore.find import Find
-    from harness.explore.shrink import Runs, Step
+    from harness.explore.shrink import Runs, ShrinkStep
     from harness.history.event import Event
     from harness.scenario.model import Scenario
 
@@ -75,7 +75,7 @@ def shrink(
     from harness.sut.user_modules import add_current_folder
 
     add_current_folder()
-    asked = _Asked(sut=sut, mutant=mutant, expected=expected, seed=seed, invariants=invariants)
+    asked = _ToShrink(sut=sut, mutant=mutant, expected=expected, seed=seed, invariants=invariants)
     with stop_on_interrupt() as stop, open_runs(stop) as run:
         deadline = Deadline(budget)
         find = _found(target, asked, run)
@@ -94,7 +94,7 @@ def shrink(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _ToShrink:
     """The options that say what is to be shrunk."""
 
     sut: str | None
@@ -111,7 +111,7 @@ class _Asked:
         return tuple(sorted(asked, key=lambda one: (one[0] not in meant, one[1] == "vacuous")))
 
 
-def _found(target: str, asked: _Asked, run: Runs) -> Find | None:
+def _found(target: str, asked: _ToShrink, run: Runs) -> Find | None:
     """What is to be shrunk; None, after a sentence, if level sim does not show what another level showed."""
     from harness.cli.told import is_scenario, told_runs
     from harness.explore.find import load_find
@@ -128,7 +128,7 @@ def _found(target: str, asked: _Asked, run: Runs) -> Find | None:
     return load_find(file, import_path=import_path())
 
 
-def _of_scenario(scenario: Scenario, asked: _Asked, run: Runs) -> Find:
+def _of_scenario(scenario: Scenario, asked: _ToShrink, run: Runs) -> Find:
     """The first violation that a run of it shows, and the reference does not."""
     from harness.cli.run import check_sut
     from harness.engine.perform import convicts_of
@@ -169,7 +169,7 @@ def _of_scenario(scenario: Scenario, asked: _Asked, run: Runs) -> Find:
     return bare.showing(*shown[0])
 
 
-def _of_report(told: Sequence[Told], target: str, asked: _Asked, run: Runs) -> Find | None:
+def _of_report(told: Sequence[Told], target: str, asked: _ToShrink, run: Runs) -> Find | None:
     """The first failed run of a report, carried down if it is of another level."""
     failed = [one for one in told if asked.chosen(one.shown)]
     if not failed:
@@ -199,7 +199,7 @@ def _of_report(told: Sequence[Told], target: str, asked: _Asked, run: Runs) -> F
     return carried.find
 
 
-def _recorded(told: Told, asked: _Asked) -> Recorded:
+def _recorded(told: Told, asked: _ToShrink) -> Recorded:
     from harness.explore.carry import Recorded
     from harness.explore.find import Find
     from harness.history.read import read_whole
@@ -229,9 +229,9 @@ class _Steps:
 
     def __init__(self, *, quiet: bool, verbose: bool) -> None:
         self.made = 0
-        self._shows: Callable[[Step], bool] = lambda step: not quiet and (verbose or step.accepted)
+        self._shows: Callable[[ShrinkStep], bool] = lambda step: not quiet and (verbose or step.accepted)
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: ShrinkStep) -> None:
         self.made += 1
         if self._shows(step):
             result = "smaller" if step.accepted else "no     "

@@ -21,7 +21,7 @@ from harness.history.header import Header
 from harness.runs.order import REFERENCE, Order
 from harness.scenario.file import dump_short, load
 from harness.scenario.model import Scenario
-from harness.scenario_parts.found_parts import SavedChoices, Shown
+from harness.scenario_parts.found_parts import SavedChoices, ShownViolation
 from harness.verdict import Judgement
 
 __all__ = ["Find", "load_find"]
@@ -87,7 +87,7 @@ class Find:
     def saved(self) -> Scenario:
         """The scenario as its file has it: with the seed, what it shows, and a name of its own."""
         choices = self.scenario.choices
-        shows = Shown(
+        shows = ShownViolation(
             invariant=self.invariant,
             kind=self.kind,
             sut=None if self.sut == REFERENCE else self.sut,

@@ -15,7 +15,7 @@ from typing import Final
 
 from harness.explore.exploration import Sighting
 from harness.explore.find import Find
-from harness.explore.shrink import NotShown, Step, open_runs, shrink
+from harness.explore.shrink import NotShown, ShrinkStep, open_runs, shrink
 from harness.explore.trial import Subject, Violation
 from harness.scenario.model import Scenario
 
@@ -100,7 +100,7 @@ def _shrunk(
     file = find.save(folder)
     tell(f"found    {invariant} {kind} in run {sighting.run}: {file}")
 
-    def on_step(step: Step) -> None:
+    def on_step(step: ShrinkStep) -> None:
         tell(f"  {'smaller' if step.accepted else 'not'}: {step.what}{f' ({step.why})' if step.why else ''}")
 
     small = find

@@ -45,7 +45,7 @@ from harness.levels.sim.level import SimulatedLevel
 from harness.scenario.model import Scenario
 from harness.verdict import Judgement
 
-__all__ = ["NotShown", "Runs", "Seen", "Step", "open_runs", "shrink"]
+__all__ = ["NotShown", "Runs", "SeenRun", "ShrinkStep", "open_runs", "shrink"]
 
 _RUN_S: Final = 20.0
 """The longest time of one run; a smaller scenario does not take longer."""
@@ -65,7 +65,7 @@ _CALLS: Final[Path] = ("choices", "calls")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SeenRun:
     """One run, judged."""
 
     record: RunRecord
@@ -80,7 +80,7 @@ class Seen:
 class Runs(Protocol):
     """Runs a find at level sim."""
 
-    def __call__(self, find: Find) -> Seen | None:
+    def __call__(self, find: Find) -> SeenRun | None:
         """The judged run; None if it cannot be made or judged."""
 
 
@@ -91,7 +91,7 @@ def open_runs(stop: Stop | None = None) -> Iterator[Runs]:
     level.refuse_blindness(None)
     site = RunSite(run_id="", folder=FilePath(), limit_s=_RUN_S, stop=stop or Stop())
 
-    def run(find: Find) -> Seen | None:
+    def run(find: Find) -> SeenRun | None:
         nonlocal made
         made += 1
         if made % _COLLECT_EVERY == 0:
@@ -102,17 +102,17 @@ def open_runs(stop: Stop | None = None) -> Iterator[Runs]:
         yield run
 
 
-def _seen(find: Find, play: Play, site: RunSite) -> Seen | None:
+def _seen(find: Find, play: Play, site: RunSite) -> SeenRun | None:
     try:
         record = play(find.order, site)
         assert isinstance(record, RunRecord), "level sim runs operators"
-        return Seen(record=record, judgement=judged_by_order(find.order, record))
+        return SeenRun(record=record, judgement=judged_by_order(find.order, record))
     except FloodmarkError:
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ShrinkStep:
     """A try to make it smaller."""
 
     what: str
@@ -135,14 +135,14 @@ def shrink(
     find: Find,
     *,
     run: Runs,
-    on_step: Callable[[Step], None] = lambda step: None,
+    on_step: Callable[[ShrinkStep], None] = lambda step: None,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Find:
     """The smallest find that shows what `find` shows; after `goes_on` is false, the smallest so far.
 
     Raises NotShown if `find` itself does not show it.
     """
-    shrinking = _Shrinking(find=find, run=run, on_step=on_step, goes_on=goes_on)
+    shrinking = _OneShrinking(find=find, run=run, on_step=on_step, goes_on=goes_on)
     try:
         shrinking.begin()
         shrinking.leaps(first=True)  # first, since a small run costs a hundredth of a large one
@@ -156,16 +156,16 @@ def shrink(
 
 
 @dataclass(slots=True, kw_only=True)
-class _Shrinking:
+class _OneShrinking:
     """One shrinking. Mutable: the smallest so far, and what has been tried."""
 
     find: Find
     run: Runs
-    on_step: Callable[[Step], None]
+    on_step: Callable[[ShrinkStep], None]
     goes_on: Callable[[], bool]
     data: Data = field(default_factory=dict)
     """The smallest scenario, in JSON without defaults."""
-    seen: Seen | None = None
+    seen: SeenRun | None = None
     """The run of the smallest."""
     first: Data = field(default_factory=dict)
     """The scenario with which it began."""
@@ -200,10 +200,10 @@ class _Shrinking:
         why, seen = self._judged(candidate)
         if why == "":
             self.find, self.data, self.seen = candidate, data, seen
-        self.on_step(Step(what=what, accepted=why == "", why=why, find=self.find))
+        self.on_step(ShrinkStep(what=what, accepted=why == "", why=why, find=self.find))
         return why == ""
 
-    def _judged(self, candidate: Find) -> tuple[str, Seen | None]:
+    def _judged(self, candidate: Find) -> tuple[str, SeenRun | None]:
         """Why `candidate` is refused, and its run."""
         seen = self.run(candidate)
         if seen is None:
@@ -422,7 +422,7 @@ def _fewer(records: int) -> list[int]:
     return sorted({max(1, records // 2), max(1, records - 1)} - {records})
 
 
-def _shows(seen: Seen, find: Find) -> bool:
+def _shows(seen: SeenRun, find: Find) -> bool:
     return (find.invariant, find.kind) in seen.judgement.shown
 
 

@@ -15,7 +15,7 @@ from harness.faults.change_rows import ChangeRows
 from harness.faults.model.fault import Fault
 from harness.faults.registry import AnyFault, FaultName
 from harness.scenario.rules import Standing, breaches
-from harness.scenario_parts.found_parts import SavedChoices, Shown
+from harness.scenario_parts.found_parts import SavedChoices, ShownViolation
 from harness.scenario_parts.parts import (
     Expectations,
     Level,
@@ -140,7 +140,7 @@ class Scenario(Part):
         description="The choices of a run, so that a saved finding repeats its history; absent: `--seed` decides, or "
         "a new seed.",
     )
-    shows: Shown | None = Field(
+    shows: ShownViolation | None = Field(
         default=None,
         description="The violation that a run of it shows, with which system; absent: it is no saved finding.",
     )

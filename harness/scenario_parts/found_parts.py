@@ -15,7 +15,7 @@ from harness.scenario_parts.parts import Breach, Part, refuse
 from harness.scenario_parts.values import Duration, Name, Whole
 from harness.verdict import INVARIANTS
 
-__all__ = ["RecordedCall", "SavedChoices", "Shown"]
+__all__ = ["RecordedCall", "SavedChoices", "ShownViolation"]
 
 
 class RecordedCall(Part):
@@ -68,7 +68,7 @@ class SavedChoices(Part):
             seen.add((call.id, call.call))
 
 
-class Shown(Part):
+class ShownViolation(Part):
     """What a run of the scenario shows: `floodmark explore` and `floodmark shrink` write it into what they save."""
 
     invariant: Annotated[str, WithJsonSchema({"type": "string", "enum": list(INVARIANTS)})] = Field(
@@ -91,7 +91,7 @@ class Shown(Part):
 
     @model_validator(mode="after")
     def _names_an_invariant(self) -> Self:
-        refuse("Shown", self._breaches())
+        refuse("ShownViolation", self._breaches())
         return self
 
     def _breaches(self) -> Iterator[Breach]:

@@ -7,7 +7,7 @@ import pytest
 from harness.explore.by_event import by_event
 from harness.explore.carry import Recorded, calls_of, carry_down
 from harness.explore.find import Find
-from harness.explore.shrink import Runs, Seen, open_runs, shrink
+from harness.explore.shrink import Runs, SeenRun, open_runs, shrink
 from harness.faults.registry import fault_of
 from harness.history.event import Call, Event, FaultEvent, In, Kill, Res
 from harness.scenario.file import loads
@@ -113,7 +113,7 @@ def test_what_level_sim_does_not_show_is_said_with_the_fault_that_it_lacks() -> 
         "{id: clock, do: server_clock, for: 600ms, shift: 60m, when: {at: 5ms}}",
     )
 
-    def shows_nothing(find: Find) -> Seen | None:
+    def shows_nothing(find: Find) -> SeenRun | None:
         del find
         return None
 
@@ -131,7 +131,7 @@ def test_a_host_that_is_lost_becomes_the_kill_of_its_attempts() -> None:
     )
     tried = list[Scenario]()
 
-    def noted(find: Find) -> Seen | None:
+    def noted(find: Find) -> SeenRun | None:
         tried.append(find.scenario)
         return None
 

@@ -12,7 +12,7 @@ import pytest
 from harness.errors import HarnessError
 from harness.explore.drawing import draw_scenario
 from harness.explore.find import Find, load_find
-from harness.explore.shrink import NotShown, Runs, Seen, Step, open_runs, shrink
+from harness.explore.shrink import NotShown, Runs, SeenRun, ShrinkStep, open_runs, shrink
 from harness.history.text import digest_of
 from harness.scenario.model import Scenario
 
@@ -28,7 +28,7 @@ def drawn(mutant: str, seed: int, invariant: str, kind: str) -> Find:
 
 
 def counted(run: Runs, on: Callable[[Find], None]) -> Runs:
-    def made(find: Find) -> Seen | None:
+    def made(find: Find) -> SeenRun | None:
         on(find)
         return run(find)
 
@@ -61,7 +61,7 @@ def test_a_drawn_find_becomes_at_most_one_fault_and_six_records_that_show_the_sa
 
 @pytest.mark.sweep
 def test_each_accepted_step_was_run_and_shows_the_same(run: Runs) -> None:
-    steps = list[Step]()
+    steps = list[ShrinkStep]()
     find = drawn("offset-one-late", 0, "V10", "skipped")
 
     small = shrink(find, run=run, on_step=steps.append)
@@ -105,7 +105,7 @@ def test_the_file_gives_the_same_history_in_a_process_with_another_hash_seed(
 
 def test_an_interrupted_shrinking_returns_the_smallest_so_far(run: Runs) -> None:
     find = drawn("offset-one-late", 0, "V10", "skipped")
-    steps = list[Step]()
+    steps = list[ShrinkStep]()
 
     small = shrink(
         find, run=run, on_step=steps.append, goes_on=lambda: not any(step.accepted for step in steps)
@@ -125,11 +125,11 @@ def test_what_the_reference_shows_too_is_not_accepted(run: Runs) -> None:
     find = drawn("offset-one-late", 0, "V10", "skipped")
     seen = run(find)
 
-    def always(find: Find) -> Seen | None:
+    def always(find: Find) -> SeenRun | None:
         del find
         return seen
 
-    steps = list[Step]()
+    steps = list[ShrinkStep]()
     small = shrink(find, run=always, on_step=steps.append)
 
     assert small.scenario.workload == find.scenario.workload
@@ -140,7 +140,7 @@ def test_a_candidate_that_cannot_be_run_is_not_accepted(run: Runs) -> None:
     find = drawn("offset-one-late", 0, "V10", "skipped")
     first = [run(find)]
 
-    def only_once(find: Find) -> Seen | None:
+    def only_once(find: Find) -> SeenRun | None:
         del find
         return first.pop() if first else None
 

@@ -40,9 +40,9 @@ from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
 from harness.world.world import World
 
-__all__ = ["Case", "Row", "cases_of", "main"]
+__all__ = ["cases_of"]
 
-_ENDING: Final = frozenset({"kill_worker", "poison", "pause_worker", "pause_executor"})
+_ENDING: Final = frozenset({"kill_worker", "kill_driver", "poison", "pause_worker", "pause_executor"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

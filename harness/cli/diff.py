@@ -71,6 +71,7 @@ def diff(
         level=level,
         runs=runs,
         seed=fresh_seed() if seed is None else seed,
+        seed_given=seed is not None,
         settings=settings,
     )
     document = difference(wanted)

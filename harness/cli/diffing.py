@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from harness.checkers.judge import Malformed
 from harness.checkers.outside.judge import judge_history
+from harness.cli.serving import flink_command
 from harness.defects import DEFECTS, MAILBOXES, find_defect
 from harness.defects.defect import PropertyDefect
 from harness.defects.mail_programs import answers_of, drawn_program, smallest_program
@@ -38,6 +39,7 @@ _SCRIPTS, _PROGRAMS = 100, 500
 _MUTANTS_PAGE: Final = "docs/reference/mutants.md"
 _FLINK_PAGE: Final = "docs/reference/flink-map.md, Deviations"
 _SYSTEMS_PAGE: Final = "docs/reference/comparing.md"
+_OF_THE_EMITTER: Final = "reference-emitter: a thread of its own emits (A38)"
 _TWO: Final = 2
 _WIDTH: Final = 92
 
@@ -52,6 +54,8 @@ class Wanted:
     level: str
     runs: int | None
     seed: int
+    seed_given: bool = False
+    """Whether the command line names the seed; else a saved find's own counts."""
     settings: tuple[str, ...] = ()
 
 
@@ -75,6 +79,8 @@ def difference(wanted: Wanted) -> Document:
     for side in sides:
         _refuse_unknown(side)
     scenario = apply_settings(load(wanted.names[0]), wanted.settings) if wanted.names else None
+    if scenario is not None and scenario.choices is not None and not wanted.seed_given:
+        wanted = replace(wanted, seed=scenario.choices.seed)
     if _FLINK in sides or (REFERENCE_EMITTER in sides and wanted.level == "sim"):
         return _of_scripts(sides, scenario, wanted)
     if scenario is None:
@@ -171,6 +177,8 @@ def _of_scripts(sides: Sequence[str], scenario: Scenario | None, wanted: Wanted)
     if strange := [side for side in sides if side not in SERVED]:
         message = f"{strange[0]} cannot be compared over the operator protocol"
         raise UsageError(message, fix=f"over the protocol: {', '.join(SERVED)}; or add --level live")
+    if _FLINK in sides:
+        flink_command()  # says what to set up, before anything is started
     modes = ("ordered", "unordered") if scenario is None else (str(scenario.operator.mode),)
     found = script_difference(
         sides[0], sides[1], seed=wanted.seed, scripts=wanted.runs or _SCRIPTS, modes=modes
@@ -242,7 +250,9 @@ def _of_mail(sides: Sequence[str], wanted: Wanted) -> Document:
 def _defects_told(sides: Sequence[str]) -> str:
     """What is known of the planted defects and mailboxes among the sides; empty if none is."""
     known = [f"{side}: {DEFECTS[side].about}" for side in sides if side in DEFECTS]
-    return f"{_MUTANTS_PAGE}: {'; '.join(known)}" if known else ""
+    if known:
+        return f"{_MUTANTS_PAGE}: {'; '.join(known)}"
+    return f"{_SYSTEMS_PAGE}: {_OF_THE_EMITTER}" if REFERENCE_EMITTER in sides else ""
 
 
 # ------------------------------------------------------------------------------------------------ documents

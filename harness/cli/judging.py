@@ -14,12 +14,14 @@ import re
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -31,9 +33,10 @@ from harness.checkers.registry import CHECKERS
 from harness.checkers.second_opinion import SecondOpinion, second_opinion
 from harness.cli.history_files import HistoryFile
 from harness.clock import monotonic_us
-from harness.errors import Exit, UsageError, WorldError
+from harness.errors import Exit, HistoryError, UsageError, WorldError
 from harness.explanation.explain import ANOMALIES_IN_FULL, explained_file
 from harness.explanation.text import anomaly_lines, closing_lines, events_of, rest_of
+from harness.history.convert import convert
 from harness.history.outside import OUTSIDE
 from harness.history.strict_json import integers_of_any_length
 from harness.testing.judging import refuse_blind_judge
@@ -289,10 +292,10 @@ class Answer:
 
 
 def answers(histories: Sequence[HistoryFile], wish: Wish, *, jobs: int) -> Generator[Answer]:
-    """One answer for each history, in order, with `jobs` histories checked in parallel."""
+    """One answer for each history, in order, with `jobs` checked in parallel; a single one by as many processes."""
     if min(jobs, len(histories)) == 1:
         for history in histories:
-            yield _answer(history, wish)
+            yield _answer(history, wish, jobs=jobs)
         return
     with _pool(min(jobs, len(histories))) as pool:
         silent = replace(wish, quiet=True)
@@ -321,10 +324,10 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown()
 
 
-def _answer(history: HistoryFile, wish: Wish) -> Answer:
+def _answer(history: HistoryFile, wish: Wish, *, jobs: int = 1) -> Answer:
     def judged_here(chosen: Sequence[Invariant]) -> Judged:
         with reading(history.name, quiet=wish.quiet, verbose=wish.verbose) as progress:
-            return judge_history(history.path, checkers=chosen, progress=progress)
+            return judge_history(history.path, checkers=chosen, progress=progress, jobs=jobs)
 
     return answer_by(judged_here, history, wish)
 
@@ -332,25 +335,51 @@ def _answer(history: HistoryFile, wish: Wish) -> Answer:
 def answers_on(master: str, histories: Sequence[HistoryFile], wish: Wish) -> Generator[Answer]:
     """One answer for each history, in order, each checked a subtask at a time on the executors of `master`.
 
-    Raises UsageError for a history that is not in Parquet, WorldError if the executors are not to be had.
+    Raises WorldError if the executors are not to be had.
     """
-    for history in histories:
-        if history.path.suffix != ".parquet" and not history.path.is_dir():
-            message = f"{history.name} is one stream, and --on checks Parquet, a subtask at a time"
-            raise UsageError(message, fix="leave --on out, or convert it: python -m harness.history.convert")
     from harness.levels.spark.checking import CHECKING, check_on_spark
     from harness.levels.spark.executors import open_executors
 
     with open_executors(master, settings=CHECKING) as executors:
 
         def judged_there(history: HistoryFile, chosen: Sequence[Invariant]) -> Judged:
-            done = check_on_spark(executors.session, history.path, checkers=chosen, slots=executors.slots)
+            with _in_parquet(history.path) as parts:
+                if parts is None:
+                    return judge_history(history.path, checkers=chosen)
+                done = check_on_spark(executors.session, parts, checkers=chosen, slots=executors.slots)
             if wish.verbose:
                 click.echo(done.told(history.name), err=True)
             return done.judged
 
         for history in histories:
             yield answer_by(partial(judged_there, history), history, wish)
+
+
+@contextmanager
+def _in_parquet(path: Path) -> Iterator[Path | None]:
+    """The history at `path` as executors read it: for the block, one stream lies beside itself as a folder of Parquet.
+
+    None: it cannot be rewritten without loss, because it is malformed, cut off or seen from outside.
+    """
+    if path.suffix == ".parquet" or path.is_dir():
+        yield path
+        return
+    try:
+        kept = tempfile.TemporaryDirectory(prefix="floodmark-check-", dir=path.parent)
+    except OSError as error:
+        message = f"{path} cannot be rewritten for executors in {path.parent}: {error.strerror or error}"
+        fix = "make that folder writable, or convert it: python -m harness.history.convert"
+        raise WorldError(message, fix=fix) from error
+    with kept as folder:
+        parts = Path(folder) / "history"
+        try:
+            whole = not convert(path, parts)
+        except HistoryError:
+            whole = False
+        except OSError as error:
+            message = f"{path} cannot be rewritten for executors in {path.parent}: {error.strerror or error}"
+            raise WorldError(message, fix="free disk space there") from error
+        yield parts if whole else None
 
 
 def answer_by(judging: Callable[[Sequence[Invariant]], Judged], history: HistoryFile, wish: Wish) -> Answer:

@@ -45,6 +45,7 @@ Change = Callable[[Plain, Plain, Draw], None]
 def change(scenario: Scenario, draw: Draw, *, other: Scenario | None = None) -> Scenario | None:
     """`scenario` with one or more drawn changes, some of them parts of `other`; None: no valid one was drawn."""
     before = _plain(scenario)
+    before["workload"].pop("checkpoint_gap", None)  # claimed for the scenario as it was
     for _ in range(_TRIES_MAX):
         donor = _plain(other) if other is not None and draw.chance(300) else _drawn(draw)
         changed = deepcopy(before)
@@ -71,6 +72,8 @@ def shortened(scenario: Scenario, *, records: int) -> Scenario | None:
     workload["records"] = records
     if workload.get("checkpoint_every"):
         workload["checkpoint_every"] = max(2, scaled(workload["checkpoint_every"]))
+    if workload.get("failing_every"):
+        workload["failing_every"] = max(2, scaled(workload["failing_every"]))
     task = plain.get("task") or {}
     if workload.get("checkpoint_every") and task.get("async_snapshot"):
         task["async_snapshot"] = min(task["async_snapshot"], workload["checkpoint_every"] - 1)
@@ -135,7 +138,6 @@ def _fit(plain: Plain) -> None:
     else:
         workload.pop("checkpoint_every", None)
     subtasks = workload["subtasks"] + sum(step["to"] for step in _rescales(plain))
-    plain["faults"] = list(_with_few_crashes(plain["faults"]))
     for number, fault in enumerate(plain["faults"], 1):
         fault["id"] = f"{fault['do'].replace('_', '-')}-{number}"
         if fault.get("subtask", 0) >= subtasks:
@@ -144,6 +146,7 @@ def _fit(plain: Plain) -> None:
             fault["when"]["subtask"] = 0
         if "record" in fault["when"]:
             fault["when"]["record"] = min(fault["when"]["record"], workload["records"])
+    plain["faults"] = list(_with_few_crashes(plain["faults"]))
 
 
 def _with_few_crashes(faults: list[Plain]) -> Iterator[Plain]:

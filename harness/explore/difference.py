@@ -3,7 +3,8 @@
 Answers to a debugger of replicas: the first event that differs says more than all that follow from it. Runs are
 compared stream by stream (a subtask each, and the rest of the run), because how subtasks interleave is no doing of the
 operator's; of two runs at level sim with one seed whose streams are the same, the order between them is compared too,
-and then the times. Numbers (`n`), mails and nonces are no difference of events.
+and then the times. Of real runs, whose order is the machine's, contents count before order. Numbers (`n`), mails and
+nonces are no difference of events.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ __all__ = [
 Json = Mapping[str, Any]
 _FREE: Final = frozenset({"n", "t", "mail", "nonce"})
 """Fields that are no difference of two events."""
+_FREE_OF_THE_MACHINE: Final = _FREE | {"seq", "evidence", "elements", "pos", "c"}
+"""Beside these, what the machine's order decides where runs are not simulated."""
 _NAMES: Final = ("id", "try", "j", "c", "pos", "w", "f", "phase", "table", "ver", "seq")
 """Fields that name an event of its kind; with the same name and other fields it is the same event, changed."""
 _BEFORE, _AFTER, _LOOKED_AT = 3, 12, 60
@@ -98,6 +101,10 @@ def parting_of(left: ComparedRun, right: ComparedRun) -> Parting | None:
     """The first difference, None if there is none."""
     both = (_streams(left.events), _streams(right.events))
     pairs = {name: (both[0].get(name, []), both[1].get(name, [])) for name in sorted({*both[0], *both[1]})}
+    if not (left.in_one_order and right.in_one_order):
+        told = [parting for name, (one, other) in pairs.items() if (parting := _changed_in(one, other, name))]
+        if told:
+            return min(told, key=lambda parting: parting.left_n or 0)
     found = [parting for name, (one, other) in pairs.items() if (parting := parting_in(one, other, name))]
     if found:
         return min(found, key=lambda parting: (parting.left_n is None, parting.left_n or 0))
@@ -119,8 +126,9 @@ def _what(event: Json) -> str:
     return _exactly({name: value for name, value in event.items() if name not in _FREE})
 
 
-def _named(event: Json) -> tuple[Any, ...]:
-    return (event["k"], event.get("s"), event.get("a"), *(_exactly(event.get(name)) for name in _NAMES))
+def _named(event: Json, *, without: str = "") -> tuple[Any, ...]:
+    names = [_exactly(event.get(name)) for name in _NAMES if name != without]
+    return (event["k"], event.get("s"), event.get("a"), *names)
 
 
 def _exactly(value: object) -> str:
@@ -148,8 +156,40 @@ def parting_in(left: Sequence[Json], right: Sequence[Json], stream: str) -> Part
         stream=stream,
         left_n=None if one is None else one["n"],
         right_n=None if other is None else other["n"],
-        rows=tuple(_rows(left, right, at)),
+        rows=tuple(_rows(left, right, at, at)),
     )
+
+
+def _changed_in(left: Sequence[Json], right: Sequence[Json], stream: str) -> Parting | None:
+    """The first event that both sides have, wherever, and that has other contents: more than the machine's order."""
+    places: dict[tuple[Any, ...], int] = {}
+    for place, event in enumerate(right):
+        places.setdefault(_named(event, without="seq"), place)
+    for at, one in enumerate(left):
+        place = places.get(_named(one, without="seq"), -1)
+        fields = _differing(one, right[place], free=_FREE_OF_THE_MACHINE) if place >= 0 else []
+        if fields:
+            return Parting(
+                kind=PartingKind.CHANGED,
+                event=one["k"],
+                say=_changed(one, right[place], fields),
+                stream=stream,
+                left_n=one["n"],
+                right_n=right[place]["n"],
+                rows=tuple(_rows(left, right, at, place)),
+            )
+    return None
+
+
+def _differing(one: Json, other: Json, *, free: frozenset[str] = _FREE) -> list[str]:
+    """The fields in which two events differ."""
+    named = {**one, **other}
+    return [name for name in named if name not in free and _value(one, name) != _value(other, name)]
+
+
+def _changed(one: Json, other: Json, fields: Sequence[str]) -> str:
+    values = "; ".join(f"{name}: {_value(one, name)} and {_value(other, name)}" for name in fields)
+    return f"{_title(one)} has other contents: {values}"
 
 
 def _said(
@@ -160,9 +200,7 @@ def _said(
         assert event is not None
         return kind, f"{_shown(event)} comes after the other side's last event"
     if _named(one) == _named(other):
-        fields = [name for name in {**one, **other} if name not in _FREE and one.get(name) != other.get(name)]
-        values = "; ".join(f"{name}: {_value(one, name)} and {_value(other, name)}" for name in fields)
-        return PartingKind.CHANGED, f"{_title(one)} has other contents: {values}"
+        return PartingKind.CHANGED, _changed(one, other, _differing(one, other))
     later = next((i for i, event in enumerate(right) if _named(event) == _named(one)), None)
     sooner = next((i for i, event in enumerate(left) if _named(event) == _named(other)), None)
     if later is None:
@@ -193,14 +231,18 @@ def _timing(left: ComparedRun, right: ComparedRun) -> Parting | None:
         stream="all events",
         left_n=one["n"],
         right_n=other["n"],
-        rows=tuple(_rows(left.events, right.events, at)),
+        rows=tuple(_rows(left.events, right.events, at, at)),
     )
 
 
-def _rows(left: Sequence[Json], right: Sequence[Json], at: int) -> Iterator[tuple[str, str, bool]]:
-    for one, other in zip(left[max(0, at - _BEFORE) : at], right[max(0, at - _BEFORE) : at], strict=True):
-        yield _shown(one), _shown(other), True
-    ours, theirs = left[at : at + _LOOKED_AT], right[at : at + _LOOKED_AT]
+def _rows(
+    left: Sequence[Json], right: Sequence[Json], at: int, place: int
+) -> Iterator[tuple[str, str, bool]]:
+    """Around the difference, which is at `at` on the left and at `place` on the right."""
+    before = min(_BEFORE, at, place)
+    for one, other in zip(left[at - before : at], right[place - before : place], strict=True):
+        yield _shown(one), _shown(other), _what(one) == _what(other)
+    ours, theirs = left[at : at + _LOOKED_AT], right[place : place + _LOOKED_AT]
     matcher = SequenceMatcher(None, [_what(e) for e in ours], [_what(e) for e in theirs], autojunk=False)
     rows = [row for block in matcher.get_opcodes() for row in _of_block(block, ours, theirs)]
     yield from rows[:_AFTER]

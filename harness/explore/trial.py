@@ -39,10 +39,12 @@ catalogue."""
 _RUN_S: Final = 60.0
 """The longest time of one run, so that a system that goes on and on does not use up the budget."""
 _RECORDS_MAX: Final = 30
-"""Records a subtask of a scenario that is shortened."""
+_RECORDS_SELDOM: Final = 300
+"""Records a subtask of a scenario that is shortened, and of one that is long enough for what is rare."""
+_SELDOM: Final = 100
 _TOO_LONG: Final = f"the run took longer than {_RUN_S:.0f} s"
 _CHANGED_TOO: Final = 500
-"""Chances per thousand: a shortened scenario that is changed, too."""
+"""Chances per thousand: a scenario that stays long, a shortened scenario that is changed, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,8 @@ def made(candidate: Candidate) -> Scenario:
         case "given" if parent is not None:
             return parent
         case "shortened" if parent is not None:
-            short = shortened(parent, records=draw.between(_RECORDS_MAX // 2, _RECORDS_MAX))
+            most = _RECORDS_SELDOM if draw.chance(_SELDOM) else _RECORDS_MAX
+            short = shortened(parent, records=draw.between(most // 2, most))
             if short is not None and draw.chance(_CHANGED_TOO):
                 short = change(short, draw, other=candidate.other) or short
             return short or draw_scenario(candidate.seed)

@@ -7,11 +7,12 @@ tried before the time was over is counted as not tried, never as found or missed
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -245,27 +246,30 @@ def _sizes(left: Sequence[Left]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, and write the page."""
+    """Measure what is not in the file of rows yet, print, and write the page."""
     parser = ArgumentParser(prog="python -m tools.bench.exploration", description=__doc__)
     parser.add_argument("--runs", type=int, default=600, help="the budget of each search")
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--minutes", type=float, default=60.0, help="begin no further defect after this time")
     parser.add_argument("--shrink-seconds", type=float, default=60.0, help="of each shrinking")
-    parser.add_argument("--features", type=int, default=1500, help="runs for the comparison of features")
+    parser.add_argument(
+        "--features", type=int, default=0, help="runs for the comparison of features, and the rate"
+    )
     parser.add_argument("--no-machine", action="store_true", help="without Hypothesis")
+    parser.add_argument(
+        "--rows", type=Path, metavar="FILE", help="keep what is measured there, and go on from it"
+    )
     parser.add_argument("--write", type=Path, metavar="PAGE", help="put the tables into this page")
     parser.add_argument("names", nargs="*", help="defects; none: all that a run at sim can show")
     given = parser.parse_args(arguments)
-    asked = given.names or [
-        name for name, defect in IN_RUNS.items() if "sim" in defect.levels and defect.shows_in_a_run
-    ]
-    deadline = Deadline(given.minutes * 60)
+    reachable = [name for name, defect in IN_RUNS.items() if "sim" in defect.levels and defect.shows_in_a_run]
+    rows, notes = _read(given.rows)
     shelf = tuple(scenario for scenario in load_many(["all"]) if "sim" in scenario.levels)
-    rows: list[Measured] = []
-    for name in _shuffled(asked, given.seed):
-        if deadline.passed:
-            break
-        row = measure(
+    deadline = Deadline(given.minutes * 60)
+    for name in _shuffled(given.names or reachable, given.seed):
+        if name in rows or deadline.passed:
+            continue
+        rows[name] = measure(
             name,
             runs=given.runs,
             seed=given.seed,
@@ -273,22 +277,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
             shrink_s=given.shrink_seconds,
             with_machine=not given.no_machine,
         )
-        rows.append(row)
-        sys.stderr.write(row.row() + "\n")
+        sys.stderr.write(rows[name].row() + "\n")
+        _append(given.rows, asdict(rows[name]))
+    if given.features:
+        notes += [*features_rows(runs=given.features, seed=given.seed, shelf=shelf), rate_row(runs=100)]
+        _append(given.rows, {"notes": notes})
+    told = [rows[name] for name in reachable if name in rows]
     text = "\n".join(
         [
-            *summary(rows, asked=len(asked), runs=given.runs),
-            *features_rows(runs=given.features, seed=given.seed, shelf=shelf),
-            rate_row(runs=100),
+            *summary(told, asked=len(reachable), runs=given.runs),
+            *notes,
             "",
             *_HEAD,
-            *(row.row() for row in sorted(rows, key=lambda one: list(asked).index(one.name))),
+            *(one.row() for one in told),
         ]
     )
     sys.stdout.write(text + "\n")
     if given.write is not None:
         given.write.write_text(replaced(given.write.read_text("utf-8"), "exploration", text), "utf-8")
     return 0
+
+
+def _append(file: Path | None, value: dict[str, object]) -> None:
+    if file is not None:
+        with file.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(value) + "\n")
+
+
+def _read(file: Path | None) -> tuple[dict[str, Measured], list[str]]:
+    """What was measured before, by defect, and the lines of the first table besides."""
+    rows: dict[str, Measured] = {}
+    notes: list[str] = []
+    for line in file.read_text("utf-8").splitlines() if file is not None and file.exists() else ():
+        value = json.loads(line)
+        if "notes" in value:
+            notes = value["notes"]
+            continue
+        left, size = value.pop("left"), value.pop("machine_size")
+        rows[value["name"]] = Measured(
+            **value, left=Left(**left) if left else None, machine_size=tuple(size) if size else None
+        )
+    return rows, notes
 
 
 def _shuffled(names: Sequence[str], seed: int) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from harness.choices import Draw
@@ -48,3 +50,24 @@ def test_a_shortened_scenario_keeps_its_faults_where_they_were() -> None:
     assert [fault.do for fault in short.faults] == [fault.do for fault in whole.faults]
     hits = [getattr(fault.when, "hit", 1) for fault in short.faults]
     assert all(1 <= hit <= 60 for hit in hits)
+
+
+def test_a_changed_scenario_claims_no_bound_that_was_written_for_another() -> None:
+    whole = load(catalogue()["checkpoints-beside-a-stall"])
+
+    made = [change(whole, Draw(seed, "test")) for seed in range(8)]
+
+    assert whole.workload.checkpoint_gap is not None
+    assert all(one is None or one.workload.checkpoint_gap is None for one in made)
+
+
+def test_no_change_uses_up_the_restarts_of_a_subtask() -> None:
+    made = [_changed(seed) for seed in range(40)]
+
+    crashes = [
+        Counter(
+            getattr(fault, "subtask", None) for fault in one.faults if fault.do in {"kill_worker", "zombie"}
+        )
+        for one in made
+    ]
+    assert max(max(of.values(), default=0) for of in crashes) == 2

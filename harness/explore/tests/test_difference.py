@@ -101,3 +101,14 @@ def test_counts_latencies_and_verdicts_are_told_with_their_spread() -> None:
     assert found["latency of results, 50 %, ms"] == (0.03, 0.03, 0.03)
     assert sum(verdicts_of(runs)["verdict"].values()) == 2
     assert spread([]) is None
+
+
+def test_of_real_runs_contents_count_before_the_machines_order() -> None:
+    other = [*TWO[:1], *TWO[5:9], *TWO[1:4], {**TWO[4], "thread": "emitter"}]
+
+    parting = parting_of(run_of(TWO, in_one_order=False), run_of(other, in_one_order=False))
+
+    assert parting is not None
+    assert parting.name == "out changed"
+    assert parting.say.endswith('thread: absent and "emitter"')
+    assert (parting.left_n, parting.right_n) == (5, 9)

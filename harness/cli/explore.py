@@ -210,6 +210,8 @@ class _Command:
         return self._exit_code()
 
     def _tell_beginning(self, jobs: int) -> None:
+        from harness.explore.telling import machines
+
         plan, asked = self._plan, self._asked
         if asked["quiet"]:
             return
@@ -218,7 +220,7 @@ class _Command:
         runs = "" if plan.runs is None else f" or {plan.runs} runs"
         begins = f"{len(plan.given)} scenarios given, " if plan.given else ""
         click.echo(
-            f"explore  {what}: seed {plan.seed}, {asked['budget']}{runs}, {jobs} process{'es' * (jobs > 1)}, "
+            f"explore  {what}: seed {plan.seed}, {asked['budget']}{runs}, {machines(jobs, asked['on'])}, "
             f"{begins}{len(plan.shelf)} to shorten and change",
             err=True,
         )
@@ -296,6 +298,7 @@ class _Command:
                 plan=self._plan,
                 seconds=self._took_s,
                 jobs=jobs,
+                on=self._asked["on"],
                 corpus=self._asked["corpus"],
                 interrupted=self._stop.is_set(),
             )

@@ -58,38 +58,51 @@ def change(scenario: Scenario, draw: Draw, *, other: Scenario | None = None) -> 
     return None
 
 
-def shortened(scenario: Scenario, *, records: int) -> Scenario | None:
-    """`scenario` with at most so many records a subtask, its triggers moved in proportion; None: it cannot be."""
+def shortened(scenario: Scenario, *, records: int, keeps_time: bool = False) -> Scenario | None:
+    """`scenario` with at most so many records a subtask, and triggers and keys in proportion; None: it cannot be.
+
+    `keeps_time`: the records come as much slower, so that what lasts, expires or ends by time still does.
+    """
     plain = _plain(scenario)
     workload = plain["workload"]
     before: int = workload["records"]
     if before <= records:
         return _finished(plain)
 
-    def scaled(value: int) -> int:
-        return max(1, value * records // before)
+    def scaled(value: int, *, least: int = 1) -> int:
+        return max(least, value * records // before)
 
     workload["records"] = records
     if workload.get("checkpoint_every"):
-        workload["checkpoint_every"] = max(2, scaled(workload["checkpoint_every"]))
+        workload["checkpoint_every"] = scaled(workload["checkpoint_every"], least=2)
     if workload.get("failing_every"):
-        workload["failing_every"] = max(2, scaled(workload["failing_every"]))
+        workload["failing_every"] = scaled(workload["failing_every"], least=2)
+    if keeps_time:
+        workload["rate"] = f"{scaled(int(workload['rate'].removesuffix('/s')))}/s"
+        workload["keys"] = scaled(workload["keys"], least=min(3, workload["keys"]))
     task = plain.get("task") or {}
     if workload.get("checkpoint_every") and task.get("async_snapshot"):
         task["async_snapshot"] = min(task["async_snapshot"], workload["checkpoint_every"] - 1)
     for fault in plain["faults"]:
-        when = fault["when"]
-        for name in ("call", "record", "hit"):
-            if name in when and (
-                name != "hit" or when["phase"] in {"accept", "call", "result", "emit", "wm"}
-            ):
-                when[name] = scaled(when[name])
-        if "at" in when:
-            when["at"] = duration_text(_ms(when["at"]) * records // before)
-        if "between" in when:
-            low, high = (_ms(text) * records // before for text in when["between"])
-            when["between"] = [duration_text(low), duration_text(max(high, low + 1))]
+        _scale_trigger(fault["when"], scaled, keeps_time=keeps_time)
     return _finished(plain)
+
+
+_FOR_EACH_RECORD: Final = frozenset({"accept", "call", "result", "emit", "wm", "timer"})
+"""Phases that are reached as often as there are records, more or less."""
+
+
+def _scale_trigger(when: Plain, scaled: Callable[[int], int], *, keeps_time: bool) -> None:
+    for name in ("call", "record"):
+        if name in when:
+            when[name] = scaled(when[name])
+    if when.get("phase") in _FOR_EACH_RECORD:
+        when["hit"] = scaled(when["hit"])
+    if "at" in when and not keeps_time:
+        when["at"] = duration_text(scaled(_ms(when["at"])))
+    if "between" in when and not keeps_time:
+        low, high = (scaled(_ms(text)) for text in when["between"])
+        when["between"] = [duration_text(low), duration_text(max(high, low + 1))]
 
 
 def exploring_form(scenario: Scenario) -> Scenario:

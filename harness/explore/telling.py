@@ -14,7 +14,7 @@ from harness.explore.exploration import Explored, Plan, Sighting
 from harness.explore.finds import Group
 from harness.scenario.file import dump
 
-__all__ = ["as_json", "as_text", "standing"]
+__all__ = ["as_json", "as_text", "machines", "standing"]
 
 
 def standing(explored: Explored, *, seconds: float) -> str:
@@ -33,6 +33,7 @@ def as_text(
     plan: Plan,
     seconds: float,
     jobs: int,
+    on: str | None,
     corpus: Path | None,
     interrupted: bool,
 ) -> str:
@@ -40,7 +41,7 @@ def as_text(
     rate = explored.runs / seconds if seconds else 0
     counted = ", ".join(f"{name.lower()} {count}" for name, count in sorted(explored.outcomes.items()))
     lines = [
-        f"runs     {explored.runs} in {seconds:.1f} s, {rate:.0f} a second, judging included ({_processes(jobs)})",
+        f"runs     {explored.runs} in {seconds:.1f} s, {rate:.0f} a second, judging included ({machines(jobs, on)})",
         f"verdicts {counted or 'none'}",
         f"features {len(explored.features)}, reached by {len(explored.kept)} scenarios"
         + (f", kept in {corpus}" if corpus is not None else ""),
@@ -66,7 +67,10 @@ def as_text(
     return "\n".join(lines)
 
 
-def _processes(jobs: int) -> str:
+def machines(jobs: int, on: str | None) -> str:
+    """Where the runs are made: `2 processes`, or the master of the executors."""
+    if on is not None:
+        return f"on {on}"
     return "1 process" if jobs == 1 else f"{jobs} processes"
 
 
@@ -87,6 +91,7 @@ def as_json(
     plan: Plan,
     seconds: float,
     jobs: int,
+    on: str | None,
     corpus: Path | None,
     interrupted: bool,
 ) -> str:
@@ -99,6 +104,7 @@ def as_json(
         "events": explored.events,
         "seconds": round(seconds, 3),
         "jobs": jobs,
+        "on": on,
         "outcomes": {name.lower(): count for name, count in sorted(explored.outcomes.items())},
         "features": len(explored.features),
         "kept": len(explored.kept),

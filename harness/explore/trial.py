@@ -42,9 +42,10 @@ _RECORDS_MAX: Final = 30
 _RECORDS_SELDOM: Final = 300
 """Records a subtask of a scenario that is shortened, and of one that is long enough for what is rare."""
 _SELDOM: Final = 100
+_KEEPS_TIME: Final = 500
 _TOO_LONG: Final = f"the run took longer than {_RUN_S:.0f} s"
-_CHANGED_TOO: Final = 500
-"""Chances per thousand: a scenario that stays long, a shortened scenario that is changed, too."""
+_CHANGED_TOO: Final = 300
+"""Chances per thousand: a scenario that stays long, one that lasts as long as before, one that is changed, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +110,8 @@ def made(candidate: Candidate) -> Scenario:
             return parent
         case "shortened" if parent is not None:
             most = _RECORDS_SELDOM if draw.chance(_SELDOM) else _RECORDS_MAX
-            short = shortened(parent, records=draw.between(most // 2, most))
+            records, keeps_time = draw.between(most // 2, most), draw.chance(_KEEPS_TIME)
+            short = shortened(parent, records=records, keeps_time=keeps_time)
             if short is not None and draw.chance(_CHANGED_TOO):
                 short = change(short, draw, other=candidate.other) or short
             return short or draw_scenario(candidate.seed)

@@ -209,7 +209,7 @@ def _line(name: str, value: str, goal: str = "", is_met: bool | None = None) -> 
     return f"| {name} | {value} | {goal} | {met} |"
 
 
-def summary(rows: Sequence[Measured], *, asked: int, runs: int) -> Iterator[str]:
+def summary(rows: Sequence[Measured], *, asked: int, runs: int, shrink_s: float) -> Iterator[str]:
     """The first table: what was found, and how large it is."""
     yield "| measure | value | goal | met |"
     yield "|---|---|---|---|"
@@ -222,6 +222,7 @@ def summary(rows: Sequence[Measured], *, asked: int, runs: int) -> Iterator[str]
     machine = sum(row.machine is not None for row in rows)
     yield _line(f"found by undirected draws within {runs} runs", f"{drawn} of {tried}")
     yield _line(f"found by a state machine of Hypothesis within {runs} examples", f"{machine} of {tried}")
+    yield _line("the longest time that a shrinking had, by the clock", f"{shrink_s:.0f} s")
     yield from _sizes([row.left for row in rows if row.left is not None])
     sized = [row for row in rows if row.machine_size]
     if sized:
@@ -285,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     told = [rows[name] for name in reachable if name in rows]
     text = "\n".join(
         [
-            *summary(told, asked=len(reachable), runs=given.runs),
+            *summary(told, asked=len(reachable), runs=given.runs, shrink_s=given.shrink_seconds),
             *notes,
             "",
             *_HEAD,

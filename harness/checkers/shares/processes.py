@@ -37,7 +37,7 @@ from harness.verdict import Judgement
 
 __all__ = ["judge_on_processes"]
 
-LEAST_BYTES: Final = 4 << 20
+LEAST_BYTES: Final = 64 << 20
 """A smaller text is judged by one process, which takes less time than to start several."""
 _LEAST_OF_COLUMNS: Final = LEAST_BYTES >> 3
 """The same for columns, which hold an event in about an eighth of the bytes."""

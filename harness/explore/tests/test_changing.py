@@ -71,3 +71,15 @@ def test_no_change_uses_up_the_restarts_of_a_subtask() -> None:
         for one in made
     ]
     assert max(max(of.values(), default=0) for of in crashes) == 2
+
+
+def test_a_shortened_scenario_can_last_as_long_as_before() -> None:
+    whole = load(catalogue()["sessions-by-clock"])
+
+    thin = shortened(whole, records=20, keeps_time=True)
+
+    assert thin is not None
+    before, after = whole.workload, thin.workload
+    lasts_s = before.records / before.rate, after.records / after.rate
+    assert lasts_s[1] == pytest.approx(lasts_s[0], rel=0.1)
+    assert after.keys < before.keys

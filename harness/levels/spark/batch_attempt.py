@@ -38,7 +38,7 @@ from reference_impl.elements import Record, Watermark
 from reference_impl.errors import CancelTaskException
 from reference_impl.task.positioned_input import Checkpoint
 
-__all__ = ["BatchProgress", "BatchSource", "ShareOfBatch", "run_batch"]
+__all__ = ["BatchProgress", "BatchSource", "JournalOfBatch", "ShareOfBatch", "run_batch"]
 
 _NEVER_MS = 1_000_000_000
 _LOOK_AGAIN_MS = 5
@@ -59,6 +59,8 @@ class ShareOfBatch(msgspec.Struct, frozen=True, kw_only=True):
     saved: SavedEpoch | None
     by: str | None
     """The cause of the first attempt's start, if it follows no failure."""
+    driver: ProcessIdentity
+    """The process that holds what an attempt has made, until it commits."""
 
     @property
     def is_last(self) -> bool:
@@ -339,12 +341,12 @@ class _BatchPlace(RealPlace):
     def journal(self, attempt: int) -> Iterator[Journal]:
         path = attempt_file(Path(self._plan.folder), subtask=self._subtask, attempt=attempt)
         with self._variant.recorder(Recorder)(path) as recorder:
-            yield _BatchJournal(
+            yield JournalOfBatch(
                 recorder, subtask=self._subtask, attempt=attempt, progress=self._progress, by=self._by
             )
 
 
-class _BatchJournal(Journal):
+class JournalOfBatch(Journal):
     """The journal of one attempt in a batch. Mutable: it tells the batch what is resolved."""
 
     def __init__(
@@ -374,5 +376,10 @@ class _BatchJournal(Journal):
         self._progress.resolved(id)
 
     def closed(self) -> None:
-        """The driver says that the attempt is over, when it has committed; here it only says what was made."""
+        """Hands the attempt over to the driver, which says that it is over when it has committed.
+
+        The worker goes on to other attempts, and if it dies there this one does not die with it.
+        """
         self._note("~made", events=self._made)
+        driver = self._progress.share.driver
+        self._note("~process", pid=driver.pid, started=driver.started)

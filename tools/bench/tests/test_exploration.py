@@ -14,7 +14,7 @@ MISSED = Measured(name="two", explored=None, drawn=5, machine=None)
 
 
 def test_the_share_is_of_what_was_tried() -> None:
-    told = "\n".join(summary([FOUND, MISSED], asked=90, runs=10))
+    told = "\n".join(summary([FOUND, MISSED], asked=90, runs=10, shrink_s=9))
 
     assert "| 90; 2 |" in told
     assert "| 1 of 2 (50 %) | 95 % | no |" in told

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import TypeVar
 
-__all__ = ["Choices", "Draw", "fresh_secret", "fresh_seed"]
+__all__ = ["Choices", "Draw", "SparingDraw", "fresh_secret", "fresh_seed"]
 
 _T = TypeVar("_T")
 
@@ -41,10 +41,12 @@ class Choices:
 class Draw:
     """A faster stream of choices, for code that draws at every step (level sim)."""
 
-    __slots__ = ("bits", "unit")
+    __slots__ = ("bits", "made", "unit")
 
     def __init__(self, seed: int, purpose: str) -> None:
         stream = random.Random(f"{seed}/{purpose}")
+        self.made = 0
+        """How many choices a `SparingDraw` has made; a plain one does not count, since it is faster so."""
         self.unit: Callable[[], float] = stream.random
         """A float of at least 0 and less than 1."""
         self.bits: Callable[[int], int] = stream.getrandbits
@@ -65,6 +67,30 @@ class Draw:
     def chance(self, of_thousand: int) -> bool:
         """True with a probability of `of_thousand` / 1000."""
         return self.unit() * 1000 < of_thousand
+
+
+class SparingDraw(Draw):
+    """As `Draw`, but each choice is the least one (0, the lowest, the first), except those numbered in `drawn`."""
+
+    __slots__ = ()
+
+    def __init__(self, seed: int, purpose: str, *, drawn: Collection[int]) -> None:
+        super().__init__(seed, purpose)
+        kept, unit, bits = frozenset(drawn), self.unit, self.bits
+
+        def sparing_unit() -> float:
+            self.made += 1
+            value = (
+                unit()
+            )  # drawn in any case, so that a choice has the same value whichever others are drawn
+            return value if self.made in kept else 0.0
+
+        def sparing_bits(count: int) -> int:
+            self.made += 1
+            value = bits(count)
+            return value if self.made in kept else 0
+
+        self.unit, self.bits = sparing_unit, sparing_bits
 
 
 def fresh_seed() -> int:

@@ -308,6 +308,18 @@ class Judgement:
             **({"recovery": self.recovery.as_json()} if self.recovery else {}),
         }
 
+    @property
+    def violations(self) -> tuple[tuple[str, str], ...]:
+        """The violations (invariant, kind of anomaly), each once, in the order of the invariants."""
+        found = ((verdict.invariant, one.kind) for verdict in self.convicted() for one in verdict.anomalies)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def shown(self) -> tuple[tuple[str, str], ...]:
+        """The violations, and `("V23", "vacuous")` if a fault or a count is missing that the scenario asks for."""
+        is_vacuous = any(v.invariant == "V23" and v.outcome is Outcome.VACUOUS for v in self.invariants)
+        return (*self.violations, *([("V23", "vacuous")] if is_vacuous else []))
+
     def convicted(self) -> tuple[InvariantVerdict, ...]:
         """The verdicts on violated invariants."""
         return tuple(v for v in self.invariants if v.outcome is Outcome.FAIL)

@@ -161,6 +161,14 @@ class RunDocument(Part, frozen=True, kw_only=True):
     """Named from what the run left."""
     outside: Outside | None = None
     """Of a job: its history is seen from outside."""
+    runner: str = "continuous"
+    """How level spark ran the operator."""
+    expected: str | None = None
+    """Of a user's lookup: what stated the expected results, if the command named it."""
+    cluster: int = 0
+    """The workers of the standalone cluster that was started for it; 0: none."""
+    master: str = ""
+    """The user's own cluster; empty: none."""
 
 
 class CountedRun(Part, frozen=True, kw_only=True):
@@ -313,6 +321,10 @@ def _run(section: RunSection) -> RunDocument:
         recovery=None if recovery is None else _free(recovery.as_json()),
         pitfalls=[_pitfall(told) for told in outcome.pitfalls],
         outside=None if section.job is None else msgspec.convert(section.job.as_json(), Outside),
+        runner=outcome.runner,
+        expected=outcome.expected,
+        cluster=outcome.cluster,
+        master=outcome.master,
     )
 
 

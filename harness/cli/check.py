@@ -1,7 +1,7 @@
 """`floodmark check FILE...`: check history files from any source (`docs/reference/history.md`).
 
-Invariant: standard output holds only the judgements. The exit code is the worst of all files, in the order violation,
-malformed file, environment, unknown or vacuous, pass.
+Invariant: standard output holds only the judgements. The exit code is the worst of all files, in the order two judges
+that disagree, violation, malformed file, environment, unknown or vacuous, pass.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import invariant_option, jobs_option, on_option, speech_options
-from harness.errors import Exit, WorldError
+from harness.errors import Exit, UsageError, WorldError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,15 +23,23 @@ if TYPE_CHECKING:
 
 __all__ = ["check"]
 
-_WORST_FIRST = (Exit.VIOLATION, Exit.USAGE, Exit.ENVIRONMENT, Exit.UNDECIDED, Exit.HOLD)
+_WORST_FIRST = (Exit.INTERNAL, Exit.VIOLATION, Exit.USAGE, Exit.ENVIRONMENT, Exit.UNDECIDED, Exit.HOLD)
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @invariant_option
-@jobs_option("Files to check in parallel, each in its own process.")
+@jobs_option(
+    "Files to check in parallel, each in its own process; one large file: processes that share its subtasks."
+)
 @on_option(
     "Check a subtask at a time on Spark's executors: local[N], local-cluster[N,C,MB] or spark://HOST:PORT."
+)
+@click.option(
+    "--second",
+    envvar="FLOODMARK_SECOND",
+    is_flag=True,
+    help="Ask a second judge too, which shares no code with the first (harness/second_judge.py).",
 )
 @speech_options
 @click.pass_context
@@ -42,6 +50,7 @@ def check(
     invariants: tuple[str, ...],
     jobs: int,
     on: str | None,
+    second: bool,
     form: str,
     quiet: bool,
     verbose: bool,
@@ -51,14 +60,18 @@ def check(
 
     FILE may be a pattern in quotes ('runs/**/*.jsonl'), or - for standard input. The worst file decides the exit code.
 
-    Exit code: 0 all hold, 1 a violation, 2 interrupted, 4 malformed or not readable, 10 unknown or vacuous,
-    11 no disk space to buffer standard input or to write the output, or a format that needs an extra.
+    Exit code: 0 all hold, 1 a violation, 2 interrupted, 3 the two judges disagree (--second), 4 malformed or not
+    readable, 10 unknown or vacuous, 11 no disk space to buffer standard input or to write the output, or a format that
+    needs an extra.
     """
+    if second and on is not None:
+        message = "--second judges on this machine, and --on sends histories to executors"
+        raise UsageError(message, fix="leave one of them out")
     from harness.cli.history_files import opened
     from harness.cli.judging import Wish
 
     with opened(files) as histories:
-        wish = Wish(invariants=invariants, form=form, quiet=quiet, verbose=verbose)
+        wish = Wish(invariants=invariants, form=form, quiet=quiet, verbose=verbose, second=second)
         codes: list[Exit] = []
         with _checked(histories, wish, jobs=jobs, on=on) as given:
             for answer in given:

@@ -14,12 +14,14 @@ import re
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -28,11 +30,13 @@ from harness.checkers.invariant import Invariant
 from harness.checkers.judge import Malformed
 from harness.checkers.outside.judge import SEEN_FROM_OUTSIDE, judge_history
 from harness.checkers.registry import CHECKERS
+from harness.checkers.second_opinion import SecondOpinion, second_opinion
 from harness.cli.history_files import HistoryFile
 from harness.clock import monotonic_us
-from harness.errors import Exit, UsageError, WorldError
+from harness.errors import Exit, HistoryError, UsageError, WorldError
 from harness.explanation.explain import ANOMALIES_IN_FULL, explained_file
 from harness.explanation.text import anomaly_lines, closing_lines, events_of, rest_of
+from harness.history.convert import convert
 from harness.history.outside import OUTSIDE
 from harness.history.strict_json import integers_of_any_length
 from harness.testing.judging import refuse_blind_judge
@@ -257,7 +261,13 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-_COLOURS = {Exit.VIOLATION: "red", Exit.USAGE: "red", Exit.UNDECIDED: "yellow", Exit.HOLD: "green"}
+_COLOURS = {
+    Exit.VIOLATION: "red",
+    Exit.USAGE: "red",
+    Exit.INTERNAL: "red",
+    Exit.UNDECIDED: "yellow",
+    Exit.HOLD: "green",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +278,8 @@ class Wish:
     form: str
     quiet: bool
     verbose: bool
+    second: bool = False
+    """Whether the second judge is asked too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,10 +292,10 @@ class Answer:
 
 
 def answers(histories: Sequence[HistoryFile], wish: Wish, *, jobs: int) -> Generator[Answer]:
-    """One answer for each history, in order, with `jobs` histories checked in parallel."""
+    """One answer for each history, in order, with `jobs` checked in parallel; a single one by as many processes."""
     if min(jobs, len(histories)) == 1:
         for history in histories:
-            yield _answer(history, wish)
+            yield _answer(history, wish, jobs=jobs)
         return
     with _pool(min(jobs, len(histories))) as pool:
         silent = replace(wish, quiet=True)
@@ -312,10 +324,10 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown()
 
 
-def _answer(history: HistoryFile, wish: Wish) -> Answer:
+def _answer(history: HistoryFile, wish: Wish, *, jobs: int = 1) -> Answer:
     def judged_here(chosen: Sequence[Invariant]) -> Judged:
         with reading(history.name, quiet=wish.quiet, verbose=wish.verbose) as progress:
-            return judge_history(history.path, checkers=chosen, progress=progress)
+            return judge_history(history.path, checkers=chosen, progress=progress, jobs=jobs)
 
     return answer_by(judged_here, history, wish)
 
@@ -323,19 +335,18 @@ def _answer(history: HistoryFile, wish: Wish) -> Answer:
 def answers_on(master: str, histories: Sequence[HistoryFile], wish: Wish) -> Generator[Answer]:
     """One answer for each history, in order, each checked a subtask at a time on the executors of `master`.
 
-    Raises UsageError for a history that is not in Parquet, WorldError if the executors are not to be had.
+    Raises WorldError if the executors are not to be had.
     """
-    for history in histories:
-        if history.path.suffix != ".parquet" and not history.path.is_dir():
-            message = f"{history.name} is one stream, and --on checks Parquet, a subtask at a time"
-            raise UsageError(message, fix="leave --on out, or convert it: python -m harness.history.convert")
     from harness.levels.spark.checking import CHECKING, check_on_spark
     from harness.levels.spark.executors import open_executors
 
     with open_executors(master, settings=CHECKING) as executors:
 
         def judged_there(history: HistoryFile, chosen: Sequence[Invariant]) -> Judged:
-            done = check_on_spark(executors.session, history.path, checkers=chosen, slots=executors.slots)
+            with _in_parquet(history.path) as parts:
+                if parts is None:
+                    return judge_history(history.path, checkers=chosen)
+                done = check_on_spark(executors.session, parts, checkers=chosen, slots=executors.slots)
             if wish.verbose:
                 click.echo(done.told(history.name), err=True)
             return done.judged
@@ -344,33 +355,73 @@ def answers_on(master: str, histories: Sequence[HistoryFile], wish: Wish) -> Gen
             yield answer_by(partial(judged_there, history), history, wish)
 
 
+@contextmanager
+def _in_parquet(path: Path) -> Iterator[Path | None]:
+    """The history at `path` as executors read it: for the block, one stream lies beside itself as a folder of Parquet.
+
+    None: it cannot be rewritten without loss, because it is malformed, cut off or seen from outside.
+    """
+    if path.suffix == ".parquet" or path.is_dir():
+        yield path
+        return
+    try:
+        kept = tempfile.TemporaryDirectory(prefix="floodmark-check-", dir=path.parent)
+    except OSError as error:
+        message = f"{path} cannot be rewritten for executors in {path.parent}: {error.strerror or error}"
+        fix = "make that folder writable, or convert it: python -m harness.history.convert"
+        raise WorldError(message, fix=fix) from error
+    with kept as folder:
+        parts = Path(folder) / "history"
+        try:
+            whole = not convert(path, parts)
+        except HistoryError:
+            whole = False
+        except OSError as error:
+            message = f"{path} cannot be rewritten for executors in {path.parent}: {error.strerror or error}"
+            raise WorldError(message, fix="free disk space there") from error
+        yield parts if whole else None
+
+
 def answer_by(judging: Callable[[Sequence[Invariant]], Judged], history: HistoryFile, wish: Wish) -> Answer:
     """The answer for one history, judged by `judging` with the chosen checkers."""
     refuse_blind_judge()
     chosen = [checker for checker in CHECKERS if checker.name in wish.invariants]
     with integers_of_any_length():
+        second = None
         try:
             judged = judging(chosen)
             if isinstance(judged, Judgement):
+                second = second_opinion(history.path, judged) if wish.second else None
                 judged = explained_file(judged, history.path)
         except (UsageError, WorldError) as error:
             return Answer(code=error.exit_code, complaint=f"{history.name}: {error}")
-        code = _code(judged)
-        return Answer(code=code, text=_worded(history.name, judged, code, wish.form))
+        code = _code(judged, second)
+        return Answer(code=code, text=_worded(history.name, judged, second, code, wish.form))
 
 
-def _worded(name: str, judged: Judgement | Malformed, code: Exit, form: str) -> str:
+def _worded(
+    name: str, judged: Judgement | Malformed, second: SecondOpinion | None, code: Exit, form: str
+) -> str:
+    told = second.told if second else ()
     match form:
         case "json":
-            return json.dumps(judged.as_json(), separators=(",", ":"))
+            document = judged.as_json() | ({"second": second.as_json()} if second else {})
+            return json.dumps(document, separators=(",", ":"))
         case "markdown":
-            return "\n".join(markdown(name, judged))
+            return "\n".join([*markdown(name, judged), *(f"- {_cell(line.strip())}" for line in told)])
         case "github":
-            return "\n".join(github(name, judged))
+            level = "notice" if second and second.agrees else "error"
+            lines = [
+                f"::{level} file={_property(name)},title=second judge::{_data(line.strip())}" for line in told
+            ]
+            return "\n".join([*github(name, judged), *lines])
         case _:
             first, *others = pretty(name, judged)
-            return "\n".join([click.style(first, fg=_COLOURS[code], bold=True), *others])
+            styled = click.style(first, fg=_COLOURS[code], bold=True)
+            return "\n".join([styled, *others, *(f"  {line}" for line in told)])
 
 
-def _code(judged: Judgement | Malformed) -> Exit:
+def _code(judged: Judgement | Malformed, second: SecondOpinion | None) -> Exit:
+    if second and not second.agrees:
+        return Exit.INTERNAL
     return judged.outcome.exit_code if isinstance(judged, Judgement) else Exit.USAGE

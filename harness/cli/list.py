@@ -1,4 +1,4 @@
-"""`floodmark list`: lists scenarios, faults, invariants, SUTs or mutants, with one sentence each.
+"""`floodmark list`: lists scenarios, faults, invariants, SUTs, mutants or coverage, with one sentence each.
 
 Answers to Sonobuoy's and Maelstrom's listings. Invariant: each listing reads the registry that the program itself uses,
 so every listed name works.
@@ -19,7 +19,9 @@ Row = Mapping[str, Any]
 
 
 @click.command(name="list")
-@click.argument("kind", type=click.Choice(["scenarios", "faults", "invariants", "suts", "mutants"]))
+@click.argument(
+    "kind", type=click.Choice(["scenarios", "faults", "invariants", "suts", "mutants", "coverage"])
+)
 @click.option("--jobs", is_flag=True, help="With scenarios: those for `floodmark job`, for a job of yours.")
 @click.option(
     "--format",
@@ -125,12 +127,35 @@ def _mutants() -> Sequence[Row]:
     ]
 
 
+def _coverage() -> Sequence[Row]:
+    """Each fault with the phases at which it was effective, and what no counted run reached."""
+    from harness.explore.reached import holes, sources
+    from harness.faults.registry import FAULTS
+
+    counted = sources()
+    missing = {(hole.kind, hole.phase): hole.why for hole in holes(counted)}
+    rows: list[Row] = []
+    for kind in FAULTS:
+        of = {source.title: source.pairs.get(kind, {}) for source in counted}
+        open_at = [phase for of_kind, phase in missing if of_kind == kind and phase]
+        total = ", ".join(f"{title}: {sum(pairs.values())}" for title, pairs in of.items())
+        if (kind, "") in missing:
+            total += f"; never effective: {missing[kind, ''] or 'no reason is known'}"
+        elif open_at:
+            total += f"; never at {', '.join(open_at)}"
+        rows.append(
+            {"name": kind, "about": total, "phases": {title: dict(pairs) for title, pairs in of.items()}}
+        )
+    return rows
+
+
 _LISTINGS: Mapping[str, Callable[[], Sequence[Row]]] = {
     "scenarios": _scenarios,
     "faults": _faults,
     "invariants": _invariants,
     "suts": _suts,
     "mutants": _mutants,
+    "coverage": _coverage,
 }
 
 
@@ -161,10 +186,16 @@ def _cell(value: Any) -> str:
             return "yes" if value else "no"
         case int():
             return str(value)
+        case dict():
+            return "; ".join(f"{name}: {_cell_of_counts(inner)}" for name, inner in value.items())
         case str():
             return _first_upper(value).replace("|", "\\|") if " " in value else f"`{value}`"
         case _:
             return ", ".join(f"`{item}`" for item in value)
+
+
+def _cell_of_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "-"
 
 
 def _first_upper(sentence: str) -> str:

@@ -20,6 +20,7 @@ __all__ = [
     "invariant_option",
     "jobs_option",
     "on_option",
+    "only_option",
     "own_files_options",
     "proxy_option",
     "refuse_no_world",
@@ -61,20 +62,29 @@ def invariant_option(command: _Command) -> _Command:
                    callback=_chosen, help=about)(command)  # fmt: skip
 
 
-def _chosen(_ctx: click.Context, _parameter: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:
+def only_option(command: _Command) -> _Command:
+    """`--only`: the invariants whose violations count; all if none is chosen."""
+    about = "Only violations of these invariants count; repeatable, or separated by commas.  [default: all]"
+    return _option("--only", env="ONLY", multiple=True, metavar="V8,V10", callback=_chosen, help=about)(
+        command
+    )
+
+
+def _chosen(_ctx: click.Context, parameter: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:
     asked = [name.strip() for words in given for name in words.split(",")]
-    if problems := [problem for name in asked if (problem := _not_an_invariant(name))]:
+    option = parameter.opts[0]
+    if problems := [problem for name in asked if (problem := _not_an_invariant(name, option))]:
         raise UsageError("; ".join(problems), fix="`floodmark list invariants` lists them")
     return tuple(name for name in INVARIANTS if name in asked or not asked)
 
 
-def _not_an_invariant(name: str) -> str:
+def _not_an_invariant(name: str, option: str) -> str:
     if name in INVARIANTS:
         return ""
     if name in NOT_ON_A_HISTORY:
-        return f"--invariant {name} is not checked on histories: {NOT_ON_A_HISTORY[name]}"
+        return f"{option} {name} is not checked on histories: {NOT_ON_A_HISTORY[name]}"
     close = get_close_matches(name.upper(), INVARIANTS, n=1)
-    return f"--invariant: there is no {name!r}" + (f", did you mean {close[0]!r}?" if close else "")
+    return f"{option}: there is no {name!r}" + (f", did you mean {close[0]!r}?" if close else "")
 
 
 def on_option(about: str) -> Callable[[_Command], _Command]:

@@ -13,12 +13,13 @@ import click
 from harness.cli.options import on_option, own_files_options, refuse_no_world, refuse_on_at, run_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from harness.engine.campaign import Finished
     from harness.runs.order import Order
     from harness.scenario.model import Scenario
 
-__all__ = ["run"]
+__all__ = ["check_sut", "run"]
 
 _CAMPAIGN = (
     "world",
@@ -39,8 +40,9 @@ _CAMPAIGN = (
 
 @click.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
-@click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live", "spark"]), default="live",
-              show_default=True, help="sim: virtual time; live: processes; spark: PySpark tasks.")  # fmt: skip
+@click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live", "spark"]), default=None,
+              help="sim: virtual time; live: processes; spark: PySpark tasks.  "
+                   "[default: live; a saved find: sim]")  # fmt: skip
 @click.option("--runner", envvar="FLOODMARK_RUNNER", type=click.Choice(["continuous", "micro-batch", "stateful"]),
               default="continuous", show_default=True,
               help="How level spark runs the operator: one task a subtask for the whole run; as a streaming query "
@@ -55,8 +57,9 @@ _CAMPAIGN = (
 )
 @click.option("--master", envvar="FLOODMARK_MASTER", default=None, metavar="spark://HOST:PORT",
               help="Level spark on your own standalone cluster, on this machine.")  # fmt: skip
-@click.option("--sut", envvar="FLOODMARK_SUT", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
-              help="The system under test; your own function: `async def lookup(record, pool)`.")  # fmt: skip
+@click.option("--sut", envvar="FLOODMARK_SUT", default=None, metavar="NAME|MODULE:ATTR",
+              help="The system under test; your own function: `async def lookup(record, pool)`."
+                   "  [default: reference; a saved find: its own]")  # fmt: skip
 @click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
               help="What your function must return: `def expected(record, rows) -> list`; none: values are not judged. "
                    " [default: `expected` of its module, else what it returns alone, without faults]")  # fmt: skip
@@ -90,9 +93,9 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     from harness.scenario.own_files import with_asked_files
     from harness.testing.running import check_expected
 
-    selected = _selected(
-        zip(resolve(scenarios), load_many(scenarios), strict=True), scenarios, tags, asked["level"]
-    )
+    found = list(zip(resolve(scenarios), load_many(scenarios), strict=True))
+    asked["level"] = asked["level"] or _own_level(scenario for _, scenario in found)
+    selected = _selected(found, scenarios, tags, asked["level"])
     files = [file for file, _ in selected]
     own = {"schema": asked["own_schema"], "data": asked["own_data"], "records": asked["own_records"]}
     loaded = [apply_settings(with_asked_files(scenario, **own), settings) for _, scenario in selected]
@@ -100,16 +103,66 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     _refuse_runner(asked["runner"], asked["level"])
     _refuse_cluster(asked)
     refuse_on_at(asked["level"], asked["on"])
-    _check_sut(asked["sut"], asked["mutant"], asked["level"], asked["runner"])
-    check_expected(asked["expected"], asked["sut"])
-    seed = asked["seed"] if asked["seed"] is not None else fresh_seed()
+    for scenario in loaded:
+        _tell_ignored(scenario, asked["level"])
+    fresh = fresh_seed()
+    each = [_with_saved(scenario, asked, fresh_seed=fresh) for scenario in loaded]
+    for one in each:
+        check_sut(one["sut"], one["mutant"], one["level"], one["runner"])
+        check_expected(one["expected"], one["sut"])
     orders = [
         order
-        for file, scenario in zip(files, loaded, strict=True)
-        for order in _orders(scenario, file, seed, settings, asked)
+        for file, scenario, one in zip(files, loaded, each, strict=True)
+        for order in _orders(scenario, file, settings, one)
     ]
     title = ", ".join(scenario.scenario for scenario in loaded)
-    return go(orders, title=title, **{name: asked[name] for name in _CAMPAIGN}).exit_code
+    finished = go(orders, title=title, **{name: asked[name] for name in _CAMPAIGN})
+    for scenario in loaded:
+        _tell_shown(scenario, finished, aside=asked["form"] != "pretty")
+    return finished.exit_code
+
+
+def _tell_shown(scenario: Scenario, finished: Finished, *, aside: bool) -> None:
+    """In how many runs a saved find showed what it was saved for; `aside`: on standard error."""
+    shows = scenario.shows
+    if shows is None:
+        return
+    mine = [tally for tally in finished.tallies if tally.scenario == scenario.scenario]
+    shown = sum(tally.violations.get((shows.invariant, shows.kind), 0) for tally in mine)
+    click.echo(
+        f"shown    {shows.invariant} {shows.kind} in {shown} of {sum(t.runs for t in mine)} runs", err=aside
+    )
+
+
+def _tell_ignored(scenario: Scenario, level: str) -> None:
+    """A sentence on the saved choices that this level cannot repeat."""
+    choices = scenario.choices
+    if choices is None or level == "sim":
+        return
+    ignored = [
+        name for name, is_there in (("order", choices.order != "drawn"), ("calls", choices.calls)) if is_there
+    ]
+    if ignored:
+        named = " and ".join(f"`choices.{name}`" for name in ignored)
+        sentence = f"{named} is for virtual time, and level {level} has a schedule of its own; the seed holds"
+        click.echo(f"floodmark: {scenario.scenario}: {sentence}", err=True)
+
+
+def _own_level(scenarios: Iterable[Scenario]) -> str:
+    """The level of a run without `--level`: that of saved finds is sim, as their choices are those of sim."""
+    return "sim" if all(scenario.shows is not None for scenario in scenarios) else "live"
+
+
+def _with_saved(scenario: Scenario, asked: Mapping[str, Any], *, fresh_seed: int) -> dict[str, Any]:
+    """The options for one scenario: a saved find says seed, system and planted defect where the command does not."""
+    shows, choices = scenario.shows, scenario.choices
+    seed = asked["seed"]
+    if seed is None:
+        seed = fresh_seed if choices is None else choices.seed
+    options = {**asked, "seed": seed}
+    if shows is not None and asked["sut"] is None and asked["mutant"] is None:
+        options |= {"sut": shows.sut, "mutant": shows.mutant, "expected": asked["expected"] or shows.expected}
+    return {**options, "sut": options["sut"] or "reference"}
 
 
 def _selected(
@@ -171,7 +224,7 @@ def _refuse_cluster(asked: dict[str, Any]) -> None:
         raise UsageError(message, fix="leave --jobs out")
 
 
-def _check_sut(sut: str, mutant: str | None, level: str, runner: str) -> None:
+def check_sut(sut: str, mutant: str | None, level: str, runner: str) -> None:
     """Checks `--sut` and `--mutant` before a world is opened."""
     from harness.defects import find_of_run
     from harness.defects.defect import RunnerDefect
@@ -199,14 +252,14 @@ def _check_sut(sut: str, mutant: str | None, level: str, runner: str) -> None:
 
 
 def _orders(
-    scenario: Scenario, file: Path, seed: int, settings: Sequence[str], asked: dict[str, Any]
+    scenario: Scenario, file: Path, settings: Sequence[str], asked: dict[str, Any]
 ) -> Iterator[Order]:
     """One order for each run, with consecutive seeds."""
     from harness.runs.order import Order
     from harness.sut.user_modules import import_path
 
     before, after = _again(file, settings, asked)
-    for number in range(seed, seed + asked["runs"]):
+    for number in range(asked["seed"], asked["seed"] + asked["runs"]):
         yield Order(
             scenario=scenario,
             level=asked["level"],

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from harness.errors import Exit, UsageError
 
-__all__ = ["serve"]
+__all__ = ["flink_command", "serve"]
 
 _FLINK = "flink"
 
@@ -21,7 +21,7 @@ def serve(name: str) -> int:
     from harness.sut.serve import SYSTEMS
 
     if name == _FLINK:
-        return _become(_flink_command())
+        return _become(flink_command())
     if name not in SYSTEMS:
         raise UsageError(f"no system {name!r} to serve; there are {', '.join([*SYSTEMS, _FLINK])}")
     _serve_here(name)
@@ -46,7 +46,8 @@ def _serve_here(name: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _flink_command() -> Sequence[str]:
+def flink_command() -> Sequence[str]:
+    """The command line of the real Flink. Raises WorldError if it is not set up."""
     from harness.oracle.provide import find_oracle
     from harness.world.settings import WorldSettings
 

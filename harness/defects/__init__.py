@@ -8,6 +8,7 @@ what is under test, or in the harness, never in the checker that must convict it
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from harness.defects.acknowledgements import OF_ACKNOWLEDGEMENTS
@@ -25,6 +26,7 @@ from harness.defects.inputs_and_keys import OF_INPUTS_AND_KEYS
 from harness.defects.key_order import OF_KEY_ORDER
 from harness.defects.keyed_state import OF_KEYED_STATE
 from harness.defects.lookups import OF_LOOKUPS
+from harness.defects.mail_programs import MAILBOXES
 from harness.defects.mailboxes import OF_MAILBOXES
 from harness.defects.operator_state import OF_OPERATOR_STATE
 from harness.defects.operators import OF_OPERATORS
@@ -41,19 +43,23 @@ from harness.defects.tasks import OF_TASKS
 from harness.defects.timers import OF_TIMERS
 from harness.defects.ttl import OF_TTL
 from harness.defects.two_phase_sinks import OF_TWO_PHASE_SINKS
-from harness.errors import UsageError
+from harness.errors import SutError, UsageError
+from harness.sut.registry import load_attribute
 from harness.sut.variant import HONEST, Variant
 
 __all__ = [
     "DEFECTS",
     "HARNESS_CHECKS",
     "IN_RUNS",
+    "MAILBOXES",
+    "RUNNER_DEFECTS",
     "STRANGERS",
     "Defect",
     "PropertyDefect",
     "Stranger",
     "find_defect",
     "find_of_run",
+    "own_variant",
     "variant_of",
 ]
 
@@ -122,8 +128,25 @@ RUNNER_DEFECTS: Mapping[str, RunnerDefect] = MappingProxyType({defect.name: defe
 
 
 def find_of_run(name: str) -> Defect | RunnerDefect | Stranger:
-    """The defect `name`, which a run with some runner can show. Raises UsageError with the names that there are."""
+    """The defect `name`, which a run with some runner can show, or a user's own: `MODULE:ATTR`.
+
+    Raises UsageError with the names that there are, SutError for an attribute that is no defect.
+    """
+    if ":" in name:
+        about, breaks = "a defect of yours", "what its author says"
+        return Stranger(name=name, about=about, component="yours", breaks=breaks, variant=own_variant(name))
     return RUNNER_DEFECTS[name] if name in RUNNER_DEFECTS else find_defect(name)
+
+
+def own_variant(name: str) -> Variant:
+    """A user's own defect `MODULE:ATTR`: a `Variant` or a `build_operator`. Raises SutError if it is neither."""
+    found = load_attribute(name, option="--mutant", kind="ATTR")
+    if isinstance(found, Variant):
+        return found
+    if callable(found):
+        return Variant(build_operator=found)
+    message = f"--mutant {name} is {type(found).__name__}, neither a Variant nor a build_operator"
+    raise SutError(message, fix="see harness/sut/variant.py for what a defect may replace")
 
 
 def find_defect(name: str) -> Defect | Stranger:
@@ -141,5 +164,10 @@ def find_defect(name: str) -> Defect | Stranger:
 
 
 def variant_of(name: str | None) -> Variant:
-    """The parts that the defect `name` replaces; None: the reference's own. Raises UsageError as `find_defect`."""
+    """The parts that the defect `name` replaces; None: the reference's own. Raises UsageError as `find_defect`.
+
+    Also those of another mailbox, which no run convicts, but which `floodmark diff` may run.
+    """
+    if name in MAILBOXES:
+        return replace(HONEST, build_mailbox=MAILBOXES[name].wrong)
     return HONEST if name is None else find_of_run(name).variant

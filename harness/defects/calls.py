@@ -249,7 +249,8 @@ class _FailingHandle(_ReroutedHandle):
         self._handle.fail(error)
 
 
-_CALLS_BEFORE_RAISE = 100
+_CALLS_BEFORE_RAISE = 20
+"""Fewer than one batch of a runner of level spark makes, for there the first attempt is the first batch."""
 
 
 class _RaisesOnce:

@@ -46,6 +46,8 @@ class OutsideFaults:
     tell: Callable[[str], None] = lambda text: None
     now_us: int = 0
     watches_to_the_end: bool = True
+    prolongs_us: int = 0
+    """Zero, but where attempts come and go: a short fault would fall between two of them."""
     _schedule: Schedule[ToldFault] = field(init=False)
     _alarms: list[_Alarm] = field(default_factory=list)
     _next_step: list[Callable[[], None]] = field(default_factory=list)
@@ -84,6 +86,12 @@ class OutsideFaults:
     def cancel(self, alarm: _Alarm) -> None:
         if alarm in self._alarms:
             self._alarms.remove(alarm)
+
+    def is_idle(self, fault: Fault) -> bool:
+        """Whether a fault of the lookups' link that acts once would find no lookup in flight."""
+        return (
+            fault.lasts_ms is None and fault.on_link == "lookups" and not self._progress.in_flight_of_batches
+        )
 
     def look_again(self, callback: Callable[[], None], *, soon: bool) -> None:
         if soon:

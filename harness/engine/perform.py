@@ -7,6 +7,7 @@ Answers to Jepsen's `run!`. Invariant: a run that did not finish, or whose recor
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from harness.clock import monotonic_us, utc_now
 from harness.engine.accounting import hold_outside_together, hold_together
@@ -56,9 +57,9 @@ def convicts_of(order: AnyOrder) -> tuple[str, ...]:
     """The invariants that must detect the planted defect; empty: the run must pass."""
     if order.mutant is None:
         return ()
-    from harness.defects import find_of_run  # noqa: PLC0415 - most runs plant nothing
+    from harness.defects import MAILBOXES, find_of_run  # noqa: PLC0415 - most runs plant nothing
 
-    return find_of_run(order.mutant).convicted_by
+    return () if order.mutant in MAILBOXES else find_of_run(order.mutant).convicted_by
 
 
 def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:
@@ -102,9 +103,16 @@ def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:
         pitfalls=record.all_pitfalls,
         values=_values(record.values, run_s=(judged_us - began_us) / 1e6),
         fails_on_pitfall=order.fails_on_pitfall,
-        runner=order.runner if isinstance(order, Order) else "continuous",
         extras=record.extras,
+        **_to_repeat(order),
     )
+
+
+def _to_repeat(order: AnyOrder) -> dict[str, Any]:
+    """What else of an order is needed to repeat it from its report."""
+    if not isinstance(order, Order):
+        return {}
+    return {name: getattr(order, name) for name in ("runner", "expected", "cluster", "master")}
 
 
 def _values(values: JudgedValues | None, *, run_s: float) -> str:

@@ -17,10 +17,12 @@ from harness.faults.model.fault import Fault
 from harness.scenario.model import At, Between
 from harness.scenario.moments import Moments, due_us, shown_by
 
-__all__ = ["Schedule"]
+__all__ = ["UNTIL_EFFECTIVE_US", "Schedule"]
 
 UNTIL_EFFECTIVE_US: Final = 10_000_000
 """How long a fault without a duration is active if no evidence is found."""
+_PROLONGS_BY_US: Final = 50_000
+_WORK_US: Final = 5_000
 
 
 class Acting(Protocol):
@@ -63,6 +65,8 @@ class Place(Protocol[A_co]):
 
     watches_to_the_end: bool
     """Whether an active fault may fail, so that it is checked even after its evidence was found."""
+    prolongs_us: int
+    """How much longer than its duration a fault may be active if it has no evidence by then."""
 
     @property
     def now_us(self) -> int:
@@ -73,6 +77,9 @@ class Place(Protocol[A_co]):
 
     def cancel(self, alarm: Any) -> None:
         """Cancels a callback."""
+
+    def is_idle(self, fault: Fault) -> bool:
+        """Whether nothing is at work that the fault could meet, so that it waits, at most for `prolongs_us`."""
 
     def look_again(self, callback: Callable[[], None], *, soon: bool) -> None:
         """Calls back after the place's polling interval; `soon`: at the next opportunity."""
@@ -154,7 +161,15 @@ class Schedule(Generic[A]):
     def _due_at(self, planned: _Planned[A], instant_us: int) -> None:
         if planned.first_us is None:
             planned.first_us = instant_us
-        self._waiting.append(self.place.at(instant_us, partial(self._begin, planned, instant_us)))
+        self._waiting.append(self.place.at(instant_us, partial(self._begin_at_work, planned, instant_us)))
+
+    def _begin_at_work(self, planned: _Planned[A], instant_us: int) -> None:
+        place = self.place
+        if place.now_us < instant_us + place.prolongs_us and place.is_idle(planned.fault):
+            again = partial(self._begin_at_work, planned, instant_us)
+            self._waiting.append(place.at(place.now_us + _WORK_US, again))
+        else:
+            self._begin(planned, instant_us)
 
     def _begin(self, planned: _Planned[A], instant_us: int) -> None:
         acting = self.place.begins(planned.fault, cycle=planned.begun, due_us=instant_us)
@@ -169,7 +184,18 @@ class Schedule(Generic[A]):
         """Its duration counts from when it is armed."""
         armed_us, lasts_ms = turn.acting.armed_us, self.place.lasts_ms(planned.fault)
         if turn.end is None and armed_us is not None and lasts_ms is not None:
-            turn.end = self.place.at(armed_us + lasts_ms * 1000, partial(self._end, planned, turn))
+            turn.end = self.place.at(armed_us + lasts_ms * 1000, partial(self._over, planned, turn))
+
+    def _over(self, planned: _Planned[A], turn: _Turn[A]) -> None:
+        """Its duration is over; ends it, unless it has no evidence and the place lets it wait for some."""
+        acting, place, lasts_ms = turn.acting, self.place, self.place.lasts_ms(planned.fault)
+        assert acting.armed_us is not None, "its duration has begun"
+        assert lasts_ms is not None, "it has a duration"
+        until_us = acting.armed_us + lasts_ms * 1000 + place.prolongs_us
+        if acting.effective or acting.ended or place.now_us >= until_us:
+            self._end(planned, turn)
+        else:
+            turn.end = place.at(place.now_us + _PROLONGS_BY_US, partial(self._over, planned, turn))
 
     def _look(self, planned: _Planned[A], turn: _Turn[A]) -> None:
         """Checks for evidence; ends a fault without a duration when it is found, or after `UNTIL_EFFECTIVE_US`."""

@@ -10,7 +10,7 @@ import gc
 import multiprocessing
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -54,6 +54,8 @@ class Counted:
     """Why the run was not made: the function under test cannot be judged."""
     digest: str = ""
     """Of its history, to be compared with that of the same run elsewhere."""
+    violations: tuple[tuple[str, str], ...] = ()
+    """As `Judgement.shown`."""
 
     def exit_code(self, *, planted: bool) -> Exit:
         """Its exit code; a planted defect that was not convicted (`planted`) is a violation."""
@@ -73,6 +75,7 @@ class Counted:
             events=outcome.judgement.accounting.get("events", 0),
             has_pitfall=bool(outcome.pitfalls),
             falls=outcome.falls,
+            violations=outcome.judgement.shown,
         )
 
 
@@ -89,6 +92,8 @@ class Tally:
     """The first order with an unexpected result."""
     exit_codes: frozenset[Exit]
     """The exit codes of its runs."""
+    violations: Mapping[tuple[str, str], int]
+    """In how many of its runs each violation (invariant, kind of anomaly) was found."""
 
     @property
     def runs(self) -> int:
@@ -251,6 +256,7 @@ def _counted(order: AnyOrder, number: int, play: Play, budget: Deadline | None) 
         falls=falls,
         cut_after_s=limit_s if _is_over(budget) and not record.whole else None,
         digest=digest_of(record.header, record.events) if isinstance(record, RunRecord) else "",
+        violations=judgement.shown,
     )
 
 
@@ -274,6 +280,7 @@ def _tally(
         unexpected=len(unexpected),
         first=orders[unexpected[0].order] if unexpected else None,
         exit_codes=frozenset(run.exit_code(planted=mutant is not None) for run in mine),
+        violations=Counter(violation for run in mine for violation in run.violations),
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from harness.clock import Deadline, monotonic_us, pause
 from harness.engine.level import Execution, ExecutionState, LevelRunner, Observer, Stop
 from harness.engine.outside_faults import OutsideFaults
+from harness.engine.schedule import UNTIL_EFFECTIVE_US
 from harness.history.causes import OUTSIDE
 from harness.history.follower import AttemptView, Follower, Progress
 from harness.history.recorder import Recorder
@@ -176,6 +177,7 @@ class Watch:
             workers=execution,
             note=self._note,
             tell=lambda text: self.observer.phase("fault", text),
+            prolongs_us=0 if self.plan.runner == "continuous" else UNTIL_EFFECTIVE_US,
         )
 
     def _note(self, kind: str, fault: str, **facts: Any) -> int:

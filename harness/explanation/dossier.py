@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.explanation.events import EventLines, Glimpse, Json, glimpse_of, is_empty, whole
+from harness.explanation.events import EventLines, Glimpse, Json, is_empty
 from harness.explanation.recovery import RecoveryFold
 from harness.verdict import Anomaly, Recovery
 
@@ -186,21 +186,20 @@ def survey(lines: EventLines, cited: Container[int] = ()) -> Dossier:
     """The first reading: the skeleton, the `cited` events, and the cost of each fault and kill."""
     dossier = Dossier(header=lines.header())
     recovery = RecoveryFold()
-    for line in lines.events():
-        event = glimpse_of(line)
+    for event, source in lines.glimpses():
         if event is None:
             dossier.complete = False
             break
         dossier.skeleton.step(event)
-        recovery.step(event, restored=_records_in(line) if event.k == "restore" else 0)
+        recovery.step(event, restored=_records_in(lines.full(source)) if event.k == "restore" else 0)
         if event.n in cited:
-            dossier.events[event.n] = whole(line) or {}
+            dossier.events[event.n] = lines.full(source) or {}
     dossier.recovery = recovery.recovery()
     return dossier
 
 
-def _records_in(line: bytes) -> int:
-    return sum("id" in element for element in (whole(line) or {}).get("elements", ()))
+def _records_in(restore: Json | None) -> int:
+    return sum("id" in element for element in (restore or {}).get("elements", ()))
 
 
 def gather(dossier: Dossier, lines: EventLines, anomalies: Iterable[Anomaly]) -> None:
@@ -210,13 +209,12 @@ def gather(dossier: Dossier, lines: EventLines, anomalies: Iterable[Anomaly]) ->
     wanted = {n for s in dict.fromkeys(anomaly.s for anomaly in told) for n in _lives(dossier.skeleton, s)}
     wanted |= {n for span in spans[:_FAULTS] for n in _numbers(span.begin, span.end)}
     dossier.lineages = {key: Lineage() for anomaly in told for key in _keys(dossier, anomaly)}
-    for line in lines.events():
-        event = glimpse_of(line)
+    for event, source in lines.glimpses():
         if event is None:
             return
         key = _key_of(event)
         lineage = None if key is None else dossier.lineages.get(key)
-        if (lineage is not None or event.n in wanted) and (read := whole(line)) is not None:
+        if (lineage is not None or event.n in wanted) and (read := lines.full(source)) is not None:
             if event.n in wanted:
                 dossier.events[event.n] = read
             if lineage is not None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, tee
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -19,13 +19,17 @@ from harness.errors import FloodmarkError
 from harness.history.event import Event
 from harness.history.fast_files import open_fast
 from harness.history.fast_read import NotOrdinary
-from harness.history.files import read_lines
+from harness.history.files import needs_columns, read_lines
 from harness.history.header import Header, header_json
 from harness.history.outside import OutsideEvent, OutsideHeader, outside_header_json
 from harness.history.text import COLUMNAR, CutOff, is_columnar, json_text, line_of
 from harness.history.values import brief, visible
 
+if TYPE_CHECKING:
+    from harness.explanation.column_glimpses import ColumnGlimpses
+
 __all__ = [
+    "NOTHING",
     "EventLines",
     "FileLines",
     "Glimpse",
@@ -44,7 +48,7 @@ Json = Mapping[str, Any]
 _NOT_PLAIN = COLUMNAR | {".gz", ".zst"}
 """Suffixes that need a reader; other files are iterated line by line, which is twice as fast."""
 _SHORT = 16
-_NOTHING = msgspec.Raw(b"")
+NOTHING = msgspec.Raw(b"")
 
 
 class Glimpse(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,10 +69,14 @@ class Glimpse(msgspec.Struct, frozen=True, kw_only=True):
     final: Any = None
     w: Any = None
     of: Any = None
-    evidence: msgspec.Raw = _NOTHING
-    expect: msgspec.Raw = _NOTHING
-    v: msgspec.Raw = _NOTHING
+    evidence: msgspec.Raw = NOTHING
+    expect: msgspec.Raw = NOTHING
+    v: msgspec.Raw = NOTHING
     """Undecoded, like `evidence` and `expect`, since most are never used."""
+
+
+Source = bytes | int
+"""Where an event is read from: its line, or the place of its row."""
 
 
 class EventLines(Protocol):
@@ -82,12 +90,21 @@ class EventLines(Protocol):
         """The line of each event, in order."""
         ...
 
+    def glimpses(self) -> Iterator[tuple[Glimpse | None, Source]]:
+        """Each event's glimpse, None if it is unreadable, with what `full` reads it from."""
+        ...
+
+    def full(self, source: Source) -> Json | None:
+        """The full object of the event that `glimpses` gave last; None if it is unreadable."""
+        ...
+
 
 class FileLines:
     """The lines of a file, in any form of a history."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._columns: ColumnGlimpses | None = None
 
     def header(self) -> Json:
         return whole(next(self._lines(), b"")) or {}
@@ -95,6 +112,22 @@ class FileLines:
     def events(self) -> Iterator[bytes]:
         """The line of each event, in order, until the file becomes unreadable."""
         return islice(self._lines(), 1, None)
+
+    def glimpses(self) -> Iterator[tuple[Glimpse | None, Source]]:
+        if not is_columnar(self._path):
+            yield from _glimpses_of(self.events())
+            return
+        with suppress(CutOff, FloodmarkError, OSError), needs_columns(self._path):
+            from harness.explanation.column_glimpses import ColumnGlimpses  # noqa: PLC0415 - needs Arrow
+
+            self._columns = ColumnGlimpses(self._path)
+            yield from self._columns
+
+    def full(self, source: Source) -> Json | None:
+        if isinstance(source, bytes):
+            return whole(source)
+        assert self._columns is not None, "a place is given by `glimpses`"
+        return self._columns.whole(source)
 
     def _lines(self) -> Iterator[bytes]:
         with suppress(CutOff, FloodmarkError, OSError, NotOrdinary):
@@ -134,6 +167,17 @@ class HeldLines:
 
     def events(self) -> Iterator[bytes]:
         return map(line_of, self._events)
+
+    def glimpses(self) -> Iterator[tuple[Glimpse | None, Source]]:
+        return _glimpses_of(self.events())
+
+    def full(self, source: Source) -> Json | None:
+        return whole(source) if isinstance(source, bytes) else None
+
+
+def _glimpses_of(lines: Iterable[bytes]) -> Iterator[tuple[Glimpse | None, Source]]:
+    once, again = tee(lines)
+    return zip(map(glimpse_of, once), again, strict=True)
 
 
 _decoder = msgspec.json.Decoder(Glimpse)

@@ -6,15 +6,16 @@ rules of the scenario model, and a correct operator can finish it: every fault e
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from harness.choices import Draw
-from harness.explore.drawn_faults import Setting, draw_faults
+from harness.explore.drawn_faults import OF_THE_WORKLOAD, Setting, draw_faults, draw_rare_faults
 from harness.scenario.model import Scenario
 from harness.scenario_parts.parts import LEAST_IDLE, OF_ALIGNED_BARRIERS
 from harness.scenario_parts.values import duration_text
 
-__all__ = ["draw_scenario"]
+__all__ = ["draw_scenario", "scenario_by"]
 
 _CALM: Final = 30
 _KEYED: Final = 120
@@ -35,6 +36,10 @@ _BY_KEY: Final = 200
 _OTHER_KEYS: Final = 400
 _CHANGING: Final = 250
 """Chances per thousand: keys that a careless lookup confuses, rows that change during the run."""
+_RESCALED: Final = 50
+_RARE: Final = 200
+_ODD: Final = 60
+"""Chances per thousand: a restart with another number of subtasks, faults that are drawn rarely, odd rows."""
 _UNLIMITED: Final = 300
 """Chance per thousand of a growing backoff that only the timeout limits, where it cannot fail the task."""
 _AT_ONCE: Final = 100_000
@@ -48,22 +53,39 @@ _SLOW_MS: Final = 9_000
 
 def draw_scenario(seed: int) -> Scenario:
     """The random scenario of a seed."""
-    draw = Draw(seed, "scenario")
+    return scenario_by(lambda purpose: Draw(seed, purpose), name=f"random-{seed}", about=f"seed {seed}")
+
+
+def scenario_by(
+    draw_for: Callable[[str], Draw],
+    *,
+    name: str,
+    about: str,
+    adapt: Callable[[dict[str, Any]], None] = lambda drawn: None,
+) -> Scenario:
+    """The scenario that the streams of `draw_for` (by purpose) make; `adapt` may change its fields before the rules.
+
+    Raises ValidationError if they break a rule of the model.
+    """
+    draw = draw_for("scenario")
     is_calm = draw.chance(_CALM)
     drawn = _calm(draw) if is_calm else _disturbed(draw)
-    _plan_failures(drawn["operator"], drawn["workload"], Draw(seed, "planned failures"))
-    _choose_keys(drawn, Draw(seed, "what the keys are"))
+    _plan_failures(drawn["operator"], drawn["workload"], draw_for("planned failures"))
+    _choose_keys(drawn, draw_for("what the keys are"))
     if not is_calm:
-        _change_rows(drawn, Draw(seed, "changes of the looked-up rows"))
-    _put_in_front(drawn, Draw(seed, "what stands in front of the lookups"))
-    _let_show_idleness(drawn, Draw(seed, "inputs that wake up"))
-    if Draw(seed, "order by key").chance(_BY_KEY):
+        _change_rows(drawn, draw_for("changes of the looked-up rows"))
+    _put_in_front(drawn, draw_for("what stands in front of the lookups"))
+    _let_show_idleness(drawn, draw_for("inputs that wake up"))
+    if draw_for("order by key").chance(_BY_KEY):
         drawn["operator"]["mode"] = "keyed"
+    if not is_calm:
+        _let_be_rare(drawn, draw_for("what is rare"))
+    adapt(drawn)
     workload = drawn["workload"]
     return Scenario.model_validate(
         {
-            "scenario": f"random-{seed}",
-            "about": f"A random run, drawn with seed {seed}.",
+            "scenario": name,
+            "about": f"A random run, drawn with {about}.",
             "tags": ["random"],
             "levels": ["sim", "live"],
             **drawn,
@@ -71,6 +93,41 @@ def draw_scenario(seed: int) -> Scenario:
             "expects": {"records": workload["records"] * workload["subtasks"], "checkpoints": 1},
         }
     )
+
+
+def _let_be_rare(drawn: dict[str, Any], draw: Draw) -> None:
+    """Odd rows, rescales, and faults that last long or need more than one to show something."""
+    if draw.chance(_ODD):
+        drawn["workload"]["rows_like"] = "odd"
+    if draw.chance(_RESCALED):
+        _rescale(drawn, draw)
+    elif draw.chance(_RARE):
+        stops = sum(fault["do"] in {"kill_worker", "zombie"} for fault in drawn["faults"])
+        faults = draw_rare_faults(drawn["operator"], drawn["workload"], drawn["sink"], draw, stops=stops)
+        drawn["faults"] += [
+            {"id": f"rare-{fault['do'].replace('_', '-')}-{number}", **fault}
+            for number, fault in enumerate(faults, 1)
+        ]
+        drawn["budget"] = "5m"
+
+
+def _rescale(drawn: dict[str, Any], draw: Draw) -> None:
+    """One or two restarts with another number of subtasks; what they do not allow is left out."""
+    workload, task = drawn["workload"], drawn.get("task")
+    if "checkpoint_every" not in workload or (task is not None and drawn["sink"] == "idempotent"):
+        return
+    drawn["operator"].pop("upstream", None)
+    workload |= {"records": max(12, workload["records"]), "checkpoint_every": draw.between(3, 6)}
+    workload |= {"watermarks": "rising", "reuses_objects": False}
+    if task is not None:
+        drawn["task"] = {"inputs": task["inputs"], "gap": task["gap"]}
+    drawn["faults"] = [fault for fault in drawn["faults"] if fault["do"] not in OF_THE_WORKLOAD]
+    steps, count, checkpoint = [], workload["subtasks"], 0
+    for _ in range(draw.one_of(1, 1, 2)):
+        count = draw.one_of(*(to for to in range(1, 5) if to != count))
+        checkpoint += draw.between(1, 2)
+        steps.append({"at": {"checkpoint": checkpoint}, "to": count})
+    drawn["rescale"] = steps
 
 
 def _choose_keys(drawn: dict[str, Any], draw: Draw) -> None:

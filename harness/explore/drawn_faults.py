@@ -12,10 +12,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.choices import Draw
+from harness.faults.registry import FAULTS
 from harness.scenario.model import FaultName
+from harness.scenario_parts.triggers import TriggerName
 from harness.scenario_parts.values import duration_text
 
-__all__ = ["DRAWN_FAULTS", "Setting", "draw_faults"]
+__all__ = [
+    "DRAWN_FAULTS",
+    "OF_THE_WORKLOAD",
+    "Setting",
+    "another_moment",
+    "another_phase",
+    "draw_faults",
+    "draw_rare_faults",
+]
 
 _RESTARTS_MAX: Final = 2
 """A subtask may have four attempts, so one restart remains for a lost connection."""
@@ -101,11 +111,32 @@ def _kill(subtask: int, when: Fault, draw: Draw) -> Fault:
 
 def _moment(setting: Setting, draw: Draw) -> Fault:
     """A trigger at a phase of the subtask, with a hit count that it usually reaches."""
-    also = [*(["ack", "notify"] if setting.sink != "atomic" else []), *(["timer"] if setting.inputs else [])]
-    also += ["align"] if setting.inputs == 2 else []  # noqa: PLR2004 - what is aligned is two
+    return another_phase(
+        draw, with_store=setting.sink != "atomic", inputs=setting.inputs, records=setting.records
+    )
+
+
+def another_phase(
+    draw: Draw, *, with_store: bool, inputs: int, records: int, more: tuple[str, ...] = ()
+) -> Fault:
+    """A trigger at a phase that such an attempt reaches, or of `more`, with a hit count that it usually reaches."""
+    also = [*more, *(["ack", "notify"] if with_store else []), *(["timer"] if inputs else [])]
+    also += ["align"] if inputs == 2 else []  # noqa: PLR2004 - what is aligned is two
     phase = draw.one_of(*_PHASES, *_ALWAYS_REACHED, *also)
-    most = setting.records if phase in _OFTEN_REACHED else 1 if phase in {"drain", "close", "open"} else 2
+    most = records if phase in _OFTEN_REACHED else 1 if phase in {"drain", "close", "open"} else 2
     return {"phase": phase, "hit": draw.between(1, most)}
+
+
+def another_moment(do: str, draw: Draw, *, records: int) -> Fault | None:
+    """A trigger by call, by record or by time, of those that a fault of kind `do` can begin at; None: there is none."""
+    drawn: dict[TriggerName, Fault] = {
+        "call": {"call": draw.between(1, max(1, records))},
+        "record": {"record": draw.between(1, records)},
+        "at": {"at": _ms(draw, 0, 12 * records)},
+        "checkpoint": {"checkpoint": 1},
+    }
+    fitting = [when for name, when in drawn.items() if name in FAULTS[do].triggers]
+    return draw.one_of(*fitting) if fitting else None
 
 
 def _zombie(setting: Setting, draw: Draw) -> Fault:
@@ -338,11 +369,96 @@ def _single_failures(setting: Setting, draw: Draw, *, may_fail: bool) -> list[Fa
     return [draw.one_of(*makes)(setting, draw) for _ in range(draw.one_of(0, 0, 1, 2, 3))]
 
 
+# ------------------------------------------------------------------------------------ what is drawn rarely
+
+
+def draw_rare_faults(
+    operator: Mapping[str, Any], workload: Mapping[str, Any], sink: str, draw: Draw, *, stops: int
+) -> list[Fault]:
+    """One or two faults that are costly, or that show something only together; `stops`: of attempts, so far."""
+    setting = Setting(operator=operator, workload=workload, sink=sink, by_time=False, inputs=0)
+    makes: list[Callable[[Setting, Draw], list[Fault]]] = [_alone, _alone, _shut_circuit, _long_pauses]
+    if sink != "atomic" and stops < _RESTARTS_MAX:
+        makes.append(_lost_checkpoint)
+    if setting.answers_timeouts:
+        makes.append(_errors_again_and_again)
+    return draw.one_of(*makes)(setting, draw)
+
+
+def _rate(draw: Draw) -> str:
+    return f"{draw.one_of(1, 8, 64)}kB/s"
+
+
+def _bytes(draw: Draw) -> int:
+    return draw.between(1, 700)
+
+
+_RARE: Final[tuple[Make, ...]] = (
+    _on_link("bandwidth", rate=_rate),
+    _on_link("flap", open=lambda draw: _ms(draw, 5, 40), closed=lambda draw: _ms(draw, 5, 40)),
+    _on_link("slow_loris", bytes=lambda draw: draw.between(1, 16), gap=lambda draw: _ms(draw, 1, 20)),
+    _on_link("limit", bytes=_bytes),
+    _of_server("db_restart"),
+    _of_server("max_connections"),
+    _of_server("offline_mode"),
+    _of_server("disk_full"),
+    _of_server("wait_timeout", delay=lambda draw: draw.one_of("1s", "2s")),
+)
+
+
+def _alone(setting: Setting, draw: Draw) -> list[Fault]:
+    return [draw.one_of(*_RARE)(setting, draw)]
+
+
+def _shut_circuit(setting: Setting, draw: Draw) -> list[Fault]:
+    """Connects are refused for so long that the pool's circuit opens, and the open connections end."""
+    when = _call(setting, draw)
+    refused = {"do": "refuse_connects", "link": "lookups", "for": _ms(draw, 500, 4_000), "when": when}
+    return [
+        refused,
+        {"do": "reset_now", "link": "lookups", "when": {"call": when["call"] + draw.between(0, 2)}},
+    ]
+
+
+def _long_pauses(setting: Setting, draw: Draw) -> list[Fault]:
+    """Subtasks stand still at a phase, some of them longer than a restart or a transaction of the sink takes."""
+    phases = ("commit.pre", "commit.post", "snap.begin", "snap.end")
+    return [
+        {
+            "do": "pause_worker",
+            "subtask": subtask,
+            "for": draw.one_of("300ms", "5s", "26s"),
+            "when": {"phase": draw.one_of(*phases), "hit": draw.between(1, 3)},
+        }
+        for subtask in range(min(2, setting.subtasks))
+    ]
+
+
+def _lost_checkpoint(setting: Setting, draw: Draw) -> list[Fault]:
+    """A file of the checkpoint store is torn, or missing; a kill lets its successor look for it."""
+    subtask = draw.index(setting.subtasks)
+    when = another_phase(draw, with_store=True, inputs=0, records=setting.records, more=("store",) * 6)
+    kill = _kill(subtask, when, draw)
+    do = draw.one_of("store_torn", "store_newest_missing")
+    return [{"do": do, "subtask": subtask, "when": {"phase": "open", "hit": 2}}, kill]
+
+
+def _errors_again_and_again(setting: Setting, draw: Draw) -> list[Fault]:
+    """The lookups' statement is refused for a while, so that records run out of tries, or time out."""
+    lasts = _ms(draw, 50, 400)
+    return [{"do": "schema_change", "how": "column", "for": lasts, "when": _call(setting, draw)}]
+
+
 DRAWN_FAULTS: Final[tuple[FaultName, ...]] = (
     "kill_worker", "zombie", "pause_worker", "loop_stall", "clock_jump", "poison", "missing_completion",
     "duplicate_completion", "idle_input", "hot_key", "watermark_burst", "hold_reply", "sql_error", "reset_at_packet",
     "lost_commit", "lost_commit_reply", "latency", "jitter", "one_way", "blackhole", "half_open", "stalled_handshake",
     "reset", "reset_now", "cut", "down", "refuse_connects", "lock_rows", "deadlocks", "kill_query", "kill_connection",
-    "read_only", "db_kill", "db_pause", "slow_query", "store_slow", "store_failing", "change_rows",
+    "read_only", "db_kill", "db_pause", "slow_query", "store_slow", "store_failing", "change_rows", "bandwidth", "flap",
+    "slow_loris", "limit", "db_restart", "max_connections", "offline_mode", "disk_full", "wait_timeout", "store_torn",
+    "store_newest_missing", "schema_change",
 )  # fmt: skip
 """Every kind of fault that is drawn."""
+
+OF_THE_WORKLOAD: Final = frozenset(name for name in DRAWN_FAULTS if FAULTS[name].by == "workload")
+"""The kinds of faults that count the records of a subtask, which a rescale deals anew."""

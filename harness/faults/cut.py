@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.clock import Deadline, wait_until
 from harness.faults.model.fault import LinkFault
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from harness.simulation.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["Cut", "ResetNow", "SimulatedCut"]
+
+_NONE_S = 10.0
+"""How long it waits for a connection."""
+_AGAIN_S = 0.02
 
 
 class Cut(LinkFault):
@@ -35,7 +40,7 @@ class Cut(LinkFault):
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
         """There is nothing to heal: new connections are served as ever."""
-        site.found(connections=list(site.control.cut(self.link, "fin")))
+        site.found(connections=_ended(site, self.link, "fin"))
         yield
 
     def evidence(self, seen: Seen) -> Evidence:
@@ -63,7 +68,7 @@ class ResetNow(LinkFault):
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
         """There is nothing to heal: new connections are served as ever."""
-        site.found(connections=list(site.control.cut(self.link, "rst")))
+        site.found(connections=_ended(site, self.link, "rst"))
         yield
 
     def evidence(self, seen: Seen) -> Evidence:
@@ -73,6 +78,21 @@ class ResetNow(LinkFault):
 
     def on_links(self) -> LinkAct:
         return SimulatedCut()
+
+
+def _ended(site: Site, link: str, how: str) -> list[int]:
+    """Ends the live connections and returns their numbers; if a proxy that knows them has none, waits for some.
+
+    Between two attempts, or two batches, a link has no connection.
+    """
+    ended: list[int] = []
+
+    def found() -> bool:
+        ended.extend(site.control.cut(link, how))
+        return bool(ended) or site.over.is_set() or site.control.deeds(link) is None
+
+    wait_until(found, deadline=Deadline(_NONE_S), every_s=_AGAIN_S)
+    return ended
 
 
 class SimulatedCut:

@@ -1,8 +1,9 @@
 """`deadlocks`: another transaction locks the sink's rows in the opposite order, so that the server finds a deadlock.
 
-The rival transaction locks the gap where the next epoch row will go, waits until the sink (which holds its fence row)
-is blocked by that lock, and then asks for the fence rows. The rival has changed more rows, so InnoDB chooses the
-sink's transaction as the victim. Evidence: clients of the run got error 1213, and the server's deadlock counter rose.
+The rival transaction locks the gap where the next epoch row will go, waits until the sink (which holds its fence row,
+in batches the row of its driver) is blocked by that lock, and then asks for these rows. The rival has changed more
+rows, so InnoDB chooses the sink's transaction as the victim. Evidence: clients of the run got error 1213, and the
+server's deadlock counter rose.
 """
 
 from __future__ import annotations
@@ -114,12 +115,17 @@ class _DeadlockMaker:
 
         with root.cursor() as cursor:
             try:
+                cursor.execute("SELECT generation FROM driver")
+                in_batches = bool(cursor.fetchone()[0])
                 cursor.execute("START TRANSACTION")
                 cursor.execute("UPDATE floodmark_weight SET m = m + 1")
                 cursor.execute("SELECT MAX(epoch) FROM epoch FOR UPDATE")
+                if in_batches:
+                    cursor.execute("SELECT MAX(epoch) FROM completed FOR UPDATE")
                 wait_until(self._is_met, deadline=Deadline(_MEET_S), every_s=_LOOK_S)
                 if not self.site.over.is_set():
                     cursor.execute("SELECT subtask FROM fence FOR UPDATE")
+                    cursor.execute("SELECT generation FROM driver FOR UPDATE")
             except pymysql.MySQLError as error:
                 if error.args[0] not in _LOST_TO_THE_SINK:
                     raise

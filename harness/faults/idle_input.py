@@ -54,7 +54,8 @@ class IdleInput(ShapingFault):
     def _found(self, before: Line, record: Line) -> Found:
         silent_ms = (record["t"] - before["t"]) / 1000
         began_us, ended_us = before["t"], record["t"]
-        if silent_ms < self.lasts * _SHARE:
+        is_of_one = before["a"] == record["a"]  # else the time of a restart is in it
+        if silent_ms < self.lasts * _SHARE or not is_of_one:
             return Found(began_us=began_us, ended_us=ended_us)
         evidence = {"subtask": record["s"], "silent_ms": round(silent_ms, 1), "asked_ms": self.lasts}
         return Found(began_us=began_us, measured_us=ended_us, ended_us=ended_us, evidence=evidence)

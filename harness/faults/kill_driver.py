@@ -1,7 +1,7 @@
 """`kill_driver`: kill the main process of a user's job (Spark's driver) by SIGKILL, and not its children.
 
 Answers to a driver that the kernel's OOM killer ends. Evidence: the process was gone after the signal; of a run of the
-operator on a cluster also that a new driver's attempts have taken over.
+operator on a cluster or in batches also that a new driver's attempts have taken over.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _DRIVER_S = 60.0
 
 
 class KillDriver(SparkFault):
-    """Kills the job's main process, or the driver of a run on a cluster, once."""
+    """Kills the job's main process, or the driver of a run on a cluster or in batches, once."""
 
     about = (
         "The job's main process (Spark's driver) is killed (SIGKILL); its children are left to themselves. A run of "
-        "the operator on a cluster goes on in a new driver, from what is stored."
+        "the operator on a cluster, or in batches, goes on in a new driver, from what is stored."
     )
     must_show = (
         "The process was gone after the signal; the message that was held meanwhile is named, or the attempts of the "

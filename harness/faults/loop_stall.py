@@ -77,8 +77,8 @@ class SimulatedLoopStall:
 
     def begins(self) -> None:
         """Blocks right here if the attempt is the current actor; else in the next callback of its loop."""
-        attempt = self._run.attempts[self._subtask]
-        if not attempt.actor.alive or attempt.loop is None or attempt.loop.is_closed():
+        attempt = self._run.attempts.get(self._subtask)
+        if attempt is None or not attempt.actor.alive or attempt.loop is None or attempt.loop.is_closed():
             return
         if attempt.actor.is_current:
             self._stall(attempt)

@@ -175,6 +175,8 @@ class SimulatedZombie(StoppedWorker):
         super().ends()
 
     def _is_succeeded(self) -> bool:
+        if self._subtask not in self._run.attempts:
+            return True  # a subtask that a rescale has yet to begin
         events, newest = self._run.tape.events, self._run.attempts[self._subtask].number
         first, self._looked_at = self._looked_at, len(events)
         snaps = (event for event in islice(events, first, None) if isinstance(event, Snap))

@@ -7,7 +7,7 @@ the batch, are read through their text form. Memory: one record batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice, repeat
 from pathlib import Path
@@ -23,6 +23,7 @@ from harness.history.event import Call, Event, In, Out, Owm, Res, Wm
 from harness.history.event_fields import Claims, claims_of
 from harness.history.fast_read import (
     NotOrdinary,
+    Stretch,
     exact_event,
     may_be_too_much,
     ordinary_event,
@@ -35,6 +36,9 @@ __all__ = ["FastColumns", "events_of_batch"]
 
 _FEW = 1 << 9
 """Events made at a time, which stay in the processor's cache while they are followed."""
+_SORTED_BY = frozenset({"k", "s"})
+_STRETCH = 16384
+"""Rows of which some are passed over at a time."""
 _LEAST = {"t": 0, "s": 0, "a": 1, "j": 0, "try": 1, "ver": 0}
 _REPEATED = frozenset({"a", "s", "try", "j", "r", "final"})
 """Columns that often hold one value in many rows."""
@@ -80,11 +84,29 @@ class FastColumns:
         except CutOff:
             raise NotOrdinary(number) from None
 
+    def stretches(self, passed_over: Collection[int]) -> Iterator[Stretch]:
+        """See `FastHistory`."""
+        if self._rows is None or self.header is None:
+            raise NotOrdinary(1)
+        claims = claims_of(self.header)
+        number = 2
+        try:
+            for whole in map(_filled, self._rows.batches):
+                for start in range(0, whole.num_rows, _STRETCH):
+                    batch = whole.slice(start, _STRETCH)
+                    away = pc.is_in(batch.column("s"), pa.array(list(passed_over), pa.int64()))
+                    near = pc.invert(away)
+                    events = list(_events(number, batch.filter(near), claims))
+                    yield Stretch(batch.num_rows, pc.indices_nonzero(near).to_pylist(), events)
+                    number += batch.num_rows
+                    self.done = self._rows.size * (number - 2) // self._rows.total
+        except CutOff:
+            raise NotOrdinary(number) from None
+
 
 def _events(first: int, batch: pa.RecordBatch, claims: Claims) -> Iterator[Event]:
     """The events of a batch whose first row is line `first`."""
-    filled = [name for name in batch.schema.names if batch.column(name).null_count < batch.num_rows]
-    rows = batch.select(filled)
+    rows = _filled(batch)
     kinds = batch.column("k").dictionary_encode(null_encoding="encode")
     which = kinds.indices
     made = [
@@ -97,6 +119,17 @@ def _events(first: int, batch: pa.RecordBatch, claims: Claims) -> Iterator[Event
 def events_of_batch(batch: pa.RecordBatch, header: Header) -> list[Event]:
     """The events of a batch with all of `COLUMNS`, wherever its rows were; raises `NotOrdinary` as `batches` does."""
     return list(_events(2, batch, claims_of(header)))
+
+
+def _filled(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns that have any value, and those that a history is sorted by."""
+    return batch.select(
+        [
+            name
+            for name in batch.schema.names
+            if name in _SORTED_BY or batch.column(name).null_count < batch.num_rows
+        ]
+    )
 
 
 def _of_kind(
@@ -198,10 +231,10 @@ class _Cells:
         if any(column.null_count != len(column) for column in self._unasked.values()):
             raise _Odd
 
-    def of_attempt(self) -> Iterator[tuple[Any, ...]]:
-        """`n`, `t`, `s`, `a`, `thread` and `mail` of each row."""
+    def of_attempt(self) -> tuple[Iterable[Any], ...]:
+        """The columns `n`, `t`, `s`, `a`, `thread` and `mail`."""
         own = (self.each("n"), self.each("t"), self.each("s"), self.each("a"))
-        return zip(*own, self.maybe("thread"), self.maybe("mail"), strict=False)
+        return (*own, self.maybe("thread"), self.maybe("mail"))
 
 
 def _full(name: str, column: pa.Array) -> Iterable[Any]:
@@ -244,7 +277,7 @@ def _lists(values: Iterable[Any]) -> Iterable[Any]:
 
 def _ins(cells: _Cells) -> Iterator[Event]:
     rows = zip(
-        cells.of_attempt(), cells.each("pos"), cells.ids(), cells.maybe_json("key"),
+        *cells.of_attempt(), cells.each("pos"), cells.ids(), cells.maybe_json("key"),
         cells.aside("ts", "ts_null", meant=None, absent=UNSET), _lists(cells.maybe_json("expect")),
         strict=False,
     )  # fmt: skip
@@ -253,13 +286,13 @@ def _ins(cells: _Cells) -> Iterator[Event]:
         In(
             n=n, t=t, s=s, a=a, thread=thread, mail=mail, pos=pos, id=id_, key=key, ts=ts, expect=expect
         )
-        for (n, t, s, a, thread, mail), pos, id_, key, ts, expect in rows
+        for n, t, s, a, thread, mail, pos, id_, key, ts, expect in rows
     )  # fmt: skip
 
 
 def _wms(cells: _Cells) -> Iterator[Event]:
     rows = zip(
-        cells.of_attempt(),
+        *cells.of_attempt(),
         cells.each("pos"),
         cells.aside("w", "w_end", meant="end", absent=_Odd),
         strict=False,
@@ -267,28 +300,28 @@ def _wms(cells: _Cells) -> Iterator[Event]:
     cells.no_others()
     return (
         Wm(n=n, t=t, s=s, a=a, thread=thread, mail=mail, pos=pos, w=w)
-        for (n, t, s, a, thread, mail), pos, w in rows
+        for n, t, s, a, thread, mail, pos, w in rows
     )
 
 
 def _owms(cells: _Cells) -> Iterator[Event]:
-    rows = zip(cells.of_attempt(), cells.aside("w", "w_end", meant="end", absent=_Odd), strict=False)
+    rows = zip(*cells.of_attempt(), cells.aside("w", "w_end", meant="end", absent=_Odd), strict=False)
     cells.no_others()
-    return (Owm(n=n, t=t, s=s, a=a, thread=thread, mail=mail, w=w) for (n, t, s, a, thread, mail), w in rows)
+    return (Owm(n=n, t=t, s=s, a=a, thread=thread, mail=mail, w=w) for n, t, s, a, thread, mail, w in rows)
 
 
 def _calls(cells: _Cells) -> Iterator[Event]:
-    rows = zip(cells.of_attempt(), cells.ids(), cells.each("try"), cells.maybe_json("nonce"), strict=False)
+    rows = zip(*cells.of_attempt(), cells.ids(), cells.each("try"), cells.maybe_json("nonce"), strict=False)
     cells.no_others()
     return (
         Call(n=n, t=t, s=s, a=a, thread=thread, mail=mail, id=id_, try_=number, nonce=nonce)
-        for (n, t, s, a, thread, mail), id_, number, nonce in rows
+        for n, t, s, a, thread, mail, id_, number, nonce in rows
     )
 
 
 def _outcomes(cells: _Cells) -> Iterator[Event]:
     rows = zip(
-        cells.of_attempt(), cells.ids(), cells.each("try"), cells.results(), cells.each("final"),
+        *cells.of_attempt(), cells.ids(), cells.each("try"), cells.results(), cells.each("final"),
         _lists(cells.maybe_json("v")), cells.maybe_json("nonce"), cells.maybe_json("error"),
         # Unless the header makes the claim, the column stays unread, and any value in it is unusual.
         cells.maybe("by") if "explained" in cells.claims else repeat(UNSET),
@@ -302,17 +335,17 @@ def _outcomes(cells: _Cells) -> Iterator[Event]:
             n=n, t=t, s=s, a=a, thread=thread, mail=mail, id=id_, try_=number, r=r, final=final, v=v,
             nonce=nonce, error=error, by=by, retry=retry, ver=ver,
         )
-        for (n, t, s, a, thread, mail), id_, number, r, final, v, nonce, error, by, retry, ver in rows
+        for n, t, s, a, thread, mail, id_, number, r, final, v, nonce, error, by, retry, ver in rows
     )  # fmt: skip
 
 
 def _outs(cells: _Cells) -> Iterator[Event]:
     ts = cells.aside("ts", "ts_null", meant=None, absent=UNSET)
-    rows = zip(cells.of_attempt(), cells.ids(), cells.each("j"), cells.json("v"), ts, strict=False)
+    rows = zip(*cells.of_attempt(), cells.ids(), cells.each("j"), cells.json("v"), ts, strict=False)
     cells.no_others()
     return (
         Out(n=n, t=t, s=s, a=a, thread=thread, mail=mail, id=id_, j=j, v=v, ts=ts)
-        for (n, t, s, a, thread, mail), id_, j, v, ts in rows
+        for n, t, s, a, thread, mail, id_, j, v, ts in rows
     )
 
 

@@ -106,6 +106,27 @@ class AttemptView:
     dies_for: str | None = None
     """The fault for which it was about to end its own process, if that was its last line."""
     in_flight: int = 0
+    snapped: bool = False
+    """Whether it has taken a snapshot, after which an attempt in a batch is over."""
+
+    def note(self, line: Mapping[str, Any]) -> None:
+        """Takes the next line of its file."""
+        self.dies_for = fatal_fault(line)
+        match line["k"]:
+            case "~process":
+                self.process = ProcessIdentity(pid=line["pid"], started=line["started"])
+            case "call":
+                self.in_flight += 1
+            case "res":
+                self.in_flight -= 1
+            case "snap":
+                self.snapped = True
+            case "ended":
+                self.drained = True
+            case "~made":  # its journal is closed; what was in flight was cancelled
+                self.in_flight = 0
+            case "failed" | "close":
+                self.over = True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -140,8 +161,15 @@ class Progress:
     @property
     def in_flight(self) -> int:
         """Open calls of the newest attempt of each subtask."""
-        newest = {view.subtask: view for _, view in sorted(self.attempts.items())}
-        return sum(view.in_flight for view in newest.values())
+        return sum(view.in_flight for view in self._newest())
+
+    @property
+    def in_flight_of_batches(self) -> int:
+        """Open calls of the newest attempts that are not at the end of their batch."""
+        return sum(view.in_flight for view in self._newest() if not view.snapped)
+
+    def _newest(self) -> Iterable[AttemptView]:
+        return {view.subtask: view for _, view in sorted(self.attempts.items())}.values()
 
     @property
     def epoch(self) -> int:
@@ -181,20 +209,14 @@ class Follower:
         view = progress.attempts.setdefault((subtask, attempt), AttemptView(subtask=subtask, attempt=attempt))
         progress.timed.note(line)
         progress.last_us = _last_us(progress.last_us, line)
-        view.dies_for = fatal_fault(line)
-        view.drained |= line["k"] == "ended"
+        view.note(line)
         match line["k"]:
-            case "~process":
-                view.process = ProcessIdentity(pid=line["pid"], started=line["started"])
             case "in":
                 progress.taken[subtask] += 1
                 if progress.first_record_us is None:
                     progress.first_record_us = line["t"]
             case "call":
                 progress.calls[subtask] += 1
-                view.in_flight += 1
-            case "res":
-                view.in_flight -= 1
             case "out":
                 progress.emitted += 1
             case "commit" | "~completed":
@@ -205,8 +227,6 @@ class Follower:
                 progress.has_own_client = True
             case "~stops":
                 progress.stopped.setdefault(line["f"], line["t"])
-            case "failed" | "close":
-                view.over = True
 
 
 def fatal_fault(line: Mapping[str, Any]) -> str | None:

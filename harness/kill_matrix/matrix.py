@@ -13,15 +13,14 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from harness.canaries.all import CANARIES
 from harness.canaries.canary import overlooked
 from harness.checkers.judge import judge
 from harness.clock import CALENDAR_CLOCK, Deadline
-from harness.defects import IN_RUNS, find_defect
+from harness.defects import IN_RUNS, find_defect, own_variant
 from harness.engine.executors import Executors
-from harness.errors import Exit, SutError, UsageError
+from harness.errors import Exit, UsageError
 from harness.explore.drawing import draw_scenario
 from harness.kill_matrix.equivalents import EQUIVALENTS, Sameness, compare
 from harness.levels.sim.level import SimulatedLevel
@@ -30,7 +29,6 @@ from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 from harness.scenario.model import Scenario
-from harness.sut.registry import load_attribute
 from harness.sut.variant import HONEST, Variant
 from harness.verdict import Outcome
 
@@ -109,17 +107,8 @@ def find_suspect(name: str) -> Suspect:
         named=(),
         where="anywhere",
         applies=lambda scenario: True,
-        variant=_variant(load_attribute(name, option="--mutant", kind="ATTR"), name),
+        variant=own_variant(name),
     )
-
-
-def _variant(found: Any, name: str) -> Variant:
-    if isinstance(found, Variant):
-        return found
-    if callable(found):
-        return Variant(build_operator=found)
-    message = f"--mutant {name} is {type(found).__name__}, neither a Variant nor a build_operator"
-    raise SutError(message, fix="see harness/sut/variant.py for what a defect may replace")
 
 
 Simulate = Callable[[Variant], Simulated]

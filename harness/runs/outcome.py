@@ -168,6 +168,10 @@ class RunOutcome:
     """Whether a pitfall makes the run fail."""
     runner: str = "continuous"
     """How level spark ran the operator."""
+    expected: str | None = None
+    cluster: int = 0
+    master: str = ""
+    """As `harness.runs.order.Order` has them: needed to repeat the run."""
 
     @property
     def level_in_words(self) -> str:

@@ -7,7 +7,7 @@ what `dump` wrote gives an equal scenario.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -25,7 +25,16 @@ from harness.scenario.own_files import with_own_files
 from harness.scenario.settings import apply_settings
 from harness.scenario.yaml_text import Document, Problem, ScenarioProblems, Slip, problem_at, read_yaml
 
-__all__ = ["Problem", "ScenarioProblems", "apply_settings", "dump", "load", "load_many", "loads"]
+__all__ = [
+    "Problem",
+    "ScenarioProblems",
+    "apply_settings",
+    "dump",
+    "dump_short",
+    "load",
+    "load_many",
+    "loads",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,11 +152,37 @@ def _same_names(readings: list[_Reading]) -> list[Problem]:
 
 def dump(scenario: Scenario) -> str:
     """The YAML form with every field, defaults included, so that it stays the same if a default changes."""
+    return _written(_laid_out(scenario.model_dump(mode="json", by_alias=True)))
+
+
+def dump_short(scenario: Scenario) -> str:
+    """The YAML form without defaults, with small sections and faults on one line each: for people."""
+    data = scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    laid = _laid_out(data)
+    for name in ("operator", "workload", "task", "rescale", "expects", "choices", "shows"):
+        part = laid.get(name)
+        if isinstance(part, dict) and not any(isinstance(value, dict | list) for value in part.values()):
+            laid[name] = _on_one_line(part)
+    choices = laid.get("choices", {})
+    if "calls" in choices:
+        choices["calls"] = [_on_one_line(call) for call in choices["calls"]]
+    for index, fault in enumerate(laid.get("faults", [])):
+        laid["faults"][index] = _on_one_line(fault)
+    return _written(laid)
+
+
+def _on_one_line(part: Mapping[str, Any]) -> CommentedMap:
+    laid = CommentedMap(part)
+    laid.fa.set_flow_style()
+    return laid
+
+
+def _written(laid: CommentedMap) -> str:
     writer = YAML()
     writer.width = 4096
     writer.indent(mapping=2, sequence=4, offset=2)
     text = io.StringIO()
-    writer.dump(_laid_out(scenario.model_dump(mode="json", by_alias=True)), text)
+    writer.dump(laid, text)
     return text.getvalue()
 
 
@@ -155,11 +190,11 @@ def _laid_out(data: dict[str, Any]) -> CommentedMap:
     """Triggers and short lists on one line, as in the shipped files."""
     laid = CommentedMap(_quoted(data))
     for name in ("tags", "levels", "decisive"):
-        laid[name] = CommentedSeq(laid[name])
-        laid[name].fa.set_flow_style()
-    for fault in laid["faults"]:
-        fault["when"] = CommentedMap(fault["when"])
-        fault["when"].fa.set_flow_style()
+        if name in laid:
+            laid[name] = CommentedSeq(laid[name])
+            laid[name].fa.set_flow_style()
+    for fault in laid.get("faults", []):
+        fault["when"] = _on_one_line(fault["when"])
     return laid
 
 

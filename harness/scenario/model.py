@@ -15,6 +15,7 @@ from harness.faults.change_rows import ChangeRows
 from harness.faults.model.fault import Fault
 from harness.faults.registry import AnyFault, FaultName
 from harness.scenario.rules import Standing, breaches
+from harness.scenario_parts.found_parts import SavedChoices, ShownViolation
 from harness.scenario_parts.parts import (
     Expectations,
     Level,
@@ -134,6 +135,15 @@ class Scenario(Part):
         description="The mistake that a run must report, or it counts as vacuous (docs/explanation/pitfalls.md).",
     )
     budget: Span = Field(default=60_000, description="The time limit of a run.")
+    choices: SavedChoices | None = Field(
+        default=None,
+        description="The choices of a run, so that a saved finding repeats its history; absent: `--seed` decides, or "
+        "a new seed.",
+    )
+    shows: ShownViolation | None = Field(
+        default=None,
+        description="The violation that a run of it shows, with which system; absent: it is no saved finding.",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -18,7 +18,7 @@ from harness.scenario_parts.parts import Workload
 from reference_impl.operator.functions import AsyncFunction, close_function, open_function
 from reference_impl.operator.result import ResultHandle, Supplier
 
-__all__ = ["FaultyCalls", "PlannedCalls", "Poisoned", "with_planned_failures"]
+__all__ = ["FaultyCalls", "PassedOn", "PlannedCalls", "Poisoned", "with_planned_failures"]
 
 
 class Poisoned(Caused):
@@ -110,7 +110,7 @@ class _Struck:
         self._function = function
 
     def invoke(self, pass_on: PassOn) -> None:
-        self._function.invoke(self._value, _PassedOn(self._handle, pass_on))
+        self._function.invoke(self._value, PassedOn(self._handle, pass_on))
 
     def fail(self, why: str) -> None:
         self._handle.fail(Poisoned(why, by=self._fault))
@@ -119,7 +119,7 @@ class _Struck:
         self._die(why, self._fault)
 
 
-class _PassedOn:
+class PassedOn:
     """Wraps a result handle so that each use goes through the fault."""
 
     def __init__(self, handle: ResultHandle, pass_on: PassOn) -> None:

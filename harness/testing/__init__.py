@@ -18,6 +18,7 @@ import_ours()  # before a `reports` of the user's is imported
 from harness.scenario.model import Scenario  # noqa: E402 - see above
 from harness.testing.judging import Verdict, check  # noqa: E402
 from harness.testing.running import Floodmark, Run, job, load, run  # noqa: E402
+from harness.testing.strategies import histories, scenarios  # noqa: E402
 from harness.verdict import Outcome  # noqa: E402
 
 __all__ = [
@@ -28,7 +29,9 @@ __all__ = [
     "Scenario",
     "Verdict",
     "check",
+    "histories",
     "job",
     "load",
     "run",
+    "scenarios",
 ]

@@ -42,7 +42,19 @@ from reports.write import write_report
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Floodmark", "Run", "check_expected", "checked_sut", "job", "load", "order_of", "run", "told"]
+__all__ = [
+    "Floodmark",
+    "Run",
+    "check_expected",
+    "checked_sut",
+    "history_of",
+    "job",
+    "load",
+    "order_of",
+    "run",
+    "run_of",
+    "told",
+]
 
 Source = str | Path | Scenario | Mapping[str, object]
 """A scenario: a name of the catalogue, a file, a value, or the fields of a scenario file."""
@@ -110,7 +122,7 @@ def run(
         expected=None if expected is None else name_of(expected),
         world=(world, proxy),
     )
-    return _run_of(order, world=world, proxy=proxy)
+    return run_of(order, world=world, proxy=proxy)
 
 
 def job(
@@ -144,10 +156,15 @@ def job(
         import_path=(str(file.folder), *import_path()),
         world=(world, proxy),
     )
-    return _run_of(order, world=world, proxy=proxy)
+    return run_of(order, world=world, proxy=proxy)
 
 
-def _run_of(order: AnyOrder, *, world: str, proxy: str) -> Run:
+def history_of(run: Run) -> Path:
+    """The file of its history, which is there as long as `run` is."""
+    return run._left.history  # noqa: SLF001 - of this module
+
+
+def run_of(order: AnyOrder, *, world: str = "auto", proxy: str = "auto") -> Run:
     """Performs one order on a stage of its own."""
     folder = Path(tempfile.mkdtemp(prefix="floodmark-"))
     try:

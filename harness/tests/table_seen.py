@@ -3,52 +3,117 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import pymysql
 
 from harness.database.endpoint import Endpoint
 from harness.scenario.model import Scenario
-from harness.workloads.lookups import LookupSource
+from harness.workloads.keys import key_of, keys_of
+from harness.workloads.lookups import (
+    Lookup,
+    LookupSource,
+    changing_keys,
+    customer_rows,
+    own_records,
+    records_of_all,
+)
 
 __all__ = ["TableSeen"]
 
+_Row = tuple[int, int, int]
+"""Subtask, id, and the number of the output among those of its record."""
 
-@dataclass(slots=True, kw_only=True)
+
+@dataclass(kw_only=True)
 class TableSeen:
     """What plain SQL shows of a run's output table, read just before it is dropped. Mutable: filled by `read`."""
 
     scenario: Scenario
     seed: int
     lost: int = 0
+    """Records whose key has a row all the time, and of which there is neither an output nor a dead letter."""
     doubled: int = 0
     reordered: int = 0
+    """Counted where the operator keeps an order that the table shows: all records, or those of a key."""
+    foreign: int = 0
+    """Outputs of records that no source sent."""
     rows: int = 0
 
+    @property
+    def is_exact(self) -> bool:
+        return not (self.lost or self.doubled or self.reordered or self.foreign)
+
     def read(self, root: Endpoint) -> None:
-        """Compares the table with what the sources sent, subtask by subtask."""
+        """Compares the table with what the sources sent."""
         with (
             pymysql.connect(
                 host=root.host, port=root.port, user=root.user, password=root.password, database=root.database
             ) as connection,
             connection.cursor() as cursor,
         ):
-            for subtask in range(self.scenario.workload.subtasks):
-                cursor.execute("SELECT id FROM output WHERE subtask = %s ORDER BY seq", (subtask,))
-                self._compare([id_ for (id_,) in cursor.fetchall()], self._asked(subtask))
+            cursor.execute("SELECT subtask, id, j FROM output ORDER BY seq")
+            found: list[_Row] = list(cursor.fetchall())
+            cursor.execute("SELECT id FROM dead_letter")
+            dead = [id_ for (id_,) in cursor.fetchall()]
+        self.compare(found, dead)
 
-    def _asked(self, subtask: int) -> list[int | str]:
-        source = LookupSource(workload=self.scenario.workload, seed=self.seed, subtask=subtask)
-        elements = (source[position] for position in range(len(source)))
-        return [element[0].id for element in elements if isinstance(element, tuple)]
-
-    def _compare(self, found: Sequence[int | str], asked: Sequence[int | str]) -> None:
-        counts = Counter(found)
+    def compare(self, found: Sequence[_Row], dead: Iterable[int]) -> None:
+        """`found`: the output table's rows in the order in which they were written; `dead`: ids of dead letters."""
+        resolved = {id_ for _, id_, _ in found} | set(dead)
         self.rows += len(found)
-        self.lost += sum(1 for id_ in asked if not counts[id_])
-        self.doubled += sum(times - 1 for times in counts.values())
-        place = {id_: number for number, id_ in enumerate(asked)}
-        places = [place.get(id_, -1) for id_ in found]
-        self.reordered += sum(later <= earlier for earlier, later in pairwise(places))
+        self.lost += sum(lookup.id not in resolved for lookup in self._sent.values() if self._has_row(lookup))
+        self.foreign += sum(id_ not in self._sent for _, id_, _ in found)
+        self.doubled += sum(times - 1 for times in Counter((id_, j) for _, id_, j in found).values())
+        self.reordered += self._reordered(found)
+
+    def _reordered(self, found: Sequence[_Row]) -> int:
+        scenario = self.scenario
+        if scenario.task is not None or scenario.rescales or scenario.operator.mode == "unordered":
+            return 0  # records leave windows, change their subtask, or overtake each other
+        by_key = scenario.operator.mode == "keyed"
+        places = {id_: place for place, id_ in enumerate(self._sent)}
+        lanes: dict[Any, list[tuple[int, int]]] = {}
+        for subtask, id_, j in found:
+            if id_ in places:
+                lane = (subtask, self._sent[id_].key if by_key else None)
+                lanes.setdefault(lane, []).append((places[id_], j))
+        return sum(later <= earlier for one in lanes.values() for earlier, later in pairwise(one))
+
+    @cached_property
+    def _sent(self) -> dict[int | str, Lookup]:
+        """All records by id, those of one subtask in their order."""
+        return {lookup.id: lookup for lookup in self._lookups()}
+
+    def _lookups(self) -> Iterator[Lookup]:
+        scenario = self.scenario
+        workload = scenario.workload
+        if scenario.rescales:
+            yield from (lookup for lookup, _ in records_of_all(workload, seed=self.seed))
+            return
+        own = own_records(scenario)
+        for subtask in range(workload.subtasks):
+            source = LookupSource(
+                workload=workload, seed=self.seed, subtask=subtask, faults=scenario.faults, own=own
+            )
+            elements = (source[position] for position in range(len(source)))
+            yield from (element[0] for element in elements if isinstance(element, tuple))
+
+    def _has_row(self, lookup: Lookup) -> bool:
+        return self._steady_keys is None or lookup.key in self._steady_keys
+
+    @cached_property
+    def _steady_keys(self) -> set[Any] | None:
+        """The keys whose rows are there from the beginning to the end; None: of tables of the user's own, all."""
+        scenario = self.scenario
+        if scenario.own_schema is not None:
+            return None
+        workload = scenario.workload
+        rows = customer_rows(
+            keys=keys_of(workload), seed=self.seed, fanout=workload.fanout, like=workload.rows_like
+        )
+        return {key_of(row[0]) for row in rows} - set(changing_keys(scenario, rows))

@@ -164,6 +164,11 @@ class LookupSource:
         plain = self._plain_position(record - 1)
         return plain + sum(burst.count for burst in self._bursts if burst.begin <= plain)
 
+    @property
+    def pauses(self) -> bool:
+        """Whether a fault makes it send nothing for a while."""
+        return bool(self._idle)
+
     def due_ms(self, position: int) -> int:
         """When the element at `position` is due, in ms since the subtask's first attempt began."""
         for burst in self._bursts:

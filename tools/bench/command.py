@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tools.bench.row import NotMeasured, Row
 
 
-_PARTS = ("operator", "task", "judge", "world", "proxy", "spark")
+_PARTS = ("operator", "task", "judge", "executors", "world", "proxy", "spark")
 
 
 @click.command()
@@ -24,7 +24,7 @@ _PARTS = ("operator", "task", "judge", "world", "proxy", "spark")
 @click.option(
     "--large",
     is_flag=True,
-    help="Judge a history of 10 million events too: some gigabytes of disk, tens of minutes.",
+    help="Judge a history of 10 million events too, on executors as well: some gigabytes of disk, tens of minutes.",
 )
 @click.option("--write", "page", metavar="FILE", type=click.Path(dir_okay=False, exists=True, path_type=Path),
               help="Put the tables into this page, each between its marks: docs/reference/performance.md.")  # fmt: skip
@@ -69,6 +69,8 @@ def _measured(part: str, pyflink: Path | None, *, large: bool) -> Iterator[Row |
             from tools.bench.judging import LARGE, Sizes, judging_rows
 
             yield from judging_rows(sizes=LARGE if large else Sizes(), say=_progress)
+        case "executors":
+            yield from _executor_rows(large=large)
         case "world":
             yield from _world_rows()
         case "proxy":
@@ -92,6 +94,21 @@ def _world_rows() -> Iterator[Row | NotMeasured]:
                 yield ready_row(kind, proxy=proxy)
             except FloodmarkError as error:
                 yield NotMeasured(name=f"world {kind} ready, {proxy} proxy", reason=error.what)
+
+
+def _executor_rows(*, large: bool) -> Iterator[Row | NotMeasured]:
+    from harness.errors import FloodmarkError
+    from tools.bench.row import NotMeasured
+
+    try:
+        from tools.bench.judging_on import rows_on_executors
+
+        sizes = (1_000_000, 10_000_000) if large else (1_000_000,)
+        yield from rows_on_executors(sizes=sizes, rounds=1 if large else 3, say=_progress)
+    except FloodmarkError as error:
+        yield NotMeasured(name="checking on executors", reason=error.what)
+    except ImportError as error:
+        yield NotMeasured(name="checking on executors", reason=str(error))
 
 
 def _spark_rows() -> Iterator[Row | NotMeasured]:

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from harness.checkers.judge import judge_file
 from harness.checkers.registry import CHECKERS
+from harness.checkers.shares.processes import judge_on_processes
 from harness.clock import monotonic_us
 from harness.errors import WorldError
 from harness.explanation.dossier import survey
@@ -41,7 +42,8 @@ _TENFOLD = 10
 class Sizes:
     """Sizes in events of the judged histories, and in records of the recorded ones."""
 
-    ratios: int = 200_000
+    ratios: int = 1_000_000
+    columns: int = 200_000
     growth: tuple[int, ...] = (100_000, 1_000_000)
     """Each ten times the previous one; memory is measured with the last."""
     recorded: int = 20_000
@@ -60,8 +62,9 @@ def judging_rows(*, sizes: Sizes, say: Callable[[str], None]) -> Iterator[Judgin
         folder = Path(name)
         for mode in _MODES:
             say(f"an {mode} history of {sizes.ratios:,} events")
-            path = _history(folder, mode, sizes.ratios)
-            yield from _ratio_rows(path, mode, sizes)
+            yield from _text_rows(_history(folder, mode, sizes.ratios), mode, sizes)
+            say(f"an {mode} history of {sizes.columns:,} events, in columns and by two processes")
+            yield from _column_rows(_history(folder, mode, sizes.columns), mode, sizes)
         yield from _growth_rows(folder, sizes, say)
     say("recording")
     yield from _recording_rows(sizes)
@@ -73,19 +76,15 @@ def _history(folder: Path, mode: Mode, events: int) -> Path:
     return path
 
 
-def _ratio_rows(path: Path, mode: Mode, sizes: Sizes) -> Iterator[JudgingRow]:
-    columns = {suffix: _in_columns(path, suffix) for suffix in (".arrow", ".parquet")}
-    contenders: dict[str, Contender] = {
-        "json.loads": partial(_bare_s, path),
-        "all": partial(_judged_s, path, ()),
-        "order": partial(_judged_s, path, ORDER_AND_ONCE),
-    }
-    for suffix, target in columns.items():
-        if target is not None:
-            contenders[suffix] = partial(_judged_s, target, ())
-            contenders[f"explain {suffix}"] = partial(_explained_s, target)
-    contenders["explain text"] = partial(_explained_s, path)
-    costs = take_turns(contenders, rounds=sizes.rounds)
+def _text_rows(path: Path, mode: Mode, sizes: Sizes) -> Iterator[JudgingRow]:
+    costs = take_turns(
+        {
+            "json.loads": partial(_bare_s, path),
+            "all": partial(_judged_s, path, ()),
+            "order": partial(_judged_s, path, ORDER_AND_ONCE),
+        },
+        rounds=sizes.rounds,
+    )
     detail = f"{sizes.ratios:,} events; {_rates(costs)}"
     yield ratio_row(
         f"{mode}: events/s judged, JSON lines, all invariants, against a bare `json.loads` loop",
@@ -94,22 +93,54 @@ def _ratio_rows(path: Path, mode: Mode, sizes: Sizes) -> Iterator[JudgingRow]:
         detail=detail,
         rounds=sizes.rounds,
     )
-    few = ", ".join(ORDER_AND_ONCE)
-    compared = {
-        "order": (f"judging by {few} alone, against all invariants", "all"),
-        **{suffix: (f"judging from `{suffix}`, against text", "all") for suffix in columns},
-        **{
-            f"explain {suffix}": (f"explaining `{suffix}`, against text", "explain text")
-            for suffix in columns
-        },
-    }
-    for name, (what, against) in compared.items():
-        told = f"{mode}: cost of {what}"
-        if name in costs.of:
-            ratio = costs.cost(name, against=against)
-            yield ratio_row(told, ratio, goal=1, larger_is_better=False, detail=detail, rounds=sizes.rounds)
-        else:
-            yield NotMeasured(name=told, reason="pyarrow is not installed")
+    yield ratio_row(
+        f"{mode}: cost of judging by {', '.join(ORDER_AND_ONCE)} alone, against all invariants",
+        costs.cost("order", against="all"),
+        goal=1,
+        larger_is_better=False,
+        detail=detail,
+        rounds=sizes.rounds,
+    )
+
+
+def _column_rows(path: Path, mode: Mode, sizes: Sizes) -> Iterator[JudgingRow]:
+    """Columns against text, and two processes against one."""
+    files = {"text": path, **{suffix: _in_columns(path, suffix) for suffix in (".arrow", ".parquet")}}
+    contenders: dict[str, Contender] = {}
+    for form, file in files.items():
+        if file is not None:
+            contenders[form] = partial(_judged_s, file, ())
+            contenders[f"explain {form}"] = partial(_explained_s, file)
+            contenders[f"two processes {form}"] = partial(_shared_s, file)
+    costs = take_turns(contenders, rounds=sizes.rounds)
+    detail = f"{sizes.columns:,} events"
+    for form, file in files.items():
+        if file is None:
+            yield NotMeasured(name=f"{mode}: judging from `{form}`", reason="pyarrow is not installed")
+        elif file is not path:
+            for what, before in (("judging from", ""), ("explaining", "explain ")):
+                yield ratio_row(
+                    f"{mode}: cost of {what} `{form}`, against text",
+                    costs.cost(f"{before}{form}", against=f"{before}text"),
+                    goal=1,
+                    larger_is_better=False,
+                    detail=detail,
+                    rounds=sizes.rounds,
+                )
+    yield from _shared_rows(costs, mode, sizes, detail)
+
+
+def _shared_rows(costs: Costs, mode: Mode, sizes: Sizes, detail: str) -> Iterator[JudgingRow]:
+    """The rows of a history whose subtasks are shared by two processes."""
+    for form in ("text", ".arrow", ".parquet"):
+        if (name := f"two processes {form}") in costs.of:
+            yield ratio_row(
+                f"{mode}: events/s judged from {form} with `--jobs 2`, against one process",
+                costs.rate(name, against=form),
+                goal=1.7,
+                rounds=sizes.rounds,
+                detail=detail,
+            )
 
 
 def _in_columns(path: Path, suffix: str) -> Path | None:
@@ -137,6 +168,15 @@ def _judged_s(path: Path, invariants: Sequence[str]) -> float:
     checkers = [checker for checker in CHECKERS if not invariants or checker.name in invariants]
     began_us = monotonic_us()
     judged = judge_file(path, checkers=checkers)
+    took_us = monotonic_us() - began_us
+    require_clean(judged)
+    return took_us / 1e6 / judged.accounting["events"]  # type: ignore[union-attr]  # it is clean
+
+
+def _shared_s(path: Path) -> float:
+    """Seconds per event, with two processes for the subtasks."""
+    began_us = monotonic_us()
+    judged = judge_on_processes(path, jobs=2, least_bytes=0)
     took_us = monotonic_us() - began_us
     require_clean(judged)
     return took_us / 1e6 / judged.accounting["events"]  # type: ignore[union-attr]  # it is clean

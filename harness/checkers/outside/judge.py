@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.checkers.invariant import Findings, Invariant, settle
-from harness.checkers.judge import Malformed, Progress, exact_reader, judge_file, uncollected
+from harness.checkers.judge import Malformed, Progress, exact_reader, uncollected
 from harness.checkers.outside.delivery import find_delivery, is_without_values
 from harness.checkers.outside.errors import find_evidence, find_visible_errors
 from harness.checkers.outside.finish import Finish, finish_of
@@ -22,6 +22,7 @@ from harness.checkers.outside.slots import Records
 from harness.checkers.outside.starts import find_explained_exits, find_fencing, find_liveness
 from harness.checkers.overall import overall
 from harness.checkers.registry import CHECKERS
+from harness.checkers.shares.processes import judge_on_processes
 from harness.history.outside import OUTSIDE, OutsideEvent, OutsideHeader
 from harness.history.read import HistoryReader, open_history
 from harness.history.strict_json import integers_of_any_length
@@ -84,13 +85,17 @@ def judge_outside(
 
 
 def judge_history(
-    path: Path, *, checkers: Sequence[Invariant] = CHECKERS, progress: Progress | None = None
+    path: Path,
+    *,
+    checkers: Sequence[Invariant] = CHECKERS,
+    progress: Progress | None = None,
+    jobs: int = 1,
 ) -> Judgement | Malformed:
-    """Judge a history file of either view. Raises UsageError if it cannot be read."""
+    """Judge a history file of either view, from inside with `jobs` processes. Raises UsageError if unreadable."""
     with integers_of_any_length():
         reader = exact_reader(path, progress)
         if not reader.is_outside:
-            return judge_file(path, checkers=checkers, progress=progress)
+            return judge_on_processes(path, jobs=jobs, checkers=checkers, progress=progress)
         with uncollected():
             return _judge_file(path, reader, invariants=[checker.name for checker in checkers])
 

@@ -17,7 +17,7 @@ from harness.checkers.shares.around import Around, with_told
 from harness.history.event import Effect, End, Ended, Event, Start
 from harness.history.header import Header
 
-__all__ = ["ShareSeen", "see_share"]
+__all__ = ["Course", "ShareSeen", "see_share"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ HASHED = "floodmark"
 
 def see_share(s: int, around: Around, batches: Iterable[Sequence[Event]]) -> ShareSeen:
     """Run the screen over one share, in one pass and in constant memory."""
-    course = _Course(around.header, s)
+    course = Course(around.header, s)
     for batch in with_told(batches, around.told_to(s)):
         course.take(batch)
     return course.end(around)
@@ -65,7 +65,7 @@ class _ShareScreen(Screen):
 _MILESTONES = frozenset({Start, End, Ended, Effect})
 
 
-class _Course:
+class Course:
     """One share on its way through the screen. Mutable."""
 
     def __init__(self, header: Header, s: int) -> None:

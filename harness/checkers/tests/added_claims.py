@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from harness.checkers.tests.naive_notions import ABSENT, Json, Page
 from harness.choices import Choices
+from harness.second_judge import ABSENT, Page
 
 __all__ = ["with_claims"]
+
+Json = dict[str, Any]
 
 KEYS = [1, 1.0, "k"]
 ERRORS = ["late", "boom", None]
@@ -208,7 +210,7 @@ class _Claimer:
                 self._of_output(page, e) for s in page.subtasks for e in page.visible(s) if e["k"] == "out"
             ]
         elif "dead" in holds:
-            rows = [self._of_letter(page, e) for s in page.subtasks for e in page.visible(s, ("dead",))]
+            rows = [self._of_letter(page, e) for s in page.subtasks for e in page.visible(s, "dead")]
         elif page.kind("effect"):
             rows = [self._of_effect(e) for e in page.kind("effect")]
         else:
@@ -240,7 +242,7 @@ class _Claimer:
 
     def _expected_rows(self, page: Page) -> list[Json]:
         rows: list[Json] = []
-        for s, record in page.accepted():
+        for record, s in page.accepted().items():
             wanted = page.expected(s, record)
             if wanted is ABSENT:
                 continue

@@ -8,6 +8,7 @@ that shows it among its witnesses; and one verdict.
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 from harness.checkers.judge import Malformed, judge, judge_reader
+from harness.checkers.second_opinion import compared
 from harness.checkers.tests.added_claims import with_claims
 from harness.checkers.tests.blind_mutations import mutated
 from harness.checkers.tests.dense_histories import (
@@ -28,7 +30,6 @@ from harness.checkers.tests.dense_histories import (
     versioned_history,
 )
 from harness.checkers.tests.dressed_histories import dressed_history
-from harness.checkers.tests.naive_judge import Opinion, opinions, verdict
 from harness.checkers.tests.rescaled_histories import rescaled_history, wrongly_rescaled
 from harness.checkers.tests.retried_histories import legal_retries, retried_history
 from harness.checkers.tests.small_histories import (
@@ -49,7 +50,8 @@ from harness.clock import Deadline
 from harness.history.event_fields import claims_of, well_formed
 from harness.history.header import Header, parse_header
 from harness.history.read import open_text
-from harness.verdict import InvariantVerdict, Judgement
+from harness.second_judge import opinions
+from harness.verdict import Judgement
 
 Json = dict[str, Any]
 FILES = sorted((Path(__file__).parent / "catalogue").rglob("*.jsonl"))
@@ -151,17 +153,14 @@ NEW_CLASSES = {
 
 
 def disagreements(lines: list[Json]) -> list[str] | None:
-    """In which invariants the two judges differ, with and without the screen; None: the history is malformed."""
+    """On which invariants the two judges differ, with and without the screen; None: the history is malformed."""
     exact = judge_reader(open_text(text(lines)))
     if isinstance(exact, Malformed):
         return None
-    naive = opinions(lines)
-    differing: list[str] = []
-    for judgement, by in ((exact, ""), (screened(lines), ", screened")):
-        assert [v.invariant for v in judgement.invariants] == list(naive)
-        differing += [v.invariant + by for v in judgement.invariants if not _agree(v, naive[v.invariant])]
-        differing += ["the verdict" + by] * (verdict(lines, naive) != judgement.outcome)
-    return differing
+    given = opinions(lines)
+    assert [v.invariant for v in exact.invariants] == list(given)
+    first, screen = compared(exact, lines, given), compared(screened(lines), lines, given)
+    return [*first.differs, *(f"screened: {told}" for told in screen.differs)]
 
 
 def screened(lines: list[Json]) -> Judgement:
@@ -171,18 +170,6 @@ def screened(lines: list[Json]) -> Judgement:
     events = [well_formed(line, claims_of(header)).event for line in lines[1:]]
     assert None not in events
     return judge(header, [event for event in events if event is not None])
-
-
-def _agree(judged: InvariantVerdict, naive: Opinion) -> bool:
-    named = [(a.kind, a.s, a.w if a.id is None else a.id, a.c, a.table, a.j) for a in judged.anomalies]
-    told, number = Counter(named), len(named) + judged.omitted
-    shown = {(*name, n) for name, a in zip(named, judged.anomalies, strict=True) for n in a.events}
-    return (
-        judged.outcome == naive.outcome
-        and told <= naive.anomalies
-        and number == naive.anomalies.total()
-        and (naive.shown <= shown or judged.omitted > 0)
-    )
 
 
 @pytest.mark.parametrize("folder", sorted({path.parent for path in FILES}), ids=lambda path: path.name)
@@ -284,7 +271,7 @@ def test_every_class_that_form_1_1_adds_is_drawn_often_enough_to_be_compared() -
     for drawn in [*DENSE, wild_with_claims, legal_with_claims]:
         for seed in range(DRAWN):
             judged = opinions(drawn(seed))
-            shown.update({(name, told[0]) for name, given in judged.items() for told in given.anomalies})
+            shown.update({(name, told.kind) for name, given in judged.items() for told in given.findings})
             passing.update(name for name, given in judged.items() if given.outcome == "pass")
 
     rare = [(name, kind) for name, kinds in NEW_CLASSES.items() for kind in kinds
@@ -293,7 +280,7 @@ def test_every_class_that_form_1_1_adds_is_drawn_often_enough_to_be_compared() -
     assert all(passing[name] >= SHOWN_LEAST for name in NEW_CLASSES), passing
 
 
-SOAKED = {
+SOAKED: dict[str, Callable[[int], list[Json]]] = {
     **OF_FORM_1_1,
     **RESCALED,
     "wild": wild_history,
@@ -311,3 +298,37 @@ def test_the_two_judges_agree_for_a_minute(history: Callable[[int], list[Json]])
         assert not disagreements(history(seed)), seed
         if deadline.passed:
             return
+
+
+MUTATED = {kind: history for kind, history in SOAKED.items() if kind.startswith("mutated")}
+MUTATED_COMPARED = 50_000
+
+
+def mutated_share(kind: str, seeds: range, least: int) -> tuple[int, list[tuple[str, int, list[str]]]]:
+    """How many of a kind were compared, of `seeds` until `least` were not malformed; and those that differ."""
+    compared_here, differ = 0, []
+    for seed in seeds:
+        found = disagreements(MUTATED[kind](seed))
+        compared_here += found is not None
+        differ += [(kind, seed, found)] if found else []
+        if compared_here == least:
+            break
+    return compared_here, differ
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_the_two_judges_agree_on_fifty_thousand_mutated_histories() -> None:
+    """Malformed ones are not counted."""
+    each, batches = -(-MUTATED_COMPARED // (len(MUTATED) * 10)), range(10)
+    shares = [
+        (kind, range(10_000_000 * batch, 10_000_000 * (batch + 1))) for batch in batches for kind in MUTATED
+    ]
+    with ProcessPoolExecutor(mp_context=get_context("fork")) as pool:
+        found = list(pool.map(mutated_share, *zip(*shares, strict=True), [each] * len(shares)))
+    compared_all = sum(count for count, _ in found)
+    differ = [one for _, some in found for one in some]
+    sys.stdout.write(f"{compared_all} mutated histories of {len(MUTATED)} kinds, {len(differ)} differ\n")
+
+    assert not differ
+    assert compared_all >= MUTATED_COMPARED

@@ -9,6 +9,7 @@ import pytest
 from harness.errors import HarnessError, WorldError
 from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.tests.fake_site import Stage, scenario
+from harness.history.follower import AttemptView
 from harness.scenario.moments import instant_ms
 
 
@@ -116,6 +117,48 @@ def test_a_fault_heals_when_its_time_since_arming_is_over_and_never_comes_again(
     assert stage.at(750) == HEALED
     assert stage.schedule.active() == {}
     assert stage.at(5000) == []
+
+
+def prolonged(*faults: dict[str, Any]) -> Stage:
+    stage = Stage(*faults)
+    stage.schedule.prolongs_us = 10_000_000
+    stage.at(0)
+    return stage
+
+
+def test_where_attempts_come_and_go_a_fault_lasts_until_one_has_met_it() -> None:
+    stage = prolonged(DOWN)
+    stage.at(1000)
+    assert stage.schedule.active() == {"cut": False}
+
+    stage.progress.losses.append((stage.now_us, "sink", 2003))
+    stage.progress.errors.append((stage.now_us, "sink", 2003))
+    for ms in range(1100, 1400, 50):
+        stage.at(ms)
+
+    assert stage.schedule.active() == {}
+
+
+def test_where_attempts_come_and_go_a_reset_waits_for_a_lookup_in_flight() -> None:
+    stage = prolonged({"id": "resets", "do": "reset_now", "link": "lookups", "when": {"at": "300ms"}})
+    assert stage.at(400) == []
+
+    stage.progress.attempts[0, 1] = AttemptView(subtask=0, attempt=1, in_flight=2, snapped=True)
+    assert stage.at(440) == []
+
+    stage.progress.attempts[0, 5] = AttemptView(subtask=0, attempt=5, in_flight=2)
+
+    assert "cut lookups rst" in stage.at(450)
+
+
+def test_a_fault_that_nobody_meets_ends_all_the_same() -> None:
+    stage = prolonged(DOWN)
+
+    stage.at(10_900)
+    assert stage.schedule.active() == {"cut": False}
+    stage.at(11_000)
+
+    assert stage.schedule.active() == {}
 
 
 def test_a_fault_that_repeats_comes_again_at_a_fixed_pace_and_as_often_as_asked() -> None:

@@ -146,18 +146,26 @@ def _measured_calls(fault: Fault, lines: Sequence[Line]) -> Found | None:
 
 
 def inputs(fault: WorkloadFault, lines: Sequence[Line]) -> Iterator[list[Line]]:
-    """What each attempt that the fault concerns took from its source, in its order."""
+    """What each attempt that the fault concerns took from its source, in its order; then of all attempts together.
+
+    Of what was taken again after a restart, the last time counts there. An attempt in a batch takes a few records only.
+    """
     by_attempt: dict[tuple[int, int], list[Line]] = {}
     for line in lines:
         if line["k"] in {"in", "wm"} and fault.of_subtask in {None, line["s"]}:
             by_attempt.setdefault((line["s"], line["a"]), []).append(line)
     yield from by_attempt.values()
+    together: dict[int, list[Line]] = {}
+    for (subtask, _), taken in sorted(by_attempt.items()):
+        before = together.get(subtask, [])
+        together[subtask] = [line for line in before if line["pos"] < taken[0]["pos"]] + taken
+    yield from together.values()
 
 
 def first_taken(fault: WorkloadFault, taken: Sequence[Line]) -> int | None:
     """The place in `taken` of the record at which the fault begins; None: it is not among them.
 
-    Only an attempt that began at the source's first position can tell: records are counted.
+    Only what begins at the source's first position can tell: records are counted.
     """
     if not taken or taken[0]["pos"] != 0:
         return None

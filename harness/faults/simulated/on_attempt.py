@@ -82,8 +82,8 @@ class StoppedWorker:
 
     def begins(self) -> None:
         """Pauses the attempt, wherever it is; does nothing if there is none."""
-        attempt = self._run.attempts[self._subtask]
-        if not attempt.actor.alive or not attempt.number:
+        attempt = self._run.attempts.get(self._subtask)  # None: a subtask that a rescale has yet to begin
+        if attempt is None or not attempt.actor.alive or not attempt.number:
             return
         self._attempt, self._since_ms = attempt, self._run.hub.now_ms
         attempt.actor.pause()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -170,6 +171,28 @@ def test_a_hot_key_is_believed_by_its_share_and_not_if_it_was_asked_for_as_ever(
 def test_a_fault_whose_record_was_never_taken_is_none(it: FoundFault) -> None:
     assert found(it, taken("rr")) is None
     assert found(it, [{**one, "pos": one["pos"] + 7} for one in taken("rrrr")]) is None
+
+
+def _in_batches(lines: Sequence[Line], *starts: int) -> list[Line]:
+    """The same input, taken by attempts 1, 5, ..., each of which begins at one of `starts`."""
+    return [{**one, "a": 1 + 4 * sum(start <= one["pos"] for start in starts)} for one in lines]
+
+
+def test_records_are_counted_over_attempts_that_take_a_few_each() -> None:
+    burst = found(fault("watermark_burst", count=4), _in_batches(taken("rrwwwwwrr"), 1, 4))
+    idle = found(fault("idle_input", **{"for": "2s"}), _in_batches(_taken_after(1500), 1))
+
+    assert burst is not None
+    assert burst.evidence["watermarks"] == 5
+    assert idle is not None
+    assert idle.evidence["silent_ms"] == 1500
+
+
+def test_the_time_between_two_attempts_is_no_silence_of_the_source() -> None:
+    idle = found(fault("idle_input", **{"for": "2s"}), _in_batches(_taken_after(1500), 2))
+
+    assert idle is not None
+    assert idle.evidence == {}
 
 
 @pytest.mark.parametrize(("began", "count"), [(150, 1), (50, 0)], ids=["after the change", "before it"])

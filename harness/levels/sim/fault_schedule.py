@@ -108,6 +108,7 @@ class FaultSchedule:
     workload: WorkloadFaults = field(init=False)
     """The faults that attempts and sources perform themselves."""
     watches_to_the_end: bool = False
+    prolongs_us: int = 0
     _schedule: Schedule[_Acting] = field(init=False)
     _moments: Moments = field(default_factory=Moments)
     _listens_to: frozenset[str] = frozenset()
@@ -163,6 +164,11 @@ class FaultSchedule:
 
     def cancel(self, alarm: Any) -> None:
         self.run.hub.cancel(alarm)
+
+    def is_idle(self, fault: Fault) -> bool:
+        """Never: attempts follow each other at once."""
+        del fault
+        return False
 
     def look_again(self, callback: Callable[[], None], *, soon: bool) -> None:
         hub = self.run.hub

@@ -153,6 +153,7 @@ def record_of(
         ),
         pitfalls=_pitfalls(order, simulated),
         judge=variant.judge(judge),
+        extras={"choices": simulated.choices} if simulated.choices else {},
     )
 
 

@@ -18,12 +18,14 @@ from harness.errors import HarnessError
 from harness.history.event import Event
 from harness.history.header import Header, parse_header
 from harness.levels.sim.fault_schedule import FaultSchedule, Noted
+from harness.levels.sim.recorded_calls import RecordedCalls
 from harness.levels.sim.simulation import Simulation
 from harness.runs.claims import header_of
 from harness.runs.expected import Expected
 from harness.runs.order import Order, planned_crashes
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
+from harness.scenario_parts.own_records import OwnRecord
 from harness.simulation.tables import Tables
 from harness.simulation.tape import Tape, untold
 from harness.sut.loop_watch import HoldWatch
@@ -61,6 +63,8 @@ class Simulated:
     """Notes of the attempts about how the lookup uses the pool and the loop."""
     unread: Sequence[str] = ()
     """Why tables could not be read, a sentence each."""
+    choices: int = 0
+    """How many choices the schedule made, with `order: fifo`; else 0: they are not counted."""
 
     @property
     def whole(self) -> bool:
@@ -91,7 +95,6 @@ def simulate_scenario(
     scenario, seed = order.scenario, order.seed
     if not variant.arms_faults:
         scenario = scenario.model_copy(update={"faults": ()})
-    own = own_records(scenario)
     plan = RunPlan(
         run_id="",
         scenario={},
@@ -105,7 +108,7 @@ def simulate_scenario(
         table=customers(scenario, seed),
         crashes=planned_crashes(scenario),
         expected=expected,
-        own=None if own is None else list(own),
+        own=_listed(own_records(scenario)),
     )
     run = Simulation(scenario, plan=plan, variant=variant, limit_ms=scenario.budget)
     run.hub.ended_by = ended_by
@@ -113,7 +116,7 @@ def simulate_scenario(
     run.watch = schedule.reached if schedule.has_any else None
     run.closing = schedule.close
     run.before_reading = before_reading
-    run.around_calls = schedule.workload.around_calls
+    run.around_calls = _around_calls(scenario, run, schedule)
     run.tape.hears = schedule.workload.hears
     watch = HoldWatch(function=lambda: run.watched_function)
     with set_aside(), nullcontext() if order.sut in SUTS else watch.watching():
@@ -132,6 +135,22 @@ def simulate_scenario(
         tables=run.tables,
         misuses=[*run.tape.misuses, *_holds(watch, run.tape)],
         unread=run.unread,
+        choices=run.draw.made,
+    )
+
+
+def _listed(own: Sequence[OwnRecord] | None) -> list[OwnRecord] | None:
+    return None if own is None else list(own)
+
+
+def _around_calls(scenario: Scenario, run: Simulation, schedule: FaultSchedule) -> Callable[[Any, Any], Any]:
+    """The faults of calls, around the recorded calls if there are any."""
+    calls = None if scenario.choices is None else scenario.choices.calls
+    if not calls:
+        return schedule.workload.around_calls
+    recorded = RecordedCalls(calls, hub=run.hub)
+    return lambda function, attempt: schedule.workload.around_calls(
+        recorded.around(function, attempt), attempt
     )
 
 

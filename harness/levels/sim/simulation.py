@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from harness.choices import Draw
+from harness.choices import Draw, SparingDraw
 from harness.database.coordinator import Coordinator
 from harness.database.store_files import MemoryFiles
 from harness.engine.attempt import AttemptParts, run_attempt
@@ -76,6 +76,14 @@ class _Death:
     at_ms: int
 
 
+def _draw_of(scenario: Scenario, seed: int) -> Draw:
+    """The choices of the schedule: all from the seed, unless the scenario says otherwise."""
+    saved = scenario.choices
+    if saved is None or saved.order == "drawn":
+        return Draw(seed, "sim")
+    return SparingDraw(seed, "sim", drawn=saved.drawn or ())
+
+
 class Simulation:
     """One run of `scenario`. Mutable."""
 
@@ -94,7 +102,7 @@ class Simulation:
         self.scenario = scenario
         self.plan = plan
         self.variant = variant
-        self.draw = draw = Draw(plan.seed, "sim")
+        self.draw = draw = _draw_of(scenario, plan.seed)
         self.hub = hub = Hub(draw, limit_ms=limit_ms, steps_max=_STEPS_MAX)
         self.tape = Tape(hub)
         workload = scenario.workload

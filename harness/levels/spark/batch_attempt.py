@@ -38,7 +38,7 @@ from reference_impl.elements import Record, Watermark
 from reference_impl.errors import CancelTaskException
 from reference_impl.task.positioned_input import Checkpoint
 
-__all__ = ["BatchProgress", "BatchSource", "ShareOfBatch", "run_batch"]
+__all__ = ["BatchProgress", "BatchSource", "JournalOfBatch", "ShareOfBatch", "run_batch"]
 
 _NEVER_MS = 1_000_000_000
 _LOOK_AGAIN_MS = 5
@@ -59,6 +59,8 @@ class ShareOfBatch(msgspec.Struct, frozen=True, kw_only=True):
     saved: SavedEpoch | None
     by: str | None
     """The cause of the first attempt's start, if it follows no failure."""
+    driver: ProcessIdentity
+    """The process that holds what an attempt has made, until it commits."""
 
     @property
     def is_last(self) -> bool:
@@ -169,6 +171,7 @@ class _OfBatch:
             origin_ms=origin_ms,
             reuses_objects=workload.reuses_objects,
             progress=self._progress,
+            keeps_pace=elements.pauses,
         )
 
 
@@ -202,15 +205,20 @@ class _DeliveredElements:
 class BatchSource(SubtaskSource):
     """The share of a batch: its last element is held back for the restored head, and nothing comes behind it."""
 
-    def __init__(self, elements: Any, *, progress: BatchProgress, **settings: Any) -> None:
+    def __init__(
+        self, elements: Any, *, progress: BatchProgress, keeps_pace: bool = False, **settings: Any
+    ) -> None:
+        """`keeps_pace`: a batch that begins late is late as a whole, so that a pause inside of it stays one."""
         super().__init__(elements, **settings)
         self._progress = progress
+        late_ms = monotonic_us() // 1000 - super().due_ms(progress.share.begin)
+        self._late_ms = max(0, late_ms) if keeps_pace else 0
 
     def due_ms(self, position: int) -> int:
         share = self._progress.share
         if position >= share.end and not share.is_last:
             return monotonic_us() // 1000 + _NEVER_MS
-        due_ms = super().due_ms(position)
+        due_ms = super().due_ms(position) + self._late_ms
         if position == share.end - 1 and self._progress.waits_for is not None:
             return max(due_ms, monotonic_us() // 1000 + _LOOK_AGAIN_MS)
         return due_ms
@@ -333,12 +341,12 @@ class _BatchPlace(RealPlace):
     def journal(self, attempt: int) -> Iterator[Journal]:
         path = attempt_file(Path(self._plan.folder), subtask=self._subtask, attempt=attempt)
         with self._variant.recorder(Recorder)(path) as recorder:
-            yield _BatchJournal(
+            yield JournalOfBatch(
                 recorder, subtask=self._subtask, attempt=attempt, progress=self._progress, by=self._by
             )
 
 
-class _BatchJournal(Journal):
+class JournalOfBatch(Journal):
     """The journal of one attempt in a batch. Mutable: it tells the batch what is resolved."""
 
     def __init__(
@@ -368,5 +376,10 @@ class _BatchJournal(Journal):
         self._progress.resolved(id)
 
     def closed(self) -> None:
-        """The driver says that the attempt is over, when it has committed; here it only says what was made."""
+        """Hands the attempt over to the driver, which says that it is over when it has committed.
+
+        The worker goes on to other attempts, and if it dies there this one does not die with it.
+        """
         self._note("~made", events=self._made)
+        driver = self._progress.share.driver
+        self._note("~process", pid=driver.pid, started=driver.started)

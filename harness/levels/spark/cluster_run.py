@@ -21,11 +21,10 @@ from harness.choices import fresh_secret
 from harness.engine.level import ATTEMPTS_MAX
 from harness.errors import HarnessError
 from harness.faults.real.spark_site import LiveDriver, LiveExecutor
-from harness.history.follower import Follower, Progress
 from harness.history.sent import Collector
 from harness.levels.spark.driver_process import DriverExecution, DriverSeat, DriverSettings
 from harness.levels.spark.shipped_code import code_archive, executor_settings, home_of_our_code
-from harness.process_identity import ProcessIdentity, is_alive
+from harness.process_identity import ProcessIdentity
 from harness.runs.order import Order
 from harness.runs.plan import RunPlan
 from harness.world.ports import LOOPBACK
@@ -158,16 +157,11 @@ class ClusterExecution(DriverExecution):
     ) -> None:
         self._cluster = cluster
         self._over = over
-        self._folder = Path(plan.folder)
         super().__init__(seat, plan, subtasks=subtasks, give_back=lambda seat: None)
 
     def executor(self) -> None:
         """None: there are several, see `spark`."""
         return
-
-    def spark(self) -> ClusterExecution:
-        """See `Workers`."""
-        return self
 
     def stop(self) -> list[int]:
         try:
@@ -175,19 +169,11 @@ class ClusterExecution(DriverExecution):
         finally:
             self._over.close()
 
-    def live_driver(self) -> LiveDriver | None:
-        main, machine = self._seat.process, self._seat.jvm
-        if main is None or machine is None or not is_alive(machine):
-            return None
-        return LiveDriver(number=self._starts, processes=[main, machine])
-
     def executors(self) -> Sequence[LiveExecutor]:
         driver = self.live_driver()
         if driver is None:
             return []
-        workers = {
-            subtask: who for subtask in range(self._subtasks) if (who := self.process(subtask)) is not None
-        }
+        workers = self._working()
         lineages = {subtask: _ancestors(who) for subtask, who in workers.items()}
         return [
             LiveExecutor(
@@ -207,9 +193,6 @@ class ClusterExecution(DriverExecution):
         if self._cluster is None:
             return find_executors(driver.processes)
         return self._cluster.executors()
-
-    def progress(self) -> Progress:
-        return Follower(self._folder).poll()
 
     @contextmanager
     def lost_host(self, host: str) -> Iterator[Sequence[ProcessIdentity]]:

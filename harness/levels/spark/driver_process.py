@@ -11,8 +11,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -22,13 +22,15 @@ import msgspec
 from harness.clock import Deadline, wait_until
 from harness.engine.level import ExecutionState, ProcessEnd
 from harness.errors import HarnessError, WorldError
-from harness.faults.real.spark_site import SparkProcesses
+from harness.faults.real.spark_site import LiveDriver, LiveExecutor, SparkProcesses
+from harness.history.follower import Follower, Progress
 from harness.levels.spark.driver import Cancel, DriverReply, DriverSetUp, Perform, Ready
 from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.run_attempts import RunAttempts
 from harness.levels.spark.session import ended_workers
 from harness.process_identity import ProcessIdentity, end_process, identify, is_alive
 from harness.runs.plan import RunPlan
+from harness.world.ports import LOOPBACK
 
 __all__ = ["DriverRunner", "DriverSeat", "DriverSettings"]
 
@@ -295,9 +297,35 @@ class DriverExecution:
         jvm = self._seat.jvm
         return jvm if jvm is not None and is_alive(jvm) else None
 
-    def spark(self) -> SparkProcesses | None:
-        """None: driver and executor are one process."""
-        return None
+    def spark(self) -> SparkProcesses:
+        """See `Workers`."""
+        return self
+
+    def live_driver(self) -> LiveDriver | None:
+        main, machine = self._seat.process, self._seat.jvm
+        if main is None or machine is None or not is_alive(machine):
+            return None
+        return LiveDriver(number=self._starts, processes=[main, machine])
+
+    def executors(self) -> Sequence[LiveExecutor]:
+        """In local mode the driver's virtual machine."""
+        machine = self.executor()
+        if machine is None:
+            return []
+        return [LiveExecutor(process=machine, host=LOOPBACK, supervisor=None, workers=self._working())]
+
+    def _working(self) -> Mapping[int, ProcessIdentity]:
+        """The worker that runs the newest attempt of each subtask, of those that one runs."""
+        found = {subtask: self.process(subtask) for subtask in range(self._subtasks)}
+        return {subtask: who for subtask, who in found.items() if who is not None}
+
+    def progress(self) -> Progress:
+        return Follower(Path(self._plan.folder)).poll()
+
+    def lost_host(self, host: str) -> AbstractContextManager[Sequence[ProcessIdentity]]:
+        """Always raises: the only host is this machine."""
+        message = f"host {host} cannot be lost without a cluster"
+        raise HarnessError(message, fix="a fault that needs it should have been refused: please report it")
 
     def driver(self) -> ProcessIdentity | None:
         """The process of the driver; None while there is none."""

@@ -29,6 +29,7 @@ from harness.levels.spark.batch_journal import BatchJournal
 from harness.levels.spark.driver import RunOfDriver
 from harness.levels.spark.positions_source import FORMAT, PositionsSource, source_option
 from harness.levels.spark.ranges import Range, Ranges
+from harness.process_identity import this_process
 from harness.runs.plan import decode_plan, encode_plan
 from harness.sut.user_modules import take_path
 from harness.sut.variant import HONEST
@@ -134,6 +135,7 @@ class Batches:
             origin_ms=begun.origin_ms,
             saved=begun.saved,
             by="planted" if follows else None,
+            driver=this_process(),
         )
 
     def commit(self, epoch: int, rows: Sequence[Any], ranges: Sequence[Range]) -> None:

@@ -8,17 +8,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from types import MappingProxyType
 
+from harness.defects import RUNNER_DEFECTS, variant_of
 from harness.errors import CannotHere, UsageError
 from harness.runs.order import Order
+from harness.runs.plan import Runner
 from harness.scenario.model import CheckpointDone, Phase, Scenario
+from harness.sut.variant import HONEST
 
-__all__ = ["lacks_of_runner", "refuse_of_runner", "refuse_without_cluster"]
+__all__ = ["lacks_of_mutant", "lacks_of_runner", "refuse_of_runner", "refuse_without_cluster"]
 
 _MASTER = re.compile(r"spark://([^:/]+):\d+")
 _HERE = "127.0.0.1"
 _OF_DRIVER = frozenset({"commit.pre", "commit.post", "close"})
 """The phases that a batch reaches in the driver."""
+_OF_DRIVERS = frozenset({"kill_driver"})
+"""Faults of a cluster that batches can have without one: their driver is a process of its own."""
+_NOT_IN_BATCHES = MappingProxyType(
+    {
+        "sink": "the sink of a subtask",
+        "has_output_key": "the table of an idempotent sink",
+        "store": "the checkpoint store",
+        "coordinator": "the coordinator of checkpoints",
+        "rescaling": "a rescale",
+    }
+)
+"""The parts of a `Variant` that batches do not use, in words."""
+_TOO_LATE = frozenset({"retries-after-timeout"})
+"""Planted defects that act just after the moment in which a batch may end."""
 
 
 def refuse_of_runner(order: Order) -> None:
@@ -27,6 +45,25 @@ def refuse_of_runner(order: Order) -> None:
     if told:
         message = f"scenario {order.scenario.scenario} cannot run here: {'; '.join(told)}"
         raise CannotHere(message, fix=f"leave --runner {order.runner} out")
+    unused = list(lacks_of_mutant(order.mutant, order.runner))
+    if unused:
+        message = (
+            f"--mutant {order.mutant} would not show with --runner {order.runner}: it is wrong in"
+            f" {' and '.join(unused)}"
+        )
+        raise UsageError(message, fix=f"leave --runner {order.runner} out")
+
+
+def lacks_of_mutant(mutant: str | None, runner: Runner) -> Iterator[str]:
+    """In what `mutant` is wrong that `runner` has not; nothing: it can show."""
+    if mutant is None or runner == "continuous" or mutant in RUNNER_DEFECTS:
+        return
+    variant = variant_of(mutant)
+    for name, words in _NOT_IN_BATCHES.items():
+        if getattr(variant, name) is not getattr(HONEST, name):
+            yield f"{words}, which batches have not"
+    if mutant in _TOO_LATE:
+        yield "what follows a record's timeout, and a batch does not wait for that"
 
 
 def lacks_of_runner(scenario: Scenario) -> Iterator[str]:
@@ -48,7 +85,7 @@ def lacks_of_runner(scenario: Scenario) -> Iterator[str]:
                 f"`{fault.do}` (fault {fault.id}) takes committed batches away, and Spark's own log of batches still"
                 " has them, so they never come again"
             )
-        if fault.needs_cluster:
+        if fault.needs_cluster and fault.do not in _OF_DRIVERS:
             yield f"`{fault.do}` (fault {fault.id}) acts on the processes of a cluster, and batches run in one driver"
         when = fault.when
         in_driver = isinstance(when, Phase) and when.phase in _OF_DRIVER and fault.do != "kill_worker"
@@ -62,7 +99,12 @@ def refuse_without_cluster(order: Order) -> None:
     if order.master:
         _refuse_master(order.master)
     has_cluster = bool(order.cluster or order.master)
-    needing = [fault for fault in scenario.faults if fault.needs_cluster]
+    has_driver = order.runner != "continuous"
+    needing = [
+        fault
+        for fault in scenario.faults
+        if fault.needs_cluster and not (has_driver and fault.do in _OF_DRIVERS)
+    ]
     if needing and not has_cluster:
         told = "; ".join(
             f"`{fault.do}` (fault {fault.id}) acts on the processes of a cluster" for fault in needing

@@ -26,6 +26,7 @@ from harness.levels.spark.batch_journal import BatchJournal
 from harness.levels.spark.driver import RunOfDriver
 from harness.levels.spark.micro_batch import RESULT, Batches
 from harness.levels.spark.ranges import Ranges
+from harness.process_identity import ProcessIdentity, this_process
 from harness.runs.plan import RunPlan
 from harness.sut.user_modules import take_path
 
@@ -62,6 +63,7 @@ class OrdersOfState(msgspec.Struct, frozen=True, kw_only=True):
     lengths: list[int]
     """Of the subtasks' sources."""
     origins: list[int]
+    driver: ProcessIdentity
 
 
 class KeptState(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +88,7 @@ class StatefulBatches(Batches):
             last_epoch=ranges.last_epoch,
             lengths=[len(source) for source in ranges.sources],
             origins=self.sink.origins(),
+            driver=this_process(),
         )
         cases = " ".join(f"WHEN {number} THEN {key}" for number, key in enumerate(_keys(session, subtasks)))
         keyed = stream.selectExpr("*", f"CAST(CASE subtask {cases} END AS INT) AS seat")
@@ -167,4 +170,5 @@ def _share_of(
         origin_ms=orders.origins[subtask],
         saved=None if kept is None else kept.saved,
         by="planted" if kept is not None and kept.generation == orders.generation else None,
+        driver=orders.driver,
     )

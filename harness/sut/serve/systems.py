@@ -18,9 +18,9 @@ from reference_impl.flip12.wait_operator import build_operator as build_emitter_
 from reference_impl.mailbox.mailbox import MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.build import build_operator
-from reference_impl.operator.quirks import PROFILES
+from reference_impl.operator.quirks import PROFILES, STRICT, Quirks
 
-__all__ = ["SYSTEMS", "System"]
+__all__ = ["QUIRK_SYSTEMS", "SYSTEMS", "System"]
 
 
 class ServedOperator(Protocol):
@@ -71,13 +71,16 @@ class System:
     build: BuildServed
 
 
-def _build_reference(config: OperatorConfig, **around: Unpack[Surroundings]) -> ServedOperator:
+def _build_reference(
+    config: OperatorConfig, *, quirks: Quirks | None = None, **around: Unpack[Surroundings]
+) -> ServedOperator:
+    """With `quirks`, those are shown, whatever the configuration's profile."""
     return build_operator(
         mode=config.mode,
         capacity=config.capacity,
         timeout_ms=config.timeout_ms,
         retry=config.retry,
-        quirks=PROFILES[config.profile],
+        quirks=PROFILES[config.profile] if quirks is None else quirks,
         key_of=None if config.key is None else partial(key_of, member=config.key),
         **around,
     )
@@ -90,27 +93,44 @@ def _build_emitter(config: OperatorConfig, **around: Unpack[Surroundings]) -> Se
     )
 
 
+_OF_REFERENCE = (
+    "ordered",
+    "unordered",
+    "keyed",
+    "retry",
+    "snapshot",
+    "status",
+    "marker",
+    "flink-profile",
+)
+_QUIRKS: Mapping[str, Quirks] = {
+    "A76": Quirks(late_outcome_counts_for_next_attempt=True),
+    "A80": Quirks(timeout_outcome_is_judged=True),
+    "A81": Quirks(attempt_outcome_beats_timeout=True),
+    "A82": Quirks(backoff_is_shared=True),
+    "A86": Quirks(last_calls_follow_registration=True),
+}
+QUIRK_SYSTEMS: Mapping[str, str] = MappingProxyType(
+    {statement: f"reference-{statement.lower()}" for statement in _QUIRKS}
+)
+"""The reference with one quirk of Flink, by the statement's number; with it a difference from Flink is named."""
+
+
+def _of_quirks(name: str, quirks: Quirks) -> System:
+    """The reference with exactly these quirks, whatever profile a configuration asks for."""
+    return System(name=name, abilities=_OF_REFERENCE, build=partial(_build_reference, quirks=quirks))
+
+
 SYSTEMS: Mapping[str, System] = MappingProxyType(
     {
-        "reference": System(
-            name="reference",
-            abilities=(
-                "ordered",
-                "unordered",
-                "keyed",
-                "retry",
-                "snapshot",
-                "status",
-                "marker",
-                "flink-profile",
-            ),
-            build=_build_reference,
-        ),
+        "reference": System(name="reference", abilities=_OF_REFERENCE, build=_build_reference),
         "reference-emitter": System(
             name="reference-emitter",
             abilities=("ordered", "unordered", "snapshot", "marker"),
             build=_build_emitter,
         ),
+        "reference-strict": _of_quirks("reference-strict", STRICT),
+        **{name: _of_quirks(name, _QUIRKS[statement]) for statement, name in QUIRK_SYSTEMS.items()},
     }
 )
 """The systems by name."""

@@ -9,17 +9,21 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.clock import monotonic_us
 from harness.database.batch_sink import Begun, PartOfEpoch
 from harness.database.endpoint import NOWHERE, Endpoint
 from harness.database.epoch import SavedEpoch
+from harness.engine.watch import AttemptReaper
 from harness.errors import CannotHere
 from harness.faults.kill_worker import InjectedFailure
-from harness.history.recorder import driver_file
-from harness.levels.spark.batch_attempt import BatchProgress, BatchSource, ShareOfBatch
+from harness.history.follower import Follower
+from harness.history.recorder import Recorder, attempt_file, driver_file
+from harness.levels.spark.batch_attempt import BatchProgress, BatchSource, JournalOfBatch, ShareOfBatch
 from harness.levels.spark.batch_journal import BatchJournal
 from harness.levels.spark.positions_source import PositionsReader, source_option
 from harness.levels.spark.ranges import Ranges
 from harness.levels.spark.runners import lacks_of_runner, refuse_of_runner
+from harness.process_identity import ProcessIdentity, this_process
 from harness.runs.order import Order
 from harness.runs.plan import Crash, RunPlan, decode_plan
 from harness.scenario.catalogue import catalogue
@@ -44,7 +48,7 @@ def share_of(**fields: Any) -> ShareOfBatch:
     saved = SavedEpoch(epoch=1, position=60, elements=[{"w": 1, "pos": 3}, {"lookup": {"id": 9}, "pos": 4}])
     given: dict[str, Any] = {
         "subtask": 0, "epoch": 2, "begin": 60, "end": 120, "length": 143, "number": 5, "origin_ms": 0,
-        "saved": saved, "by": None,
+        "saved": saved, "by": None, "driver": this_process(),
     }  # fmt: skip
     return ShareOfBatch(**{**given, **fields})
 
@@ -122,6 +126,49 @@ def test_nothing_behind_the_barrier_of_a_batch_is_ever_due() -> None:
     source = BatchSource(elements, progress=BatchProgress(share_of()), checkpoint_every=EVERY, origin_ms=0)
 
     assert source.due_ms(120) - elements.due_ms(120) > 10**8
+
+
+def test_a_late_batch_with_a_pause_inside_keeps_the_pause() -> None:
+    elements = LookupSource(workload=Ranges(plan_of()).scenario.workload, seed=3, subtask=0)
+    share = share_of()
+    late, paced = (
+        BatchSource(
+            elements,
+            progress=BatchProgress(share),
+            checkpoint_every=EVERY,
+            origin_ms=0,
+            keeps_pace=keeps_pace,
+        )
+        for keeps_pace in (False, True)
+    )
+    now_ms = monotonic_us() // 1000
+
+    assert late.due_ms(share.begin + 30) < now_ms
+    assert paced.due_ms(share.begin) <= now_ms
+    assert paced.due_ms(share.begin + 30) - paced.due_ms(share.begin) == elements.due_ms(
+        share.begin + 30
+    ) - elements.due_ms(share.begin)
+
+
+def test_what_an_attempt_has_made_does_not_die_with_its_worker_in_another_attempt(tmp_path: Path) -> None:
+    worker, driver = ProcessIdentity(pid=2**22 + 1, started=1), this_process()
+    for subtask, attempt in ((1, 21), (0, 22)):
+        path = attempt_file(tmp_path, subtask=subtask, attempt=attempt)
+        with Recorder(path) as recorder:
+            journal = JournalOfBatch(
+                recorder,
+                subtask=subtask,
+                attempt=attempt,
+                progress=BatchProgress(share_of(driver=driver)),
+                by=None,
+            )
+            journal.started(checkpoint=None, position=0, process=worker)
+            if subtask == 1:
+                journal.closed()
+
+    dead = AttemptReaper(Recorder(tmp_path / "harness.jsonl")).look(Follower(tmp_path).poll())
+
+    assert [(view.subtask, view.attempt) for view in dead] == [(0, 22)]
 
 
 def test_a_crash_of_the_driver_acts_at_its_hit_counted_over_drivers_and_once(tmp_path: Path) -> None:

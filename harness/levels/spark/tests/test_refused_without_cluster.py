@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.errors import CannotHere, UsageError
-from harness.levels.spark.runners import refuse_without_cluster
+from harness.levels.spark.runners import refuse_of_runner, refuse_without_cluster
 from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
@@ -42,6 +42,30 @@ def test_hosts_of_a_users_own_cluster_are_left_alone() -> None:
 def test_batches_are_not_run_on_a_cluster(runner: Any) -> None:
     with pytest.raises(CannotHere, match="does not run on a cluster"):
         refuse_without_cluster(order("nothing-fails", cluster=2, runner=runner))
+
+
+@pytest.mark.parametrize("runner", ["micro-batch", "stateful"])
+def test_the_driver_of_batches_can_be_killed_without_a_cluster_and_an_executor_cannot(runner: Any) -> None:
+    refuse_of_runner(order("driver-lost", runner=runner))
+    refuse_without_cluster(order("driver-lost", runner=runner))
+
+    with pytest.raises(CannotHere, match="batches run in one driver"):
+        refuse_of_runner(order("executor-lost", runner=runner))
+
+
+@pytest.mark.parametrize("runner", ["micro-batch", "stateful"])
+@pytest.mark.parametrize(
+    ("mutant", "part"), [("commits-blindly", "the sink of a subtask"), ("split-loses-one", "a rescale")]
+)
+def test_a_defect_of_a_part_that_batches_have_not_is_refused(runner: Any, mutant: str, part: str) -> None:
+    with pytest.raises(UsageError, match=f"wrong in {part}"):
+        refuse_of_runner(order("nothing-fails", runner=runner, mutant=mutant))
+
+    refuse_of_runner(order("nothing-fails", mutant=mutant))
+
+
+def test_the_defect_of_a_runner_is_not_refused_with_it() -> None:
+    refuse_of_runner(order("kill-after-commit", runner="stateful", mutant="drops-a-seen-batch"))
 
 
 @pytest.mark.parametrize("master", ["yarn", "spark://", "spark://here:x", "http://127.0.0.1:7077"])

@@ -1,0 +1,354 @@
+"""`floodmark explore [SCENARIO...]`: draws and changes scenarios until one shows a violation, and shrinks that.
+
+Invariants: every mistake in the arguments is reported before anything runs; what was kept or found is in a file before
+the command goes on; however it ends, it reports what it has.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.cli.options import on_option, only_option, speech_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from harness.engine.executors import Executors
+    from harness.engine.level import Stop
+    from harness.explore.corpus import Entry
+    from harness.explore.exploration import Explored, Plan
+    from harness.explore.finds import Group
+    from harness.explore.trial import Subject
+
+__all__ = ["explore"]
+
+_BUDGET = "10m"
+_ROUND_HERE = 48
+_ROUND_THERE = 960
+_FOUND = Path("found")
+
+
+@click.command()
+@click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
+@click.option("--sut", envvar="FLOODMARK_SUT", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
+              help="The system under test; your own function: `async def lookup(record, pool)`.")  # fmt: skip
+@click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
+              help="What your function must return: `def expected(record, rows) -> list`; none: values are not judged. "
+                   " [default: `expected` of its module, else what it returns alone, without faults]")  # fmt: skip
+@click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME|MODULE:ATTR",
+              help="A planted defect (`floodmark list mutants`), or a Variant or build_operator of yours.")  # fmt: skip
+@click.option("--budget", envvar="FLOODMARK_BUDGET", default=_BUDGET, show_default=True, metavar="10m|90s|SECONDS",
+              help="Time until it ends without a violation; shrinking has as much again.")  # fmt: skip
+@click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=None,
+              help="The largest number of runs, besides the budget in time.  [default: no limit]")  # fmt: skip
+@click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=None,
+              help="Processes.  [default: one for each core]")  # fmt: skip
+@click.option("--seed", envvar="FLOODMARK_SEED", type=click.IntRange(min=0), default=None,
+              help="Seed of every draw; always printed.  [default: a new one]")  # fmt: skip
+@click.option("--corpus", envvar="FLOODMARK_CORPUS", type=click.Path(path_type=Path), default=None, metavar="FOLDER",
+              help="Begin with the scenarios kept there, and keep there what reaches something new.")  # fmt: skip
+@click.option("--found", envvar="FLOODMARK_FOUND", type=click.Path(path_type=Path), default=_FOUND,
+              show_default=True, metavar="FOLDER", help="Where the file of a violation is written.")  # fmt: skip
+@click.option("--keep-going", envvar="FLOODMARK_KEEP_GOING", is_flag=True,
+              help="Go on after a violation; all are grouped by invariant, class and shrunk shape.")  # fmt: skip
+@click.option("--print", "prints", is_flag=True,
+              help="Print the scenario that --seed draws, as a file for `floodmark run`, and end.")  # fmt: skip
+@only_option
+@on_option("Send the runs to Spark's executors: local[N], local-cluster[N,C,MB] or spark://HOST:PORT.")
+@speech_options
+def explore(scenarios: tuple[str, ...], **asked: Any) -> int:
+    """Draw and change scenarios at level sim until one shows a violation; shrink it to a file that shows it again.
+
+    SCENARIOs (files, folders, catalogue names, `all`) are run first and then changed. Without any, scenarios are drawn,
+    and those of the catalogue are shortened and changed. With --seed, --runs and the same corpus the runs are the same.
+
+    Exit code: 0 no violation within the budget, 1 a violation, 2 interrupted without one, 4 bad usage, 5 nothing ran,
+    10 no run passed, 11 the environment failed.
+    """
+    from harness.cli.campaigning import stop_on_interrupt
+
+    if asked["prints"]:
+        return _print_drawn(asked["seed"])
+    plan, corpus_notes = _plan(scenarios, asked)
+    for note in corpus_notes:
+        click.echo(f"floodmark: {note}", err=True)
+    with stop_on_interrupt() as stop:
+        return _Command(asked=asked, plan=plan, stop=stop).carry_out()
+
+
+def _print_drawn(asked: int | None) -> int:
+    """The drawn scenario, with the command that runs it in its first line."""
+    from harness.choices import fresh_seed
+    from harness.errors import Exit
+    from harness.explore.drawing import draw_scenario
+    from harness.scenario.file import dump
+
+    seed = fresh_seed() if asked is None else asked
+    scenario = draw_scenario(seed)
+    click.echo(
+        f"# floodmark run {scenario.scenario}.yaml --level sim --seed {seed}\n{dump(scenario)}", nl=False
+    )
+    return Exit.HOLD
+
+
+def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[str]]:
+    """What is explored, and what of the corpus cannot be used."""
+    from harness.choices import fresh_seed
+    from harness.explore.changing import exploring_form
+    from harness.explore.corpus import Corpus, Entry
+    from harness.explore.exploration import Plan
+    from harness.scenario.file import load_many
+    from harness.verdict import INVARIANTS
+
+    asked["budget_s"] = _seconds(asked["budget"])
+    subject = _subject(asked)
+    seed = fresh_seed() if asked["seed"] is None else asked["seed"]
+    asked["seed"] = seed
+    named = [scenario for scenario in load_many(scenarios) if "sim" in scenario.levels] if scenarios else []
+    _refuse_none(scenarios, named)
+    notes: list[str] = []
+    kept = list(Corpus(folder=asked["corpus"]).read(notes.append)) if asked["corpus"] is not None else []
+    given = [
+        Entry(
+            scenario=exploring_form(scenario),
+            seed=scenario.choices.seed if scenario.choices else seed + number,
+        )
+        for number, scenario in enumerate(named)
+    ]
+    shelf = named or [scenario for scenario in load_many(["all"]) if "sim" in scenario.levels]
+    asked["corpus_size"] = len(kept)
+    return (
+        Plan(
+            subject=subject,
+            seed=seed,
+            runs=asked["runs"],
+            only=frozenset(asked["only"]) if len(asked["only"]) < len(INVARIANTS) else frozenset(),
+            keep_going=asked["keep_going"],
+            given=(*given, *kept),
+            shelf=tuple(shelf),
+            round=_ROUND_THERE if asked["on"] is not None else _ROUND_HERE,
+        ),
+        notes,
+    )
+
+
+def _refuse_none(scenarios: Sequence[str], named: Sequence[Any]) -> None:
+    from harness.errors import NothingRan
+
+    if scenarios and not named:
+        message = "none of the named scenarios runs at level sim, where exploration runs them"
+        raise NothingRan(message, fix="floodmark list scenarios")
+
+
+def _subject(asked: dict[str, Any]) -> Subject:
+    """Checks `--sut`, `--expected` and `--mutant`, and loads them once."""
+    from harness.cli.run import check_sut
+    from harness.explore.drawing import draw_scenario
+    from harness.explore.trial import Subject
+    from harness.levels.sim.level import SimulatedLevel
+    from harness.sut.user_modules import import_path
+    from harness.testing.running import check_expected
+
+    check_sut(asked["sut"], asked["mutant"], "sim", "continuous")
+    check_expected(asked["expected"], asked["sut"])
+    subject = Subject(
+        sut=asked["sut"], mutant=asked["mutant"], expected=asked["expected"], import_path=import_path()
+    )
+    SimulatedLevel().refuse(subject.order(draw_scenario(0), 0))
+    return subject
+
+
+def _seconds(text: str) -> float:
+    """`10m`, `90s`, `500ms`, or a number of seconds."""
+    from harness.errors import UsageError
+
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", text.strip())
+    seconds = float(found[1]) * {"ms": 0.001, None: 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
+    if not found or seconds <= 0:
+        message = f"--budget {text!r} is not a time greater than 0"
+        raise UsageError(message, fix="write for example 10m, 90s or 600")
+    return seconds
+
+
+class _Command:
+    """One exploration of the command line. Mutable."""
+
+    def __init__(self, *, asked: dict[str, Any], plan: Plan, stop: Stop) -> None:
+        from harness.explore.exploration import Explored
+
+        self._asked = asked
+        self._plan = plan
+        self._stop = stop
+        self._explored = Explored()
+        self._groups: list[Group] = []
+        self._took_s = 0.0
+
+    def carry_out(self) -> int:
+        """Explore, shrink and report; the report is given even if something fails."""
+        from harness.errors import WorldError
+
+        jobs = self._asked["jobs"] or _cores()
+        self._tell_beginning(jobs)
+        trouble: WorldError | None = None
+        try:
+            self._explore(jobs)
+        except WorldError as error:
+            trouble = error
+        try:
+            self._shrink()
+        except WorldError as error:
+            trouble = trouble or error
+        self._report(jobs)
+        if trouble is not None:
+            raise trouble
+        return self._exit_code()
+
+    def _tell_beginning(self, jobs: int) -> None:
+        from harness.explore.telling import machines
+
+        plan, asked = self._plan, self._asked
+        if asked["quiet"]:
+            return
+        subject = plan.subject
+        what = f"{subject.sut} with {subject.mutant}" if subject.mutant else subject.sut
+        runs = "" if plan.runs is None else f" or {plan.runs} runs"
+        begins = f"{len(plan.given)} scenarios given, " if plan.given else ""
+        click.echo(
+            f"explore  {what}: seed {plan.seed}, {asked['budget']}{runs}, {machines(jobs, asked['on'])}, "
+            f"{begins}{len(plan.shelf)} to shorten and change",
+            err=True,
+        )
+
+    def _explore(self, jobs: int) -> None:
+        from harness.clock import Deadline, monotonic_us
+        from harness.explore.exploration import Exploring
+        from harness.explore.exploration import explore as explore_until
+
+        began_us = monotonic_us()
+        try:
+            with _machines(self._asked, jobs) as executors, _progress(self._asked) as show:
+                using = Exploring(
+                    executors=executors,
+                    deadline=Deadline(self._asked["budget_s"]),
+                    stopped=self._stop.is_set,
+                    on_kept=self._keeper(),
+                    on_run=lambda explored: show(explored, (monotonic_us() - began_us) / 1e6),
+                )
+                explore_until(self._plan, using, explored=self._explored)
+        finally:
+            self._took_s = (monotonic_us() - began_us) / 1e6
+
+    def _keeper(self) -> Callable[[Entry, int], None]:
+        from harness.explore.corpus import Corpus
+
+        folder = self._asked["corpus"]
+        if folder is None:
+            return lambda entry, reached: None
+        corpus = Corpus(folder=folder)
+
+        def keep(entry: Entry, reached: int) -> None:
+            corpus.keep(entry, reached=reached)
+
+        return keep
+
+    def _shrink(self) -> None:
+        """Shrink what was found and write its files; after a Ctrl-C only write them."""
+        from harness.clock import Deadline
+        from harness.explore.finds import grouped
+
+        deadline = Deadline(self._asked["budget_s"])
+        verbose = self._asked["verbose"] and not self._asked["quiet"]
+        for group in grouped(
+            self._explored.to_shrink(keep_going=self._plan.keep_going),
+            subject=self._plan.subject,
+            only=self._plan.only,
+            folder=self._asked["found"],
+            goes_on=lambda: not self._stop.is_set() and not deadline.passed,
+            tell=(lambda line: click.echo(line, err=True)) if verbose else (lambda line: None),
+        ):
+            self._groups = [*self._groups, group]
+
+    def _exit_code(self) -> int:
+        from harness.errors import Exit, NothingRan
+
+        explored = self._explored
+        if explored.sightings:
+            return Exit.VIOLATION
+        if self._stop.is_set():
+            return Exit.INTERRUPTED
+        if not explored.outcomes:
+            message = "nothing ran: the budget was over before the first run"
+            raise NothingRan(message, fix="give a larger --budget")
+        return Exit.HOLD if explored.outcomes["PASS"] else Exit.UNDECIDED
+
+    def _report(self, jobs: int) -> None:
+        from harness.explore.telling import as_json, as_text
+
+        tell = as_json if self._asked["form"] == "json" else as_text
+        click.echo(
+            tell(
+                self._explored,
+                self._groups,
+                plan=self._plan,
+                seconds=self._took_s,
+                jobs=jobs,
+                on=self._asked["on"],
+                corpus=self._asked["corpus"],
+                interrupted=self._stop.is_set(),
+            )
+        )
+
+
+def _cores() -> int:
+    import os
+
+    return os.cpu_count() or 1
+
+
+def _machines(asked: dict[str, Any], jobs: int) -> AbstractContextManager[Executors]:
+    if asked["on"] is not None:
+        from harness.cli.campaigning import executors_of
+
+        of_a_user = ":" in asked["sut"] or ":" in (asked["mutant"] or "")
+        return executors_of(asked["on"], of_a_user=of_a_user)()
+    from harness.engine.executors import open_processes
+
+    return open_processes(jobs)
+
+
+@contextmanager
+def _progress(asked: dict[str, Any]) -> Iterator[Callable[[Explored, float], None]]:
+    """A line that is redrawn on a terminal; elsewhere one line for each round hundred of runs."""
+    import os
+    import sys
+
+    from rich.console import Console
+    from rich.live import Live
+
+    from harness.explore.telling import standing
+
+    if asked["quiet"]:
+        yield lambda explored, seconds: None
+        return
+    console = Console(stderr=True, no_color=asked["no_color"] or None, highlight=False)
+    plain = bool(os.environ.get("CI")) or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty()
+    live = nullcontext() if plain or asked["verbose"] else Live(console=console, transient=True)
+
+    def show(explored: Explored, seconds: float) -> None:
+        if isinstance(live, Live):
+            live.update(standing(explored, seconds=seconds))
+        elif explored.runs % _TELL_EVERY == 0:
+            console.print(standing(explored, seconds=seconds), soft_wrap=True)
+
+    with live:
+        yield show
+
+
+_TELL_EVERY = 500
+"""Runs between two lines of progress, where none is redrawn."""

@@ -1,0 +1,162 @@
+"""`floodmark replay`: repeats what a report tells, from the report alone, and says whether it is the same.
+
+Invariant: a run of level sim is the same if its history has the same bytes; at other levels it says that it cannot be
+the same, and compares what was violated.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.cli.options import run_options
+from harness.errors import Exit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from harness.cli.told import Told
+
+__all__ = ["replay"]
+
+_PASSED_ON = ("jobs", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color")
+"""The options that are given to the campaign as they are."""
+
+
+@click.command()
+@click.argument("target", required=False, metavar="[RUN|HISTORY|FOUND]")
+@click.option("--last-failed", is_flag=True, help="The violations of the newest report in reports/out.")
+@click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=None,
+              help="Parallel runs, each in its own world (sim: process).  [default: 1; sim: cores]")  # fmt: skip
+@run_options
+def replay(target: str | None, *, last_failed: bool, **asked: Any) -> int:
+    """Repeat the runs of a report: its folder, its run.json, a history in it, or a file that shrink or explore saved.
+
+    At level sim the history must be equal, byte for byte. At levels live and spark the machine decides the times, so
+    it cannot be.
+
+    Exit code: that of the runs, as of `floodmark run`; 10 also if a run of level sim has another history.
+    """
+    from harness.cli.told import is_scenario, told_runs
+    from harness.cli.told import last_failed as failed_last
+    from harness.errors import UsageError
+
+    if (target is None) != last_failed:
+        message = "name a report, a history or a saved find, or give --last-failed; one of them"
+        raise UsageError(message, fix="floodmark replay reports/out/RUN")
+    if target is not None and is_scenario(target):
+        return _replay_find(Path(target), asked)
+    told = failed_last() if target is None else told_runs(target)
+    return _replay_told(told, asked)
+
+
+def _replay_find(file: Path, asked: dict[str, Any]) -> int:
+    from dataclasses import replace
+
+    from harness.cli.campaigning import go
+    from harness.explore.find import load_find
+    from harness.sut.user_modules import add_current_folder, import_path
+
+    add_current_folder()
+    find = load_find(file, import_path=import_path())
+    seed = find.seed if asked["seed"] is None else asked["seed"]
+    order = replace(find.order, seed=seed, again=f"floodmark run {file} --seed {seed}")
+    finished = go([order], title=find.scenario.scenario, world="auto", report=asked["report"],
+                  **{name: asked[name] for name in _PASSED_ON})  # fmt: skip
+    shown = any((find.invariant, find.kind) in tally.violations for tally in finished.tallies)
+    click.echo(f"shown    {find.shows}: {'yes, as its file says' if shown else 'NO, and its file says so'}",
+               err=asked["form"] != "pretty")  # fmt: skip
+    return finished.exit_code if shown else max(finished.exit_code, Exit.UNDECIDED)
+
+
+def _replay_told(told: Sequence[Told], asked: dict[str, Any]) -> int:
+    from harness.cli.campaigning import go
+    from harness.cli.told import REPORTS
+    from harness.runs.order import new_run_id
+    from harness.sut.user_modules import add_current_folder
+
+    add_current_folder()
+    orders = [run.order for run in told]
+    aside = asked["form"] != "pretty"
+    for line in _before(told):
+        click.echo(f"floodmark: {line}", err=True)
+    folder = asked["report"] or REPORTS / new_run_id()
+    world = told[0].document.world
+    finished = go(
+        orders,
+        title=f"replay of {told[0].folder.name}",
+        world=world.kind if asked["world"] == "auto" and world.kind in _WORLDS else asked["world"],
+        proxy=_proxy_of(world.proxy) if asked["proxy"] == "auto" else asked["proxy"],
+        report=folder,
+        **{name: asked[name] for name in _PASSED_ON},
+    )
+    is_same = True
+    for sentence, same in _compared(told, folder):
+        is_same = is_same and same
+        click.echo(sentence, err=aside)
+    return finished.exit_code if is_same else max(finished.exit_code, Exit.UNDECIDED)
+
+
+_WORLDS = ("local", "containers")
+
+
+def _proxy_of(told: str) -> str:
+    if told.startswith("Toxiproxy"):
+        return "toxiproxy"
+    return "own" if "own" in told.lower() else "auto"
+
+
+def _before(told: Sequence[Told]) -> Iterator[str]:
+    """What may make a difference."""
+    from harness.runs.versions import versions
+
+    first = told[0].document
+    now = versions(first.level)
+    others = [
+        f"{name} {was}, now {now.get(name, 'none')}"
+        for name, was in first.versions.items()
+        if now.get(name) != was
+    ]
+    if others:
+        yield f"the report was made with other versions: {'; '.join(others)}"
+    if first.level != "sim":
+        yield f"at level {first.level} the machine decides the times: the same order, seed and world, another history"
+
+
+def _compared(told: Sequence[Told], folder: Path) -> Iterator[tuple[str, bool]]:
+    """A sentence for each repeated run, and whether it is the same, where that can be."""
+    from harness.cli.told import told_runs
+
+    again = {
+        (run.document.scenario, run.document.seed, run.document.mutant): run for run in told_runs(str(folder))
+    }
+    for run in told:
+        then = run.document
+        repeated: Told | None = again.get((then.scenario, then.seed, then.mutant))
+        name = f"{then.scenario} seed {then.seed}"
+        if repeated is None:
+            yield f"not run  {name}", False
+        elif then.level != "sim":
+            was, now = _named(run), _named(repeated)
+            yield (
+                f"compared {name}: the report shows {was}, this run {'the same' if was == now else now}",
+                True,
+            )
+        else:
+            old, new = then.history, repeated.document.history
+            same = old is not None and new is not None and old.sha256 == new.sha256
+            if old is None:
+                yield f"unknown  {name}: the report keeps no history to compare with", False
+            elif same:
+                yield f"same     {name}: the same history, byte for byte (sha256 {old.sha256})", True
+            else:
+                yield f"OTHER    {name}: another history than the report's (sha256 {old.sha256})", False
+
+
+def _named(run: Told) -> str:
+    return (
+        ", ".join(f"{invariant} {kind}" for invariant, kind in run.shown)
+        or f"no violation ({run.document.verdict})"
+    )

@@ -1,0 +1,245 @@
+"""`floodmark shrink`: makes a violation small, from a run of any level, a saved find or a scenario.
+
+Invariant: what is saved was run at level sim and shows the violation; an interruption keeps the smallest so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.options import invariant_option
+from harness.errors import Exit, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from harness.cli.told import Told
+    from harness.explore.carry import Recorded
+    from harness.explore.find import Find
+    from harness.explore.shrink import Runs, ShrinkStep
+    from harness.history.event import Event
+    from harness.scenario.model import Scenario
+
+__all__ = ["shrink"]
+
+_BUDGET_S = 120.0
+
+
+@click.command()
+@click.argument("target", metavar="RUN|FOUND|SCENARIO")
+@click.option("--sut", envvar="FLOODMARK_SUT", default=None, metavar="NAME|MODULE:ATTR",
+              help="With a scenario: the system under test.  [default: reference]")  # fmt: skip
+@click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME|MODULE:ATTR",
+              help="With a scenario: a planted defect.")  # fmt: skip
+@click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
+              help="With a scenario: as of `floodmark run`.")  # fmt: skip
+@click.option("--seed", envvar="FLOODMARK_SEED", type=click.IntRange(min=0), default=0, show_default=True,
+              help="With a scenario: the seed of the run.")  # fmt: skip
+@invariant_option
+@click.option("--found", "folder", envvar="FLOODMARK_FOUND", type=click.Path(file_okay=False, path_type=Path),
+              default=Path("found"), show_default=True, help="Folder of the saved find.")  # fmt: skip
+@click.option("--budget", envvar="FLOODMARK_BUDGET", type=click.FloatRange(min=0, min_open=True), default=_BUDGET_S,
+              show_default=True, help="Time limit in seconds; the smallest so far is saved.")  # fmt: skip
+@click.option("--quiet", "-q", envvar="FLOODMARK_QUIET", is_flag=True, help="Show no steps.")
+@click.option("--verbose", "-v", envvar="FLOODMARK_VERBOSE", is_flag=True,
+              help="Show every step and its result, not only those that made it smaller.")  # fmt: skip
+def shrink(
+    target: str,
+    *,
+    sut: str | None,
+    mutant: str | None,
+    expected: str | None,
+    seed: int,
+    invariants: tuple[str, ...],
+    folder: Path,
+    budget: float,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Make a violation as small as it can be while level sim still shows it, and save it as a scenario file.
+
+    RUN is the folder of a report, of any level, its run.json, or a history in it; its calls and faults are carried down
+    to level sim. FOUND is a file that `explore` or `shrink` saved; SCENARIO any other scenario file or name.
+
+    Exit code: 1 it is shown, small and saved; 2 interrupted, the smallest so far is saved; 4 bad usage, or a run
+    without a violation; 10 level sim does not show it.
+    """
+    from harness.cli.campaigning import stop_on_interrupt
+    from harness.clock import Deadline
+    from harness.explore.shrink import open_runs
+    from harness.explore.shrink import shrink as shrunk
+    from harness.sut.user_modules import add_current_folder
+
+    add_current_folder()
+    asked = _ToShrink(sut=sut, mutant=mutant, expected=expected, seed=seed, invariants=invariants)
+    with stop_on_interrupt() as stop, open_runs(stop) as run:
+        deadline = Deadline(budget)
+        find = _found(target, asked, run)
+        if find is None:
+            return Exit.INTERRUPTED if stop.is_set() else Exit.UNDECIDED
+        steps = _Steps(quiet=quiet, verbose=verbose)
+        small = shrunk(
+            find, run=run, on_step=steps, goes_on=lambda: not stop.is_set() and not deadline.passed
+        )
+    file = small.save(folder)
+    click.echo(f"shrunk   {small.shows}: {_size(find)} -> {_size(small)}, in {steps.made} runs")
+    click.echo(f"file     {file}")
+    click.echo(f"again    floodmark run {file}")
+    click.echo("\n" + file.read_text(encoding="utf-8"), nl=False)
+    return Exit.INTERRUPTED if stop.is_set() else Exit.VIOLATION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ToShrink:
+    """The options that say what is to be shrunk."""
+
+    sut: str | None
+    mutant: str | None
+    expected: str | None
+    seed: int
+    invariants: tuple[str, ...]
+
+    def chosen(
+        self, shown: Sequence[tuple[str, str]], *, meant: Sequence[str] = ()
+    ) -> tuple[tuple[str, str], ...]:
+        """Of these violations those of the invariants that were asked for; those of `meant` first."""
+        asked = [one for one in shown if one[0] in self.invariants]
+        return tuple(sorted(asked, key=lambda one: (one[0] not in meant, one[1] == "vacuous")))
+
+
+def _found(target: str, asked: _ToShrink, run: Runs) -> Find | None:
+    """What is to be shrunk; None, after a sentence, if level sim does not show what another level showed."""
+    from harness.cli.told import is_scenario, told_runs
+    from harness.explore.find import load_find
+    from harness.scenario.catalogue import catalogue, resolve
+    from harness.scenario.file import load
+    from harness.sut.user_modules import import_path
+
+    if not is_scenario(target) and target not in catalogue():
+        return _of_report(told_runs(target), target, asked, run)
+    (file,) = resolve([target])
+    scenario = load(file)
+    if scenario.shows is None or asked.sut or asked.mutant:
+        return _of_scenario(scenario, asked, run)
+    return load_find(file, import_path=import_path())
+
+
+def _of_scenario(scenario: Scenario, asked: _ToShrink, run: Runs) -> Find:
+    """The first violation that a run of it shows, and the reference does not."""
+    from harness.cli.run import check_sut
+    from harness.engine.perform import convicts_of
+    from harness.explore.find import Find
+    from harness.runs.order import REFERENCE
+    from harness.sut.user_modules import import_path
+
+    sut = asked.sut or REFERENCE
+    check_sut(sut, asked.mutant, "sim", "continuous")
+    bare = Find(
+        scenario=scenario,
+        seed=asked.seed,
+        invariant="",
+        kind="",
+        sut=sut,
+        mutant=asked.mutant,
+        expected=asked.expected,
+        import_path=import_path(),
+    )
+    name = f"{scenario.scenario} with seed {asked.seed}"
+    seen = run(bare)
+    if seen is None:
+        raise UsageError(
+            f"{name} cannot be run at level sim", fix=f"floodmark run {scenario.scenario} --level sim"
+        )
+    shown = asked.chosen(seen.judgement.shown, meant=convicts_of(bare.order) or scenario.decisive)
+    if not bare.is_reference:
+        honest = run(bare.of_reference)
+        of_anybody = () if honest is None else honest.judgement.shown
+        shown = tuple(one for one in shown if one not in of_anybody)
+    else:
+        shown = tuple(one for one in shown if one[1] != "vacuous")
+    if not shown:
+        message = f"{name} does not fail at level sim: there is no violation to make small"
+        raise UsageError(
+            message, fix="name another --seed, --sut or --mutant, or the folder of a run that failed"
+        )
+    return bare.showing(*shown[0])
+
+
+def _of_report(told: Sequence[Told], target: str, asked: _ToShrink, run: Runs) -> Find | None:
+    """The first failed run of a report, carried down if it is of another level."""
+    failed = [one for one in told if asked.chosen(one.shown)]
+    if not failed:
+        message = f"{target}: none of its {len(told)} runs shows a violation to make small"
+        raise UsageError(message, fix="name the folder of a run that failed, or leave --invariant out")
+    first = failed[0]
+    if len(failed) > 1:
+        rest = f"floodmark: {len(failed)} of its runs failed; this is {first.document.run_id}"
+        click.echo(f"{rest}, the others are named by their folders in {first.folder / 'runs'}", err=True)
+    recorded = _recorded(first, asked)
+    if recorded.level == "sim":
+        return recorded.find
+    from harness.explore.carry import carry_down
+
+    carried = carry_down(recorded, run)
+    for sentence in carried.left:
+        click.echo(f"left     {sentence}")
+    if carried.find is None:
+        named = ", ".join(f"{invariant} {kind}" for invariant, kind in recorded.shown)
+        click.echo(
+            f"not shown  level sim does not show {named} in {carried.tried} runs of {first.document.scenario}"
+        )
+        return None
+    click.echo(
+        f"carried  {carried.find.shows} from level {recorded.level}: {carried.form}, run {carried.tried}"
+    )
+    return carried.find
+
+
+def _recorded(told: Told, asked: _ToShrink) -> Recorded:
+    from harness.explore.carry import Recorded
+    from harness.explore.find import Find
+    from harness.history.read import read_whole
+
+    order, shown = told.order, asked.chosen(told.shown)
+    find = Find(
+        scenario=order.scenario,
+        seed=order.seed,
+        invariant=shown[0][0],
+        kind=shown[0][1],
+        sut=order.sut,
+        mutant=order.mutant,
+        expected=order.expected,
+        import_path=order.import_path,
+    )
+    events: Sequence[Event] = ()
+    if order.level != "sim":
+        if told.history is None:
+            message = f"run {told.document.run_id} has no history any more, so its calls are not known"
+            raise UsageError(message, fix="name a run whose history.jsonl is there")
+        _, events = read_whole(told.history)
+    return Recorded(find=find, level=order.level, runner=order.runner, shown=shown, events=events)
+
+
+class _Steps:
+    """Prints the steps. Mutable: counts them."""
+
+    def __init__(self, *, quiet: bool, verbose: bool) -> None:
+        self.made = 0
+        self._shows: Callable[[ShrinkStep], bool] = lambda step: not quiet and (verbose or step.accepted)
+
+    def __call__(self, step: ShrinkStep) -> None:
+        self.made += 1
+        if self._shows(step):
+            result = "smaller" if step.accepted else "no     "
+            click.echo(f"{result}  {step.what}{f': {step.why}' if step.why else ''}", err=True)
+
+
+def _size(find: Find) -> str:
+    """`3 faults, 14 records`."""
+    workload, faults = find.scenario.workload, len(find.scenario.faults)
+    records = workload.records * workload.subtasks
+    return f"{faults} {'fault' if faults == 1 else 'faults'}, {records} {'record' if records == 1 else 'records'}"

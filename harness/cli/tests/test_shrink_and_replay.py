@@ -1,0 +1,164 @@
+"""`floodmark shrink` and `floodmark replay`: what they repeat, what they refuse, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness.cli.main import main
+from harness.errors import Exit
+from harness.explore.drawing import draw_scenario
+from harness.explore.find import Find, load_find
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved find, and the report of a run of it."""
+    place = tmp_path_factory.mktemp("made")
+    find = Find(scenario=draw_scenario(0), seed=0, mutant="offset-one-late", invariant="V10", kind="skipped")
+    file = find.save(place / "found")
+    assert main(["run", str(file), "--report", str(place / "report"), "--quiet"]) == Exit.HOLD
+    return place
+
+
+@pytest.fixture
+def found(made: Path) -> Path:
+    (file,) = (made / "found").iterdir()
+    return file
+
+
+def test_a_find_runs_with_its_own_seed_system_and_level(
+    found: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["run", str(found), "--quiet"])
+
+    assert code == Exit.HOLD  # a planted defect that is convicted
+    assert "shown    V10 skipped in 1 of 1 runs" in capsys.readouterr().out
+
+
+def test_the_runs_of_a_find_have_seeds_from_its_own_on(
+    found: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["run", str(found), "--runs", "2", "--jobs", "1", "--quiet", "--report", "two"])
+
+    seeds = [run["seed"] for run in json.loads(Path("two/run.json").read_text(encoding="utf-8"))["runs"]]
+    assert seeds == [0, 1]
+    assert "of 2 runs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("named", ["", "run.json", "runs", "history"])
+def test_a_report_is_repeated_from_itself_alone(
+    made: Path, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = made / "report"
+    histories = list(report.glob("runs/*/history.jsonl"))
+    target = {"runs": histories[0].parent, "history": histories[0]}.get(named, report / named)
+
+    code = main(["replay", str(target), "--quiet"])
+
+    assert code == Exit.HOLD
+    assert "the same history, byte for byte" in capsys.readouterr().out
+
+
+def test_another_history_than_the_reports_is_said_and_undecided(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = shutil.copytree(made / "report", tmp_path / "changed")
+    document = json.loads((report / "run.json").read_text(encoding="utf-8"))
+    document["runs"][0]["seed"] = 1
+    document["runs"][0]["versions"]["floodmark"] = "0.0.1"
+    (report / "run.json").write_text(json.dumps(document), encoding="utf-8")
+
+    code = main(["replay", str(report), "--quiet"])
+
+    told = capsys.readouterr()
+    assert code == Exit.UNDECIDED
+    assert "another history than the report's" in told.out
+    assert "other versions: floodmark 0.0.1" in told.err
+
+
+def test_the_last_failed_report_is_repeated(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(made / "report", Path("reports/out/run-1"))
+
+    assert main(["replay", "--last-failed", "--quiet"]) == Exit.HOLD
+    assert "byte for byte" in capsys.readouterr().out
+
+
+def test_a_find_is_replayed(found: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(found), "--quiet"]) == Exit.HOLD
+    assert "V10 skipped: yes, as its file says" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["shrink", "replay"])
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("nowhere", "there is no run, report or saved find nowhere"),
+        ("empty", "no run.json"),
+        ("rubbish", "is not a run document of schema version 1"),
+        ("older", "is not a run document of schema version 1"),
+        ("plain.yaml", "plain.yaml"),
+    ],
+)
+def test_what_cannot_be_repeated_is_refused_with_one_sentence(
+    command: str, target: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("empty").mkdir()
+    for name, text in (("rubbish", "{"), ("older", '{"schema_version": 0, "runs": []}')):
+        Path(name).mkdir()
+        (Path(name) / "run.json").write_text(text, encoding="utf-8")
+
+    code = main([command, target])
+
+    told = capsys.readouterr().err
+    assert code == Exit.USAGE
+    assert says in told
+    assert "Traceback" not in told
+
+
+def test_a_scenario_that_does_not_fail_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["shrink", "calm", "--seed", "1"])
+
+    assert code == Exit.USAGE
+    assert "does not fail at level sim" in capsys.readouterr().err
+
+
+@pytest.mark.sweep
+def test_a_report_is_shrunk_to_a_file_that_shows_the_same(
+    made: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["shrink", str(made / "report"), "--verbose"])
+
+    told = capsys.readouterr()
+    (file,) = Path("found").iterdir()
+    assert code == Exit.VIOLATION
+    assert load_find(file).shows == "V10 skipped"
+    assert f"again    floodmark run {file}" in told.out
+    steps = [line for line in told.err.splitlines() if line.startswith(("smaller  ", "no       "))]
+    assert f"in {len(steps)} runs" in told.out
+
+
+def test_a_budget_that_is_used_up_keeps_the_smallest_so_far(
+    found: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["shrink", str(found), "--budget", "0.001", "--quiet", "--found", "small"])
+
+    (file,) = Path("small").iterdir()
+    assert code == Exit.VIOLATION
+    assert load_find(file).shows == "V10 skipped"
+    assert "in 0 runs" in capsys.readouterr().out
+
+
+def test_neither_or_both_of_a_name_and_the_last_failed_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay"]) == Exit.USAGE
+    assert main(["replay", "x", "--last-failed"]) == Exit.USAGE
+    assert "or give --last-failed" in capsys.readouterr().err

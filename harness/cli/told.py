@@ -1,0 +1,162 @@
+"""What reports tell: the runs of a `run.json`, as orders that repeat them.
+
+`floodmark replay` and `floodmark shrink` name a run by its report's folder, its own folder, its `run.json`, its history
+or its id. Invariant: an order is made from the report alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pydantic import ValidationError
+
+from harness.errors import HistoryError, UsageError
+from harness.runs.order import Order
+from harness.scenario.model import Scenario
+from harness.sut.user_modules import import_path
+from reports.run_document import RunDocument, load_document
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["REPORTS", "Told", "is_scenario", "last_failed", "told_runs"]
+
+REPORTS: Final = Path("reports") / "out"
+"""Where commands write their reports, unless another folder is named."""
+_DOCUMENT: Final = "run.json"
+_UP: Final = 3
+"""How many folders above a history its report may be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One run of a report."""
+
+    document: RunDocument
+    folder: Path
+    """The folder of its report."""
+
+    @property
+    def history(self) -> Path | None:
+        """Its history file, if the report still has it."""
+        told = self.document.history
+        file = None if told is None else self.folder / told.file
+        return file if file is not None and file.exists() else None
+
+    @property
+    def shown(self) -> tuple[tuple[str, str], ...]:
+        """The violations that the report names, those that are meant for its planted defect first."""
+        found = [
+            (verdict.invariant, str(anomaly["class"]))
+            for verdict in self.document.invariants
+            if verdict.verdict == "fail"
+            for anomaly in verdict.anomalies
+        ]
+        if any(one.invariant == "V23" and one.verdict == "vacuous" for one in self.document.invariants):
+            found.append(("V23", "vacuous"))
+        meant = self.document.convicts
+        return tuple(
+            sorted(
+                dict.fromkeys(found),
+                key=lambda one: (bool(meant) and one[0] not in meant, one[1] == "vacuous"),
+            )
+        )
+
+    @property
+    def order(self) -> Order:
+        """The run again. Raises UsageError if this version cannot make it."""
+        told = self.document
+        if told.outside is not None:
+            message = f"run {told.run_id} is one of a job, which is started and killed from outside"
+            raise UsageError(message, fix=f"repeat it with: {told.again}")
+        try:
+            scenario = Scenario.model_validate(told.plan)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            message = f"the scenario of run {told.run_id} is none of this version of Floodmark: {place}: {first['msg']}"
+            raise UsageError(
+                message, fix=f"use floodmark {told.versions.get('floodmark', 'as then')}"
+            ) from error
+        return Order(
+            scenario=scenario,
+            level=told.level,
+            seed=told.seed,
+            sut=told.sut,
+            runner=told.runner,  # type: ignore[arg-type]  # written from an order
+            cluster=told.cluster,
+            master=told.master,
+            expected=told.expected,
+            mutant=told.mutant,
+            import_path=import_path(),
+            again=told.again,
+        )
+
+
+def is_scenario(target: str) -> bool:
+    """Whether the name is that of a scenario file."""
+    return Path(target).suffix in {".yaml", ".yml"}
+
+
+def told_runs(target: str) -> list[Told]:
+    """The runs that `target` names. Raises UsageError if there are none, HistoryError if `run.json` is no report."""
+    path = Path(target)
+    if not path.exists() and (REPORTS / target).exists():
+        path = REPORTS / target
+    if not path.exists():
+        message = f"there is no run, report or saved find {target}"
+        raise UsageError(
+            message, fix=f"name a folder in {REPORTS}, its run.json or history.jsonl, or a file in found/"
+        )
+    if path.is_dir() and (path / _DOCUMENT).is_file():
+        return _runs_of(path / _DOCUMENT)
+    if path.name.endswith(".json"):
+        return _runs_of(path)
+    for folder in list(path.resolve().parents)[:_UP]:
+        if (folder / _DOCUMENT).is_file():
+            mine = [told for told in _runs_of(folder / _DOCUMENT) if _is_of(told, path.resolve())]
+            if mine:
+                return mine
+    holds = "no run.json" if path.is_dir() else "beside it is no run.json that tells of it"
+    message = f"{path}: {holds}, and a history alone says neither scenario nor seed"
+    raise UsageError(message, fix="name the folder of a report, as `floodmark run` prints it")
+
+
+def _runs_of(file: Path) -> list[Told]:
+    document = load_document(file)
+    if not document.runs:
+        raise HistoryError(f"{file} tells of no run", fix="name another report")
+    return [Told(document=run, folder=file.parent) for run in document.runs]
+
+
+def _is_of(told: Told, path: Path) -> bool:
+    """Whether `path` is the history of the run, or the folder that has it."""
+    file = told.document.history
+    return file is not None and path in {
+        (told.folder / file.file).resolve(),
+        (told.folder / file.file).resolve().parent,
+    }
+
+
+def last_failed() -> list[Told]:
+    """The runs of the newest report that have a violation. Raises UsageError if no report has one."""
+    for told in _newest_first():
+        failed = [run for run in told if run.document.verdict == "fail"]
+        if failed:
+            return failed
+    message = f"no report in {REPORTS} tells of a violation"
+    raise UsageError(message, fix="name the folder of a report")
+
+
+def _newest_first() -> Iterator[Sequence[Told]]:
+    """The reports whose `run.json` can be read."""
+    for file in sorted(
+        REPORTS.glob(f"*/{_DOCUMENT}"), key=lambda file: file.stat().st_mtime_ns, reverse=True
+    ):
+        try:
+            yield _runs_of(file)
+        except HistoryError:
+            continue

@@ -1,0 +1,122 @@
+"""A corpus: scenarios that reached something new, each with the seed of its run, in a folder of YAML files.
+
+Answers to the queue of AFL and to Hypothesis's database of examples. Invariants: a file is written whole or not at all,
+and none is ever removed; what cannot be read is named in one line and left as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from harness.errors import FloodmarkError, UsageError, WorldError
+from harness.scenario.file import dump, loads
+from harness.scenario.model import Scenario
+
+__all__ = ["CORPUS_VERSION", "Corpus", "Entry"]
+
+CORPUS_VERSION: Final = 1
+_FIRST_LINE: Final = re.compile(r"# floodmark corpus (\d+), seed (\d+)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A scenario with the seed of the run that reached something."""
+
+    scenario: Scenario
+    seed: int
+
+    @property
+    def digest(self) -> str:
+        """The same for equal scenarios and seeds, whatever the scenario is called."""
+        unnamed = self.scenario.model_copy(update={"scenario": "x", "about": ""})
+        text = unnamed.model_dump_json(by_alias=True)
+        return sha256(f"{self.seed} {text}".encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corpus:
+    """A folder of entries; the folder is made with the first one."""
+
+    folder: Path
+
+    def read(self, tell: Callable[[str], None]) -> Iterator[Entry]:
+        """The entries, by name; `tell` gets one line for each file that is none. Raises UsageError for a file."""
+        if self.folder.exists() and not self.folder.is_dir():
+            message = f"--corpus {self.folder} is no folder"
+            raise UsageError(message, fix="name a folder, which is made if there is none")
+        try:
+            files = sorted(self.folder.iterdir()) if self.folder.exists() else []
+        except OSError as error:
+            message = f"the corpus {self.folder} cannot be read: {error.strerror}"
+            raise WorldError(message, fix="name another folder with --corpus") from error
+        for file in files:
+            if file.suffix in {".yaml", ".yml"} or file.is_file():
+                entry = self._read_one(file, tell)
+                if entry is not None:
+                    yield entry
+
+    def _read_one(self, file: Path, tell: Callable[[str], None]) -> Entry | None:
+        try:
+            text = file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            tell(f"corpus: {file} is skipped: {_reason(error)}")
+            return None
+        found = _FIRST_LINE.match(text)
+        if found is None:
+            tell(
+                f"corpus: {file} is skipped: its first line is not `# floodmark corpus {CORPUS_VERSION}, seed N`"
+            )
+            return None
+        if int(found[1]) != CORPUS_VERSION:
+            tell(
+                f"corpus: {file} is skipped: it is of version {found[1]} of the corpus, and this is {CORPUS_VERSION}"
+            )
+            return None
+        try:
+            return Entry(scenario=loads(text, file=str(file)), seed=int(found[2]))
+        except FloodmarkError as error:
+            tell(f"corpus: {file} is skipped: {_reason(error)}")
+            return None
+
+    def keep(self, entry: Entry, *, reached: int) -> Path:
+        """Write one entry, unless it is there; `reached`: the number of its features. Raises WorldError."""
+        file = self.folder / f"{entry.digest}.yaml"
+        if not file.exists():
+            again = f"floodmark run {file} --level sim --seed {entry.seed}"
+            head = f"# floodmark corpus {CORPUS_VERSION}, seed {entry.seed}: {again} (features: {reached})\n"
+            named = entry.scenario.model_copy(update={"scenario": f"corpus-{entry.digest}"})
+            _write_whole(file, head + dump(named), what="the corpus", option="--corpus")
+        return file
+
+
+def _write_whole(file: Path, text: str, *, what: str, option: str) -> None:
+    """Write a file at once, so that none is ever half of itself. Raises WorldError, and leaves no rest."""
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        part.replace(file)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        message = f"{what} cannot be written to {file}: {error.strerror or error}"
+        raise WorldError(
+            message, fix=f"free some space there, or name another folder with {option}"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """The error in one line."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no text in UTF-8"
+    if isinstance(error, OSError):
+        return f"it cannot be read: {error.strerror}"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,289 @@
+"""An exploration: runs drawn and changed scenarios, keeps those that reached something new, ends at a violation.
+
+Answers to AFL's loop, with features of a recorded run in place of edges. Invariants: with a budget in runs the result
+depends on the plan and the corpus alone, not on how many processes there are: the candidates of a round are drawn
+before its first result, and results are taken in their order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from harness.choices import Draw
+from harness.clock import Deadline
+from harness.engine.executors import Executors
+from harness.errors import SutError
+from harness.explore.corpus import Entry
+from harness.explore.features import Feature
+from harness.explore.trial import Candidate, Subject, Trial, Violation, Way, made, try_all
+from harness.scenario.model import Scenario
+from harness.verdict import Outcome
+
+__all__ = ["Explored", "Exploring", "Plan", "Sighting", "explore"]
+
+_PIECE: Final = 6
+"""Candidates that a process gets at once."""
+_LEAST: Final = 150
+"""Chance per thousand of each way, however little it found lately."""
+_MEMORY: Final = 0.9
+"""What of the yield of a way is kept from one round to the next."""
+_REFUSED_MAX: Final = 40
+"""Candidates refused by the system under test, with none that it ran, after which it is not tried any more."""
+_MORE_THAN_SILENCE: Final = 200
+"""Further runs for a violation, after a fault that left no evidence with this system alone."""
+_SEEDS: Final = 1 << 40
+_WAYS: Final[tuple[Way, ...]] = ("drawn", "changed", "shortened")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is explored, and until when."""
+
+    subject: Subject
+    seed: int
+    runs: int | None = None
+    """The largest number of runs; None: the budget in time alone ends it."""
+    only: frozenset[str] = frozenset()
+    """The invariants whose violations count; empty: all."""
+    keep_going: bool = False
+    given: tuple[Entry, ...] = ()
+    """Run first, and changed: the scenarios that were named, and what the corpus holds."""
+    shelf: tuple[Scenario, ...] = ()
+    """Scenarios that are shortened and changed: the catalogue."""
+    round: int = 48
+    """Candidates of a round; with many machines more, so that none waits for the end of a round."""
+    ways: tuple[Way, ...] = _WAYS
+    """Where candidates may come from; `drawn` alone: undirected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """A violation and the run that showed it."""
+
+    entry: Entry
+    violations: tuple[Violation, ...]
+    run: int
+    """The number of the run, from 1."""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it shows no more than that a fault left no evidence, where it did with the reference."""
+        return all(kind == "vacuous" for _, kind in self.violations)
+
+
+@dataclass(slots=True, kw_only=True)
+class Explored:
+    """The result, and the state while it goes on. Mutable."""
+
+    runs: int = 0
+    events: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    features: Counter[Feature] = field(default_factory=Counter)
+    """In how many runs each was reached."""
+    kept: list[Entry] = field(default_factory=list)
+    """The entries that reached something new, in the order in which they were found."""
+    sightings: list[Sighting] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+    whys: Counter[str] = field(default_factory=Counter)
+    """Why runs ended `unknown`."""
+    by_way: Counter[str] = field(default_factory=Counter)
+    newest: str = ""
+    """The newest find, or what was reached last, in words."""
+
+    def to_shrink(self, *, keep_going: bool) -> list[Sighting]:
+        """The sightings that are shrunk: all, or the one that ended the exploration."""
+        loud = [sighting for sighting in self.sightings if not sighting.is_silent]
+        return (loud or self.sightings) if keep_going else (loud or self.sightings)[:1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exploring:
+    """What an exploration uses of its surroundings."""
+
+    executors: Executors
+    deadline: Deadline | None = None
+    stopped: Callable[[], bool] = lambda: False
+    on_kept: Callable[[Entry, int], None] = lambda entry, reached: None
+    on_run: Callable[[Explored], None] = lambda explored: None
+
+    @property
+    def goes_on(self) -> bool:
+        return not self.stopped() and not (self.deadline is not None and self.deadline.passed)
+
+
+def explore(plan: Plan, using: Exploring, *, explored: Explored | None = None) -> Explored:
+    """Explore until the budget is over, the plan's first violation, or `stopped`.
+
+    `explored` is filled while it goes on, so that a caller has what there is if something raises. Raises SutError if
+    the system under test refuses everything, and what `on_kept` raises.
+    """
+    explored = Explored() if explored is None else explored
+    search = _Search(plan)
+    while using.goes_on and not _is_over(plan, explored):
+        candidates = list(islice(search.candidates(), _left(plan, explored)))
+        work = partial(try_all, plan.subject)
+        done = 0
+        for trials in using.executors.map(work, candidates, most=_PIECE, goes_on=lambda: using.goes_on):
+            for trial in trials:
+                _take(plan, using, explored, search, candidates[done], trial)
+                done += 1
+                if _is_over(plan, explored):
+                    return explored
+        if done < len(candidates):
+            break
+        search.round_over()
+    return explored
+
+
+def _left(plan: Plan, explored: Explored) -> int:
+    return plan.round if plan.runs is None else min(plan.round, plan.runs - explored.runs)
+
+
+def _is_over(plan: Plan, explored: Explored) -> bool:
+    if plan.runs is not None and explored.runs >= plan.runs:
+        return True
+    if plan.keep_going or not explored.sightings:
+        return False
+    latest, first = explored.sightings[-1], explored.sightings[0]
+    return not latest.is_silent or explored.runs - first.run >= _MORE_THAN_SILENCE
+
+
+def _take(
+    plan: Plan, using: Exploring, explored: Explored, search: _Search, candidate: Candidate, trial: Trial
+) -> None:
+    """Count one trial; keep its scenario if it reached something new, or shows a violation."""
+    explored.runs += 1
+    explored.events += trial.events
+    explored.by_way[candidate.way] += 1
+    if trial.refused:
+        explored.refused[trial.refused] += 1
+        if explored.refused.total() == explored.runs == _REFUSED_MAX:
+            raise SutError(
+                trial.refused, fix="run it once: floodmark run calm --level sim, with the same --sut"
+            )
+        using.on_run(explored)
+        return
+    violations = tuple(one for one in trial.violations if not plan.only or one[0] in plan.only)
+    explored.outcomes[trial.outcome.name] += 1
+    if trial.outcome is Outcome.UNKNOWN and trial.why:
+        explored.whys[trial.why] += 1
+    new = [feature for feature in trial.features if feature not in explored.features]
+    explored.features.update(trial.features)
+    search.learn(candidate, new=len(new))
+    if new or violations:
+        entry = Entry(scenario=made(candidate), seed=candidate.seed)
+        if new:
+            explored.newest = " · ".join(min(new))
+            explored.kept.append(entry)
+            search.keep(entry, trial.features)
+            using.on_kept(entry, len(trial.features))
+        if violations:
+            sighting = Sighting(entry=entry, violations=violations, run=explored.runs)
+            explored.sightings.append(sighting)
+            explored.newest = "found: " + ", ".join(" ".join(one) for one in violations[:2])
+    using.on_run(explored)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Kept:
+    """An entry and how often it was changed. Mutable."""
+
+    entry: Entry
+    worth: float
+    chosen: int = 0
+
+    @property
+    def weight(self) -> float:
+        return self.worth / (1 + self.chosen)
+
+
+class _Search:
+    """Draws candidates, from what was learned in the rounds before. Mutable."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._drawn = 0
+        self._given: Sequence[Entry] = plan.given
+        self._kept: list[_Kept] = []
+        self._fresh: list[_Kept] = []
+        """Kept in this round; changed from the next one on."""
+        self._yield: dict[Way, float] = dict.fromkeys(plan.ways, 1.0)
+        self._tried: dict[Way, float] = dict.fromkeys(plan.ways, 1.0)
+        self._counts: Counter[Feature] = Counter()
+
+    def candidates(self) -> Iterator[Candidate]:
+        """At most as many as a round has; what was given comes first."""
+        for _ in range(self._plan.round):
+            number = self._drawn
+            self._drawn += 1
+            if number < len(self._given):
+                entry = self._given[number]
+                yield Candidate(way="given", seed=entry.seed, parent=entry.scenario)
+            else:
+                yield self._next(Draw(self._plan.seed, f"candidate {number}"), number)
+
+    def _next(self, draw: Draw, number: int) -> Candidate:
+        way = self._way(draw)
+        seed, draw_seed = self._plan.seed + number, draw.index(_SEEDS)
+        other = self._one_kept(draw).entry.scenario if self._kept and draw.chance(300) else None
+        if way == "changed":
+            kept = self._one_kept(draw)
+            kept.chosen += 1
+            stays = kept.entry.seed if draw.chance(500) else seed
+            return Candidate(
+                way=way, seed=stays, parent=kept.entry.scenario, other=other, draw_seed=draw_seed
+            )
+        if way == "shortened":
+            parent = draw.one_of(*self._plan.shelf)
+            return Candidate(way=way, seed=seed, parent=parent, other=other, draw_seed=draw_seed)
+        return Candidate(way="drawn", seed=seed)
+
+    def _way(self, draw: Draw) -> Way:
+        """In proportion to what each way found lately, for a run."""
+        possible: list[Way] = [
+            way
+            for way in self._plan.ways
+            if (way != "changed" or self._kept) and (way != "shortened" or self._plan.shelf)
+        ]
+        if len(possible) > 1 and not draw.chance(_LEAST * len(possible)):
+            rates = [self._yield[way] / self._tried[way] for way in possible]
+            return possible[_weighted(draw, rates)]
+        return draw.one_of(*possible)
+
+    def _one_kept(self, draw: Draw) -> _Kept:
+        return self._kept[_weighted(draw, [kept.weight for kept in self._kept])]
+
+    def learn(self, candidate: Candidate, *, new: int) -> None:
+        """Count what a way found."""
+        if candidate.way in self._yield:
+            self._yield[candidate.way] += new
+            self._tried[candidate.way] += 1
+
+    def keep(self, entry: Entry, features: frozenset[Feature]) -> None:
+        """An entry that reached something new; it is worth more, the rarer its features are."""
+        self._counts.update(features)
+        worth = sum(1 / self._counts[feature] for feature in features)
+        self._fresh.append(_Kept(entry=entry, worth=worth))
+
+    def round_over(self) -> None:
+        """What was found in this round can be changed; older yields fade."""
+        self._kept += self._fresh
+        self._fresh = []
+        for way in self._yield:
+            self._yield[way] *= _MEMORY
+            self._tried[way] = max(1.0, self._tried[way] * _MEMORY)
+
+
+def _weighted(draw: Draw, weights: Sequence[float]) -> int:
+    """An index, with a probability in proportion to its weight."""
+    at = draw.unit() * sum(weights)
+    for index, weight in enumerate(weights):
+        at -= weight
+        if at < 0:
+            return index
+    return len(weights) - 1

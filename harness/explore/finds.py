@@ -1,0 +1,130 @@
+"""What an exploration found: each violation is shrunk, written as a file, and grouped with those of its kind.
+
+Answers to the buckets of a crash triage. Invariants: a find is written before it is shrunk, so that nothing is lost if
+shrinking is interrupted; two finds are of one group if invariant, class and shrunk shape are equal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from harness.explore.exploration import Sighting
+from harness.explore.find import Find
+from harness.explore.shrink import NotShown, ShrinkStep, open_runs, shrink
+from harness.explore.trial import Subject, Violation
+from harness.scenario.model import Scenario
+
+__all__ = ["Group", "grouped"]
+
+_SHRUNK_MAX: Final = 3
+"""Sightings of one invariant and class that are shrunk; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Violations of one invariant, class and shrunk shape."""
+
+    invariant: str
+    kind: str
+    shape: str
+    """Faults, sink and mode of the shrunk scenario, in words."""
+    find: Find
+    """The smallest."""
+    file: Path
+    first_run: int
+    """The number of the run that showed it first."""
+    times: int
+    """In how many runs it was seen, as far as they were shrunk."""
+    not_shrunk: int = 0
+    """Further runs with the same invariant and class."""
+
+
+def grouped(
+    sightings: Sequence[Sighting],
+    *,
+    subject: Subject,
+    only: frozenset[str],
+    folder: Path,
+    goes_on: Callable[[], bool],
+    tell: Callable[[str], None] = lambda line: None,
+) -> Iterator[Group]:
+    """The groups of what was found, the first find of each invariant and class at first. Raises WorldError."""
+    seen: Counter[Violation] = Counter(_decisive(sighting, only) for sighting in sightings)
+    for violation in seen:
+        mine = [one for one in sightings if _decisive(one, only) == violation]
+        shapes: dict[str, Group] = {}
+        for sighting in mine[:_SHRUNK_MAX]:
+            group = _shrunk(sighting, violation, subject=subject, folder=folder, goes_on=goes_on, tell=tell)
+            known = shapes.get(group.shape)
+            if known is None:
+                shapes[group.shape] = group
+            else:
+                if group.file != known.file:
+                    group.file.unlink(missing_ok=True)
+                shapes[group.shape] = replace(known, times=known.times + 1)
+        left = len(mine) - min(len(mine), _SHRUNK_MAX)
+        for index, group in enumerate(shapes.values()):
+            yield replace(group, not_shrunk=0 if index else left)
+
+
+def _decisive(sighting: Sighting, only: frozenset[str]) -> Violation:
+    """The violation by which a run is filed: the first, in the order of the invariants."""
+    return next(one for one in sighting.violations if not only or one[0] in only)
+
+
+def _shrunk(
+    sighting: Sighting,
+    violation: Violation,
+    *,
+    subject: Subject,
+    folder: Path,
+    goes_on: Callable[[], bool],
+    tell: Callable[[str], None],
+) -> Group:
+    invariant, kind = violation
+    find = Find(
+        scenario=sighting.entry.scenario,
+        seed=sighting.entry.seed,
+        invariant=invariant,
+        kind=kind,
+        sut=subject.sut,
+        mutant=subject.mutant,
+        expected=subject.expected,
+        import_path=subject.import_path,
+    )
+    file = find.save(folder)
+    tell(f"found    {invariant} {kind} in run {sighting.run}: {file}")
+
+    def on_step(step: ShrinkStep) -> None:
+        tell(f"  {'smaller' if step.accepted else 'not'}: {step.what}{f' ({step.why})' if step.why else ''}")
+
+    small = find
+    with suppress(NotShown), open_runs() as run:
+        small = shrink(find, run=run, on_step=on_step, goes_on=goes_on)
+    smaller_file = small.save(folder)
+    if smaller_file != file:
+        file.unlink(missing_ok=True)
+    return Group(
+        invariant=invariant,
+        kind=kind,
+        shape=_shape_of(small.scenario),
+        find=small,
+        file=smaller_file,
+        first_run=sighting.run,
+        times=1,
+    )
+
+
+def _shape_of(scenario: Scenario) -> str:
+    """`kill_worker at emit; ordered, atomic sink`."""
+    faults = sorted(_in_words(fault.do, getattr(fault.when, "phase", None)) for fault in scenario.faults)
+    return f"{', '.join(faults) or 'no fault'}; {scenario.operator.mode}, {scenario.sink} sink"
+
+
+def _in_words(do: str, phase: str | None) -> str:
+    return f"{do} at {phase}" if phase else do

@@ -1,0 +1,104 @@
+"""Two systems over the operator protocol, such as the reference and the real Flink: where they part, and why.
+
+Answers to `harness.protocol.differential`, whose scripts it draws. The first line of a conversation tells what a system
+can do, so that is compared first; then what both do on the scripts that both can follow. A difference from Flink is
+named by experiment: the script is run again with the reference showing one of Flink's quirks at a time, and the quirk
+with which the difference goes away is the one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from harness.protocol.comparison import DifferingScript, report
+from harness.protocol.differential import common_settings
+from harness.protocol.lockstep import run_lockstep
+from harness.protocol.program import Limits
+from harness.protocol.script_drawing import draw_script
+from harness.protocol.shrinking import shrink
+from harness.protocol.twins import Twins
+from harness.sut.serve.systems import QUIRK_SYSTEMS
+
+__all__ = ["SERVED", "script_difference"]
+
+SERVED: Final = ("reference", "reference-emitter", "flink")
+"""The systems that can be compared over the protocol, by name."""
+_STRICT: Final = "reference-strict"
+_SHRINKING_RUNS: Final = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptDifference:
+    """What was found."""
+
+    names: tuple[str, str]
+    """What the two systems call themselves."""
+    only_left: tuple[str, ...]
+    only_right: tuple[str, ...]
+    """Abilities that one of them lacks."""
+    scripts: int
+    """How many scripts were run, up to the first that differs."""
+    found: DifferingScript | None
+    quirk: str = ""
+    """The number of the statement (`A80`) of the quirk that explains it; empty: none does."""
+
+    @property
+    def same(self) -> bool:
+        return not (self.only_left or self.only_right or self.found)
+
+    @property
+    def text(self) -> str:
+        """The difference side by side, with the lines to paste; empty if there is none."""
+        return "" if self.found is None else report(self.found)
+
+
+def script_difference(
+    left: str, right: str, *, seed: int, scripts: int, modes: Sequence[str] = ("ordered", "unordered")
+) -> ScriptDifference:
+    """Compares two of `SERVED`. Raises NothingRan if they have nothing in common, WorldError if Flink is not set up."""
+    sides = (left, right)
+    with_flink = "flink" in sides
+    served = tuple(_STRICT if with_flink and name == "reference" else name for name in sides)
+    with _twins(*served) as twins:
+        left_can, right_can = (list(hello.abilities) for hello in twins.hellos)
+        settings = common_settings(twins, mode="both", profile="flink" if with_flink else "strict")
+        settings = replace(settings, modes=tuple(m for m in settings.modes if m in modes) or settings.modes)
+        for number in range(scripts):
+            found = run_lockstep(twins, draw_script(seed, number, settings=settings))
+            if found is not None:
+                found = shrink(twins, found, runs_max=_SHRINKING_RUNS)
+                break
+        else:
+            found, number = None, scripts - 1
+        names = tuple(hello.name for hello in twins.hellos)
+    return ScriptDifference(
+        names=(names[0], names[1]),
+        only_left=_without(left_can, right_can),
+        only_right=_without(right_can, left_can),
+        scripts=number + 1,
+        found=found,
+        quirk=_quirk(found, sides) if found is not None and with_flink else "",
+    )
+
+
+def _without(abilities: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
+    known = set(others)
+    return tuple(ability for ability in abilities if ability not in known)
+
+
+def _twins(left: str, right: str) -> Twins:
+    serve = [sys.executable, "-m", "harness", "sut", "serve"]
+    return Twins([*serve, left], [*serve, right], limits=Limits())
+
+
+def _quirk(found: DifferingScript, sides: Sequence[str]) -> str:
+    """The statement of the one quirk with which the reference does what Flink does on this script."""
+    for statement, system in QUIRK_SYSTEMS.items():
+        served: list[Any] = [system if name == "reference" else name for name in sides]
+        with _twins(served[0], served[1]) as twins:
+            if run_lockstep(twins, found.script) is None:
+                return statement
+    return ""

@@ -1,0 +1,440 @@
+"""Shrinking: makes a find smaller as long as the same invariant is violated in the same way.
+
+Answers to delta debugging and to Hypothesis's shrinker, over the fields of a scenario and the choices of its schedule
+at once (decision 50). Invariants: each accepted step shows the same invariant and kind of anomaly, and the reference
+does not; what is returned was run as it is; an interruption keeps the smallest so far.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any, Final, Protocol
+
+from pydantic import ValidationError
+
+from harness.choices import Draw
+from harness.engine.level import Opening, Play, RunRecord, RunSite, Stop
+from harness.engine.perform import judged_by_order
+from harness.errors import FloodmarkError, UsageError
+from harness.explore.by_event import by_event
+from harness.explore.find import Find
+from harness.explore.smaller import (
+    OF_SIZE,
+    Data,
+    Path,
+    at,
+    checkpoints_by_place,
+    features,
+    halved,
+    in_words,
+    leap,
+    lesser,
+    numbers,
+    one_subtask,
+    rounded_up,
+    simplest,
+    with_value,
+    without,
+)
+from harness.history.event import Call
+from harness.levels.sim.level import SimulatedLevel
+from harness.scenario.model import Scenario
+from harness.verdict import Judgement
+
+__all__ = ["NotShown", "Runs", "SeenRun", "ShrinkStep", "open_runs", "shrink"]
+
+_RUN_S: Final = 20.0
+"""The longest time of one run; a smaller scenario does not take longer."""
+_ROUNDS_MAX: Final = 8
+_SEEDS: Final = 12
+"""How many small seeds are tried."""
+_CHOICES_MAX: Final = 4_000
+"""A schedule with more choices is left as drawn."""
+_SMALL_FAULTS: Final = 1
+_SMALL_RECORDS: Final = 6
+_LEAPS: Final = 60
+"""A find with more faults or records than these is tried in so many small variants."""
+_EXCEPTIONS_MAX: Final = 8
+"""A schedule with more exceptions from `fifo` is left as drawn, which is shorter."""
+_COLLECT_EVERY: Final = 10
+_CALLS: Final[Path] = ("choices", "calls")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenRun:
+    """One run, judged."""
+
+    record: RunRecord
+    judgement: Judgement
+
+    @property
+    def choices(self) -> int:
+        """How many choices its schedule made, with `order: fifo`."""
+        return self.record.extras.get("choices", 0)  # type: ignore[no-any-return]  # our own number
+
+
+class Runs(Protocol):
+    """Runs a find at level sim."""
+
+    def __call__(self, find: Find) -> SeenRun | None:
+        """The judged run; None if it cannot be made or judged."""
+
+
+@contextmanager
+def open_runs(stop: Stop | None = None) -> Iterator[Runs]:
+    """Runs at level sim, as `floodmark run` makes them. Raises HarnessError if the harness overlooks a canary."""
+    level, made = SimulatedLevel(), 0
+    level.refuse_blindness(None)
+    site = RunSite(run_id="", folder=FilePath(), limit_s=_RUN_S, stop=stop or Stop())
+
+    def run(find: Find) -> SeenRun | None:
+        nonlocal made
+        made += 1
+        if made % _COLLECT_EVERY == 0:
+            gc.collect(1)
+        return _seen(find, play, site)
+
+    with level.open(Opening()) as play:
+        yield run
+
+
+def _seen(find: Find, play: Play, site: RunSite) -> SeenRun | None:
+    try:
+        record = play(find.order, site)
+        assert isinstance(record, RunRecord), "level sim runs operators"
+        return SeenRun(record=record, judgement=judged_by_order(find.order, record))
+    except FloodmarkError:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShrinkStep:
+    """A try to make it smaller."""
+
+    what: str
+    accepted: bool
+    why: str = ""
+    """Why not, if it was not accepted."""
+    find: Find
+    """The smallest so far, this step included."""
+
+
+class NotShown(UsageError):
+    """The run that is to be shrunk does not show its violation."""
+
+
+class _Ended(Exception):
+    """Interrupted, or the time is over."""
+
+
+def shrink(
+    find: Find,
+    *,
+    run: Runs,
+    on_step: Callable[[ShrinkStep], None] = lambda step: None,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> Find:
+    """The smallest find that shows what `find` shows; after `goes_on` is false, the smallest so far.
+
+    Raises NotShown if `find` itself does not show it.
+    """
+    shrinking = _OneShrinking(find=find, run=run, on_step=on_step, goes_on=goes_on)
+    try:
+        shrinking.begin()
+        shrinking.leaps(first=True)  # first, since a small run costs a hundredth of a large one
+        shrinking.rounds()
+        while shrinking.leaps():
+            shrinking.rounds()
+        shrinking.fewest_reorderings()
+    except _Ended:
+        pass
+    return shrinking.finished()
+
+
+@dataclass(slots=True, kw_only=True)
+class _OneShrinking:
+    """One shrinking. Mutable: the smallest so far, and what has been tried."""
+
+    find: Find
+    run: Runs
+    on_step: Callable[[ShrinkStep], None]
+    goes_on: Callable[[], bool]
+    data: Data = field(default_factory=dict)
+    """The smallest scenario, in JSON without defaults."""
+    seen: SeenRun | None = None
+    """The run of the smallest."""
+    first: Data = field(default_factory=dict)
+    """The scenario with which it began."""
+    _leaped: int = 0
+    _tried: set[tuple[str, int]] = field(default_factory=set)
+
+    # --------------------------------------------------------------------------------------- one step
+
+    def begin(self) -> None:
+        seen = self.run(self.find)
+        if seen is None or not _shows(seen, self.find):
+            name, seed = self.find.scenario.scenario, self.find.seed
+            message = f"{name} with seed {seed} does not show {self.find.shows} at level sim"
+            raise NotShown(message, fix="run it with `floodmark run` to see what it shows")
+        self.seen = seen
+        self.first = self.data = _data_of(self.find.scenario)
+
+    def tries(self, data: Data, what: str, *, seed: int | None = None) -> bool:
+        """Whether `data` shows the same; if so, it is the smallest now."""
+        if not self.goes_on():
+            raise _Ended
+        chosen = self.find.seed if seed is None else seed
+        key = repr(data), chosen
+        if key in self._tried or (data == self.data and chosen == self.find.seed):
+            return False
+        self._tried.add(key)
+        try:
+            scenario = Scenario.model_validate(data)
+        except ValidationError:
+            return False
+        candidate = self.find.with_scenario(scenario, seed=chosen)
+        why, seen = self._judged(candidate)
+        if why == "":
+            self.find, self.data, self.seen = candidate, data, seen
+        self.on_step(ShrinkStep(what=what, accepted=why == "", why=why, find=self.find))
+        return why == ""
+
+    def _judged(self, candidate: Find) -> tuple[str, SeenRun | None]:
+        """Why `candidate` is refused, and its run."""
+        seen = self.run(candidate)
+        if seen is None:
+            return "it cannot be run", None
+        if not _shows(seen, candidate):
+            shown = ", ".join(f"{invariant} {kind}" for invariant, kind in seen.judgement.shown)
+            return f"it shows {shown or 'no violation'}", seen
+        if not candidate.is_reference:
+            honest = self.run(candidate.of_reference)
+            if honest is None or _shows(honest, candidate):
+                return "the reference shows it too", seen
+        return "", seen
+
+    # -------------------------------------------------------------------------------------- one round
+
+    def rounds(self) -> None:
+        """Rounds until nothing becomes smaller."""
+        for _ in range(_ROUNDS_MAX):
+            if not self.round():
+                return
+
+    def leaps(self, *, first: bool = False) -> bool:
+        """Whether one of some small variants shows it, where step by step nothing as small does (a local minimum)."""
+        faults, records = len(self.data.get("faults", ())), self._records
+        if faults <= _SMALL_FAULTS and records <= _SMALL_RECORDS:
+            return False
+        self._leaped += 1
+        draw = Draw(self._leaped, "leaps of a shrinking")
+        for number in range(_LEAPS):
+            base = self.first if number % 2 else self.data
+            data, seed = leap(base, draw, faults=min(faults, _SMALL_FAULTS + first)), draw.index(_SEEDS)
+            data["decisive"] = [self.find.invariant]
+            records_then = data["workload"]["records"] * data["workload"]["subtasks"]
+            is_smaller = (len(data.get("faults", ())), records_then) < (faults, records)
+            if not is_smaller or records_then > records:
+                continue
+            if self.tries(data, f"a leap to {records_then} records", seed=seed):
+                return True
+        return not first and any(map(self._with_other_seeds, _fewer(self.data["workload"]["records"])))
+
+    def _with_other_seeds(self, records: int) -> bool:
+        data = with_value(self.data, ("workload", "records"), records)
+        return any(self.tries(data, f"{records} records, seed {seed}", seed=seed) for seed in range(_SEEDS))
+
+    @property
+    def _records(self) -> int:
+        workload = self.find.scenario.workload
+        return workload.records * workload.subtasks
+
+    def round(self) -> bool:
+        """Try everything once; whether anything became smaller."""
+        before = repr(self.data), self.find.seed
+        self._fewer_records()
+        self._fewer_calls()
+        self._simple_schedule()
+        self._fewer_faults()
+        self._fewer_records()
+        self._fewer_subtasks()
+        self._fewer_features()
+        self._triggers_by_event()
+        self._lower_numbers()
+        self._other_seeds()
+        self._fewer_calls()
+        self._plain_names()
+        return before != (repr(self.data), self.find.seed)
+
+    def _fewer_faults(self) -> None:
+        """Delta debugging over the faults: none, halves, then one after the other."""
+        size = len(self.data.get("faults", ()))
+        while size:
+            index = 0
+            while index < len(self.data.get("faults", ())):
+                faults = self.data["faults"]
+                dropped = ", ".join(fault["id"] for fault in faults[index : index + size])
+                left = [*faults[:index], *faults[index + size :]]
+                data = {**self.data, "faults": left} if left else without(self.data, ("faults",))
+                if not self._tries_decided(data, f"without {dropped}"):
+                    index += size
+            size //= 2
+
+    def _tries_decided(self, data: Data, what: str) -> bool:
+        """As `tries`; `expects` and `decisive` follow, which count what a smaller run no longer has."""
+        small = {**without(data, ("expects",), ("tags",)), "decisive": [self.find.invariant]}
+        return self.tries(small, what) or self.tries(data, what)
+
+    def _fewer_records(self) -> None:
+        smaller = True
+        while smaller:
+            smaller = any(
+                self._tries_decided(data, f"{data['workload']['records']} records")
+                for data in halved(self.data)
+            )
+
+    def _fewer_subtasks(self) -> None:
+        for data in one_subtask(self.data):
+            if self._tries_decided(data, f"{data['workload']['subtasks']} subtasks"):
+                return
+
+    def _fewer_features(self) -> None:
+        for paths in list(features(self.data)):
+            if all(at(self.data, path) is not None for path in paths):
+                self.tries(without(self.data, *paths), f"without {', '.join(map(in_words, paths))}")
+        for path, value in list(simplest(self.data)):
+            self.tries(with_value(self.data, path, value), f"{in_words(path)}: {value}")
+        self.tries({**self.data, "decisive": [self.find.invariant]}, f"decisive: [{self.find.invariant}]")
+
+    def _triggers_by_event(self) -> None:
+        for data in checkpoints_by_place(self.data):
+            if self.tries(data, f"checkpoint_every: {data['workload']['checkpoint_every']}"):
+                break
+        assert self.seen is not None, "the smallest was run"
+        for index, fault in enumerate(self.find.scenario.faults):
+            for when in by_event(fault, self.seen.record.events):
+                if self.tries(
+                    with_value(self.data, ("faults", index, "when"), when), f"{fault.id} at {when}"
+                ):
+                    break
+
+    def _lower_numbers(self) -> None:
+        for path in list(numbers(self.data)):
+            value = at(self.data, path)
+            if value is None and path in OF_SIZE:
+                value = _default_of(path)
+            if value is not None:
+                self._lower(path, value)
+
+    def _lower(self, path: Path, value: Any) -> None:
+        """A search by halves for the least value that shows it; then the values just below are tried."""
+        simpler = lesser(path, value)
+        low, high = 0, len(simpler)  # simpler[high] shows it, or is `value` itself
+        while low < high:
+            middle = low if low == 0 and high == len(simpler) else (low + high) // 2
+            if self._lowers(path, simpler[middle]):
+                high = middle
+            else:
+                low = middle + 1
+        if (above := rounded_up(at(self.data, path))) is not None:
+            self._lowers(path, above)
+
+    def _lowers(self, path: Path, value: Any) -> bool:
+        return self.tries(with_value(self.data, path, value), f"{in_words(path)}: {value}")
+
+    def _fewer_calls(self) -> None:
+        """Recorded calls that it needs: those that are made, then by delta debugging."""
+        assert self.seen is not None, "the smallest was run"
+        if not (calls := at(self.data, _CALLS)):
+            return
+        asked = {event.id for event in self.seen.record.events if isinstance(event, Call)}
+        used = [call for call in calls if call["id"] in asked]
+        if self.tries(without(self.data, _CALLS), "without recorded calls"):
+            return
+        self.tries(with_value(self.data, _CALLS, used), f"{len(used)} recorded calls")
+        self._fewer_of(_CALLS, "recorded calls")
+
+    def _other_seeds(self) -> None:
+        """A small seed."""
+        for seed in range(min(self.find.seed, _SEEDS)):
+            if self.tries(self.data, f"seed {seed}", seed=seed):
+                return
+
+    @property
+    def _fifo(self) -> Data:
+        return {**(self.data.get("choices") or {}), "seed": self.find.seed, "order": "fifo"}
+
+    def _simple_schedule(self) -> None:
+        """First come, first served."""
+        if at(self.data, ("choices", "order")) != "fifo":
+            self.tries({**self.data, "choices": self._fifo}, "choices: fifo")
+
+    def fewest_reorderings(self) -> None:
+        """If `fifo` does not show it: `fifo` with as few exceptions as are needed, if these are few."""
+        before = self.find, self.data, self.seen
+        if at(self.data, ("choices", "order")) == "fifo":
+            return
+        drawn = {**self._fifo, "drawn": list(range(1, _CHOICES_MAX + 1))}
+        if not self.tries({**self.data, "choices": drawn}, "choices: fifo, and every choice an exception"):
+            return
+        assert self.seen is not None, "the smallest was run"
+        if self.seen.choices < _CHOICES_MAX:
+            used = list(range(1, self.seen.choices + 1))
+            self.tries(with_value(self.data, ("choices", "drawn"), used), f"{len(used)} exceptions")
+            self._fewer_of(("choices", "drawn"), "choices of the schedule are drawn")
+        if len(at(self.data, ("choices", "drawn")) or ()) > _EXCEPTIONS_MAX:
+            self.find, self.data, self.seen = before
+
+    def _fewer_of(self, path: Path, what: str) -> None:
+        """Delta debugging over a list: without all, without halves, and so on."""
+        size = len(at(self.data, path) or ())
+        while size:
+            index = 0
+            while index < len(listed := at(self.data, path) or ()):
+                left = [*listed[:index], *listed[index + size :]]
+                data = with_value(self.data, path, left) if left else without(self.data, path)
+                if not self.tries(data, f"{len(left)} {what}"):
+                    index += size
+            size //= 2
+
+    def _plain_names(self) -> None:
+        """The ids of the faults: their kinds."""
+        faults = self.data.get("faults", [])
+        kinds = [fault["do"].replace("_", "-") for fault in faults]
+        names = [kind if kinds.count(kind) == 1 else f"{kind}-{n}" for n, kind in enumerate(kinds, 1)]
+        if faults and names != [fault["id"] for fault in faults]:
+            renamed = [{**fault, "id": name} for fault, name in zip(faults, names, strict=True)]
+            self.tries({**self.data, "faults": renamed}, "plain names")
+
+    def finished(self) -> Find:
+        """The smallest, with a sentence on what it shows."""
+        if self.seen is None:
+            return self.find
+        return self.find.told(self.seen.judgement, self.seen.record.header, self.seen.record.events)
+
+
+def _fewer(records: int) -> list[int]:
+    """Numbers of records worth another seed."""
+    return sorted({max(1, records // 2), max(1, records - 1)} - {records})
+
+
+def _shows(seen: SeenRun, find: Find) -> bool:
+    return (find.invariant, find.kind) in seen.judgement.shown
+
+
+def _default_of(path: Path) -> int | None:
+    section, name = path
+    model = Scenario.model_fields[str(section)].annotation
+    assert model is not None, "sections have models"
+    default = model.model_fields[str(name)].default
+    return default if isinstance(default, int) else None
+
+
+def _data_of(scenario: Scenario) -> Data:
+    data = scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    data.pop("shows", None)
+    return data

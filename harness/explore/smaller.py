@@ -1,0 +1,296 @@
+"""How a scenario can be smaller: which fields, in which order, and which values are simpler.
+
+Answers to the strategies of a shrinker, for fields of a scenario instead of choices. A scenario is here its JSON form
+without defaults. Invariant: a step only removes something, or lowers a number, or rounds a time: so steps come to an
+end; whether the result is a scenario at all, its model decides.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from harness.choices import Draw
+from harness.scenario_parts.values import duration_text
+
+__all__ = [
+    "OF_SIZE",
+    "Data",
+    "Path",
+    "at",
+    "checkpoints_by_place",
+    "features",
+    "halved",
+    "in_words",
+    "leap",
+    "lesser",
+    "numbers",
+    "one_subtask",
+    "rounded_up",
+    "simplest",
+    "with_value",
+    "without",
+]
+
+Data = dict[str, Any]
+Path = tuple[str | int, ...]
+
+OF_SIZE: Final[dict[Path, int]] = {
+    ("workload", "records"): 1,
+    ("workload", "keys"): 1,
+    ("operator", "capacity"): 1,
+    ("workload", "checkpoint_every"): 1,
+    ("workload", "watermark_every"): 1,
+}
+"""What is smaller with a small number than left out, and the least number."""
+_KEPT: Final = frozenset({*OF_SIZE, ("workload", "subtasks"), ("operator", "mode"), ("workload", "kind")})
+"""Fields of the operator and the workload that are lowered or simplified, never removed."""
+_PREFERRED: Final[dict[Path, str]] = {("operator", "mode"): "ordered"}
+_TOGETHER: Final[tuple[tuple[Path, ...], ...]] = (
+    (("operator", "tries"), ("operator", "retry_delay"), ("operator", "retry_multiplier"),
+     ("operator", "retry_delay_max")),
+    (("operator", "retry_multiplier"), ("operator", "retry_delay_max")),
+    (("operator", "timeout"), ("operator", "on_timeout"), ("operator", "cancels"), ("operator", "tries"),
+     ("operator", "retry_delay"), ("operator", "retry_multiplier"), ("operator", "retry_delay_max")),
+    (("operator", "upstream"), ("operator", "back_pressure")),
+    (("workload", "failing_every"), ("workload", "failing_calls")),
+    (("task", "idle"), ("task", "catch_up"), ("task", "joined")),
+    (("task", "catch_up"), ("task", "joined")),
+)  # fmt: skip
+"""Fields that need each other, so that they are removed at once."""
+_SECTIONS: Final = (
+    "rescale", "task", "tags", "expects", "sink", "lookups_from", "pitfall", "mutant", "effects", "levels", "budget",
+)  # fmt: skip
+_NICE_MS: Final = (
+    *(n * 10**power for power in range(3) for n in (1, 2, 5)),
+    *(n * 1000 for n in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600)),
+)
+_DURATION: Final = re.compile(r"^[0-9]+(ms|s|m)$")
+_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000}
+_PERIODS: Final = frozenset({"checkpoint_interval", "checkpoint_gap", "every"})
+"""Times that are lowered last, and not below `_PERIOD_MS`: with a shorter one more happens."""
+_PERIOD_MS: Final = 5
+_RATE: Final = "500/s"
+"""The default."""
+_NOT_A_SIZE: Final = frozenset({"code", "version"})
+"""Numbers that are names."""
+_COUNTED: Final = ("hit", "call", "record", "checkpoint")
+"""The fields of a trigger that count events."""
+
+
+def at(data: Data, path: Path) -> Any:
+    """The value at `path`; None if there is none."""
+    value: Any = data
+    for step in path:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def without(data: Data, *paths: Path) -> Data:
+    """A copy without the fields at `paths`, and without a section that has become empty."""
+    made = copy.deepcopy(data)
+    for path in paths:
+        around = at(made, path[:-1])
+        if isinstance(around, dict):
+            around.pop(path[-1], None)
+            if not around and len(path) > 1 and path[0] not in {"operator", "workload", "task"}:
+                made.pop(str(path[0]), None)
+    return made
+
+
+def with_value(data: Data, path: Path, value: Any) -> Data:
+    """A copy with `value` at `path`, whose section exists or is made."""
+    made = copy.deepcopy(data)
+    around: Any = made
+    for step in path[:-1]:
+        around = around.setdefault(step, {}) if isinstance(around, dict) else around[step]
+    around[path[-1]] = value
+    return made
+
+
+def in_words(path: Path) -> str:
+    """`faults.0.when.hit`."""
+    return ".".join(map(str, path))
+
+
+def features(data: Data) -> Iterator[tuple[Path, ...]]:
+    """The fields whose removal makes it smaller, those at once that need each other; the largest first."""
+    yield from (((name,),) for name in _SECTIONS if name in data)
+    for group in _TOGETHER:
+        there = tuple(path for path in group if at(data, path) is not None)
+        if len(there) > 1:
+            yield there
+    for section in ("operator", "workload", "task"):
+        for name, value in (data.get(section) or {}).items():
+            path: Path = (section, name)
+            if path not in _KEPT:
+                yield (path,)
+            if isinstance(value, dict):
+                yield from (((*path, inner),) for inner in value)
+    for index, fault in enumerate(data.get("faults", ())):
+        yield from _of_fault(fault, ("faults", index))
+
+
+def _of_fault(fault: Data, path: Path) -> Iterator[tuple[Path, ...]]:
+    if "repeat" in fault:
+        yield ((*path, "repeat"), (*path, "every"))
+    for name in fault:
+        if name not in {"id", "do", "when", "repeat", "every"}:
+            yield ((*path, name),)
+    if "subtask" in fault["when"]:
+        yield ((*path, "when", "subtask"),)
+
+
+def checkpoints_by_place(data: Data) -> Iterator[Data]:
+    """Copies whose checkpoints come at places of the source instead of by time."""
+    if "checkpoint_interval" in data["workload"]:
+        for every in (1, 2, 3, 5):
+            yield with_value(
+                without(data, ("workload", "checkpoint_interval")), ("workload", "checkpoint_every"), every
+            )
+
+
+def simplest(data: Data) -> Iterator[tuple[Path, str]]:
+    """The fields with a simpler value than they have, and that value."""
+    for path, value in _PREFERRED.items():
+        if at(data, path) not in {None, value}:
+            yield path, value
+
+
+def numbers(data: Data) -> Iterator[Path]:
+    """The fields that hold a number or a time, those of size first."""
+    yield from OF_SIZE
+    found = list(_numbers(data))
+    yield from (path for path in found if path[-1] not in _PERIODS)
+    yield from (path for path in found if path[-1] in _PERIODS)
+
+
+def _numbers(data: Data) -> Iterator[Path]:
+    for section in ("faults", "operator", "workload", "task", "rescale", "expects", "budget"):
+        for path in _leaves(data.get(section), (section,)):
+            if path not in OF_SIZE and path != ("workload", "subtasks"):
+                yield path
+    for index in range(len(at(data, ("choices", "calls")) or ())):
+        yield ("choices", "calls", index, "takes")
+
+
+def _leaves(value: Any, path: Path) -> Iterator[Path]:
+    match value:
+        case dict():
+            for name, inner in value.items():
+                if name not in _NOT_A_SIZE:
+                    yield from _leaves(inner, (*path, name))
+        case list():
+            for index, inner in enumerate(value):
+                yield from _leaves(inner, (*path, index))
+        case bool():
+            return
+        case int() | float():
+            yield path
+        case str() if _DURATION.match(value):
+            yield path
+
+
+def lesser(path: Path, value: Any) -> Sequence[Any]:
+    """The simpler values, the simplest first, with which a search by halves can begin."""
+    if isinstance(value, str):
+        ms = _ms(value)
+        below = [duration_text(nice) for nice in _NICE_MS if nice < ms]
+        return below if path[-1] not in _PERIODS else below[_NICE_MS.index(_PERIOD_MS) :]
+    floor = OF_SIZE.get(path, 0 if path[-1] == "subtask" else 1)
+    return range(floor, int(value))
+
+
+def rounded_up(value: Any) -> str | None:
+    """The next round time; None: it is no time, or round already."""
+    if not isinstance(value, str) or (ms := _ms(value)) in _NICE_MS:
+        return None
+    return next((duration_text(nice) for nice in _NICE_MS if nice > ms), None)
+
+
+def _ms(value: str) -> int:
+    unit = value.lstrip("0123456789")
+    return int(value.removesuffix(unit)) * _UNITS_MS[unit]
+
+
+def halved(data: Data) -> Iterator[Data]:
+    """Copies whose records, and all that counts records, are an eighth, a quarter, a half; as fast, or as long."""
+    for part, as_long in ((8, False), (8, True), (4, False), (4, True), (2, False), (2, True)):
+        if data["workload"]["records"] == 1:
+            return
+        made = copy.deepcopy(data)
+        workload = made["workload"]
+        for name in ("records", "checkpoint_every", "watermark_every"):
+            if workload.get(name):
+                workload[name] = max(1, workload[name] // part)
+        if as_long:
+            workload["rate"] = f"{max(1, _rate(workload) // part)}/s"
+        for fault in made.get("faults", ()):
+            for name in _COUNTED:
+                if name in fault["when"]:
+                    fault["when"][name] = max(1, fault["when"][name] // part)
+        yield made
+
+
+def _rate(workload: Data) -> int:
+    return int(workload.get("rate", _RATE).removesuffix("/s"))
+
+
+def leap(data: Data, draw: Draw, *, faults: int) -> Data:
+    """A small variant: few records, at most `faults` faults early on, with waits or without."""
+    made = without(data, ("expects",), ("tags",), ("levels",), ("choices",))
+    workload, operator = made["workload"], made["operator"]
+    workload |= {"records": draw.one_of(1, 2, 2, 3, 4, 5, 6), "subtasks": 1, "keys": draw.one_of(1, 2, 3)}
+    workload["watermark_every"] = draw.one_of(1, 1, 2, 3)
+    if workload.get("checkpoint_interval") is None or draw.chance(_BY_PLACE):
+        workload.pop("checkpoint_interval", None)
+        workload["checkpoint_every"] = draw.one_of(1, 2, 3, 4, 50)
+    workload.pop("service", None)
+    if draw.chance(_WAITING):
+        workload["service"] = draw.one_of("5ms", "20ms", "100ms")
+    workload.pop("rate", None)
+    if draw.chance(_SLOW):
+        workload["rate"] = draw.one_of("2/s", "5/s", "20/s")
+    operator["capacity"] = draw.one_of(1, 2, 3, 5)
+    there = made.pop("faults", [])
+    kept = there if draw.chance(_DISTURBED) else []
+    while len(kept) > faults:
+        kept.pop(draw.index(len(kept)))
+    for fault in kept:
+        for around in (fault, fault["when"]):
+            if "subtask" in around:
+                around["subtask"] = 0
+        for name in _COUNTED:
+            if name in fault["when"]:
+                fault["when"][name] = 1 + draw.index(workload["records"] + 1)
+    if kept:
+        made["faults"] = kept
+    if draw.chance(_IN_ORDER):
+        made["choices"] = {"seed": 0, "order": "fifo"}
+    return made
+
+
+_SLOW: Final = 250
+_BY_PLACE: Final = 700
+_WAITING: Final = 600
+_DISTURBED: Final = 750
+_IN_ORDER: Final = 300
+"""Chances per thousand of a leap: a slow source; checkpoints by place instead of by time; lookups take time; a fault
+is kept, if there is one; first come, first served."""
+
+
+def one_subtask(data: Data) -> Iterator[Data]:
+    """Copies with fewer subtasks, of which the last have the faults."""
+    now = data["workload"].get("subtasks", 2)
+    for count in range(1, now):
+        made = with_value(data, ("workload", "subtasks"), count)
+        for fault in made.get("faults", ()):
+            for around in (fault, fault["when"]):
+                if "subtask" in around:
+                    around["subtask"] = min(around["subtask"], count - 1)
+        yield made

@@ -1,0 +1,138 @@
+"""What an exploration tells: one line while it goes on, and text or JSON at its end.
+
+Invariant: every number is one of `Explored`; a violation is told with the file that shows it again and its command.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.explore.exploration import Explored, Plan, Sighting
+from harness.explore.finds import Group
+from harness.scenario.file import dump
+
+__all__ = ["as_json", "as_text", "machines", "standing"]
+
+
+def standing(explored: Explored, *, seconds: float) -> str:
+    """Runs, runs a second, features, what was kept, and the newest find."""
+    rate = explored.runs / seconds if seconds else 0
+    return (
+        f"{explored.runs} runs, {rate:.0f} a second, {len(explored.features)} features, {len(explored.kept)} kept"
+        f"   {explored.newest}"
+    )
+
+
+def as_text(
+    explored: Explored,
+    groups: Sequence[Group],
+    *,
+    plan: Plan,
+    seconds: float,
+    jobs: int,
+    on: str | None,
+    corpus: Path | None,
+    interrupted: bool,
+) -> str:
+    """The report for a terminal."""
+    rate = explored.runs / seconds if seconds else 0
+    counted = ", ".join(f"{name.lower()} {count}" for name, count in sorted(explored.outcomes.items()))
+    lines = [
+        f"runs     {explored.runs} in {seconds:.1f} s, {rate:.0f} a second, judging included ({machines(jobs, on)})",
+        f"verdicts {counted or 'none'}",
+        f"features {len(explored.features)}, reached by {len(explored.kept)} scenarios"
+        + (f", kept in {corpus}" if corpus is not None else ""),
+    ]
+    lines += [f"unknown  {count} x {why}" for why, count in explored.whys.most_common(3)]
+    lines += [f"refused  {count} x {why}" for why, count in explored.refused.most_common(3)]
+    for group in groups:
+        rest = (
+            f"; {group.not_shrunk} more runs show {group.invariant} {group.kind}" if group.not_shrunk else ""
+        )
+        times = f"{group.times} times, first " if group.times > 1 else ""
+        lines += [
+            f"found    {group.invariant} {group.kind}, {times}in run {group.first_run}: {group.shape}{rest}",
+            f"file     {group.file}",
+            f"again    floodmark run {group.file}",
+        ]
+    if explored.sightings and not groups:
+        lines += _unsaved(explored.sightings[0])
+    if not explored.sightings:
+        lines.append(
+            f"found    nothing{' before it was interrupted' if interrupted else ''}; seed {plan.seed}"
+        )
+    return "\n".join(lines)
+
+
+def machines(jobs: int, on: str | None) -> str:
+    """Where the runs are made: `2 processes`, or the master of the executors."""
+    if on is not None:
+        return f"on {on}"
+    return "1 process" if jobs == 1 else f"{jobs} processes"
+
+
+def _unsaved(sighting: Sighting) -> list[str]:
+    """The run that shows a violation, where no file could be written."""
+    shown = ", ".join(" ".join(violation) for violation in sighting.violations)
+    entry = sighting.entry
+    return [
+        f"found    {shown} in run {sighting.run}, with seed {entry.seed}; no file could be written, so here it is:",
+        dump(entry.scenario).rstrip(),
+    ]
+
+
+def as_json(
+    explored: Explored,
+    groups: Sequence[Group],
+    *,
+    plan: Plan,
+    seconds: float,
+    jobs: int,
+    on: str | None,
+    corpus: Path | None,
+    interrupted: bool,
+) -> str:
+    """The same as a document."""
+    document: dict[str, Any] = {
+        "seed": plan.seed,
+        "sut": plan.subject.sut,
+        "mutant": plan.subject.mutant,
+        "runs": explored.runs,
+        "events": explored.events,
+        "seconds": round(seconds, 3),
+        "jobs": jobs,
+        "on": on,
+        "outcomes": {name.lower(): count for name, count in sorted(explored.outcomes.items())},
+        "features": len(explored.features),
+        "kept": len(explored.kept),
+        "corpus": None if corpus is None else str(corpus),
+        "interrupted": interrupted,
+        "refused": dict(explored.refused),
+        "violations": [
+            {
+                "invariant": group.invariant,
+                "kind": group.kind,
+                "shape": group.shape,
+                "run": group.first_run,
+                "times": group.times,
+                "not_shrunk": group.not_shrunk,
+                "file": str(group.file),
+                "faults": len(group.find.scenario.faults),
+                "records": group.find.scenario.workload.records * group.find.scenario.workload.subtasks,
+            }
+            for group in groups
+        ],
+    }
+    if explored.sightings and not groups:
+        document["unsaved"] = [
+            {
+                "seed": one.entry.seed,
+                "violations": one.violations,
+                "scenario": one.entry.scenario.model_dump(mode="json", by_alias=True),
+            }
+            for one in explored.sightings
+        ]
+    return json.dumps(document, indent=2)

@@ -1,0 +1,225 @@
+"""One trial of an exploration: makes the scenario of a candidate, runs it at level sim, judges it, finds its features.
+
+Answers to an input and its execution in AFL. Invariants: a trial depends on its subject and candidate alone, wherever
+it is made; a violation that the reference shows in the same run too is none of a subject that is not the reference.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final, Literal
+
+from harness.choices import Draw
+from harness.clock import Deadline
+from harness.defects import variant_of
+from harness.engine.level import Opening, RunRecord, RunSite
+from harness.engine.perform import judged_by_order
+from harness.errors import CannotHere, HarnessError, SutError
+from harness.explore.changing import change, shortened
+from harness.explore.drawing import draw_scenario
+from harness.explore.features import Feature, features_of
+from harness.levels.sim.level import SimulatedLevel, record_of
+from harness.levels.sim.run import simulate_scenario
+from harness.runs.order import REFERENCE, Order
+from harness.scenario.model import Scenario
+from harness.verdict import Judgement, Outcome
+
+__all__ = ["Candidate", "Subject", "Trial", "Violation", "Way", "made", "try_all"]
+
+Violation = tuple[str, str]
+"""An invariant and the class of an anomaly, such as `("V8", "duplicate")`."""
+Way = Literal["given", "drawn", "changed", "shortened"]
+"""Where a candidate comes from: from a file, from nothing, from a change of one that reached something new, from the
+catalogue."""
+
+_RUN_S: Final = 60.0
+"""The longest time of one run, so that a system that goes on and on does not use up the budget."""
+_RECORDS_MAX: Final = 30
+_RECORDS_SELDOM: Final = 300
+"""Records a subtask of a scenario that is shortened, and of one that is long enough for what is rare."""
+_SELDOM: Final = 100
+_KEEPS_TIME: Final = 500
+_TOO_LONG: Final = f"the run took longer than {_RUN_S:.0f} s"
+_CHANGED_TOO: Final = 300
+"""Chances per thousand: a scenario that stays long, one that lasts as long as before, one that is changed, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """The system under test of an exploration."""
+
+    sut: str = REFERENCE
+    mutant: str | None = None
+    """A planted defect, or `MODULE:ATTR` of the user's own; of the reference only."""
+    expected: str | None = None
+    import_path: tuple[str, ...] = ()
+
+    @property
+    def is_reference(self) -> bool:
+        return self.sut == REFERENCE and self.mutant is None
+
+    def order(self, scenario: Scenario, seed: int) -> Order:
+        """The run of this subject in `scenario`."""
+        return Order(
+            scenario=scenario,
+            level="sim",
+            seed=seed,
+            sut=self.sut,
+            mutant=self.mutant,
+            expected=self.expected,
+            import_path=self.import_path,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """What is to be tried; `made` makes its scenario where it is run, since drawing costs as much as sending."""
+
+    way: Way
+    seed: int
+    """Of the run; of a drawn scenario also of the drawing."""
+    parent: Scenario | None = None
+    other: Scenario | None = None
+    """A scenario of which parts may be taken."""
+    draw_seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """The result of one candidate."""
+
+    features: frozenset[Feature]
+    outcome: Outcome
+    violations: tuple[Violation, ...]
+    events: int
+    why: str = ""
+    """Why it did not pass, if nothing is violated."""
+    refused: str = ""
+    """Why the subject could not be run in it."""
+
+
+def made(candidate: Candidate) -> Scenario:
+    """The scenario of a candidate."""
+    parent, draw = candidate.parent, Draw(candidate.draw_seed, "changes of a candidate")
+    match candidate.way:
+        case "given" if parent is not None:
+            return parent
+        case "shortened" if parent is not None:
+            most = _RECORDS_SELDOM if draw.chance(_SELDOM) else _RECORDS_MAX
+            records, keeps_time = draw.between(most // 2, most), draw.chance(_KEEPS_TIME)
+            short = shortened(parent, records=records, keeps_time=keeps_time)
+            if short is not None and draw.chance(_CHANGED_TOO):
+                short = change(short, draw, other=candidate.other) or short
+            return short or draw_scenario(candidate.seed)
+        case "changed" if parent is not None:
+            return change(parent, draw, other=candidate.other) or parent
+        case _:
+            return draw_scenario(candidate.seed)
+
+
+def try_all(subject: Subject, candidates: Sequence[Candidate]) -> list[Trial]:
+    """The trials of `candidates`, in order. Raises HarnessError if the harness overlooks a canary in this process."""
+    _refuse_blindness_here()
+    trials = []
+    for candidate in candidates:
+        trials.append(_try_one(subject, made(candidate), candidate.seed))
+        gc.collect(1)
+    return trials
+
+
+@cache
+def _refuse_blindness_here() -> None:
+    SimulatedLevel().refuse_blindness(None)
+
+
+def _try_one(subject: Subject, scenario: Scenario, seed: int) -> Trial:
+    """Run, judge and describe one scenario."""
+    try:
+        record, judgement = _run(subject, scenario, seed)
+    except (SutError, CannotHere) as error:
+        return _nothing(refused=error.what)
+    except HarnessError as error:
+        if subject.is_reference:
+            error.add_note(f"in the simulation of scenario {scenario.scenario} with seed {seed}")
+            raise
+        return _nothing(
+            why=error.what
+        )  # a wrong system may contradict what is compared, and is not judged then
+    kinds = {fault.id: fault.do for fault in scenario.faults}
+    violations = _own_violations(subject, scenario, seed, record, judgement)
+    outcome = Outcome.FAIL if violations else judgement.outcome
+    return Trial(
+        features=features_of(record.header, record.events, kinds=kinds),
+        outcome=Outcome.UNKNOWN if outcome is Outcome.FAIL and not violations else outcome,
+        violations=violations,
+        events=len(record.events),
+        why="" if violations else _why(record, judgement),
+    )
+
+
+def _nothing(*, refused: str = "", why: str = "") -> Trial:
+    return Trial(
+        features=frozenset(), outcome=Outcome.UNKNOWN, violations=(), events=0, refused=refused, why=why
+    )
+
+
+def _run(subject: Subject, scenario: Scenario, seed: int) -> tuple[RunRecord, Judgement]:
+    order = subject.order(scenario, seed)
+    if subject.sut != REFERENCE:
+        with SimulatedLevel().open(Opening()) as play:
+            played = play(order, RunSite(run_id="", folder=Path(), limit_s=_RUN_S))
+        assert isinstance(played, RunRecord), "level sim runs operators"
+        return played, judged_by_order(order, played)
+    variant = variant_of(subject.mutant)
+    deadline = Deadline(_RUN_S)
+    ran = simulate_scenario(order, variant=variant, ended_by=lambda: _TOO_LONG if deadline.passed else None)
+    record = record_of(order, ran, variant=variant)
+    return record, judged_by_order(order, record)
+
+
+def _own_violations(
+    subject: Subject, scenario: Scenario, seed: int, record: RunRecord, judgement: Judgement
+) -> tuple[Violation, ...]:
+    """Without those of the reference, which are the scenario's fault; V23 counts if only the subject is vacuous."""
+    found = dict.fromkeys(_violations(judgement))
+    if subject.is_reference:
+        return tuple(found)
+    silent = subject.mutant is not None and _is_vacuous(judgement)
+    if not found and not silent:
+        return ()
+    _, honest = _run(Subject(), scenario, seed)
+    of_anybody = {invariant for invariant, _ in _violations(honest)}
+    own = [(invariant, kind) for invariant, kind in found if invariant not in of_anybody]
+    if silent and record.error is None and not _is_vacuous(honest):
+        own.append(("V23", "vacuous"))
+    return tuple(own)
+
+
+def _violations(judgement: Judgement) -> Iterator[Violation]:
+    for verdict in judgement.invariants:
+        if verdict.outcome is Outcome.FAIL:
+            for anomaly in verdict.anomalies:
+                yield verdict.invariant, anomaly.kind
+
+
+def _is_vacuous(judgement: Judgement) -> bool:
+    return any(
+        verdict.invariant == "V23" and verdict.outcome is Outcome.VACUOUS for verdict in judgement.invariants
+    )
+
+
+def _why(record: RunRecord, judgement: Judgement) -> str:
+    if record.error is not None:
+        return record.error
+    return next(
+        (
+            f"{verdict.invariant} {verdict.why}"
+            for verdict in judgement.invariants
+            if verdict.outcome is judgement.outcome and verdict.why
+        ),
+        "",
+    )

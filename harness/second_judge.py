@@ -1,0 +1,1497 @@
+"""A second judge of histories, in one file: the page `docs/reference/history.md` read literally and slowly.
+
+    python second_judge.py HISTORY
+
+It shares no code with Floodmark's checkers, and needs nothing but the standard library, so that a stranger can judge
+again what a report tells, from the files beside it. `floodmark check --second` and the tests compare both judges.
+HISTORY is `.jsonl` or `.jsonl.gz`. Of the rules for well-formed files only the form of each line is checked here.
+It asks the whole history again for each question, so its time grows with the square of the history. The notions of
+the page are methods of `Page`; each invariant is a function, `v1`, `v2`, ...; a rule is one line where it can be.
+"""
+
+# fmt: off
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from functools import wraps
+from itertools import pairwise
+from math import floor
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
+
+__all__ = ["ABSENT", "Finding", "Opinion", "Page", "main", "opinions", "read_lines", "verdict"]
+
+T = TypeVar("T")
+Json = dict[str, Any]
+Element = tuple[Any, ...]  # ("record", id), or ("mark", pos, w).
+ABSENT: Any = object()
+EVER = float("inf")
+OF_RUN = {"done", "abort", "retire", "fault", "giveup", "commit", "effect", "ack", "row", "read", "change", "rescale"}
+"""Kinds that are no events of an attempt."""
+ACTS = {"start", "call", "res", "out", "dead", "commit"}  # may not follow the reading of a table
+LIVES = ("call", "res", "out", "owm", "snap")  # what V21 judges
+
+class Finding(NamedTuple):
+    """One anomaly: `what` is an id or watermark, `at` the `n` of the event that shows it, or what tells two apart."""
+
+    kind: str
+    s: int | None
+    what: Any
+    c: int | None
+    at: Any
+    table: str | None = None
+    j: int | None = None
+
+Findings = Iterator[Finding]
+
+def shown(kind: str, e: Json) -> Finding:
+    """An anomaly that one event shows."""
+    return Finding(kind, e.get("s"), e["id"] if "id" in e else e.get("w"), e.get("c"), e["n"])
+
+def by_id(events: Iterable[Json]) -> dict[Any, list[Json]]:
+    found: dict[Any, list[Json]] = {}
+    for e in events: found.setdefault(e["id"], []).append(e)
+    return found
+
+def canonical(value: Any) -> Any:
+    """Equal exactly for values that the page calls equal, and hashable."""
+    match value:
+        case dict(): return ("object", tuple(sorted((name, canonical(item)) for name, item in value.items())))
+        case list(): return ("list", tuple(canonical(item) for item in value))
+        case float(): return ("float", value + 0.0)
+        case _: return (type(value).__name__, value)
+
+def high(w: Any) -> float:
+    return EVER if w == "end" else w
+
+def element(given: Json) -> Element:
+    return ("record", given["id"]) if "id" in given else ("mark", given["pos"], given["w"])
+
+def asked_once(answer: Callable[..., T]) -> Callable[..., T]:
+    """The same question gets the same answer: nothing about a page changes."""
+
+    @wraps(answer)
+    def remember(page: Page, *asked: Any) -> T:
+        question = (answer, *asked)
+        if question not in page.known:
+            page.known[question] = answer(page, *asked)
+        return cast("T", page.known[question])
+    return remember
+
+# ---------------------------------------------------------------------------------- what the page calls things
+class Page:
+    """One history, and what the page calls its parts ("What counts")."""
+
+    def __init__(self, lines: list[Json]) -> None:
+        self.header, self.events = lines[0], lines[1:]
+        self.operator: Json = {"max_tries": 1, "watermark_slots": True} | self.header["operator"]
+        self.bounds: Json = {"timeout_slack": 0, "recover": 0} | self.header.get("bounds", {})
+        self.sink = self.header.get("sink", "rollback")
+        self.ordered = self.operator["mode"] == "ordered"
+        self.coalesces = self.operator.get("coalesces_watermarks", False)
+        self.by_output = self.header.get("effects") == "outputs"
+        self.tables: dict[str, Json] = self.header.get("tables", {})
+        self.known: dict[Any, Any] = {}
+        self._own: dict[tuple[Any, ...], list[Json]] = {}
+        for e in self.events:
+            if e["k"] not in OF_RUN:
+                for asked in ((e["s"],), (e["s"], e["a"]), (e["s"], e["a"], "of", e.get("id"))):
+                    self._own.setdefault(asked, []).append(e)
+        ran = {e["s"] for e in self.events if e["k"] == "commit" or e["k"] not in OF_RUN}
+        self.subtasks = sorted(ran, key=lambda s: (self.generation(s), s))
+
+    def kind(self, *kinds: str) -> list[Json]:
+        return [e for e in self.events if e["k"] in kinds]
+
+    def of(self, s: int, a: int | None, *kinds: str) -> list[Json]:
+        """Events of an attempt, or of all of a subtask; without kinds, all."""
+        own = self._own.get((s,) if a is None else (s, a), [])
+        return [e for e in own if not kinds or e["k"] in kinds]
+
+    def told(self, s: int, a: int, record: Any, *kinds: str) -> list[Json]:
+        """Events of an attempt about a record."""
+        return [e for e in self._own.get((s, a, "of", record), []) if e["k"] in kinds]
+    def by_id(self, *kinds: str) -> dict[Any, list[Json]]:
+        """All events of these kinds, by their id."""
+        return by_id(self.kind(*kinds))
+    def commits(self, s: int) -> list[Json]:
+        return [e for e in self.kind("commit") if e["s"] == s]
+    def attempts(self, s: int) -> list[int]:
+        return sorted({e["a"] for e in self.of(s, None)})
+    def every_attempt(self) -> list[tuple[int, int]]:
+        return [(s, a) for s in self.subtasks for a in self.attempts(s)]
+    def start(self, s: int, a: int) -> Json:
+        return self.of(s, a, "start")[0]
+    def ended(self, s: int) -> bool:
+        return bool(self.attempts(s)) and bool(self.of(s, self.attempts(s)[-1], "ended"))
+
+    def finished(self) -> bool:
+        """Normally: every subtask's last attempt has ended."""
+        ran = {s for s in self.subtasks if self.attempts(s)}
+        due = {s for s in ran if self.ender(s) is None}
+        due |= {s for e in self.kind("rescale") for s in e["to"] if self.ender(s) is None}
+        return bool(due) and all(s in ran and self.ended(s) for s in due)
+
+    # Rescales.
+    def ender(self, s: int) -> Json | None:
+        """The rescale that names the subtask among those that end."""
+        return next((e for e in self.kind("rescale") if s in e["of"]), None)
+    def beginner(self, s: int) -> Json | None:
+        return next((e for e in self.kind("rescale") if s in e["to"]), None)
+    def generation(self, s: int) -> int:
+        began = self.beginner(s)
+        return 0 if began is None else 1 + max(map(self.generation, began["of"]))
+
+    def stopped(self, s: int) -> Json | None:
+        """The rescale that ended the subtask before it had ended itself."""
+        ender = self.ender(s)
+        if ender is None or not self.attempts(s): return None
+        ends = self.of(s, self.attempts(s)[-1], "ended")[:1]
+        return None if any(e["n"] < ender["n"] for e in ends) else ender
+
+    def cut(self, s: int) -> Json | None:
+        ender = self.stopped(s)
+        return None if ender is None else self.snap(s, ender["c"], ender["n"])
+
+    def inherits(self, s: int, a: int) -> bool:
+        """Whether the attempt starts from the share of its subtask."""
+        began, starts = self.beginner(s), self.of(s, a, "start")
+        if began is None or not starts or starts[0]["from"] != began["c"]: return False
+        return self.restored(s, a) is None
+
+    def share(self, s: int) -> list[Json] | None:
+        """The elements that the first attempt restores which starts from the rescale."""
+        restores = [r for a in self.attempts(s) if self.inherits(s, a) for r in self.of(s, a, "restore")]
+        return restores[0]["elements"] if restores else None
+
+    def heritage(self, s: int) -> dict[Any, tuple[int, int]]:
+        """Of each inherited record its position, and the subtask that held it before."""
+        began = self.beginner(s)
+        found: dict[Any, tuple[int, int]] = {}
+        before = sorted(began["of"], key=lambda o: (self.generation(o), o)) if began else []
+        for place, given in enumerate(self.share(s) or []) if began else ():
+            old = [o for o in before if "id" in given and self.taken(o, given["id"])]
+            if old: found.setdefault(given["id"], (place, old[-1]))
+        return found
+
+    def held_before(self, s: int, record: Any) -> list[tuple[int, int]]:
+        """The subtasks that held an inherited record before, and its position there."""
+        found = []
+        while record in self.heritage(s):
+            s = self.heritage(s)[record][1]
+            found.append((s, self.position(s, ("record", record))))
+        return found
+
+    # Which snap, completed, chain, O*.
+    def snap(self, s: int, c: int, n: float, *, named: Any = None, below: float = EVER) -> Json | None:
+        snaps = [e for e in self.of(s, named, "snap") if e["c"] == c and e["n"] < n and e["a"] < below]
+        return max(snaps, key=lambda e: e["a"], default=None)
+    def shows(self, commit: Json) -> Json | None:
+        return self.snap(commit["s"], commit["c"], commit["n"], named=commit.get("a"))
+    def restored(self, s: int, a: int) -> Json | None:
+        start = self.start(s, a)
+        return None if start["from"] is None else self.snap(s, start["from"], start["n"], below=a)
+    def completers(self, s: int) -> list[Json]:
+        """What completes a checkpoint for this subtask."""
+        return [e for e in self.commits(s) if self.shows(e)] if self.sink == "atomic" else self.kind("done")
+    def completed_snaps(self, s: int) -> list[Json]:
+        meant = [self.snap(s, e["c"], e["n"], named=e.get("a")) for e in self.completers(s)]
+        return [snap for snap in self.of(s, None, "snap") if any(snap is m for m in meant)]
+
+    def restorable(self, s: int, c: int, n: int) -> bool:
+        """Whether checkpoint `c` is completed, and not retired, by event `n`."""
+        completed = any(e["c"] == c and e["n"] < n for e in self.completers(s))
+        return completed and not any(e["c"] >= c and e["n"] < n for e in self.kind("retire"))
+
+    def chain(self, s: int) -> dict[int, float]:
+        """Of each attempt in it, from the far end on, the event before which it stands there."""
+        links: dict[int, float] = {}
+        a, until = max(self.attempts(s), default=None), EVER
+        if (cut := self.cut(s)) is not None: a, until = cut["a"], cut["n"]
+        while a is not None:
+            links[a] = until
+            snap = self.restored(s, a)
+            a, until = (snap["a"], snap["n"]) if snap else (None, EVER)
+        return dict(reversed(links.items()))
+
+    def in_chain(self, e: Json) -> bool:
+        """An emission, outcome or `dead`."""
+        return bool(e["n"] < self.chain(e["s"]).get(e["a"], -EVER))
+
+    def epoch_of(self, s: int, a: int, n: int, *kinds: str) -> list[Json]:
+        """What left in the attempt between its snap before and the one that is event `n`."""
+        since = max((e["n"] for e in self.of(s, a, "snap") if e["n"] < n), default=-EVER)
+        return [e for e in self.of(s, a, *kinds) if since < e["n"] < n]
+
+    def visible(self, s: int, *kinds: str) -> list[Json]:
+        """O* with the kinds `out` and `owm` (the default), or the part of it that is of the given ones."""
+        kinds = kinds or ("out", "owm")
+        emissions = self.of(s, None, *kinds)
+        if self.sink == "append": return emissions
+        if self.sink == "rollback":
+            chain = self.chain(s)
+            return [e for a in chain for e in emissions if e["a"] == a and e["n"] < chain[a]]
+        shown = [snap for commit in self.commits(s) if (snap := self.shows(commit))]
+        return [e for snap in shown for e in self.epoch_of(s, snap["a"], snap["n"], *kinds)]
+
+    def outs(self, s: int) -> list[Json]:
+        return self.visible(s, "out")
+    def seen(self, *kinds: str) -> dict[Any, list[Json]]:
+        """What is visible of any subtask, by id."""
+        return by_id(e for s in self.subtasks for e in self.visible(s, *kinds))
+
+    # The source.
+    def ins(self, s: int) -> dict[Any, list[Json]]:
+        return by_id(self.of(s, None, "in"))
+
+    def taken(self, s: int, record: Any) -> list[Json]:
+        own = self.ins(s).get(record, [])
+        if record not in self.heritage(s): return own
+        place, old = self.heritage(s)[record]
+        return [*({**e, "pos": place} for e in self.taken(old, record)), *own]
+
+    def accepted(self) -> dict[Any, int]:
+        """Each record that was taken in, with the last subtask that held it."""
+        return {record: s for s in self.subtasks for record in [*self.heritage(s), *self.ins(s)]}
+    def expect(self, s: int, record: Any) -> Any:
+        """What the subtask was told, or those before it that held the record."""
+        return next((e["expect"] for e in self.taken(s, record) if "expect" in e), ABSENT)
+
+    def key(self, record: Any) -> Any:
+        s = self.accepted().get(record)
+        taken = self.taken(s, record)[0] if s is not None else {}
+        return canonical(taken["key"]) if "key" in taken else ABSENT
+
+    def marks(self, s: int) -> list[tuple[int, Any]]:
+        """The watermarks of the subtask's source, by position."""
+        inherited = [given for given in (self.share(s) or []) if "w" in given] if self.beginner(s) else []
+        places: dict[int, Any] = {}
+        for e in [*inherited, *self.of(s, None, "wm")]: places.setdefault(e["pos"], e["w"])
+        return sorted(places.items(), key=lambda mark: mark[0])
+
+    def position(self, s: int, what: Element) -> Any:
+        return what[1] if what[0] == "mark" else next((e["pos"] for e in self.taken(s, what[1])), None)
+
+    # The input of an attempt, and which watermark an `owm` is.
+    def came(self, s: int, a: int) -> dict[Element, Json]:
+        """Its elements, each with the event by which it came first."""
+        found: dict[Element, Json] = {}
+        for restore in self.of(s, a, "restore"):
+            for given in restore["elements"]: found.setdefault(element(given), restore)
+        for e in self.of(s, a, "in", "wm"):
+            found.setdefault(("record", e["id"]) if e["k"] == "in" else ("mark", e["pos"], e["w"]), e)
+        return found
+
+    def stands(self, emissions: list[Json], marks: list[tuple[int, Any]]) -> list[int | None]:
+        """For each emission its position as a watermark; None for an `out` and for a surplus one."""
+        places: list[int | None] = []
+        for i, e in enumerate(emissions):
+            k = sum(o["k"] == "owm" and o["w"] == e["w"] for o in emissions[:i]) if e["k"] == "owm" else 0
+            known = sorted(pos for pos, w in marks if e["k"] == "owm" and w == e["w"])
+            places.append(known[k] if k < len(known) else None)
+        return places
+
+    def visible_stands(self, s: int) -> list[int | None]:
+        return self.stands(self.visible(s), self.marks(s))
+
+    def attempt_stands(self, s: int, a: int) -> list[tuple[Json, int]]:
+        """Its `owm`s that are not surplus, and where they stand."""
+        emissions = self.of(s, a, "owm")
+        marks = [(what[1], what[2]) for what in self.came(s, a) if what[0] == "mark"]
+        pairs = zip(emissions, self.stands(emissions, marks), strict=True)
+        return [(e, place) for e, place in pairs if place is not None]
+
+    def left_marks(self, s: int, a: int, by: float, *, leniently: bool) -> set[Element]:
+        """What has left by then; leniently: with what may count as left where watermarks coalesce."""
+        stands = [(e, place) for e, place in self.attempt_stands(s, a) if e["n"] < by]
+        if not self.coalesces: return {("mark", place, e["w"]) for e, place in stands}
+        marks = [what for what in self.came(s, a) if what[0] == "mark"]
+        if leniently: stands = [(e, max(what[1] for what in marks if what[2] == e["w"])) for e, _ in stands]
+        last = max((place for _, place in stands), default=-EVER)
+        return {what for what in marks if what[1] <= last}
+
+    # Outcomes and what they call for.
+    def outcome(self, s: int, a: int, record: Any, by: float = EVER) -> Json | None:
+        ends = [e for e in self.told(s, a, record, "res", "dead") if e["n"] < by]
+        return next((e for e in ends if e["k"] == "dead" or e["final"]), None)
+
+    def outputs_by(self, expect: Any, outcome: Json | None) -> Any:
+        if outcome is None: return expect
+        if outcome["k"] == "dead" or outcome["r"] == "fail": return []
+        if outcome["r"] == "timeout": return [] if "error" in outcome else outcome.get("v", [])
+        return expect if expect is not ABSENT else outcome.get("v", ABSENT)
+
+    def deciding(self, s: int, record: Any) -> tuple[int | None, Json | None]:
+        """The deciding attempt, and its outcome of the record; with a rescale, over all subtasks."""
+        among = self.subtasks if self.kind("rescale") else [s]
+        visible = [e for e in self.seen("out").get(record, []) if e["s"] in among]
+        if visible: return visible[0]["a"], self.outcome(visible[0]["s"], visible[0]["a"], record)
+        ends = [self.outcome(one, a, record) for one in among for a in self.chain(one)]
+        standing = [(e["a"], e) for e in ends if e is not None and self.in_chain(e)]
+        return max(standing, key=lambda pair: pair[1]["n"], default=(None, None))
+
+    def expected(self, s: int, record: Any) -> Any:
+        """The expected outputs, or ABSENT."""
+        among = reversed(self.subtasks) if self.kind("rescale") else [s]
+        told = [expect for one in among if (expect := self.expect(one, record)) is not ABSENT]
+        return self.outputs_by(told[0] if told else ABSENT, self.deciding(s, record)[1])
+
+    def numbers_left(self, s: int, a: int, record: Any, by: float) -> set[int]:
+        return {e["j"] for e in self.told(s, a, record, "out") if e["n"] < by}
+
+    def resolved(self, s: int, a: int, record: Any, by: float) -> bool:
+        outcome = self.outcome(s, a, record, by)
+        wanted = self.outputs_by(self.expect(s, record), outcome)
+        if wanted in (ABSENT, []): return outcome is not None
+        return set(range(len(wanted))) <= self.numbers_left(s, a, record, by)
+
+    # Faults, and the end of an attempt's life.
+    def faults(self) -> list[tuple[Json, Json | None]]:
+        """Each that began, with its end: one of a name that ends is the oldest."""
+        pairs: list[tuple[Json, Json | None]] = []
+        for begin in [e for e in self.kind("fault") if e["phase"] == "begin"]:
+            before = sum(other["f"] == begin["f"] for other, _ in pairs)
+            own = [e for e in self.kind("fault") if e["phase"] == "end" and e["f"] == begin["f"]]
+            pairs.append((begin, own[before] if before < len(own) else None))
+        return pairs
+
+    def disturbed(self, since: float, until: float, *, by_stalls: bool) -> bool:
+        """Whether a fault, any one or one that stalls, overlaps the time."""
+        among = [pair for pair in self.faults() if not by_stalls or pair[0].get("stalls") is True]
+        return any(b["t"] <= until and (e is None or e["t"] >= since) for b, e in among)
+
+    def life_end(self, s: int, a: int) -> int:
+        """When the attempt's life ended, at the latest with the history."""
+        over = self.ender(s) is not None or a < self.attempts(s)[-1] or bool(self.of(s, a, "kill", "close"))
+        own: list[int] = [e["t"] for e in self.of(s, a) if e["k"] != "kill"]
+        return max(own, default=0) if over else int(self.events[-1]["t"])
+
+    # Tables.
+    def tables_of(self, what: str) -> list[str]:
+        return [name for name, table in self.tables.items() if what in table["holds"]]
+    def rows(self, name: str) -> list[Json]:
+        return [e for e in self.kind("row") if e["table"] == name]
+
+    def read_whole(self, name: str) -> bool:
+        rows = self.kind("effect") if "audit" in self.tables[name]["holds"] else self.rows(name)
+        reads = [e for e in self.kind("read") if e["table"] == name]
+        if not reads or reads[0]["rows"] != len(rows): return False
+        began = min(e["n"] for e in [*reads, *rows])
+        return not any(e["k"] in ACTS and e["n"] > began for e in self.events)
+
+    def not_whole(self, what: str) -> bool:
+        """Whether a table of it is not."""
+        return not all(self.read_whole(name) for name in self.tables_of(what))
+    def has_audit(self) -> bool:
+        told = bool(self.kind("effect") or self.tables_of("audit"))
+        return told or ("effects" in self.header and not self.tables_of("effects"))
+
+for _asked in (
+    "kind", "of", "by_id", "attempts", "finished", "share", "heritage", "completed_snaps", "chain", "epoch_of",
+    "visible", "seen", "ins", "taken", "accepted", "expect", "marks", "position", "came", "visible_stands",
+    "attempt_stands", "deciding", "expected", "faults", "rows", "read_whole",
+):
+    setattr(Page, _asked, asked_once(getattr(Page, _asked)))
+
+# ------------------------------------------------------------------- V1 to V8: what leaves, and in which order
+def v1(page: Page) -> Findings:
+    """Ordered: no `out` behind a later one, ahead of a watermark that precedes it, behind one that follows it."""
+    for s in page.subtasks:
+        seen, stands = page.visible(s), page.visible_stands(s)
+        before: list[tuple[int, int]] = []
+        for i, e in enumerate(seen):
+            pos = page.position(s, ("record", e["id"])) if e["k"] == "out" else None
+            if pos is None: continue
+            back = any((pos, e["j"]) < other for other in before)
+            ahead = any(m is not None and m < pos for m in stands[i:]) and not page.coalesces
+            behind = any(m is not None and m > pos for m in stands[:i])
+            if back or ahead or behind or _overtaken_before(page, s, e): yield shown("reordered", e)
+            before.append((pos, e["j"]))
+
+def _overtaken_before(page: Page, s: int, e: Json) -> bool:
+    """By what the O* shows of a subtask that held the record before a rescale."""
+    for old, pos in page.held_before(s, e["id"]):
+        outs = [(page.position(old, ("record", o["id"])), o["j"]) for o in page.outs(old)]
+        if any(p is not None and (pos, e["j"]) < (p, j) for p, j in outs): return True
+        if any(m is not None and m > pos for m in page.visible_stands(old)): return True
+    return False
+
+def v2(page: Page) -> Findings:
+    """Segments: no `out` ahead of the last watermark that precedes its record."""
+    for s in page.subtasks:
+        stands = page.visible_stands(s)
+        for i, e in enumerate(page.visible(s)):
+            pos = page.position(s, ("record", e["id"])) if e["k"] == "out" else None
+            preceding = [p for p, _ in page.marks(s) if pos is not None and p < pos]
+            if preceding and preceding[-1] in stands[i:]: yield shown("overtook-watermark", e)
+
+def v3(page: Page) -> Findings:
+    """Per-key order: no `out` behind a later one of its key."""
+    for s in page.subtasks:
+        keyed: list[tuple[Any, int]] = []
+        for e in page.outs(s):
+            taken = next(iter(page.taken(s, e["id"])), {})
+            if "key" not in taken: continue
+            key, pos = canonical(taken["key"]), taken["pos"]
+            before = (
+                "key" in other and canonical(other["key"]) == key and other["pos"] > place
+                for old, place in page.held_before(s, e["id"])
+                for o in page.outs(old)
+                for other in page.taken(old, o["id"])[:1]
+            )
+            if any(key == other and pos < p for other, p in keyed) or any(before): yield shown("key-reordered", e)
+            keyed.append((key, pos))
+
+def v4(page: Page) -> Findings:
+    """Monotone: no `owm` behind a higher one, in O* or in an attempt, unless the source falls so itself."""
+    for s in page.subtasks:
+        marks = page.marks(s)
+        pairs = zip(page.visible(s), page.visible_stands(s), strict=True)
+        sequences = [[e for e, place in pairs if place is not None]]
+        sequences += [[e for e, _ in page.attempt_stands(s, a)] for a in page.attempts(s)]
+        for sequence in sequences:
+            for i, e in enumerate(sequence):
+                for before in [b for b in sequence[:i] if high(b["w"]) > high(e["w"])]:
+                    fell = (w == before["w"] and x == e["w"] and p < q for p, w in marks for q, x in marks)
+                    if not any(fell): yield shown("watermark-back", e)
+
+def v5(page: Page) -> Findings:
+    """No crossing: what precedes an `owm` in its attempt's input is resolved."""
+    for s, a in page.every_attempt():
+        places = {what[1]: page.position(s, what) for what in page.came(s, a) if what[0] == "record"}
+        for e, place in page.attempt_stands(s, a):
+            for record, pos in places.items():
+                if pos is not None and pos < place and not page.resolved(s, a, record, e["n"]):
+                    yield Finding("crossed", s, record, None, ("attempt", a))
+
+def lost_watermarks(page: Page) -> Findings:
+    for s in [s for s in page.subtasks if page.stopped(s) is None]:
+        marks, visible = page.marks(s), set(page.visible_stands(s)) - {None}
+        values = [w for pos, w in marks if pos in visible]
+        may_have_left = [pos for pos, w in marks if w in values] if page.coalesces else []
+        for pos, w in marks:
+            if pos not in visible and not any(other >= pos for other in may_have_left):
+                yield Finding("watermark-lost", s, w, None, ("position", pos))
+
+def v6(page: Page) -> Findings:
+    """Not held: each watermark leaves, and within `watermark_hold` of being ready."""
+    if page.finished(): yield from lost_watermarks(page)
+    bound_us = page.bounds.get("watermark_hold", 0) * 1000
+    for s, a in page.every_attempt() if "watermark_hold" in page.bounds else ():
+        for e, place in page.attempt_stands(s, a):
+            places = [w[1] for w in page.came(s, a) if w[0] == "mark" and w[2] == e["w"] and w[1] >= place]
+            waits = {p: _ready_since(page, e, p) for p in places if p == place or page.coalesces}
+            ready, now = [t for t in waits.values() if t is not None], e["t"]
+            late = all(now - t > bound_us and not page.disturbed(t, now, by_stalls=True) for t in ready)
+            if waits.get(place) is not None and late: yield shown("held", e)
+
+def _ready_since(page: Page, e: Json, place: int) -> int | None:
+    """Since when the watermark at that place has been ready as `e` leaves; None: it is not, and V5's."""
+    s, a, n = e["s"], e["a"], e["n"]
+    came = page.came(s, a)
+    own = came.get(("mark", place, e["w"]))
+    if own is None or own["n"] > n: return None
+    since: int = own["t"]
+    for what in [what for what in came if what[0] == "record"]:
+        pos = page.position(s, what)
+        if pos is None or pos >= place: continue
+        if not page.resolved(s, a, what[1], n): return None
+        for earlier in page.told(s, a, what[1], "res", "dead", "out"):
+            resolves = not page.resolved(s, a, what[1], earlier["n"])
+            if earlier["n"] < n and resolves and page.resolved(s, a, what[1], earlier["n"] + 1):
+                since = max(since, earlier["t"])
+    return since
+
+def v7(page: Page) -> Findings:
+    """No phantom: an `owm` came in before, leaves no more often than it came, and nothing follows the end."""
+    for s, a in page.every_attempt():
+        for e in page.of(s, a, "owm"):
+            came = page.came(s, a).items()
+            if not any(what[0] == "mark" and what[2] == e["w"] and by["n"] < e["n"] for what, by in came):
+                yield shown("phantom-watermark", e)
+    for s in page.subtasks:
+        seen, over = page.visible(s), False
+        for e, place in zip(seen, page.visible_stands(s), strict=True):
+            if e["k"] == "owm" and place is None and any(w == e["w"] for _, w in page.marks(s)):
+                yield shown("repeated-watermark", e)
+            if over: yield shown("after-end", e)
+            over = over or e.get("w") == "end"
+
+def v8(page: Page) -> Findings:
+    """Exactly once: the expected outputs of each accepted record are visible, once, and nothing else is."""
+    together = [page.subtasks] if page.kind("rescale") else [[s] for s in page.subtasks]
+    for group in together:
+        seen: dict[tuple[Any, int], int] = {}
+        for i, e in enumerate(e for s in group for e in page.outs(s)):
+            if not page.taken(e["s"], e["id"]): yield shown("phantom", e)
+            elif _wrong(page, e): yield shown("wrong-value", e)
+            if (e["id"], e["j"]) in seen: yield Finding("duplicate", e["s"], e["id"], None, (i,))
+            seen[e["id"], e["j"]] = i
+        for record in [record for record, s in page.accepted().items() if s in group]:
+            s = page.accepted()[record]
+            numbers = {e["j"] for e in page.seen("out").get(record, []) if e["s"] in group}
+            if page.expected(s, record) is ABSENT and numbers != set(range(len(numbers))):
+                yield Finding("wrong-value", s, record, None, "gap")
+    if page.finished(): yield from lost_outputs(page)
+
+def _wrong(page: Page, out: Json) -> bool:
+    s, j = out["s"], out["j"]
+    wanted = page.expected(s, out["id"])
+    if wanted is not ABSENT and (j >= len(wanted) or canonical(out["v"]) != canonical(wanted[j])): return True
+    return "ts" in out and out["ts"] != page.taken(s, out["id"])[0].get("ts")
+
+def lost_outputs(page: Page) -> Findings:
+    for record, s in page.accepted().items():
+        among = page.subtasks if page.kind("rescale") else [s]
+        numbers = {e["j"] for e in page.seen("out").get(record, []) if e["s"] in among}
+        wanted = page.expected(s, record)
+        nothing_known = wanted is ABSENT and page.deciding(s, record)[0] is None
+        if nothing_known if wanted is ABSENT else not set(range(len(wanted))) <= numbers:
+            yield Finding("lost", s, record, None, None)
+
+# ---------------------------------- V8 beyond expectations: results of one key, versions of answers, no values
+def without_values(page: Page) -> bool:
+    source, accepted = page.header.get("expect_from"), page.accepted()
+    known = any(page.expect(s, record) is not ABSENT for record, s in accepted.items())
+    return source == "none" or (source is not None and bool(accepted) and not known)
+
+def inconsistent(page: Page) -> Findings:
+    """`by_key`: two records of one key have different results, and no change of its rows explains it."""
+    answered = []
+    for record, home in page.accepted().items() if page.header.get("by_key", False) else ():
+        (a, outcome), key = page.deciding(home, record), page.key(record)
+        if a is None or outcome is None or outcome.get("r") != "ok" or key is ABSENT: continue
+        s = outcome["s"]
+        calls = [e["n"] for e in page.told(s, a, record, "call") if e["n"] < outcome["n"]]
+        if calls: answered.append((outcome["n"], min(calls), key, s, record))
+    answered.sort(key=lambda item: item[0])
+    told: list[Any] = []
+    for i, (until, since, key, s, record) in enumerate(answered):
+        for other_until, other_since, other_key, other_s, other in answered[:i]:
+            if key != other_key or key in told or not _differ(page, (s, record), (other_s, other)): continue
+            span = min(since, other_since), max(until, other_until)
+            if not any(b["n"] <= span[1] and (e is None or e["n"] >= span[0]) for b, e in _changes(page, key)):
+                told.append(key)
+                yield Finding("inconsistent", s, record, None, until)
+
+def _differ(page: Page, *two: tuple[int, Any]) -> bool:
+    visible = ([e for e in reversed(page.outs(s)) if e["id"] == record] for s, record in two)
+    mine, theirs = ({e["j"]: canonical(e["v"]) for e in outs} for outs in visible)
+    several = any(mine[j] != theirs[j] for j in mine.keys() & theirs.keys())
+    return several or (page.finished() and len(mine) != len(theirs))
+
+@asked_once
+def _changes(page: Page, key: Any) -> list[tuple[Json, Json | None]]:
+    """Those of a key and those of every key, each with its end."""
+    own = [e for e in page.kind("change") if "key" not in e or canonical(e["key"]) == key]
+    pairs = []
+    for begin in [e for e in own if e["phase"] == "begin"]:
+        ends = [e for e in own if e["phase"] == "end" and e["ver"] == begin["ver"] and e["n"] > begin["n"]]
+        pairs.append((begin, next((e for e in ends if ("key" in e) == ("key" in begin)), None)))
+    return pairs
+
+def versions(page: Page) -> Findings:
+    """`versions`: a visible answer is older than a change that had ended, or newer than any that had begun."""
+    for res in page.kind("res") if page.header.get("versions", False) else ():
+        s, a, record, key = res["s"], res["a"], res["id"], page.key(res["id"])
+        calls = [e for e in page.told(s, a, record, "call") if e["try"] == res["try"] and e["n"] < res["n"]]
+        right = res["r"] == "ok" and res["final"] and "ver" in res and key is not ABSENT
+        if not (right and calls and any(e["id"] == record and e["a"] == a for e in page.outs(s))): continue
+        changes = _changes(page, key)
+        if any(b["ver"] > res["ver"] and e and e["n"] < calls[-1]["n"] for b, e in changes):
+            yield Finding("stale", s, record, None, ("attempt", a))
+        if res["ver"] > 0 and not any(b["ver"] == res["ver"] and b["n"] < res["n"] for b, _ in changes):
+            yield Finding("future", s, record, None, ("attempt", a))
+
+# ------------------------------------------------------------------------------ V9: what the audit log shows
+def v9(page: Page) -> Findings:
+    """Effect once: each expected effect is in the audit, once, and nothing else is."""
+    for row in page.kind("effect"):
+        record, j = row["id"], row["j"] if page.by_output else 0
+        same = [e for e in page.by_id("effect")[record] if not page.by_output or e["j"] == j]
+        if len(same) > 1 and same[0] is row: yield shown("double-effect", row)
+        owner = page.accepted().get(record)
+        wanted = ABSENT if owner is None else page.expected(owner, record)
+        if owner is None: yield shown("phantom-effect", row)
+        elif wanted is ABSENT or uncertain(page, owner, record): continue
+        elif not 0 <= j < len(wanted): yield shown("phantom-effect", row)
+        elif "v" in row and canonical(row["v"]) not in _right_values(page, wanted, j): yield shown("wrong-effect", row)
+    if page.finished() and not page.not_whole("audit"): yield from lost_effects(page)
+
+def _right_values(page: Page, wanted: list[Any], j: int) -> list[Any]:
+    right = [wanted[j]] if page.by_output else [wanted, *(wanted if len(wanted) == 1 else [])]
+    return [canonical(v) for v in right]
+
+def lost_effects(page: Page) -> Findings:
+    for record, s in page.accepted().items():
+        wanted = page.expected(s, record)
+        if wanted is ABSENT or not wanted or uncertain(page, s, record): continue
+        for j in range(len(wanted)) if page.by_output else [0]:
+            if not _of_key(page, page.by_id("effect"), record, j):
+                yield Finding("no-effect", s, record, None, ("output", j))
+
+@asked_once
+def uncertain(page: Page, s: int, record: Any) -> bool:
+    """A call of it ended unclearly, and nothing or a substitute is expected: its row may be there or not."""
+    outcome = page.deciding(s, record)[1]
+    substitute = outcome is not None and outcome.get("r") == "timeout"
+    if page.expected(s, record) != [] and not substitute: return False
+    for where in page.every_attempt():
+        calls, answers = page.told(*where, record, "call"), page.told(*where, record, "res")
+        if any(all(e["try"] != call["try"] or e["n"] < call["n"] for e in answers) for call in calls): return True
+        if any(e["r"] != "ok" and any(call["n"] < e["n"] for call in calls) for e in answers): return True
+    return False
+
+# ------------------------------------------------------- tables: rows of outputs (V8), effects (V9), dead letters (V20)
+Suspicion = tuple[bool, Finding]  # whether it is certain (else it leaves the invariant open), and the finding
+Claims = Iterator[tuple[str, bool]]  # classes, each with whether it is certain
+
+def _of_table(page: Page, name: str, key: tuple[Any, int | None], claims: Claims) -> Iterator[Suspicion]:
+    for kind, certain in claims:
+        if kind not in {"row-missing", "row-deleted"} or page.read_whole(name):
+            owner = page.accepted().get(key[0])
+            yield certain, Finding(kind, owner, key[0], None, "row", name, key[1])
+
+def _values(events: list[Json], name: str = "v") -> list[Any]:
+    return [canonical(e[name]) for e in events if name in e]
+
+def _too_many(rows: list[Json], written: list[Json], keep: str) -> bool:
+    return len(rows) > 1 if keep != "all" else len(rows) > len(written)
+
+def _too_few(rows: list[Json], written: list[Json], keep: str) -> bool:
+    return bool(written and not rows) if keep != "all" else len(rows) < len(written)
+
+def output_rows(page: Page) -> Iterator[Suspicion]:
+    for name in page.tables_of("outputs"):
+        ever = [e for s in page.subtasks for e in page.of(s, None, "out")]
+        for record, j in dict.fromkeys((e["id"], e["j"]) for e in [*ever, *page.rows(name)]):
+            yield from _of_table(page, name, (record, j), _of_output(page, name, record, j))
+        yield from _disordered(page, name) if page.tables[name].get("ordered", False) else ()
+
+def _of_output(page: Page, name: str, record: Any, j: int) -> Claims:
+    keep, finished = page.tables[name].get("keep", "all"), page.finished()
+    rows, seen, ever = (
+        [e for e in found.get(record, []) if e["j"] == j]
+        for found in (_rows_by_id(page, name), page.seen("out"), page.by_id("out"))
+    )
+    lasting = {e["n"]: e for e in seen if page.in_chain(e)}
+    open_ = not finished and bool(ever)
+    if _too_few(rows, list(lasting.values()), keep): yield "row-missing", finished
+    if seen and _too_many(rows, seen, keep): yield "row-doubled", not open_
+    strange = keep != "first" and any(_of_none(page, row, seen) for row in rows)
+    if rows and (not seen or strange): yield "row-foreign", not open_
+    right = _values(ever if keep == "first" else seen)
+    altered = [v for v in _values(rows) if v not in right]
+    if seen and altered: yield "row-altered", finished or any(v not in _values(ever) for v in altered)
+
+@asked_once
+def _rows_by_id(page: Page, name: str) -> dict[Any, list[Json]]:
+    return by_id(page.rows(name))
+
+def _of_none(page: Page, row: Json, seen: list[Json]) -> bool:
+    """Written by an attempt, or in an epoch, of which no such output is seen."""
+    if "token" in row and all(row["token"] != e["a"] for e in seen): return True
+    if "c" not in row or page.sink not in {"atomic", "two-phase"}: return False
+    snaps = [snap for e in seen for snap in page.of(e["s"], e["a"], "snap")]
+    epochs = [(snap["c"], page.epoch_of(snap["s"], snap["a"], snap["n"], "out")) for snap in snaps]
+    return row["c"] not in {c for c, epoch in epochs if any(o is e for o in epoch for e in seen)}
+
+def _disordered(page: Page, name: str) -> Iterator[Suspicion]:
+    places: list[tuple[int, int]] = []
+    for row in sorted(page.rows(name), key=lambda e: e["seq"]):
+        record, j = row["id"], row["j"]
+        same = [e for e in _rows_by_id(page, name)[record] if e["j"] == j]
+        seen = [e for e in page.seen("out").get(record, []) if e["j"] == j]
+        if len(same) != 1 or len(seen) != 1: continue
+        s = seen[0]["s"]
+        place = next(i for i, e in enumerate(page.visible(s)) if e is seen[0])
+        if any(other == s and place < earlier for other, earlier in places):
+            yield True, Finding("row-disordered", page.accepted().get(record), record, None, row["n"], name, j)
+        places.append((s, place))
+
+def effect_rows(page: Page) -> Iterator[Suspicion]:
+    for name in page.tables_of("effects"):
+        told = [*page.kind("effect"), *page.rows(name)]
+        keys = {(e["id"], e["j"] if page.by_output else None) for e in told}
+        for record, s in page.accepted().items():
+            numbers = [] if page.expected(s, record) is ABSENT else range(len(page.expected(s, record)))
+            keys |= {(record, j) for j in numbers} if page.by_output else {(record, None)}
+        against = _against_the_audit if page.has_audit() else _against_what_is_expected
+        for record, j in keys: yield from _of_table(page, name, (record, j), against(page, name, record, j))
+
+def _of_key(page: Page, among: dict[Any, list[Json]], record: Any, j: int | None) -> list[Json]:
+    return [e for e in among.get(record, []) if not page.by_output or e["j"] == j]
+
+def _against_the_audit(page: Page, name: str, record: Any, j: int | None) -> Claims:
+    keep = page.tables[name].get("keep", "all")
+    rows = _of_key(page, _rows_by_id(page, name), record, j)
+    effects = _of_key(page, page.by_id("effect"), record, j)
+    all_known = not page.not_whole("audit")
+    if _too_few(rows, effects, keep): yield "row-deleted", True
+    if rows and not effects and all_known: yield "row-foreign", True
+    if effects and _too_many(rows, effects, keep) and (all_known or keep != "all"): yield "row-doubled", True
+    if keep == "last": yield from _of_expected_value(page, rows, record, j)
+    elif effects and all_known and all("v" in e for e in effects) and set(_values(rows)) - set(_values(effects)):
+        yield "row-altered", True
+
+def _against_what_is_expected(page: Page, name: str, record: Any, j: int | None) -> Claims:
+    rows = _of_key(page, _rows_by_id(page, name), record, j)
+    s = page.accepted().get(record)
+    wanted: Any = ABSENT if s is None else page.expected(s, record)
+    if len(rows) > 1: yield "row-doubled", True
+    if s is None: yield "row-foreign", True
+    if s is None or wanted is ABSENT or uncertain(page, s, record): return
+    if not 0 <= (j or 0) < len(wanted): yield from [("row-foreign", True)] if rows else []
+    elif not rows: yield "row-missing", page.finished()
+    else: yield from _of_expected_value(page, rows, record, j)
+
+def _of_expected_value(page: Page, rows: list[Json], record: Any, j: int | None) -> Claims:
+    s = page.accepted().get(record)
+    wanted: Any = ABSENT if s is None else page.expected(s, record)
+    if s is None or wanted is ABSENT or uncertain(page, s, record) or not 0 <= (j or 0) < len(wanted): return
+    if any(v not in _right_values(page, wanted, j or 0) for v in _values(rows)): yield "row-altered", page.finished()
+
+def dead_rows(page: Page) -> Iterator[Suspicion]:
+    for name in page.tables_of("dead"):
+        letters = [e for s in page.subtasks for e in page.of(s, None, "dead")]
+        for record in dict.fromkeys(e["id"] for e in [*letters, *page.rows(name)]):
+            yield from _of_table(page, name, (record, None), _of_dead(page, name, record))
+
+def _of_dead(page: Page, name: str, record: Any) -> Claims:
+    keep, finished = page.tables[name].get("keep", "all"), page.finished()
+    rows = _rows_by_id(page, name).get(record, [])
+    ever, seen = page.by_id("dead").get(record, []), page.seen("dead").get(record, [])
+    outs = page.seen("out").get(record, [])
+    open_ = not finished and bool(ever) and not outs
+    if _too_few(rows, [e for e in ever if page.in_chain(e)], keep): yield "row-missing", finished
+    if seen and _too_many(rows, seen, keep): yield "row-doubled", not open_
+    if rows and (not seen or outs): yield "row-foreign", not open_
+    behind = [_failure_behind(page, e) for e in (ever if keep == "first" or not finished else seen)]
+    errors = _values([res or {} for res in behind], "error")
+    if seen and len(errors) == len(behind) and any(v not in errors for v in _values(rows, "error")):
+        yield "row-altered", True
+
+def _failure_behind(page: Page, dead: Json) -> Json | None:
+    answers = page.told(dead["s"], dead["a"], dead["id"], "res")
+    return next((e for e in reversed(answers) if e["n"] < dead["n"] and is_failure(e)), None)
+
+# -------------------------------------------------- V10 to V13 and V18: checkpoints, restores, commits, fencing
+def v10(page: Page) -> Findings:
+    """Cut: what precedes a completed snap has left or is stored, and not both; and `done` and `abort` are meant."""
+    for s in page.subtasks:
+        for snap in page.completed_snaps(s):
+            for kind, what in _cut(page, snap): yield Finding(kind, s, what and what[-1], snap["c"], (snap["n"], what))
+        for done in page.kind("done"):
+            a = _running(page, s, done["n"])
+            if a is not None and not page.snap(s, done["c"], done["n"]):
+                yield Finding("incomplete", s, None, done["c"], done["n"])
+            if a is not None and page.kind("ack") and not _acknowledged(page, s, a, done):
+                earlier = any(_acknowledged(page, s, b, done) for b in page.attempts(s) if b < a)
+                yield Finding("stale-ack" if earlier else "incomplete", s, None, done["c"], done["n"])
+    yield from _two_ends(page)
+
+def _running(page: Page, s: int, by: int) -> int | None:
+    """Its newest attempt, if the subtask has started and not ended."""
+    ender = page.ender(s)
+    a: int | None = max((e["a"] for e in page.of(s, None, "start") if e["n"] < by), default=None)
+    if a is None or (ender is not None and ender["n"] < by): return None
+    return None if any(e["n"] < by for e in page.of(s, a, "ended")) else a
+
+def _acknowledged(page: Page, s: int, a: int, done: Json) -> bool:
+    """Of this attempt, after its snap and before the `done`."""
+    acks = [e for e in page.kind("ack") if (e["s"], e["a"], e["c"]) == (s, a, done["c"])]
+    snaps = [e for e in page.of(s, a, "snap") if e["c"] == done["c"]]
+    return any(snap["n"] < ack["n"] < done["n"] for snap in snaps for ack in acks)
+
+def _two_ends(page: Page) -> Findings:
+    for e in page.kind("done", "abort"):
+        other = "abort" if e["k"] == "done" else "done"
+        before = [o["n"] for o in page.kind(other) if o["c"] == e["c"] and o["n"] < e["n"]]
+        if not before: continue
+        if e["k"] == "done":
+            running = [s for s in page.subtasks if _running(page, s, e["n"]) is not None]
+            meant = [page.snap(s, e["c"], e["n"]) for s in running]
+            again = bool(meant) and all(snap is not None and snap["n"] > before[-1] for snap in meant)
+        else: again = any(o["c"] == e["c"] and before[-1] < o["n"] < e["n"] for o in page.kind("snap"))
+        if not again: yield shown("two-ends", e)
+
+def _cut(page: Page, snap: Json) -> Iterator[tuple[str, Element | None]]:
+    s, a, n = snap["s"], snap["a"], snap["n"]
+    stored = [element(given) for given in snap["elements"]]
+    by_then = {what for what, by in page.came(s, a).items() if by["n"] < n}
+    surely, perhaps = (page.left_marks(s, a, n, leniently=leniently) for leniently in (False, True))
+    for what in page.came(s, a):
+        pos = page.position(s, what)
+        if pos is not None and pos >= snap["pos"]:
+            left = what in surely if what[0] == "mark" else page.numbers_left(s, a, what[1], n)
+            if left or (what in stored and what in by_then): yield "both-sides", what
+        elif pos is not None and what in by_then and what[0] == "record":
+            yield from _record_before_the_cut(page, what, snap, stored=what in stored)
+        elif pos is not None and what in by_then:
+            if what in stored and what in surely: yield "already-out", what
+            elif what not in stored and what not in perhaps: yield "missing", what
+    for what in stored:
+        if what not in by_then: yield "foreign", what
+        if stored.count(what) > 1: yield "twice", what
+    yield from _misordered(page, s, list(dict.fromkeys(stored)))
+    read = [e["pos"] + 1 for e in page.of(s, a, "in", "wm") if e["n"] < n]
+    if snap["pos"] > (read or [e["pos"] for e in page.of(s, a, "start")])[-1]: yield "skipped", None
+
+def _record_before_the_cut(page: Page, what: Element, snap: Json, *, stored: bool) -> Iterator[tuple[str, Element]]:
+    s, a, n = snap["s"], snap["a"], snap["n"]
+    wanted = page.outputs_by(page.expect(s, what[1]), page.outcome(s, a, what[1], n))
+    left = page.numbers_left(s, a, what[1], n)
+    count = len(left) if wanted is ABSENT else len(left & set(range(len(wanted))))
+    everything = count > 0 and (wanted is ABSENT or count == len(wanted))
+    if count > 0 and not everything: yield "torn", what
+    elif stored and everything: yield "already-out", what
+    elif not stored and not everything and not page.resolved(s, a, what[1], n): yield "missing", what
+
+def _misordered(page: Page, s: int, stored: list[Element]) -> Iterator[tuple[str, Element]]:
+    pairs = [(what, pos) for what in stored if (pos := page.position(s, what)) is not None]
+    for i, (what, pos) in enumerate(pairs):
+        back = any(p > pos for e, p in pairs[:i] if page.ordered or e[0] == "mark")
+        ahead = any(p < pos for e, p in pairs[i + 1 :] if e[0] == "mark")
+        if back or (ahead and not page.ordered and what[0] == "record"): yield "misordered", what
+
+def v11(page: Page) -> Findings:
+    """Restore: an attempt goes on where its checkpoint stands; a rescale hands on what was stored, each once."""
+    for s, a in page.every_attempt():
+        start = page.start(s, a)
+        c, n = start["from"], start["n"]
+        if c is None or page.inherits(s, a): continue
+        snap = page.restored(s, a)
+        if snap is None or not page.restorable(s, c, n): yield Finding("bad-restore", s, None, c, n)
+        if snap is None: continue
+        yield from (Finding(kind, s, None, c, n) for kind, _ in _astray(page, s, a, snap["elements"], snap["pos"]))
+    for rescale in page.kind("rescale"): yield from _redistributed(page, rescale)
+
+def _astray(page: Page, s: int, a: int, elements: list[Json], pos: int) -> Iterator[tuple[str, Json]]:
+    """Where the attempt does not go on with these elements, from this position."""
+    for restore in page.of(s, a, "restore"):
+        if _replay(page, restore["elements"]) != _replay(page, elements): yield "restore-differs", restore
+    if any(e["pos"] != pos for e in [page.start(s, a), *page.of(s, a, "in", "wm")[:1]]):
+        yield "wrong-position", page.start(s, a)
+
+def _replay(page: Page, elements: list[Json]) -> list[Any]:
+    """Equal for equal replays: unordered, up to the order between watermarks."""
+    if page.ordered: return [element(given) for given in elements]
+    segments: list[Any] = [[]]
+    for what in map(element, elements):
+        if what[0] == "mark": segments += [what, []]
+        else: segments[-1].append(repr(what))
+    return [sorted(part) if isinstance(part, list) else part for part in segments]
+
+def _name(given: Json) -> Any:
+    return ("id", given["id"]) if "id" in given else ("w", given["w"])
+
+def _stored(page: Page, rescale: Json) -> list[tuple[int, Json]]:
+    """What the snaps hold at which the old subtasks are cut, each element with its subtask."""
+    cuts = [(s, page.cut(s)) for s in rescale["of"] if page.stopped(s) is not None]
+    return [(s, given) for s, snap in cuts if snap for given in snap["elements"]]
+
+def _redistributed(page: Page, rescale: Json) -> Findings:
+    c, n, stored = rescale["c"], rescale["n"], _stored(page, rescale)
+    for s in [s for s in rescale["of"] if page.stopped(s) is not None]:
+        if page.cut(s) is None or not page.restorable(s, c, n): yield Finding("bad-restore", s, None, c, (n, s))
+    shares = {s: page.share(s) for s in rescale["to"] if s in page.subtasks}
+    given_out = [(s, given) for s, share in shares.items() for given in share or []]
+    for i, s, given in _surplus(given_out, stored):
+        known = any(_name(other) == _name(given) for _, other in stored)
+        yield Finding("restored-twice" if known else "not-stored", s, _name(given)[1], c, (n, i))
+    if _all_restored(page, rescale): yield from _left_behind(page, rescale)
+    for s, share in shares.items(): yield from _of_share(page, rescale, s, share)
+    yield from _partitions(page, rescale)
+
+def _all_restored(page: Page, rescale: Json) -> bool:
+    return all(s in page.subtasks and page.share(s) is not None for s in rescale["to"])
+
+def _left_behind(page: Page, rescale: Json) -> Findings:
+    given_out = [(s, given) for s in rescale["to"] if s in page.subtasks for given in page.share(s) or []]
+    for i, s, given in _surplus(_stored(page, rescale), given_out):
+        yield Finding("left-behind", s, _name(given)[1], rescale["c"], (rescale["n"], i))
+
+def _surplus(these: list[tuple[int, Json]], those: list[tuple[int, Json]]) -> Iterator[tuple[int, int, Json]]:
+    """Those of the first that are there more often than among the second."""
+    names, others = ([_name(given) for _, given in held] for held in (these, those))
+    for i, (s, given) in enumerate(these):
+        if names[: i + 1].count(names[i]) > others.count(names[i]): yield i, s, given
+
+def waiting_shares(page: Page) -> bool:
+    """Whether something may yet turn up in a share that was not restored."""
+    open_ = [e for e in page.kind("rescale") if not _all_restored(page, e)]
+    return any(any(_left_behind(page, e)) for e in open_)
+
+def _of_share(page: Page, rescale: Json, s: int, share: list[Json] | None) -> Findings:
+    c, n = rescale["c"], rescale["n"]
+    for a in [a for a in page.attempts(s) if share is not None and page.inherits(s, a)]:
+        astray = _astray(page, s, a, share or [], len(share or []))
+        yield from (Finding(kind, s, None, c, e["n"]) for kind, e in astray)
+    stored = _stored(page, rescale)
+    values = [given["w"] for _, given in stored if "w" in given]
+    furthest: dict[int, int] = {}
+    for given in [given for given in share or [] if "id" in given or values.count(given["w"]) == 1]:
+        places = [(old, i) for i, (old, other) in enumerate(stored) if _name(other) == _name(given)]
+        if not places: continue
+        old, rank = places[-1]
+        if not page.ordered: rank = 2 * sum(o == old and "w" in other for o, other in stored[:rank]) + ("w" in given)
+        if rank < furthest.get(old, -1):
+            yield Finding("restore-differs", s, None, c, (n, s, "order"))
+            return
+        furthest[old] = rank
+
+def _partitions(page: Page, rescale: Json) -> Findings:
+    """Each partition is read by one of the new subtasks, place by place from where it was cut."""
+    c, n = rescale["c"], rescale["n"]
+    ended = [s for s in page.subtasks if (e := page.ender(s)) is not None and e["n"] <= n]
+    read = [(e, (page.cut(s) or {"pos": EVER})["pos"]) for s in ended for e in _told_places(page, s)]
+    readers: dict[int, int] = {}
+    for s in [s for s in rescale["to"] if s in page.subtasks]:
+        own = _told_places(page, s)
+        for part in dict.fromkeys(e["part"] for e in own):
+            places = [e["at"] for e in own if e["part"] == part]
+            past = [e["at"] + 1 for e, end in read if e["part"] == part and e["pos"] < end]
+            if part in readers: yield Finding("shared-partition", s, None, c, (n, s, part))
+            readers.setdefault(part, s)
+            due = max(past, default=0)
+            if places != list(range(due, due + len(places))): yield Finding("wrong-position", s, None, c, (n, s, part))
+
+def _told_places(page: Page, s: int) -> list[Json]:
+    """The first `in` with a partition at each position, in order."""
+    known = {e["pos"]: e for e in reversed(page.of(s, None, "in")) if "part" in e and "at" in e}
+    return [known[pos] for pos in sorted(known)]
+
+def v12(page: Page) -> Findings:
+    """Epochs: each is committed once, in order, not before it may be, and in the end."""
+    for s in page.subtasks:
+        commits = page.commits(s)
+        for i, commit in enumerate(commits):
+            c, n, snap = commit["c"], commit["n"], page.shows(commit)
+            if any(other["c"] == c for other in commits[:i]): yield shown("committed-twice", commit)
+            if any(other["c"] > c for other in commits[:i]): yield shown("commit-order", commit)
+            if snap is None: yield shown("unknown-epoch", commit)
+            elif page.sink == "two-phase":
+                snapped = [e["c"] for e in page.of(s, snap["a"], "snap") if e["c"] >= c and e["n"] < n]
+                if not any(done["c"] in snapped and done["n"] < n for done in page.kind("done")):
+                    yield shown("early-commit", commit)
+        for snap in page.of(s, None, "snap") if page.finished() else ():
+            in_chain = snap["n"] <= page.chain(s).get(snap["a"], -EVER)
+            committed = any(page.shows(commit) is snap for commit in commits)
+            if in_chain and not committed and page.epoch_of(s, snap["a"], snap["n"], "out", "owm"):
+                yield shown("never-committed", snap)
+
+def v13(page: Page) -> Findings:
+    """Fencing: once a newer attempt has had effect, an older one has none; nor an old subtask after a rescale."""
+    highest: dict[int, int] = {}
+    for row in sorted(page.kind("effect"), key=lambda e: e["seq"]):
+        ender = page.ender(row["s"])
+        if row["token"] < highest.get(row["s"], -EVER): yield shown("zombie-effect", row)
+        if ender and any(s in ender["to"] for s in highest):
+            yield shown("zombie-effect", row)._replace(at=("rescale", row["n"]))
+        highest[row["s"]] = max(row["token"], highest.get(row["s"], row["token"]))
+    for s in page.subtasks:
+        commits = [e for e in page.commits(s) if "a" in e]
+        for i, commit in enumerate(commits):
+            ender = page.ender(s)
+            told = {e["s"] for e in page.kind("commit") if "a" in e and e["n"] < commit["n"]}
+            if ender and told & set(ender["to"]):
+                yield shown("zombie-commit", commit)._replace(at=("rescale", commit["n"]))
+            if any(other["a"] > commit["a"] for other in commits[:i]): yield shown("zombie-commit", commit)
+
+def v18(page: Page) -> Findings:
+    """Checkpoints go on: no longer than `checkpoint_gap` lies between two completions."""
+    if page.sink == "atomic":
+        for s in page.subtasks:
+            fresh: dict[int, Json] = {}
+            for commit in page.commits(s):
+                if snap := page.shows(commit): fresh.setdefault(snap["n"], commit)
+            yield from _gaps(page, [s], list(fresh.values()), s=s, ended=page.ended(s), stopped=page.stopped(s))
+        return
+    completed: list[Json] = []
+    for done in page.kind("done"):
+        earlier = [e for e in page.kind("done") if e["c"] == done["c"] and e["n"] < done["n"]]
+        snaps = [(s, snap) for s in page.subtasks if (snap := page.snap(s, done["c"], done["n"]))]
+        new = [s for s, snap in snaps if not any(page.snap(s, e["c"], e["n"]) is snap for e in earlier)]
+        if not earlier or new: completed.append(done)
+    yield from _gaps(page, page.subtasks, completed, s=None, ended=page.finished())
+
+def _gaps(
+    page: Page, subtasks: list[int], fresh: list[Json], *, s: Any, ended: bool, stopped: Json | None = None
+) -> Findings:
+    starts, ends = ([e for e in page.kind(k) if e["s"] in subtasks] for k in ("start", "end"))
+    last = [stopped] if stopped else ends[-1:] if ended else page.events[-1:]
+    points = [(e["t"], None) for e in starts[:1]]
+    points += [(e["t"], e["c"]) for e in fresh] + [(e["t"], None) for e in last]
+    for i, (before, after) in enumerate(pairwise(points)):
+        if after[0] - before[0] > page.bounds["checkpoint_gap"] * 1000:
+            yield Finding("checkpoint-gap", s, None, after[1], ("gap", i))
+
+# ----------------------------------------------------- V14 to V16: how many calls, how often, in time, to the end
+def v14(page: Page) -> Findings:
+    """Capacity: what is called and not resolved, and the watermarks between, are no more than there is room for."""
+    for s, a in page.every_attempt():
+        for call in page.of(s, a, "call"):
+            after = _in_flight(page, s, a, call["n"] + 1)
+            if after > page.operator["capacity"] and _in_flight(page, s, a, call["n"]) < after:
+                yield shown("over-capacity", call)
+        waiting: list[Json] = []
+        for e in page.of(s, a, "in"):
+            waiting = [other for other in waiting if _waits(page, other, e["n"])]
+            if waiting: yield shown("over-admitted", e)
+            waiting.append(e)
+
+def _waits(page: Page, taken: Json, by: int) -> bool:
+    """Neither called nor with an outcome by then."""
+    told = page.told(taken["s"], taken["a"], taken["id"], "call", "res", "dead")
+    return not any(e["n"] < by and (e["k"] != "res" or e["final"]) for e in told)
+
+def _in_flight(page: Page, s: int, a: int, by: int) -> int:
+    called = dict.fromkeys(e["id"] for e in page.of(s, a, "call") if e["n"] < by)
+    records = [record for record in called if not page.resolved(s, a, record, by)]
+    if not page.operator["watermark_slots"]: return len(records)
+    came = page.came(s, a)
+    places = {what[1]: page.position(s, what) for what in came if what[0] == "record"}
+    furthest = max((places[r] for r in called if places.get(r) is not None), default=-EVER)
+    marks = {what for what, e in came.items() if what[0] == "mark" and e["n"] < by and what[1] < furthest}
+    held = marks - page.left_marks(s, a, by, leniently=True)
+    if not page.coalesces: return len(records) + len(held)
+    return len(records) + len({sum(p is not None and p < what[1] for p in places.values()) for what in held})
+
+def v15(page: Page) -> Findings:
+    """Attempts: a record's calls come one after the other and end in one outcome, in time."""
+    for s, a in page.every_attempt():
+        for e in page.of(s, a, "call", "res", "out"):
+            own = [o for o in page.told(s, a, e["id"], "call", "res") if o["n"] < e["n"]]
+            calls, answers = ([o for o in own if o["k"] == k] for k in ("call", "res"))
+            by = page.came(s, a).get(("record", e["id"]))
+            if e["k"] != "out" and (by is None or by["n"] > e["n"]): yield shown("unknown-record", e)
+            if e["k"] == "out" and page.outcome(s, a, e["id"], e["n"]) is None: yield shown("out-before-outcome", e)
+            if e["k"] != "out":
+                claims = _of_call if e["k"] == "call" else _of_outcome
+                yield from (shown(kind, e) for kind in claims(page, e, calls, answers))
+        yield from _late(page, s, a) if page.operator["timeout_ms"] else ()
+
+def _of_call(page: Page, call: Json, calls: list[Json], answers: list[Json]) -> Iterator[str]:
+    """Given what was known of its record before."""
+    ends = [e["n"] for e in page.of(call["s"], call["a"], "end") if e["n"] < call["n"]]
+    if page.operator.get("retry", {}).get("profile") == "flink" and ends and all(e["n"] < ends[0] for e in calls):
+        return  # its set of records to call again is not exact
+    if any(e["final"] for e in answers): yield "call-after-final"
+    if any(not any(r["try"] == c["try"] and r["n"] > c["n"] for r in answers) for c in calls): yield "concurrent-call"
+    if call["try"] != (calls[-1]["try"] + 1 if calls else 1) or call["try"] > page.operator["max_tries"]: yield "tries"
+
+def _of_outcome(page: Page, res: Json, calls: list[Json], answers: list[Json]) -> Iterator[str]:
+    timeout_us = page.operator["timeout_ms"] * 1000
+    if res["final"] and any(e["final"] for e in answers): yield "two-outcomes"
+    if res["r"] != "timeout" and all(e["try"] != res["try"] for e in calls): yield "unknown-call"
+    if res["r"] == "timeout" and (timeout_us == 0 or (calls and res["t"] < calls[0]["t"] + timeout_us - 1000)):
+        yield "early-timeout"
+
+def _late(page: Page, s: int, a: int) -> Findings:
+    over = [e["t"] for e in page.of(s, a, "failed")] + [page.life_end(s, a)]
+    for record in dict.fromkeys(e["id"] for e in page.of(s, a, "call")):
+        first = page.told(s, a, record, "call")[0]["t"]
+        limit = first + (page.operator["timeout_ms"] + page.bounds["timeout_slack"]) * 1000
+        finals = [e["t"] for e in page.told(s, a, record, "res") if e["final"]][:1]
+        excused = any(t <= limit for t in over) or page.disturbed(first, limit, by_stalls=True)
+        if not excused and not any(t <= limit for t in finals):
+            yield Finding("late-timeout", s, record, None, ("attempt", a))
+
+def retries(page: Page) -> Findings:
+    """V15, with `operator.retry`: each retry is made, in time, and only where the strategy asks for it."""
+    for s, a in page.every_attempt() if "retry" in page.operator else ():
+        for record in dict.fromkeys(e["id"] for e in page.of(s, a, "call", "res", "dead")):
+            own = page.told(s, a, record, "call", "res", "dead")
+            for e in [e for e in own if _is_first_of_latest(own, e)]:
+                yield from (shown(kind, at) for kind, at in _after(page, own, e))
+            yield from _given_up(page, own)
+
+def _retried(page: Page, res: Json) -> bool:
+    if "retry" in res: return bool(res["retry"])
+    on = page.operator["retry"].get("on", ["fail"])
+    return res["r"] in on or ("empty" in on and res["r"] == "ok" and res.get("v") == [])
+
+def _is_first_of_latest(own: list[Json], res: Json) -> bool:
+    """Whether it is an R: the first `res` of the record's latest call, not final, no `timeout`."""
+    calls = [e for e in own if e["k"] == "call" and e["n"] < res["n"]]
+    if res["k"] != "res" or res["final"] or res["r"] == "timeout" or not calls: return False
+    latest = calls[-1]
+    answers = [e for e in own if e["k"] == "res" and e["try"] == latest["try"] and e["n"] > latest["n"]]
+    return answers[0] is res if answers else False
+
+def _waits_us(retry: Json, k: int) -> tuple[float, float]:
+    """The shortest and the longest wait after the k-th call."""
+
+    def wait_us(number: int) -> float:
+        if retry["backoff"] == "fixed" or number == 1: return int(retry["initial_ms"]) * 1000
+        grown = floor(retry["initial_ms"] * Fraction(repr(retry["multiplier"])) ** (number - 1))
+        return float(min(grown, retry.get("max_ms", EVER)) * 1000)
+    if retry.get("profile") == "flink" and k > 1: return wait_us(2), retry.get("max_ms", EVER) * 1000
+    return wait_us(k), wait_us(k)
+
+def _next(own: list[Json], res: Json) -> Json | None:
+    """What comes next of the record: a `call`, a final `res`, a `timeout` or a `dead`."""
+    later = [e for e in own if e["n"] > res["n"]]
+    return next((e for e in later if e["k"] != "res" or e["final"] or e["r"] == "timeout"), None)
+
+def _after(page: Page, own: list[Json], res: Json) -> Iterator[tuple[str, Json]]:
+    s, a, retry = res["s"], res["a"], page.operator["retry"]
+    k = sum(e["k"] == "call" and e["n"] < res["n"] for e in own)
+    shortest, longest = _waits_us(retry, k)
+    following = _next(own, res)
+    until = following["n"] if following else EVER
+    ends = [e["t"] for e in page.of(s, a, "end") if res["n"] < e["n"] < until]
+    at_once = bool(ends) and retry.get("at_end", "once") == "once"
+    due = min(res["t"] + longest, ends[0]) if at_once else res["t"] + longest
+    limit = due + retry.get("slack_ms", 0) * 1000
+    called = following is not None and following["k"] == "call"
+    late = (following is None or following["t"] > limit) and not _excused(page, own, res, limit)
+    if following and called and not _retried(page, res): yield "retried-anyway", following
+    if following and called and following["t"] < res["t"] + shortest - 1000 and not at_once:
+        yield "retry-early", following
+    if following and called and late: yield "retry-late", following
+    if any(e["n"] < until for e in page.of(s, a, "ended")) or (late and not called): yield "retry-missing", res
+
+def _excused(page: Page, own: list[Json], res: Json, limit: float) -> bool:
+    s, a, timeout_us = res["s"], res["a"], page.operator["timeout_ms"] * 1000
+    first = next(e["t"] for e in own if e["k"] == "call")
+    over = [e["t"] for e in page.of(s, a, "failed")] + [page.life_end(s, a)] + [first + timeout_us] * (timeout_us > 0)
+    return any(t <= limit for t in over) or page.disturbed(res["t"], limit, by_stalls=False)
+
+def _given_up(page: Page, own: list[Json]) -> Findings:
+    finals = [e for e in own if e["k"] == "res" and e["final"]][:1]
+    given_up = [e for e in finals if e["r"] != "timeout" and _retried(page, e)]
+    for res in [e for e in own if _is_first_of_latest(own, e) and _retried(page, e)]:
+        following = _next(own, res)
+        given_up += [following] if following and following["k"] == "dead" else []
+    for e in given_up:
+        calls = [call for call in own if call["k"] == "call" and call["n"] < e["n"]]
+        if 1 <= len(calls) < page.operator["max_tries"] and not _may_give_up(page, e, calls[0]):
+            yield shown("gave-up-early", e)
+
+def _may_give_up(page: Page, e: Json, first: Json) -> bool:
+    timeout_ms = page.operator["timeout_ms"]
+    at_end = page.operator["retry"].get("at_end", "once") == "once"
+    ended = any(end["n"] < e["n"] for end in page.of(e["s"], e["a"], "end"))
+    return (at_end and ended) or (timeout_ms > 0 and e["t"] >= first["t"] + (timeout_ms - 1) * 1000)
+
+def is_excused(page: Page, giveup: Json) -> bool:
+    """By a fault that is active, or too recent."""
+    since, ends = giveup["t"] - page.bounds["recover"] * 1000, [e for b, e in page.faults() if b["n"] < giveup["n"]]
+    return any(e is None or e["n"] > giveup["n"] or e["t"] > since for e in ends)
+
+def v16(page: Page) -> Findings:
+    """Liveness: the harness does not have to give up, unless a fault excuses it."""
+    for giveup in [e for e in page.kind("giveup") if not is_excused(page, e)]:
+        n, open_ = giveup["n"], []
+        for s in page.subtasks:
+            a = max((e["a"] for e in page.of(s, None, "start") if e["n"] < n), default=None)
+            ender = page.ender(s)
+            if a is None or (ender is not None and ender["n"] < n): continue
+            left = page.left_marks(s, a, n, leniently=True)
+            for place, (what, by) in enumerate(page.came(s, a).items()):
+                done = what in left if what[0] == "mark" else page.resolved(s, a, what[1], n)
+                if by["n"] < n and not done: open_.append((by["n"], place, s, what[-1]))
+        _, _, s_open, what_open = min(open_, key=lambda o: o[:2], default=(0, 0, None, None))
+        yield Finding("stuck", s_open, what_open, None, n)
+
+# ----------------------------------------- V19 to V21, V23: answers, failures, threads, and what there was to see
+def v19(page: Page) -> Findings:
+    """Integrity: an answer has the nonce of its call, and no two calls have one nonce."""
+    first: dict[Any, Json] = {}
+    for call in [e for e in page.kind("call") if "nonce" in e]:
+        if canonical(call["nonce"]) in first: yield shown("nonce-reused", call)
+        first.setdefault(canonical(call["nonce"]), call)
+    for res in [e for e in page.kind("res") if "nonce" in e]:
+        calls = page.told(res["s"], res["a"], res["id"], "call")
+        sent = [canonical(e["nonce"]) for e in calls if e["try"] == res["try"] and "nonce" in e]
+        other = first.get(canonical(res["nonce"]))
+        of_another = other is not None and other["n"] < res["n"]
+        if canonical(res["nonce"]) not in sent and (sent or of_another): yield shown("foreign-response", res)
+
+def is_failure(res: Json) -> bool:
+    """A final `fail`, or a `timeout` with `error`."""
+    return bool(res["final"] and res["r"] == "fail") or (res["r"] == "timeout" and "error" in res)
+
+def failures(page: Page) -> list[Json]:
+    return [res for res in page.kind("res") if is_failure(res)]
+
+def _untold(page: Page) -> Iterator[tuple[Json, bool]]:
+    """Each failure that nobody heard of, and whether nobody can any more."""
+    for res in failures(page):
+        s, a, n = res["s"], res["a"], res["n"]
+        later = [e for e in page.of(s, a) if e["n"] > n]
+        told = any(e["k"] == "failed" or (e["k"] == "dead" and e["id"] == res["id"]) for e in later)
+        snaps = [e for e in page.completed_snaps(s) if e["a"] == a and e["n"] > n]
+        kept = min((e["n"] for e in snaps if all(o.get("id") != res["id"] for o in e["elements"])), default=EVER)
+        killed = any(e["k"] == "kill" and e["n"] < kept for e in later)
+        stopped = page.stopped(s)
+        if stopped and a == page.attempts(s)[-1] and not page.of(s, a, "kill"): killed = n < stopped["n"] < kept
+        if not told and not killed:
+            over = page.of(s, a, "ended", "close") or a < page.attempts(s)[-1] or kept < EVER
+            yield res, bool(over)
+
+def v20(page: Page) -> Findings:
+    """Errors visible: a failure for good fails the attempt or becomes a dead letter, and not both."""
+    yield from (shown("swallowed", res) for res, over in _untold(page) if over)
+    for s, a in page.every_attempt():
+        dead = {e["id"] for e in page.of(s, a, "dead")}
+        for record in dead & {e["id"] for e in page.of(s, a, "failed") if "id" in e}:
+            yield Finding("double-routed", s, record, None, ("attempt", a))
+
+def v21(page: Page) -> Findings:
+    """Mailbox: one thread acts, between `start` and `close`, on one record after the other."""
+    for s, a in page.every_attempt():
+        acts = page.of(s, a, *LIVES)
+        threads = [e["thread"] for e in acts if "thread" in e]
+        begin, close = page.start(s, a)["n"], min((e["n"] for e in page.of(s, a, "close")), default=EVER)
+        for e in acts:
+            if "thread" in e and e["thread"] != threads[0]: yield shown("foreign-thread", e)
+            if e["n"] < begin or e["n"] > close: yield shown("outside-life", e)
+        outs = page.of(s, a, "out")
+        for i, e in enumerate(outs):
+            back = [k for k, o in enumerate(outs[:i]) if o["id"] == e["id"] and o["j"] < e["j"]]
+            if back and any(o["id"] != e["id"] for o in outs[back[0] : i]):
+                yield Finding("interleaved", s, e["id"], None, ("attempt", a))
+
+def shortfalls(page: Page) -> bool:
+    """V23: whether something was to be seen and was not."""
+    expects = page.header.get("expects", {})
+    begun = {e["f"] for e in page.kind("fault") if e["phase"] == "begin"}
+    commits = [e for s in page.subtasks for e in page.completers(s)] if page.sink == "atomic" else []
+    completed = {e["c"] for e in (commits if page.sink == "atomic" else page.kind("done"))}
+    counted = {"records": len(page.accepted()), "checkpoints": len(completed)}
+    counted |= {"restores": len(page.kind("restore")), "rescales": len(page.kind("rescale"))}
+    if any(count < expects.get(name, 0) for name, count in counted.items()): return True
+    unseen = any(e["phase"] == "end" and not e["evidence"] for e in page.kind("fault"))
+    return unseen or any(name not in begun for name in expects.get("faults", []))
+
+# ------------------------------------------- V24: an attempt fails, is killed or restarted only for a given reason
+def v24(page: Page) -> Findings:
+    given_up = min((e["n"] for e in page.kind("giveup")), default=EVER)
+    for e in page.kind("failed", "kill", "start"):
+        before = max((a for a in page.attempts(e["s"]) if a < e["a"]), default=None)
+        of = e["a"] if e["k"] != "start" else before
+        if e["n"] > given_up or of is None: continue
+        ends = page.of(e["s"], of, "ended", "failed", "kill")
+        if e["k"] == "start" and any(end["n"] < e["n"] for end in ends): continue
+        begun = page.start(e["s"], of)["n"]
+        if _by_name(page, e, begun) or _by_what_is_on(page, e) or _also(page, e, begun): continue
+        failed = [res["id"] for res in _failed_by(page, e)] if e["k"] == "failed" else []
+        yield Finding("unexplained-failure", e["s"], e.get("id", failed[-1] if failed else None), None, e["n"])
+
+def _by_name(page: Page, e: Json, begun: float) -> bool:
+    """`begun`: the `start` that a fault of the name must have reached."""
+    if e.get("by") in {"outside", "planted"}: return True
+    named = [pair for pair in page.faults() if pair[0]["f"] == e.get("by")]
+    return any(b["n"] < e["n"] and (end is None or end["n"] > begun) for b, end in named)
+
+def _can(page: Page, kind: str, s: int) -> list[tuple[Json, Json | None]]:
+    return [(b, end) for b, end in page.faults() if kind in b.get("can", []) and b.get("s", s) == s]
+
+def _by_what_is_on(page: Page, e: Json) -> bool:
+    since, on = e["t"] - page.bounds["recover"] * 1000, _can(page, e["k"], e["s"])
+    return any(b["n"] < e["n"] and (end is None or end["n"] > e["n"] or end["t"] >= since) for b, end in on)
+
+def _also(page: Page, e: Json, begun: float) -> bool:
+    s, a, n = e["s"], e["a"], e["n"]
+    elsewhere = [o for o in page.kind("failed", "kill") if o["s"] != s and begun < o["n"] < n]
+    together = page.header["explained"] == "together" and bool(elsewhere)
+    later = any(other["a"] > a and other["n"] < n for other in page.of(s, None, "start"))
+    if e["k"] == "failed": return later or any(_asked_for(page, res) for res in _failed_by(page, e))
+    over = e["k"] == "kill" and any(other["n"] < n for other in page.of(s, a, "failed", "ended", "close"))
+    return together or over or (later and e["k"] == "kill")
+
+def _failed_by(page: Page, failed: Json) -> list[Json]:
+    """Failures of calls that, by policy, fail the attempt."""
+    policies = {"timeout": page.operator.get("on_timeout"), "fail": page.operator.get("on_error")}
+    own = [e for e in page.of(failed["s"], failed["a"], "res") if is_failure(e) and e["n"] < failed["n"]]
+    return [res for res in own if res["id"] == failed.get("id", res["id"]) and policies[res["r"]] == "fail"]
+
+def _asked_for(page: Page, res: Json) -> bool:
+    s, a = res["s"], res["a"]
+    if _by_name(page, res, page.start(s, a)["n"]): return True
+    calls = [e["t"] for e in page.told(s, a, res["id"], "call")]
+    since = min(calls, default=res["t"]) - page.bounds["recover"] * 1000
+    return any(b["n"] < res["n"] and (end is None or end["t"] >= since) for b, end in _can(page, "res", s))
+
+# ------------------------------------------------------------------------------------------------- the verdict
+class Opinion(NamedTuple):
+    """On one invariant."""
+
+    outcome: str
+    findings: tuple[Finding, ...] = ()
+    counts: bool = False  # whether a `vacuous` counts in the verdict
+
+def opinions(lines: list[Json]) -> dict[str, Opinion]:
+    """On each invariant of a well-formed history, given as its lines."""
+    page = Page(lines)
+    results = any(page.outs(s) for s in page.subtasks)
+    marks = bool(page.kind("wm", "owm")) or any(page.marks(s) for s in page.subtasks)
+    calls, starts = bool(page.kind("call")), bool(page.kind("start"))
+    keeps_keys = page.ordered or page.operator.get("per_key_order", False)
+    snaps = any(page.completed_snaps(s) for s in page.subtasks)
+    rescales = bool(page.kind("rescale"))
+    restarts = any(e["from"] is not None for e in page.kind("start"))
+    several = any(len(page.attempts(s)) > 1 for s in page.subtasks) or rescales
+    written = page.kind("effect") or any("a" in e for e in page.kind("commit")) or page.tables_of("audit")
+    fenced = bool(page.header.get("fenced", True) and written)
+    segments, explained = not page.ordered and not page.coalesces, "explained" in page.header
+    epochs, gap = page.sink in {"atomic", "two-phase"}, "checkpoint_gap" in page.bounds
+    open_, giveups = not page.finished(), page.kind("giveup")
+    return {
+        "V1": _opinion(v1(page), claimed=page.ordered, exposed=results),
+        "V2": _opinion(v2(page), claimed=segments, exposed=results),
+        "V3": _opinion(v3(page), claimed=keeps_keys and any("key" in e for e in page.kind("in")), exposed=results),
+        "V4": _opinion(v4(page), exposed=marks),
+        "V5": _opinion(v5(page), exposed=marks),
+        "V6": _opinion(v6(page), exposed=marks, pending=open_ and any(lost_watermarks(page))),
+        "V7": _opinion(v7(page), exposed=marks),
+        "V8": _on_v8(page, results=results),
+        "V9": _on_v9(page),
+        "V10": _opinion(v10(page), exposed=snaps),
+        "V11": _opinion(v11(page), claimed=restarts or rescales, pending=waiting_shares(page)),
+        "V12": _opinion(v12(page), claimed=epochs, exposed=snaps or bool(page.kind("commit"))),
+        "V13": _opinion(v13(page), claimed=fenced, exposed=several, pending=page.not_whole("audit")),
+        "V14": _opinion(v14(page), exposed=calls),
+        "V15": _opinion([*v15(page), *retries(page)], exposed=calls),
+        "V16": _opinion(v16(page), pending=any(is_excused(page, e) for e in giveups) or (open_ and not giveups)),
+        "V18": _opinion(v18(page) if gap else (), claimed=gap, exposed=starts),
+        "V19": _opinion(v19(page), claimed=any("nonce" in e for e in page.kind("call", "res"))),
+        "V20": _on_v20(page),
+        "V21": _opinion(v21(page), exposed=bool(page.kind(*LIVES))),
+        "V23": _opinion((), claimed="expects" in page.header or bool(page.kind("fault")), exposed=not shortfalls(page)),
+        "V24": _opinion(v24(page) if explained else (), claimed=explained, exposed=starts),
+    }
+
+def _on_v8(page: Page, *, results: bool) -> Opinion:
+    rows = list(output_rows(page))
+    found = [*v8(page), *inconsistent(page), *versions(page), *_certain(rows)]
+    lost = not page.finished() and any(lost_outputs(page))
+    exposed = results or any(page.rows(name) for name in page.tables_of("outputs"))
+    opinion = _opinion(found, exposed=exposed, pending=lost or page.not_whole("outputs") or bool(rows))
+    if not without_values(page): return opinion
+    return opinion._replace(outcome="vacuous" if opinion.outcome == "pass" else opinion.outcome, counts=True)
+
+def _on_v9(page: Page) -> Opinion:
+    rows = list(effect_rows(page))
+    lost = page.has_audit() and not page.finished() and any(lost_effects(page))
+    expecting = any(page.expected(s, record) not in (ABSENT, []) for record, s in page.accepted().items())
+    exposed = expecting or any(page.rows(name) for name in page.tables_of("effects"))
+    read = page.tables_of("effects") + page.tables_of("audit")
+    claimed = bool(page.kind("effect") or page.header.get("effects") or read)
+    pending = lost or page.not_whole("effects") or page.not_whole("audit") or bool(rows)
+    found = [*(v9(page) if page.has_audit() else ()), *_certain(rows)]
+    return _opinion(found, claimed=claimed, exposed=exposed, pending=pending)
+
+def _on_v20(page: Page) -> Opinion:
+    rows = list(dead_rows(page))
+    exposed = bool(failures(page)) or any(page.rows(name) for name in page.tables_of("dead"))
+    waiting = any(not over for _, over in _untold(page))
+    pending = waiting or page.not_whole("dead") or bool(rows)
+    return _opinion([*v20(page), *_certain(rows)], exposed=exposed, pending=pending)
+
+def _certain(suspicions: list[Suspicion]) -> list[Finding]:
+    return [finding for certain, finding in suspicions if certain]
+
+def _opinion(told: Iterable[Finding], *, claimed: bool = True, exposed: bool = True, pending: bool = False) -> Opinion:
+    if not claimed: return Opinion("not-claimed")
+    if found := tuple(dict.fromkeys(told)): return Opinion("fail", found)
+    return Opinion("unknown" if pending else "pass" if exposed else "vacuous")
+
+def verdict(lines: list[Json], given: dict[str, Opinion]) -> str:
+    """The overall one, of what was said on each invariant."""
+    decisive = lines[0].get("decisive")
+    counted = set()
+    for name, opinion in given.items():
+        named = decisive is not None and name in decisive
+        counts = {"fail": True, "pass": True, "unknown": named or decisive is None, "not-claimed": named}
+        if counts.get(opinion.outcome, named or name == "V23" or opinion.counts): counted.add(opinion.outcome)
+    if counted & {"fail", "unknown"}: return "fail" if "fail" in counted else "unknown"
+    took = any(e["k"] in {"in", "wm"} for e in lines[1:])
+    return "pass" if took and counted == {"pass"} else "vacuous"
+
+# ------------------------------------------------------------------------------------- reading, and the command
+NEEDED = {
+    "start": "s a from pos", "restore": "s a c elements", "in": "s a pos id", "wm": "s a pos w", "call": "s a id try",
+    "res": "s a id try r final", "out": "s a id j v", "owm": "s a w", "snap": "s a c pos elements", "dead": "s a id",
+    "failed": "s a error", "end": "s a", "ended": "s a", "close": "s a", "kill": "s a", "done": "c", "abort": "c",
+    "retire": "c", "commit": "s c", "effect": "s id token seq", "fault": "f phase", "giveup": "why", "ack": "s a c",
+    "row": "table id", "read": "table rows", "change": "phase ver", "rescale": "c of to",
+}  # the fields that an event of each kind must have, besides `n`, `t` and `k`
+INTEGERS = {"n", "t", "s", "a", "pos", "try", "c", "j", "token", "seq", "rows", "ver", "part", "at"}
+LISTS = {"elements", "of", "to", "expect", "can"}
+
+def read_lines(path: Path) -> list[Json]:
+    """The header and the events; a last line that was cut off is left out. Raises ValueError (which line), OSError."""
+    sys.set_int_max_str_digits(0)
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        texts = file.read().split(b"\n")
+    last, lines = len(texts), []
+    for number, text in enumerate(texts if texts[-1] else texts[:-1], 1):
+        try:
+            line = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+            if not isinstance(line, dict): raise ValueError("no JSON object")
+        except (ValueError, RecursionError) as error:
+            if number == last and number > 1: break
+            raise ValueError(f"line {number}: {error}") from error
+        if complaint := _complaint(line) if number > 1 else _complaint_of_header(line):
+            raise ValueError(f"line {number}: {complaint}")
+        lines.append(line)
+    if not lines: raise ValueError("line 1: there is no header")
+    return lines
+
+def _once(pairs: list[tuple[str, Any]]) -> Json:
+    if len({name for name, _ in pairs}) < len(pairs): raise ValueError("a key stands twice")
+    return dict(pairs)
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+def _complaint_of_header(line: Json) -> str:
+    operator = line.get("operator")
+    if line.get("history") != 1 or not isinstance(operator, dict): return "a header has `history` 1 and an `operator`"
+    if line.get("view") is not None: return "a history seen from outside: this judge knows only the view from inside"
+    missing = {"mode", "capacity", "timeout_ms"} - operator.keys()
+    return f"the operator lacks {', '.join(sorted(missing))}" if missing else ""
+
+def _complaint(e: Json) -> str:
+    kind = e.get("k")
+    if kind not in NEEDED: return f"unknown kind {kind!r}"
+    if missing := {"n", "t", *NEEDED[kind].split()} - e.keys(): return f"a {kind} lacks {', '.join(sorted(missing))}"
+    bad = [name for name in INTEGERS & e.keys() if type(e[name]) is not int]
+    bad += [name for name in LISTS & e.keys() if not isinstance(e[name], list)]
+    return f"ill-typed: {', '.join(sorted(bad))}" if bad else ""
+
+def said(given: dict[str, Opinion]) -> Iterator[str]:
+    """A line an invariant, and one for each of its first findings."""
+    for name, opinion in given.items():
+        yield f"{name:<4} {opinion.outcome}"
+        for told in opinion.findings[:10]:
+            named = {"subtask": told.s, "of": told.what, "checkpoint": told.c, "table": told.table, "j": told.j}
+            named |= {"event" if isinstance(told.at, int) else "place": told.at}
+            yield f"    {told.kind}: " + ", ".join(f"{word} {it!a}" for word, it in named.items() if it is not None)
+        if len(opinion.findings) > 10: yield f"       and {len(opinion.findings) - 10} more"
+
+def main(words: list[str]) -> int:
+    """Prints the verdicts on a file; returns the exit code: 0 pass, 1 fail, 10 unknown or vacuous, 4 not readable."""
+    if len(words) != 1:
+        sys.stderr.write("usage: python second_judge.py HISTORY  (.jsonl or .jsonl.gz)\n")
+        return 4
+    try:
+        lines = read_lines(Path(words[0]))
+        given = opinions(lines)
+    except (OSError, EOFError, ValueError, LookupError, TypeError) as error:
+        what = "" if isinstance(error, OSError | EOFError | ValueError) else "a rule between events is broken: "
+        sys.stderr.write(f"{words[0]}: {what}{error}\n")
+        return 4
+    overall = verdict(lines, given)
+    sys.stdout.write(f"{overall.upper()}  {words[0]}\n" + "".join(f"  {line}\n" for line in said(given)))
+    return {"pass": 0, "fail": 1}.get(overall, 10)
+
+if __name__ == "__main__": sys.exit(main(sys.argv[1:]))

@@ -14,12 +14,12 @@ from markupsafe import Markup
 from harness.errors import WorldError
 from reports.page import templates
 
-__all__ = ["difference_page", "write_difference"]
+__all__ = ["write_difference"]
 
 _STYLE = Path(__file__).parent / "templates" / "page.css"
 
 
-def difference_page(document: Mapping[str, Any]) -> str:
+def _page(document: Mapping[str, Any]) -> str:
     """The page as text."""
     return (
         templates()
@@ -37,7 +37,7 @@ def write_difference(document: Mapping[str, Any], path: Path) -> None:
     """Writes the page. Raises WorldError if it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(difference_page(document), encoding="utf-8", errors="backslashreplace")
+        path.write_text(_page(document), encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         message = f"the page cannot be written to {path}: {error.strerror or error}"
         raise WorldError(message, fix="free disk space, or name another file") from error

@@ -17,8 +17,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
-from harness.explanation.events import Json, describe_event, element_ids
+from harness.explanation.events import describe_event, element_ids
 from harness.explanation.explain import ANOMALIES_IN_FULL
+from harness.explanation.glimpse import Json
 from harness.verdict import Anomaly, Judgement, Outcome
 from reports.outside_view import Key, OutsideView, describe_outside, key_of
 

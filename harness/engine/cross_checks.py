@@ -140,7 +140,7 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
         "known results": (header.expect_from == "given", _knows_results(order))
         if not is_users
         else (header.expect_from == "none", order.expected == "none"),
-        "versions": (header.versions, bool(scenario.changing) and (header.by_key or not is_users)),
+        "versions": (header.versions, bool(scenario.changing) and _may_tell_versions(order, header)),
         "decisive": (
             sorted(header.decisive or ()),
             sorted(set(scenario.decisive) - ({"V12", "V13"} if order.runner == "stateful" else set())),
@@ -150,6 +150,12 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
         "least checkpoints": (expects.checkpoints, scenario.expects.checkpoints),
         "least restores": (expects.restores, scenario.expects.restores),
     }
+
+
+def _may_tell_versions(order: Order, header: Header) -> bool:
+    """Of a user's lookup only versions of rows that its answers show; behind a keyed task no answers are by key."""
+    has_shown = header.by_key or (order.scenario.task is not None and header.versions)
+    return ":" not in order.sut or has_shown
 
 
 def _tables(order: Order) -> list[str]:

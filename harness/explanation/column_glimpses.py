@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Raw
 
-from harness.explanation.events import NOTHING, Glimpse, Json, glimpse_of, whole
+from harness.explanation.glimpse import NOTHING, Glimpse, Json, glimpse_of, whole
 from harness.history.columnar import line_of_row, open_rows
 
 __all__ = ["ColumnGlimpses"]

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from harness.explanation.dossier import Dossier, FaultSpan
-from harness.explanation.events import Glimpse, Json, describe_event
+from harness.explanation.events import describe_event
+from harness.explanation.glimpse import Glimpse, Json
 from harness.history.values import brief, shown, visible, without_credentials
 from harness.verdict import Anomaly, Explanation
 

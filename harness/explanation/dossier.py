@@ -11,7 +11,8 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.explanation.events import EventLines, Glimpse, Json, is_empty
+from harness.explanation.events import EventLines, is_empty
+from harness.explanation.glimpse import Glimpse, Json
 from harness.explanation.recovery import RecoveryFold
 from harness.verdict import Anomaly, Recovery
 

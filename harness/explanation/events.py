@@ -6,8 +6,7 @@ states only what the event contains; a missing field is shown as `?`.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice, tee
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from harness.errors import FloodmarkError
+from harness.explanation.glimpse import Glimpse, Json, glimpse_of, whole
 from harness.history.event import Event
 from harness.history.fast_files import open_fast
 from harness.history.fast_read import NotOrdinary
@@ -29,52 +29,17 @@ if TYPE_CHECKING:
     from harness.explanation.column_glimpses import ColumnGlimpses
 
 __all__ = [
-    "NOTHING",
     "EventLines",
     "FileLines",
-    "Glimpse",
     "HeldLines",
-    "Json",
     "describe_event",
     "element_ids",
-    "glimpse_of",
     "is_empty",
-    "whole",
 ]
-
-Json = Mapping[str, Any]
-"""An event, or the header, as an object of the text form."""
 
 _NOT_PLAIN = COLUMNAR | {".gz", ".zst"}
 """Suffixes that need a reader; other files are iterated line by line, which is twice as fast."""
 _SHORT = 16
-NOTHING = msgspec.Raw(b"")
-
-
-class Glimpse(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of an event that most explanations need. Unchecked, since the history was judged before."""
-
-    n: int
-    t: int
-    k: str
-    s: Any = None
-    a: Any = None
-    c: Any = None
-    id: Any = None
-    pos: Any = None
-    from_: Any = msgspec.field(name="from", default=None)
-    f: Any = None
-    phase: Any = None
-    r: Any = None
-    final: Any = None
-    w: Any = None
-    of: Any = None
-    evidence: msgspec.Raw = NOTHING
-    expect: msgspec.Raw = NOTHING
-    v: msgspec.Raw = NOTHING
-    """Undecoded, like `evidence` and `expect`, since most are never used."""
-
-
 Source = bytes | int
 """Where an event is read from: its line, or the place of its row."""
 
@@ -180,37 +145,7 @@ def _glimpses_of(lines: Iterable[bytes]) -> Iterator[tuple[Glimpse | None, Sourc
     return zip(map(glimpse_of, once), again, strict=True)
 
 
-_decoder = msgspec.json.Decoder(Glimpse)
 _encoder = msgspec.json.Encoder()
-_FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(Glimpse)}
-_RAW = frozenset({"evidence", "expect", "v"})
-
-
-def glimpse_of(line: bytes) -> Glimpse | None:
-    """The glimpse of the event on a line; None if the line is unreadable."""
-    try:
-        return _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return _glimpse_of(whole(line))
-
-
-def _glimpse_of(event: Json | None) -> Glimpse | None:
-    """A glimpse of what msgspec refuses and the format allows: long integers, unpaired surrogates."""
-    if event is None or not {"n", "t", "k"} <= event.keys():
-        return None
-    seen: dict[str, Any] = {_FIELDS[name]: value for name, value in event.items() if name in _FIELDS}
-    for name in _RAW & seen.keys():
-        seen[name] = msgspec.Raw(json.dumps(seen[name]).encode())
-    return Glimpse(**seen)
-
-
-def whole(line: bytes) -> Json | None:
-    """The full object on a line; None if the line is unreadable."""
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def is_empty(raw: msgspec.Raw) -> bool:

@@ -7,7 +7,7 @@ value has a single position in the source.
 from __future__ import annotations
 
 from harness.explanation.contradiction import Contradiction
-from harness.explanation.events import Json
+from harness.explanation.glimpse import Json
 from harness.history.values import shown
 from harness.verdict import Explanation
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.explanation.events import EventLines, Json, whole
+from harness.explanation.events import EventLines
+from harness.explanation.glimpse import Json, whole
 from harness.history.values import brief, shown, visible, without_credentials
 from harness.verdict import Anomaly, Cost, Explanation, InvariantVerdict, Judgement, Outcome, Recovery
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.explanation.events import Glimpse, is_empty
+from harness.explanation.events import is_empty
+from harness.explanation.glimpse import Glimpse
 from harness.history.values import shown
 from harness.verdict import Cost, Recovery
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.explanation.contradiction import Contradiction
-from harness.explanation.events import Json
+from harness.explanation.glimpse import Json
 from harness.history.values import shown
 from harness.verdict import Explanation
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.explanation.contradiction import Contradiction
-from harness.explanation.events import Json
+from harness.explanation.glimpse import Json
 from harness.history.values import shown
 from harness.verdict import Explanation
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from harness.explanation.events import glimpse_of
+from harness.explanation.glimpse import glimpse_of
 from harness.explanation.recovery import STEADY_RESULTS, RecoveryFold
 from harness.verdict import Cost, Recovery
 

@@ -101,7 +101,9 @@ def test_the_small_bench_fills_every_row(monkeypatch: pytest.MonkeyPatch) -> Non
     said: list[str] = []
 
     rows = list(
-        judging_rows(sizes=Sizes(ratios=300, columns=300, growth=(30, 300), recorded=10, rounds=1), say=said.append)
+        judging_rows(
+            sizes=Sizes(ratios=300, columns=300, growth=(30, 300), recorded=10, rounds=1), say=said.append
+        )
     )
 
     assert len(rows) == 14

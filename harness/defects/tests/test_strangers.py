@@ -97,7 +97,7 @@ SHOWN_BY: dict[str, int | str] = {
     "answer-in-shared-attribute": 25,
     "joins-other-calls": 2,
     "second-loss-is-no-row": 2,
-    "cancelled-call-keeps-slot": 4,
+    "cancelled-call-keeps-slot": 22,
     "circuit-sticks-half-open": 2,
     "circuit-never-closes": 2,
     "equal-times-share-timer": "sessions-end-at-once",

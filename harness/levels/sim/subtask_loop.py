@@ -52,8 +52,16 @@ class SubtaskLoop(VirtualLoop):
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Set the loop's time to the hub's, after the actor waited outside of the loop."""
+        """After the actor waited outside of the loop, or in one of its callbacks: take the hub's time and the turn."""
         self._now_ms = self._actor.hub.now_ms
+        self._take_turn()
+
+    def _take_turn(self) -> None:
+        """Be asyncio's running loop, which was another actor's while this one waited."""
+        hub = self._actor.hub
+        if hub.running is not self:
+            hub.running = self
+            _set_running_loop(self)
 
     def look_again(self) -> None:
         """Wake the actor, because a timer was added from outside of the loop."""
@@ -105,10 +113,7 @@ class SubtaskLoop(VirtualLoop):
 
     def run_ready(self) -> None:
         """Run the ready callbacks; events recorded meanwhile are marked as outside of mail."""
-        hub = self._actor.hub
-        if hub.running is not self:
-            hub.running = self
-            _set_running_loop(self)
+        self._take_turn()
         recorder = self._recorder
         recorder.thread = CALLBACK
         try:

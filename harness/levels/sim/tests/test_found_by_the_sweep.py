@@ -122,3 +122,21 @@ def test_a_change_of_rows_in_a_table_without_rows_changes_nothing_and_has_no_evi
     assert run.error is None
     assert not run.tables.customers.by_key
     assert [event.evidence for event in run.events if isinstance(event, FaultEvent)][1:] == [{}]
+
+
+def test_a_call_that_was_stalled_goes_on_in_its_own_loop_though_others_ran_meanwhile() -> None:
+    """Else `asyncio.timeout` finds no task, and the call fails or never ends."""
+    run = ran(
+        seed=3,
+        operator={"mode": "ordered", "capacity": 1, "on_error": "dead-letter"},
+        workload={"records": 2, "keys": 2, "watermark_every": 1, "checkpoint_every": 2},
+        sink="two-phase",
+        faults=[
+            {"id": "stall", "do": "loop_stall", "subtask": 1, "for": "2ms", "when": {"at": "1ms"}},
+            {"id": "change", "do": "change_rows", "count": 1, "when": {"call": 1}},
+        ],
+    )
+
+    assert run.error is None
+    assert not run.tables.dead_letter
+    assert convicts(run) == []

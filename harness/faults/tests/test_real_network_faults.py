@@ -33,7 +33,7 @@ TRIALS: dict[str, dict[str, Any]] = {
     "reset": FOR,
     "cut": {"link": "lookups", "when": {"at": "500ms"}},
     "down": {**FOR, "link": "sink"},
-    "flap": {**FOR, "open": "100ms", "closed": "100ms", "for": "1s"},
+    "flap": {**FOR, "open": "200ms", "closed": "200ms", "for": "1200ms"},
     "bandwidth": {**FOR, "rate": "10kB/s"},
     "slow_loris": {**FOR, "bytes": 50, "gap": "40ms"},
     "limit": {**FOR, "bytes": 600},

@@ -80,9 +80,7 @@ class SparingDraw(Draw):
 
         def sparing_unit() -> float:
             self.made += 1
-            value = (
-                unit()
-            )  # drawn in any case, so that a choice has the same value whichever others are drawn
+            value = unit()  # in any case, so that a choice has its value whichever others are drawn
             return value if self.made in kept else 0.0
 
         def sparing_bits(count: int) -> int:

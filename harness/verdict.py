@@ -18,6 +18,7 @@ from harness.errors import Exit
 __all__ = [
     "INVARIANTS",
     "NOT_ON_A_HISTORY",
+    "NO_EVIDENCE",
     "OF_THE_DATABASE",
     "Anomaly",
     "Cost",
@@ -31,6 +32,8 @@ __all__ = [
     "worst",
 ]
 
+NO_EVIDENCE = ("V23", "vacuous")
+"""How a run is filed that lacks a fault's evidence, or a count that the scenario asks for, beside its violations."""
 INVARIANTS: dict[str, str] = {
     "V1": "Ordered mode: results leave in the order of their records, and watermarks keep their place.",
     "V2": "Unordered mode: no result leaves before a watermark that came in ahead of its record.",
@@ -316,9 +319,9 @@ class Judgement:
 
     @property
     def shown(self) -> tuple[tuple[str, str], ...]:
-        """The violations, and `("V23", "vacuous")` if a fault or a count is missing that the scenario asks for."""
+        """The violations, and `NO_EVIDENCE` if a fault or a count is missing that the scenario asks for."""
         is_vacuous = any(v.invariant == "V23" and v.outcome is Outcome.VACUOUS for v in self.invariants)
-        return (*self.violations, *([("V23", "vacuous")] if is_vacuous else []))
+        return (*self.violations, *([NO_EVIDENCE] if is_vacuous else []))
 
     def convicted(self) -> tuple[InvariantVerdict, ...]:
         """The verdicts on violated invariants."""

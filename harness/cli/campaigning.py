@@ -44,7 +44,16 @@ from reports.machine import render
 from reports.pretty import print_outcomes, terminal
 from reports.write import write_report
 
-__all__ = ["Plain", "Redrawn", "executors_of", "go", "observing", "refuse_no_spark", "stop_on_interrupt"]
+__all__ = [
+    "Plain",
+    "Redrawn",
+    "can_redraw",
+    "executors_of",
+    "go",
+    "observing",
+    "refuse_no_spark",
+    "stop_on_interrupt",
+]
 
 _end_now = os._exit
 """Kept, because the attribute is another one while user code runs (`harness.sut.user_code`)."""
@@ -114,6 +123,12 @@ class Redrawn(Plain):
         self._live.update(Text(f"{counted_text(done, asked, unexpected)}  ({100 * done // asked} %)"))
 
 
+def can_redraw(*, verbose: bool) -> bool:
+    """Whether progress may be a line that is redrawn on standard error: on a terminal, without `--verbose`."""
+    dumb = bool(os.environ.get("CI")) or os.environ.get("TERM") == "dumb"
+    return not verbose and not dumb and sys.stderr.isatty()
+
+
 @contextmanager
 def observing(*, quiet: bool, verbose: bool, no_color: bool) -> Iterator[Observer]:
     """The observer that fits the options and the terminal."""
@@ -121,8 +136,7 @@ def observing(*, quiet: bool, verbose: bool, no_color: bool) -> Iterator[Observe
         yield Observer()
         return
     console = Console(stderr=True, no_color=no_color or None, highlight=False)
-    dumb = bool(os.environ.get("CI")) or os.environ.get("TERM") == "dumb"
-    if verbose or dumb or not sys.stderr.isatty():
+    if not can_redraw(verbose=verbose):
         yield Plain(console)
         return
     with Live(console=console, refresh_per_second=8, transient=True) as live:

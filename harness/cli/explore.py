@@ -288,21 +288,20 @@ class _Command:
         return Exit.HOLD if explored.outcomes["PASS"] else Exit.UNDECIDED
 
     def _report(self, jobs: int) -> None:
-        from harness.explore.telling import as_json, as_text
+        from harness.explore.telling import ExplorationEnd, as_json, as_text
 
         tell = as_json if self._asked["form"] == "json" else as_text
-        click.echo(
-            tell(
-                self._explored,
-                self._groups,
-                plan=self._plan,
-                seconds=self._took_s,
-                jobs=jobs,
-                on=self._asked["on"],
-                corpus=self._asked["corpus"],
-                interrupted=self._stop.is_set(),
-            )
+        end = ExplorationEnd(
+            explored=self._explored,
+            groups=self._groups,
+            plan=self._plan,
+            seconds=self._took_s,
+            jobs=jobs,
+            on=self._asked["on"],
+            corpus=self._asked["corpus"],
+            interrupted=self._stop.is_set(),
         )
+        click.echo(tell(end))
 
 
 def _cores() -> int:
@@ -325,20 +324,17 @@ def _machines(asked: dict[str, Any], jobs: int) -> AbstractContextManager[Execut
 @contextmanager
 def _progress(asked: dict[str, Any]) -> Iterator[Callable[[Explored, float], None]]:
     """A line that is redrawn on a terminal; elsewhere one line for each round hundred of runs."""
-    import os
-    import sys
-
     from rich.console import Console
     from rich.live import Live
 
+    from harness.cli.campaigning import can_redraw
     from harness.explore.telling import standing
 
     if asked["quiet"]:
         yield lambda explored, seconds: None
         return
     console = Console(stderr=True, no_color=asked["no_color"] or None, highlight=False)
-    plain = bool(os.environ.get("CI")) or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty()
-    live = nullcontext() if plain or asked["verbose"] else Live(console=console, transient=True)
+    live = Live(console=console, transient=True) if can_redraw(verbose=asked["verbose"]) else nullcontext()
 
     def show(explored: Explored, seconds: float) -> None:
         if isinstance(live, Live):

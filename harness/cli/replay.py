@@ -103,9 +103,10 @@ _WORLDS = ("local", "containers")
 
 
 def _proxy_of(told: str) -> str:
+    """As `--proxy` takes it, from the title in the report (`Toxiproxy 2.12.0`, `own proxy 0.1.0`)."""
     if told.startswith("Toxiproxy"):
         return "toxiproxy"
-    return "own" if "own" in told.lower() else "auto"
+    return "own" if told.startswith("own proxy") else "auto"
 
 
 def _before(told: Sequence[Told]) -> Iterator[str]:

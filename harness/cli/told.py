@@ -17,6 +17,7 @@ from harness.errors import HistoryError, UsageError
 from harness.runs.order import Order
 from harness.scenario.model import Scenario
 from harness.sut.user_modules import import_path
+from harness.verdict import NO_EVIDENCE
 from reports.run_document import RunDocument, load_document
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Told:
             for anomaly in verdict.anomalies
         ]
         if any(one.invariant == "V23" and one.verdict == "vacuous" for one in self.document.invariants):
-            found.append(("V23", "vacuous"))
+            found.append(NO_EVIDENCE)
         meant = self.document.convicts
         return tuple(
             sorted(

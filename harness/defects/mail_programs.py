@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from harness.choices import Draw
@@ -28,7 +28,7 @@ _JOIN_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailStep:
-    """`put`, `batch` (make one and run it), `rest` (run what is left of the batch) or `take`."""
+    """`put`; `make batch`, `batch` (make one and run it), `rest` (run what is left of it); `take`, `finish`."""
 
     do: str
     what: str = ""
@@ -130,11 +130,15 @@ def _smaller(program: tuple[MailStep, ...]) -> Iterator[tuple[MailStep, ...]]:
     for place in range(len(program)):
         yield (*program[:place], *program[place + 1 :])
     for place, step in enumerate(program):
-        for name, value in (("afar", False), ("deferrable", False), ("urgent", False), ("priority", 0)):
-            if getattr(step, name) != value:
-                plain = MailStep(**{**_fields(step), name: value})
+        for change in _PLAINER:
+            plain = replace(step, **change)
+            if plain != step:
                 yield (*program[:place], plain, *program[place + 1 :])
 
 
-def _fields(step: MailStep) -> dict[str, Any]:
-    return {name: getattr(step, name) for name in ("do", "what", "priority", "urgent", "deferrable", "afar")}
+_PLAINER: Final[tuple[dict[str, Any], ...]] = (
+    {"afar": False},
+    {"deferrable": False},
+    {"urgent": False},
+    {"priority": 0},
+)

@@ -34,6 +34,7 @@ __all__ = [
     "refuse_other_claims",
     "refuse_other_expectations",
     "refuse_other_source",
+    "refuse_other_values",
     "refuse_uncounted_rows",
 ]
 
@@ -140,7 +141,6 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
         "known results": (header.expect_from == "given", _knows_results(order))
         if not is_users
         else (header.expect_from == "none", order.expected == "none"),
-        "versions": (header.versions, bool(scenario.changing) and _may_tell_versions(order, header)),
         "decisive": (
             sorted(header.decisive or ()),
             sorted(set(scenario.decisive) - ({"V12", "V13"} if order.runner == "stateful" else set())),
@@ -152,10 +152,28 @@ def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
     }
 
 
-def _may_tell_versions(order: Order, header: Header) -> bool:
-    """Of a user's lookup only versions of rows that its answers show; behind a keyed task no answers are by key."""
-    has_shown = header.by_key or (order.scenario.task is not None and header.versions)
-    return ":" not in order.sut or has_shown
+def refuse_other_values(
+    order: Order,
+    header: Header,
+    rows: Sequence[list[Any]],
+    events: Sequence[Event],
+    *,
+    expected: Expected | None,
+) -> None:
+    """Raises HarnessError if header or events tell other values than the rows, or a user's `expected`, give."""
+    _refuse_other_versions(order, header, expected=expected)
+    refuse_other_expectations(order, rows, events, expected=expected)
+
+
+def _refuse_other_versions(order: Order, header: Header, *, expected: Expected | None) -> None:
+    """Raises HarnessError unless the header claims versions exactly where rows change and answers show which they are.
+
+    A user's lookup shows it if its answers depend on the key alone, as `expected` was told.
+    """
+    shows = ":" not in order.sut or (expected is not None and expected.by_key)
+    wanted = bool(order.scenario.changing) and shows
+    if header.versions != wanted:
+        _refuse(f"the header claims versions {header.versions!r}, the scenario says {wanted!r}")
 
 
 def _tables(order: Order) -> list[str]:

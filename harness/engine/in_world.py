@@ -29,7 +29,7 @@ from harness.defects import variant_of
 from harness.engine.accounting import accounting_of, claims_order
 from harness.engine.answered_versions import with_versions
 from harness.engine.calm_process import CalmProcess, calm_process
-from harness.engine.cross_checks import refuse_other_expectations
+from harness.engine.cross_checks import refuse_other_values
 from harness.engine.expectation import NO_VALUES, find_expected, given_by
 from harness.engine.findings import findings, outside_events, refuse_blind_faults, unseen_by_the_client
 from harness.engine.generations import Generations
@@ -134,7 +134,7 @@ def _record(
     header, events = history_of(
         header_of(order, expected=expected), leftovers, outside_events(faults, leftovers.lines), stored
     )
-    refuse_other_expectations(order, rows, events, expected=expected)
+    refuse_other_values(order, header, rows, events, expected=expected)
     return RunRecord(
         header=header,
         events=_with_versions(order, rows, events, values),

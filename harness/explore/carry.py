@@ -7,7 +7,7 @@ sim is a scenario, so it can be shrunk and saved; what of the run no scenario ca
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,9 +18,9 @@ from harness.explore.find import Find
 from harness.explore.shrink import Runs
 from harness.explore.smaller import Data
 from harness.faults.registry import FAULTS
-from harness.history.event import AttemptEvent, Call, Event, In, Kill, Out, Owm, Res, Snap, Start, Wm
+from harness.history.event import AttemptEvent, Call, Event, Kill, Res
 from harness.scenario.model import Scenario
-from harness.scenario_parts.triggers import PhaseName
+from harness.scenario_parts.triggers import PHASE_SHOWN, PhaseName
 from harness.scenario_parts.values import duration_text
 
 __all__ = ["Recorded", "calls_of", "carry_down"]
@@ -28,17 +28,6 @@ __all__ = ["Recorded", "calls_of", "carry_down"]
 _SEEDS: Final = 5
 """How many seeds are tried for each form, since the schedule of the machine was not recorded."""
 _CALLS_MAX: Final = 20_000
-_PHASE_OF: Final[Mapping[type[Event], PhaseName]] = {
-    Start: "open",
-    In: "accept",
-    Wm: "accept",
-    Call: "call",
-    Res: "result",
-    Out: "emit",
-    Owm: "wm",
-    Snap: "snap.end",
-}
-"""The phase that an attempt has reached when it has recorded such an event."""
 _DIES_OF: Final = frozenset({"lose_host", "kill_executor"})
 """Faults of the cluster of which an attempt feels only that it is killed."""
 
@@ -164,7 +153,7 @@ def _kills(fault: str, events: Sequence[Event]) -> Iterator[Data]:
     hits, last = Counter[tuple[int, str]](), dict[int, PhaseName]()
     number = 0
     for event in events:
-        phase = _PHASE_OF.get(type(event))
+        phase = PHASE_SHOWN.get(str(event.__struct_config__.tag))
         if phase is not None and isinstance(event, AttemptEvent):
             hits[event.s, phase] += 1
             last[event.s] = phase

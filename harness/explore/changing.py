@@ -8,7 +8,7 @@ that is not scaled comes from `draw_scenario` or from the other parent, so that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from harness.choices import Draw
 from harness.explore.drawing import draw_scenario
 from harness.explore.drawn_faults import another_moment, another_phase
 from harness.scenario.model import Scenario
-from harness.scenario_parts.values import duration_text
+from harness.scenario_parts.values import duration_ms, duration_text
 
 __all__ = ["change", "exploring_form", "shortened"]
 
@@ -34,7 +34,6 @@ _ONE_MORE: Final = 750
 _OF_A_DONOR: Final = 700
 """Chances per thousand: a further change; each fault of the other scenario, where faults are added."""
 _SEEDS: Final = 1_000_000_000
-_UNITS_MS: Final[Mapping[str, int]] = {"ms": 1, "s": 1000, "m": 60_000}
 
 Plain = dict[str, Any]
 """A scenario as in its file."""
@@ -99,9 +98,9 @@ def _scale_trigger(when: Plain, scaled: Callable[[int], int], *, keeps_time: boo
     if when.get("phase") in _FOR_EACH_RECORD:
         when["hit"] = scaled(when["hit"])
     if "at" in when and not keeps_time:
-        when["at"] = duration_text(scaled(_ms(when["at"])))
+        when["at"] = duration_text(scaled(duration_ms(when["at"])))
     if "between" in when and not keeps_time:
-        low, high = (scaled(_ms(text)) for text in when["between"])
+        low, high = (scaled(duration_ms(text)) for text in when["between"])
         when["between"] = [duration_text(low), duration_text(max(high, low + 1))]
 
 
@@ -128,11 +127,6 @@ def _plain(scenario: Scenario) -> Plain:
 
 def _drawn(draw: Draw) -> Plain:
     return _plain(draw_scenario(draw.index(_SEEDS)))
-
-
-def _ms(text: str) -> int:
-    unit = text.lstrip("0123456789")
-    return int(text.removesuffix(unit)) * _UNITS_MS[unit]
 
 
 # ------------------------------------------------------------------------------- what makes it whole again
@@ -193,8 +187,8 @@ def _can_be_finished(plain: Plain) -> bool:
         and workload["failing_calls"] >= operator.get("tries", 1)
     ):
         return False  # the task would fail at the same record after each restart
-    timeout_ms = _ms(operator["timeout"]) if fails_at_timeout else 0
-    if timeout_ms and _ms(workload["service"]) * _SERVICES_IN_TIME > timeout_ms:
+    timeout_ms = duration_ms(operator["timeout"]) if fails_at_timeout else 0
+    if timeout_ms and duration_ms(workload["service"]) * _SERVICES_IN_TIME > timeout_ms:
         return False  # undisturbed calls would time out, and nothing would explain the failure
     if fails_at_timeout and any(
         fault["do"] == "missing_completion" or fault.get("how") == "silent" for fault in plain["faults"]
@@ -273,7 +267,7 @@ def _retime_fault(plain: Plain, donor: Plain, draw: Draw) -> None:
 
 
 def _scaled_ms(text: str, draw: Draw) -> int:
-    ms = _ms(text)
+    ms = duration_ms(text)
     return draw.one_of(ms // 4, ms // 2, max(0, ms - 1), ms + 1, ms * 2, min(ms * 4, 120_000))
 
 

@@ -19,7 +19,7 @@ from harness.errors import FloodmarkError, UsageError, WorldError
 from harness.scenario.file import dump, loads
 from harness.scenario.model import Scenario
 
-__all__ = ["CORPUS_VERSION", "Corpus", "Entry"]
+__all__ = ["CORPUS_VERSION", "Corpus", "Entry", "write_whole"]
 
 CORPUS_VERSION: Final = 1
 _FIRST_LINE: Final = re.compile(r"# floodmark corpus (\d+), seed (\d+)\b")
@@ -92,11 +92,12 @@ class Corpus:
             again = f"floodmark run {file} --level sim --seed {entry.seed}"
             head = f"# floodmark corpus {CORPUS_VERSION}, seed {entry.seed}: {again} (features: {reached})\n"
             named = entry.scenario.model_copy(update={"scenario": f"corpus-{entry.digest}"})
-            _write_whole(file, head + dump(named), what="the corpus", option="--corpus")
+            fix = "free some space there, or name another folder with --corpus"
+            write_whole(file, head + dump(named), refused=f"the corpus cannot be written to {file}", fix=fix)
         return file
 
 
-def _write_whole(file: Path, text: str, *, what: str, option: str) -> None:
+def write_whole(file: Path, text: str, *, refused: str, fix: str) -> None:
     """Write a file at once, so that none is ever half of itself. Raises WorldError, and leaves no rest."""
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
@@ -106,10 +107,7 @@ def _write_whole(file: Path, text: str, *, what: str, option: str) -> None:
     except OSError as error:
         with suppress(OSError):
             part.unlink(missing_ok=True)
-        message = f"{what} cannot be written to {file}: {error.strerror or error}"
-        raise WorldError(
-            message, fix=f"free some space there, or name another folder with {option}"
-        ) from error
+        raise WorldError(f"{refused}: {error.strerror or error}", fix=fix) from error
 
 
 def _reason(error: Exception) -> str:

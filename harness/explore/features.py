@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from msgspec import UNSET
 
@@ -18,20 +18,18 @@ from harness.history.event import (
     AttemptEvent,
     Call,
     Change,
-    Close,
     Commit,
     Dead,
     Done,
     Effect,
     End,
-    Ended,
     Event,
     Failed,
     FaultEvent,
     GiveUp,
     Id,
     In,
-    Kill,
+    OfAttempt,
     Out,
     Owm,
     Res,
@@ -44,6 +42,7 @@ from harness.history.event import (
     Wm,
 )
 from harness.history.header import Header
+from harness.scenario_parts.triggers import PHASE_SHOWN
 
 __all__ = ["PHASES_SHOWN", "Feature", "features_of"]
 
@@ -57,25 +56,21 @@ _FAILURES_TO_OPEN: Final = 5
 """Calls that fail one after the other, after which the history lets suppose that the circuit of the pool is open."""
 _CROWDED: Final = 3
 """Events of one attempt at one instant from which on its mailbox counts as crowded."""
-_PHASE_OF: Final[Mapping[type[object], str]] = {
-    Start: "open",
-    Restore: "restore",
-    In: "accept",
-    Wm: "accept",
-    Call: "call",
-    Res: "result",
-    Out: "emit",
-    Dead: "emit",
-    Owm: "wm",
-    Snap: "snap.end",
-    End: "drain",
-    Ended: "close",
-    Close: "close",
-    Failed: "failed",
-    Kill: "killed",
+_PHASE_OF_KIND: Final[Mapping[str, str]] = {
+    **PHASE_SHOWN,
+    "restore": "restore",
+    "dead": "emit",
+    "close": "close",
+    "failed": "failed",
+    "kill": "killed",
 }
-"""The phase that an event of an attempt shows."""
-PHASES_SHOWN: Final = tuple(dict.fromkeys(_PHASE_OF.values()))
+"""The phase that an event of an attempt shows; `restore`, `failed` and `killed` are no phases of triggers."""
+_PHASE_OF: Final[Mapping[type[object], str]] = {
+    kind: phase
+    for kind in get_args(OfAttempt)
+    if (phase := _PHASE_OF_KIND.get(str(kind.__struct_config__.tag))) is not None
+}
+PHASES_SHOWN: Final = tuple(dict.fromkeys(_PHASE_OF_KIND.values()))
 
 
 class _Subtask:
@@ -110,8 +105,7 @@ class _Subtask:
         """Follow one event of this subtask."""
         self.crowd = self.crowd + 1 if event.t == self.at_us else 1
         self.at_us = event.t
-        kind = type(event)
-        self.phase = _PHASE_OF.get(kind, self.phase)
+        self.phase = _PHASE_OF.get(type(event), self.phase)
         match event:
             case In(id=record):
                 self.pending[record] = 0

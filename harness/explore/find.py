@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
-from harness.errors import UsageError, WorldError
+from harness.errors import UsageError
 from harness.explanation.explain import explained_events
+from harness.explore.corpus import write_whole
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.runs.order import REFERENCE, Order
@@ -141,16 +141,8 @@ class Find:
         """Writes its file, whole or not at all, and returns its path. Raises WorldError if it cannot be written."""
         file = folder / self.file_name
         text = f"# floodmark run {file}\n{dump_short(self.saved)}"
-        draft = file.with_suffix(".partial")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(file)
-        except OSError as error:
-            with suppress(OSError):
-                draft.unlink()
-            message = f"the find cannot be saved as {file}: {error.strerror or error}"
-            raise WorldError(message, fix="free disk space, or name another folder") from error
+        fix = "free disk space, or name another folder"
+        write_whole(file, text, refused=f"the find cannot be saved as {file}", fix=fix)
         return file
 
 

@@ -8,12 +8,11 @@ end; whether the result is a scenario at all, its model decides.
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from harness.choices import Draw
-from harness.scenario_parts.values import duration_text
+from harness.scenario_parts.values import duration_ms, duration_text, is_duration
 
 __all__ = [
     "OF_SIZE",
@@ -67,8 +66,6 @@ _NICE_MS: Final = (
     *(n * 10**power for power in range(3) for n in (1, 2, 5)),
     *(n * 1000 for n in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600)),
 )
-_DURATION: Final = re.compile(r"^[0-9]+(ms|s|m)$")
-_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000}
 _PERIODS: Final = frozenset({"checkpoint_interval", "checkpoint_gap", "every"})
 """Times that are lowered last, and not below `_PERIOD_MS`: with a shorter one more happens."""
 _PERIOD_MS: Final = 5
@@ -192,14 +189,14 @@ def _leaves(value: Any, path: Path) -> Iterator[Path]:
             return
         case int() | float():
             yield path
-        case str() if _DURATION.match(value):
+        case str() if is_duration(value):
             yield path
 
 
 def lesser(path: Path, value: Any) -> Sequence[Any]:
     """The simpler values, the simplest first, with which a search by halves can begin."""
     if isinstance(value, str):
-        ms = _ms(value)
+        ms = duration_ms(value)
         below = [duration_text(nice) for nice in _NICE_MS if nice < ms]
         return below if path[-1] not in _PERIODS else below[_NICE_MS.index(_PERIOD_MS) :]
     floor = OF_SIZE.get(path, 0 if path[-1] == "subtask" else 1)
@@ -208,14 +205,9 @@ def lesser(path: Path, value: Any) -> Sequence[Any]:
 
 def rounded_up(value: Any) -> str | None:
     """The next round time; None: it is no time, or round already."""
-    if not isinstance(value, str) or (ms := _ms(value)) in _NICE_MS:
+    if not isinstance(value, str) or (ms := duration_ms(value)) in _NICE_MS:
         return None
     return next((duration_text(nice) for nice in _NICE_MS if nice > ms), None)
-
-
-def _ms(value: str) -> int:
-    unit = value.lstrip("0123456789")
-    return int(value.removesuffix(unit)) * _UNITS_MS[unit]
 
 
 def halved(data: Data) -> Iterator[Data]:

@@ -11,14 +11,12 @@ import sys
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
-from itertools import takewhile
-from multiprocessing import get_context
 from pathlib import Path
-from signal import SIG_IGN, SIGINT, signal
+from signal import SIGINT, signal
 from threading import Event
 from typing import Final
 
@@ -26,7 +24,7 @@ import msgspec
 
 from harness.checkers.judge import judge
 from harness.clock import monotonic_us
-from harness.engine.executors import Executors
+from harness.engine.executors import Executors, open_processes
 from harness.engine.perform import judged_by_order
 from harness.errors import Exit
 from harness.explore.coverage import COVERAGE, coverage
@@ -311,22 +309,11 @@ def sweep(
     def goes_on() -> bool:
         return stop is None or not stop.is_set()
 
-    if executors is not None:
-        for part in executors.map(_swept_there, seeds, most=_PIECE, goes_on=goes_on):
+    own = swept if variant is HONEST else partial(swept, variant=variant)
+    work, most = (own, _CHUNK) if executors is None else (_swept_there, _PIECE)
+    with open_processes(jobs) if executors is None else nullcontext(executors) as machines:
+        for part in machines.map(work, seeds, most=most, goes_on=goes_on):
             swath.add(part)
-        return swath
-    chunks = [range(first, min(first + _CHUNK, seed + runs)) for first in range(seed, seed + runs, _CHUNK)]
-    if jobs == 1:
-        for chunk in takewhile(lambda _: goes_on(), chunks):
-            swath.add(swept(chunk, variant=variant))
-        return swath
-    deaf = (SIGINT, SIG_IGN)  # this process handles Ctrl-C
-    with ProcessPoolExecutor(jobs, mp_context=get_context("fork"), initializer=signal, initargs=deaf) as pool:
-        for part in pool.map(swept, chunks):
-            swath.add(part)
-            if not goes_on():
-                pool.shutdown(cancel_futures=True)
-                break
     return swath
 
 

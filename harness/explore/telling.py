@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,22 @@ from harness.explore.exploration import Explored, Plan, Sighting
 from harness.explore.finds import Group
 from harness.scenario.file import dump
 
-__all__ = ["as_json", "as_text", "machines", "standing"]
+__all__ = ["ExplorationEnd", "as_json", "as_text", "machines", "standing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplorationEnd:
+    """What was explored, where, and how it ended."""
+
+    explored: Explored
+    groups: Sequence[Group]
+    plan: Plan
+    seconds: float
+    jobs: int
+    on: str | None
+    """The master of the executors; None: processes of this machine."""
+    corpus: Path | None
+    interrupted: bool
 
 
 def standing(explored: Explored, *, seconds: float) -> str:
@@ -26,25 +42,17 @@ def standing(explored: Explored, *, seconds: float) -> str:
     )
 
 
-def as_text(
-    explored: Explored,
-    groups: Sequence[Group],
-    *,
-    plan: Plan,
-    seconds: float,
-    jobs: int,
-    on: str | None,
-    corpus: Path | None,
-    interrupted: bool,
-) -> str:
+def as_text(end: ExplorationEnd) -> str:
     """The report for a terminal."""
+    explored, groups, seconds = end.explored, end.groups, end.seconds
+    where = machines(end.jobs, end.on)
     rate = explored.runs / seconds if seconds else 0
     counted = ", ".join(f"{name.lower()} {count}" for name, count in sorted(explored.outcomes.items()))
     lines = [
-        f"runs     {explored.runs} in {seconds:.1f} s, {rate:.0f} a second, judging included ({machines(jobs, on)})",
+        f"runs     {explored.runs} in {seconds:.1f} s, {rate:.0f} a second, judging included ({where})",
         f"verdicts {counted or 'none'}",
         f"features {len(explored.features)}, reached by {len(explored.kept)} scenarios"
-        + (f", kept in {corpus}" if corpus is not None else ""),
+        + (f", kept in {end.corpus}" if end.corpus is not None else ""),
     ]
     lines += [f"unknown  {count} x {why}" for why, count in explored.whys.most_common(3)]
     lines += [f"refused  {count} x {why}" for why, count in explored.refused.most_common(3)]
@@ -62,7 +70,7 @@ def as_text(
         lines += _unsaved(explored.sightings[0])
     if not explored.sightings:
         lines.append(
-            f"found    nothing{' before it was interrupted' if interrupted else ''}; seed {plan.seed}"
+            f"found    nothing{' before it was interrupted' if end.interrupted else ''}; seed {end.plan.seed}"
         )
     return "\n".join(lines)
 
@@ -84,32 +92,23 @@ def _unsaved(sighting: Sighting) -> list[str]:
     ]
 
 
-def as_json(
-    explored: Explored,
-    groups: Sequence[Group],
-    *,
-    plan: Plan,
-    seconds: float,
-    jobs: int,
-    on: str | None,
-    corpus: Path | None,
-    interrupted: bool,
-) -> str:
+def as_json(end: ExplorationEnd) -> str:
     """The same as a document."""
+    explored, groups, plan = end.explored, end.groups, end.plan
     document: dict[str, Any] = {
         "seed": plan.seed,
         "sut": plan.subject.sut,
         "mutant": plan.subject.mutant,
         "runs": explored.runs,
         "events": explored.events,
-        "seconds": round(seconds, 3),
-        "jobs": jobs,
-        "on": on,
+        "seconds": round(end.seconds, 3),
+        "jobs": end.jobs,
+        "on": end.on,
         "outcomes": {name.lower(): count for name, count in sorted(explored.outcomes.items())},
         "features": len(explored.features),
         "kept": len(explored.kept),
-        "corpus": None if corpus is None else str(corpus),
-        "interrupted": interrupted,
+        "corpus": None if end.corpus is None else str(end.corpus),
+        "interrupted": end.interrupted,
         "refused": dict(explored.refused),
         "violations": [
             {

@@ -7,7 +7,7 @@ it is made; a violation that the reference shows in the same run too is none of 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,7 @@ from harness.levels.sim.level import SimulatedLevel, record_of
 from harness.levels.sim.run import simulate_scenario
 from harness.runs.order import REFERENCE, Order
 from harness.scenario.model import Scenario
-from harness.verdict import Judgement, Outcome
+from harness.verdict import NO_EVIDENCE, Judgement, Outcome
 
 __all__ = ["Candidate", "Subject", "Trial", "Violation", "Way", "made", "try_all"]
 
@@ -146,9 +146,8 @@ def _try_one(subject: Subject, scenario: Scenario, seed: int) -> Trial:
         if subject.is_reference:
             error.add_note(f"in the simulation of scenario {scenario.scenario} with seed {seed}")
             raise
-        return _nothing(
-            why=error.what
-        )  # a wrong system may contradict what is compared, and is not judged then
+        # A wrong system may contradict what is compared, and is not judged then.
+        return _nothing(why=error.what)
     kinds = {fault.id: fault.do for fault in scenario.faults}
     violations = _own_violations(subject, scenario, seed, record, judgement)
     outcome = Outcome.FAIL if violations else judgement.outcome
@@ -185,31 +184,18 @@ def _own_violations(
     subject: Subject, scenario: Scenario, seed: int, record: RunRecord, judgement: Judgement
 ) -> tuple[Violation, ...]:
     """Without those of the reference, which are the scenario's fault; V23 counts if only the subject is vacuous."""
-    found = dict.fromkeys(_violations(judgement))
+    found = judgement.violations
     if subject.is_reference:
-        return tuple(found)
-    silent = subject.mutant is not None and _is_vacuous(judgement)
+        return found
+    silent = subject.mutant is not None and NO_EVIDENCE in judgement.shown
     if not found and not silent:
         return ()
     _, honest = _run(Subject(), scenario, seed)
-    of_anybody = {invariant for invariant, _ in _violations(honest)}
+    of_anybody = {invariant for invariant, _ in honest.violations}
     own = [(invariant, kind) for invariant, kind in found if invariant not in of_anybody]
-    if silent and record.error is None and not _is_vacuous(honest):
-        own.append(("V23", "vacuous"))
+    if silent and record.error is None and NO_EVIDENCE not in honest.shown:
+        own.append(NO_EVIDENCE)
     return tuple(own)
-
-
-def _violations(judgement: Judgement) -> Iterator[Violation]:
-    for verdict in judgement.invariants:
-        if verdict.outcome is Outcome.FAIL:
-            for anomaly in verdict.anomalies:
-                yield verdict.invariant, anomaly.kind
-
-
-def _is_vacuous(judgement: Judgement) -> bool:
-    return any(
-        verdict.invariant == "V23" and verdict.outcome is Outcome.VACUOUS for verdict in judgement.invariants
-    )
 
 
 def _why(record: RunRecord, judgement: Judgement) -> str:

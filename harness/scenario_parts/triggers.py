@@ -20,6 +20,7 @@ __all__ = [
     "NOT_RECORDED",
     "PHASES",
     "PHASE_FORMS",
+    "PHASE_SHOWN",
     "TRIGGERS",
     "TRIGGER_FORMS",
     "At",
@@ -79,6 +80,10 @@ PHASE_FORMS: Mapping[PhaseName, PhaseForm] = {
 }
 
 PHASES: tuple[PhaseName, ...] = get_args(PhaseName)
+PHASE_SHOWN: Mapping[str, PhaseName] = {
+    kind: name for name, form in PHASE_FORMS.items() for kind in form.shown_by
+}
+"""The phase that each kind of history event shows."""
 NOT_RECORDED = frozenset(name for name, form in PHASE_FORMS.items() if not form.shown_by)
 """The phases for which the attempt records a line of its own."""
 

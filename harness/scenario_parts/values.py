@@ -11,7 +11,19 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-__all__ = ["Bandwidth", "Duration", "Name", "Percent", "Rate", "Shift", "Span", "Whole", "duration_text"]
+__all__ = [
+    "Bandwidth",
+    "Duration",
+    "Name",
+    "Percent",
+    "Rate",
+    "Shift",
+    "Span",
+    "Whole",
+    "duration_ms",
+    "duration_text",
+    "is_duration",
+]
 
 _UNITS_MS = {"m": 60_000, "s": 1000, "ms": 1}
 _DURATION = r"^[0-9]{1,9}(ms|s|m)$"
@@ -29,10 +41,9 @@ def _refused(kind: str, text: object, example: str) -> PydanticCustomError:
 
 def _milliseconds(text: object) -> object:
     """`250ms`, `2s`, `1m` as integer milliseconds; a number without a unit is refused."""
-    if not isinstance(text, str) or re.fullmatch(_DURATION, text, re.ASCII) is None:
+    if not isinstance(text, str) or not is_duration(text):
         raise _refused("a duration", text, "a whole number with its unit: 250ms, 2s or 1m")
-    unit = text.lstrip("0123456789")
-    return int(text.removesuffix(unit)) * _UNITS_MS[unit]
+    return duration_ms(text)
 
 
 def _per_second(text: object) -> object:
@@ -63,6 +74,17 @@ def _percent(text: object) -> object:
     if not isinstance(text, str) or re.fullmatch(_PERCENT, text, re.ASCII) is None:
         raise _refused("a share", text, "a whole number from 0% to 100%")
     return int(text.removesuffix("%"))
+
+
+def is_duration(text: str) -> bool:
+    """Whether it is written as a duration: `250ms`, `2s`, `1m`."""
+    return re.fullmatch(_DURATION, text, re.ASCII) is not None
+
+
+def duration_ms(text: str) -> int:
+    """The milliseconds of what `is_duration`."""
+    unit = text.lstrip("0123456789")
+    return int(text.removesuffix(unit)) * _UNITS_MS[unit]
 
 
 def duration_text(ms: int) -> str:

@@ -15,12 +15,9 @@ from typing import Any
 import msgspec
 
 from harness.history.recorder import attempt_file
-from harness.scenario_parts.triggers import PHASE_FORMS
+from harness.scenario_parts.triggers import PHASE_SHOWN
 
 __all__ = ["Past", "kinds_that_count", "past_of", "read_past"]
-
-_PHASE_OF = {kind: name for name, form in PHASE_FORMS.items() for kind in form.shown_by}
-"""The phase that each kind of recorded line shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +51,7 @@ def past_of(lines: Iterable[Mapping[str, Any]]) -> Past:
 
 def kinds_that_count(phases: Iterable[str]) -> frozenset[str]:
     """The kinds of lines of which a past is made, if only the hits of these phases matter."""
-    shown = {kind for kind, phase in _PHASE_OF.items() if phase in set(phases)}
+    shown = {kind for kind, phase in PHASE_SHOWN.items() if phase in set(phases)}
     return frozenset({"in", "~reached", "~dies", "~acted", "~stops", *shown})
 
 
@@ -76,5 +73,5 @@ def _count(line: Mapping[str, Any], hits: Counter[str], acted: Counter[str]) -> 
             acted[line["fault"]] += 1
         case "~acted" | "~stops":
             acted[line["f"]] += 1
-        case kind if kind in _PHASE_OF:
-            hits[_PHASE_OF[kind]] += 1
+        case kind if kind in PHASE_SHOWN:
+            hits[PHASE_SHOWN[kind]] += 1

@@ -18,7 +18,7 @@ from harness.checkers.judge import judge
 from harness.clock import Deadline, monotonic_us
 from harness.engine.accounting import accounting_of, claims_order
 from harness.engine.answered_versions import with_versions
-from harness.engine.cross_checks import refuse_other_expectations
+from harness.engine.cross_checks import refuse_other_values
 from harness.engine.expectation import find_expected
 from harness.engine.level import Opening, Play, RunRecord, RunSite
 from harness.engine.refusals import refuse_at_level
@@ -137,7 +137,7 @@ def record_of(
     Raises HarnessError if its expected results are not those of its rows.
     """
     rows = customers(order.scenario, order.seed)
-    refuse_other_expectations(order, rows, simulated.events, expected=expected)
+    refuse_other_values(order, simulated.header, rows, simulated.events, expected=expected)
     return RunRecord(
         header=simulated.header,
         events=simulated.events,

@@ -34,6 +34,7 @@ LOOKUPS = ("l", "m")
 """Sessions of these names are lookups'."""
 _WAITS_AFTER_S = 0.3
 _LIMIT_S = 20.0
+_SET_UP_S = 60.0  # READ_ONLY waits for every statement and flushes every table; a disk may be busy
 _READ_ONLY = "SET GLOBAL read_only = {}"
 
 
@@ -225,11 +226,20 @@ def _await_end(root: Endpoint, number: int) -> None:
 
 
 def set_up(root: Endpoint, *statements: str) -> None:
-    """Execute them, past everything."""
-    with connect(root) as connection, connection.cursor() as cursor:
-        for statement in statements:
-            cursor.execute(statement)
+    """Execute them, past everything; where one never ends, say what the server's sessions were doing."""
+    with connect(root, statement_s=_SET_UP_S) as connection, connection.cursor() as cursor:
+        try:
+            for statement in statements:
+                cursor.execute(statement)
+        except pymysql.OperationalError as error:
+            raise AssertionError(f"{error}; the server's sessions: {_sessions_of(root)}") from error
         connection.commit()
+
+
+def _sessions_of(root: Endpoint) -> list[Any]:
+    with connect(root) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT id, command, time, state, info FROM information_schema.processlist")
+        return list(cursor.fetchall())
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 
 A fenced block whose first line is a comment with a file's name (`# enrich.py`, `-- sink.sql`) is saved under that
 name. In a `console` block a line that begins with `$ ` is a command, and what follows is its output, in which `...`
-stands for anything: a line of its own for any lines, within a line for any text. Times of real runs, process ids and the
-names of report folders are not compared. `<!-- tier: real -->` before a block says which tier of tests executes it.
+stands for anything: a line of its own for any lines, within a line for any text. Times of real runs, process ids and
+the names of report folders are not compared. `<!-- tier: real -->` before a block says which tier of tests executes it.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pytest
-
 from harness.explanation.measures import judged_thresholds, measures_of, measures_of_recovery
 from harness.history.event import Call, Event, FaultEvent, In, Kill, Out, Rescale, Start
 from harness.runs.outcome import Measure
@@ -55,30 +53,30 @@ def test_calls_of_retries_count_and_replayed_records_do_not() -> None:
 
 
 def test_a_record_that_never_left_is_not_quick() -> None:
-    stays = In(n=0, t=0, s=0, a=1, pos=99, id=99)
+    stays = In(n=0, t=3000, s=0, a=1, pos=99, id=99)
 
-    measures = measures_of(history(*records([5000] * 3), stays))
+    measures = measures_of(history(*records([5000] * 3), stays, *records([20_000], first=100, begin_us=4000)))
 
     assert measures["latency_max"] == Measure(
-        value=None, at_least=7.0, why="1 of 4 records were not measured"
+        value=None, at_least=21.0, why="1 of 5 records were not measured"
     )
     assert measures["latency_p50"].value == 5
 
 
 def test_after_a_rescale_a_record_that_waits_may_have_left_elsewhere() -> None:
-    stays = In(n=0, t=0, s=0, a=1, pos=99, id=99)
+    stays = In(n=0, t=3000, s=0, a=1, pos=99, id=99)
     rescale = Rescale(n=0, t=1, c=1, of=[0], to=[1])
 
     measures = measures_of(history(*records([5000] * 3), stays, rescale))
 
     assert measures["latency_max"].value is None
-    assert measures["latency_max"].at_least == 5
+    assert measures["latency_max"].at_least == 5  # not how long the other seems to have waited
 
 
 def test_recovery_is_from_the_end_of_the_fault_to_the_first_of_steady_results() -> None:
-    measures = measures_of(disturbed([30_000] * 10 + [5000] * 30))
+    measures = measures_of(disturbed([30_000] * 10 + [5000] * 60))
 
-    assert measures["recovery_p95"].value == pytest.approx(40)
+    assert measures["recovery_p95"].value == 39  # the last slow one leaves then
     assert measures["first_result_max"].value is not None
 
 

@@ -1,22 +1,26 @@
 """A report beside an earlier one: verdicts that changed, new and mended violations, times that left the noise.
 
-Answers to CTRF's baselines and to pytest-benchmark's compare. Invariant: runs are compared by scenario, level and planted
-defect; what has no counterpart is named, and a difference of times is told with the band that it left.
+Answers to CTRF's baselines and to pytest-benchmark's compare. Invariant: runs are compared by scenario, level and
+planted defect; what has no counterpart is named, and a difference of times is told with the band that it left.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from harness.errors import WorldError
 from harness.runs.outcome import limit_text
+from reports.markdown import plain_text
 from reports.over_time import SHOWN, Band, band_of
-from reports.past_report import PastReport, PastRun
+from reports.past_report import PastReport, PastRun, report_of
 
-__all__ = ["Comparison", "compared"]
+__all__ = ["Comparison", "compared", "write_comparison"]
 
 _ASSUMED: Final = 0.25
 """The share of the median that is taken for noise if the earlier report has too few runs to say."""
@@ -42,7 +46,9 @@ class Delta:
 
     @property
     def says(self) -> str:
-        before, now, width = (limit_text(self.name, value) for value in (self.before, self.now, self.band.width))
+        before, now, width = (
+            limit_text(self.name, value) for value in (self.before, self.now, self.band.width)
+        )
         change = f" ({self.now / self.before:.2f} times)" if self.before else ""
         band = f"+- {width}" + (", assumed" if self.assumed else "")
         return f"{self.name} {before} -> {now}{change}: {self.verdict} ({band})"
@@ -97,6 +103,12 @@ class Comparison:
         yield from (f"  only now: {title}" for title in self.only_now)
         yield from (f"  only before: {title}" for title in self.only_before)
 
+    def markdown(self) -> str:
+        """The comparison as a section of a summary."""
+        first, *others = self.lines()
+        rows = "".join(f"{'  ' * (_depth(line) - 1)}- {plain_text(line)}\n" for line in others)
+        return f"\n### {plain_text(first)}\n\n{rows}"
+
     def as_json(self) -> dict[str, Any]:
         return {
             "baseline": self.baseline,
@@ -132,7 +144,8 @@ class Comparison:
 
 def compared(now: PastReport, *, baseline: PastReport) -> Comparison:
     """`now` beside `baseline`; if no system under test is in both, by scenario and level alone, which is remarked."""
-    before, after = baseline.by_kind, now.by_kind
+    before: Mapping[Named, Sequence[PastRun]] = {**baseline.by_kind}
+    after: Mapping[Named, Sequence[PastRun]] = {**now.by_kind}
     remark = ""
     if not before.keys() & after.keys():
         before, after = _without_sut(baseline.runs), _without_sut(now.runs)
@@ -146,6 +159,26 @@ def compared(now: PastReport, *, baseline: PastReport) -> Comparison:
         only_before=tuple(_title(kind) for kind in before if kind not in after),
         remark=remark,
     )
+
+
+def _depth(line: str) -> int:
+    return (len(line) - len(line.lstrip(" "))) // 2
+
+
+def write_comparison(folder: Path, *, baseline: PastReport) -> Comparison:
+    """Compares the report in `folder` with an earlier one: `baseline.json` there, and a section of its `summary.md`.
+
+    Raises WorldError if they cannot be written.
+    """
+    comparison = compared(report_of(folder), baseline=baseline)
+    try:
+        (folder / "baseline.json").write_text(json.dumps(comparison.as_json(), indent=2) + "\n", "utf-8")
+        with (folder / "summary.md").open("a", encoding="utf-8", errors="backslashreplace") as summary:
+            summary.write(comparison.markdown())
+    except OSError as error:
+        message = f"the comparison cannot be written to {folder}: {error.strerror or error}"
+        raise WorldError(message, fix="free some space, or name another folder with --report DIR") from error
+    return comparison
 
 
 Named = tuple[str, ...]
@@ -172,14 +205,17 @@ def _title(kind: Named) -> str:
 def _compared(kind: Named, before: Sequence[PastRun], now: Sequence[PastRun]) -> Compared:
     was = {run.seed: run.verdict for run in before}
     violations = [
-        list(dict.fromkeys(violation for run in runs for violation in run.violations)) for runs in (before, now)
+        list(dict.fromkeys(violation for run in runs for violation in run.violations))
+        for runs in (before, now)
     ]
     return Compared(
         title=_title(kind),
         runs=(len(before), len(now)),
         verdicts=(Counter(run.verdict for run in before), Counter(run.verdict for run in now)),
         changed=tuple(
-            (run.seed, was[run.seed], run.verdict) for run in now if was.get(run.seed, run.verdict) != run.verdict
+            (run.seed, was[run.seed], run.verdict)
+            for run in now
+            if was.get(run.seed, run.verdict) != run.verdict
         ),
         new=tuple(name for name in violations[1] if name not in violations[0]),
         mended=tuple(name for name in violations[0] if name not in violations[1]),
@@ -198,7 +234,8 @@ def _deltas(before: Sequence[PastRun], now: Sequence[PastRun]) -> Iterator[Delta
             name=name,
             before=middle,
             now=median(became),
-            band=band or Band(middle=middle, width=max(_ASSUMED * middle, 1.0 if name != SHOWN[-1] else 0.01)),
+            band=band
+            or Band(middle=middle, width=max(_ASSUMED * middle, 1.0 if name != SHOWN[-1] else 0.01)),
             assumed=band is None,
         )
 

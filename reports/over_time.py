@@ -1,7 +1,7 @@
 """A trend: the runs of one scenario over several reports, which of them are slower than the others, what is flaky.
 
-Answers to Allure's trends and to pytest-benchmark's compare. Invariant: a report is called slower only if its median run
-leaves a band of noise that the other reports set, and the band is told beside it.
+Answers to Allure's trends and to pytest-benchmark's compare. Invariant: a report is called slower only if its median
+run leaves a band of noise that the other reports set, and the band is told beside it.
 """
 
 from __future__ import annotations
@@ -149,7 +149,8 @@ class Series:
         if self.vacuous:
             reports = sum(bool(point.verdicts.get("vacuous")) for point in self.points)
             word = "flaky: " if self.is_flaky else ""
-            sentence = f"{word}{self.vacuous} of {self.runs} runs were vacuous, in {reports} of {len(self.points)} reports"
+            sentence = f"{word}{self.vacuous} of {self.runs} runs were vacuous"
+            sentence += f", in {reports} of {len(self.points)} reports"
             seeds = ", ".join(map(str, self.flips[:10]))
             yield sentence + (f"; not always with the same seed: {seeds}" if seeds else "")
         if len(self.points) <= _BEFORE_MIN:
@@ -253,9 +254,7 @@ def _series_as_json(series: Series) -> dict[str, Any]:
             "invariants": dict(series.vacuous_of),
             "seeds_that_differ": list(series.flips),
         },
-        "bands": {
-            name: {"middle": band.middle, "width": band.width} for name, band in series.bands.items()
-        },
+        "bands": {name: {"middle": band.middle, "width": band.width} for name, band in series.bands.items()},
         "points": [
             {
                 "report": point.report,

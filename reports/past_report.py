@@ -136,7 +136,9 @@ def report_of(place: Path) -> PastReport:
     """The one report at `place`, a folder or its `run.json`. Raises UsageError or HistoryError."""
     files = list(_files(place))
     if len(files) > 1:
-        raise UsageError(f"{place} holds {len(files)} reports", fix=f"name one of them, as {files[-1].parent}")
+        raise UsageError(
+            f"{place} holds {len(files)} reports", fix=f"name one of them, as {files[-1].parent}"
+        )
     return load_past(files[0])
 
 

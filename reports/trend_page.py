@@ -88,7 +88,9 @@ def write_trend(series: Sequence[Series], path: Path) -> None:
 
 def _charts(series: Series) -> Iterator[_Chart]:
     for name in SHOWN:
-        values = {place: point.values[name] for place, point in enumerate(series.points) if name in point.values}
+        values = {
+            place: point.values[name] for place, point in enumerate(series.points) if name in point.values
+        }
         if values:
             yield _chart(series, name, values)
     if series.vacuous:
@@ -101,15 +103,14 @@ def _chart(series: Series, name: str, values: dict[int, float] | dict[int, int])
     highest = max((*values.values(), band.high if band else 0.0)) or 1.0
     across = LinearScale(low=0, high=max(1, len(series.points) - 1), start=_LEFT, end=_WIDTH - _RIGHT)
     up = LinearScale(low=0, high=highest, start=_HEIGHT - _BOTTOM, end=_TOP)
-    worse = {
-        place for place, point in enumerate(series.points) if name in {one.name for one in point.slower}
-    }
+    worse = {place for place, point in enumerate(series.points) if name in {one.name for one in point.slower}}
     dots = [
         _Dot(
             x=across(place),
             y=up(value),
             tone="bad" if place in worse else "",
-            says=f"{series.points[place].report}: {_text(name, value)}" + (", slower" if place in worse else ""),
+            says=f"{series.points[place].report}: {_text(name, value)}"
+            + (", slower" if place in worse else ""),
         )
         for place, value in values.items()
     ]
@@ -117,7 +118,8 @@ def _chart(series: Series, name: str, values: dict[int, float] | dict[int, int])
     about = f"{name} of {len(values)} reports, from {_text(name, min(shown))} to {_text(name, max(shown))}"
     return _Chart(
         name=name,
-        about=about + (f"; slower: {', '.join(series.points[place].report for place in sorted(worse))}" if worse else ""),
+        about=about
+        + (f"; slower: {', '.join(series.points[place].report for place in sorted(worse))}" if worse else ""),
         dots=dots,
         band=None if band is None else (up(band.high), up(band.low) - up(band.high)),
         top=_text(name, max(shown)),

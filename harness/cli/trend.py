@@ -26,7 +26,7 @@ __all__ = ["trend"]
 @click.option("--page", type=click.Path(dir_okay=False, path_type=Path), default=None, metavar="FILE.html",
               help="Write a page with small charts to this file.")  # fmt: skip
 @click.option("--fail-on", type=click.Choice(["slower"]), default=None,
-              help="slower: exit code 1 if the newest report of a scenario is slower than those before it.")  # fmt: skip
+              help="slower: exit code 1 if the newest report of a scenario is slower.")  # fmt: skip
 @open_option
 @speech_options
 def trend(
@@ -121,4 +121,11 @@ def _cells(point: Point) -> list[str]:
 
     values = [limit_text(name, point.values[name]) if name in point.values else "-" for name in SHOWN]
     vacuous = str(point.verdicts.get("vacuous", 0))
-    return [point.report, str(point.runs), str(point.as_expected), vacuous, *values, "slower" if point.slower else ""]
+    return [
+        point.report,
+        str(point.runs),
+        str(point.as_expected),
+        vacuous,
+        *values,
+        "slower" if point.slower else "",
+    ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from harness.explanation.events import element_ids
@@ -42,6 +43,7 @@ _GRAVEST: Final = (
     "V6",
 )
 """What touches the user's rows comes first; the others follow in the order of their numbers."""
+_UNEXPLAINED: Final = "V24"
 _RAISED: Final = re.compile(
     r"the lookup (?:raised|called) (?P<what>.*) for record (?P<record>\d+) \((?P<line>[^()]+)\)\Z", re.DOTALL
 )
@@ -110,10 +112,12 @@ def banner_of_all(banners: Sequence[tuple[RunOutcome, Banner]], headline: Readin
     )
 
 
-def gravest(verdicts: Sequence[InvariantVerdict]) -> list[InvariantVerdict]:
-    """Convictions, the gravest first."""
-    ranks = {name: rank for rank, name in enumerate(_GRAVEST)}
-    return sorted(verdicts, key=lambda verdict: ranks.get(verdict.invariant, len(ranks)))
+def gravest(outcome: RunOutcome) -> list[InvariantVerdict]:
+    """The violated invariants, the gravest first: what the user's own function did, then what touches the rows."""
+    raised = _RAISED.search(outcome.error or "") is not None
+    ranks = {name: rank for rank, name in enumerate((_UNEXPLAINED, *_GRAVEST) if raised else _GRAVEST)}
+    violated = [v for v in outcome.judgement.invariants if v.outcome is Outcome.FAIL]
+    return sorted(violated, key=lambda verdict: ranks.get(verdict.invariant, len(ranks)))
 
 
 def what_broke(outcome: RunOutcome, view: HistoryView) -> str:
@@ -122,13 +126,14 @@ def what_broke(outcome: RunOutcome, view: HistoryView) -> str:
 
 
 def _what_broke(outcome: RunOutcome, view: HistoryView) -> Iterator[str]:
+    told = [v for v in gravest(outcome) if v.anomalies]
     raised = _RAISED.search(outcome.error or "")
     if raised is not None:
-        yield _raised(raised)
+        first = _raised_first(told[0].anomalies[0], view) if told else None
+        yield _raised(first or raised)
         return
     if outcome.interrupted:
         return
-    told = [v for v in gravest(outcome.judgement.convicted()) if v.anomalies]
     if told and view.outside is not None:
         yield _of_job(outcome, view, view.outside)
     elif told:
@@ -144,13 +149,20 @@ def _raised(found: re.Match[str]) -> str:
     return f"lookup raised {found['what']} at record {found['record']}, {found['line'].rpartition('/')[2]}"
 
 
+def _raised_first(anomaly: Anomaly, view: HistoryView) -> re.Match[str] | None:
+    """What the lookup raised where an attempt failed for the first time without a cause; None: it is not that."""
+    if anomaly.kind != "unexplained-failure":
+        return None
+    errors = [e.get("error") for e in view.excerpts.events_of(anomaly) if e["k"] == "failed"]
+    found = (_RAISED.search(error) for error in errors if isinstance(error, str))
+    return next((match for match in found if match is not None), None)
+
+
 def _of_anomaly(anomaly: Anomaly, view: HistoryView) -> str:
+    raised = _raised_first(anomaly, view)
+    if raised is not None:
+        return _raised(raised)
     events = view.excerpts.events_of(anomaly)
-    for event in events:
-        error = event.get("error") if event["k"] == "failed" else None
-        raised = _RAISED.search(error) if isinstance(error, str) else None
-        if raised is not None and anomaly.kind == "unexplained-failure":
-            return _raised(raised)
     if anomaly.id is None or not events:
         return anomaly.say
     record = f"record {brief(anomaly.id, limit=40)}"
@@ -201,7 +213,7 @@ def _omitted_by(record: Any, events: Sequence[Json]) -> str:
 def _doubled(record: str, events: Sequence[Json]) -> str:
     """Two emissions of one record, and what lay between them."""
     outs = [e for e in events if e["k"] == "out"]
-    twice = [(one, two) for one, two in zip(outs, outs[1:], strict=False) if one.get("j") == two.get("j")]
+    twice = [(one, two) for one, two in pairwise(outs) if one.get("j") == two.get("j")]
     if not twice:
         return ""
     one, two = twice[0]

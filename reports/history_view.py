@@ -423,7 +423,10 @@ class _Reading:
             case "kill":
                 lane.close_calls(below=attempt, at_us=at_us)
                 lane.marks.append(Mark(at_us=at_us, what="kill", number=attempt))
-            case "failed" | "restore" as what:
+            case "failed":
+                lane.close_calls(below=attempt, at_us=at_us)
+                lane.marks.append(Mark(at_us=at_us, what="failed", number=attempt))
+            case "restore" as what:
                 lane.marks.append(Mark(at_us=at_us, what=what, number=event.get("c", attempt)))
             case "snap":
                 self._snaps[lane.s, event.get("c", 0)] = event

@@ -85,10 +85,9 @@ class OpenRow:
 
 def _open_rows(outcome: RunOutcome) -> list[OpenRow]:
     """Violations one by one, the gravest first; then the undecided, grouped by reason."""
-    failed = [v for v in outcome.judgement.invariants if v.outcome is Outcome.FAIL]
     rows = [
         OpenRow(outcome=v.outcome, why=v.why, counts=counts_towards(outcome, v), verdicts=(v,))
-        for v in gravest(failed)
+        for v in gravest(outcome)
     ]
     reasons: dict[tuple[Outcome, str, bool], list[InvariantVerdict]] = {}
     for verdict in outcome.judgement.invariants:
@@ -274,7 +273,7 @@ def _drawn(section: RunSection, index: int, total: int, detail: _Detail, *, firs
     rows = view.checkpoints
     kept = rows if len(rows) <= _CHECKPOINT_ROWS else [*rows[: _CHECKPOINT_ROWS - 10], *rows[-10:]]
     anchor, judged = _anchor(index), section.outcome.judgement.invariants
-    ranks = {v.invariant: rank for rank, v in enumerate(gravest(section.outcome.judgement.convicted()))}
+    ranks = {v.invariant: rank for rank, v in enumerate(gravest(section.outcome))}
     convictions = sorted(section.convictions, key=lambda told: ranks.get(told.invariant, len(ranks)))
     stories = detail.stories if alone else 0
     told = None

@@ -123,7 +123,13 @@ class Browser:
         self.show(width=width, dark=dark)
         told: Mapping[str, Any] = json.loads(self.evaluate(_MEASURE))
         return Measured(
-            width=width, **{name: tuple(v) if isinstance(v, list) else v for name, v in told.items()}
+            width=width,
+            overflow=tuple(told["overflow"]),
+            small=tuple(told["small"]),
+            pale=tuple(told["pale"]),
+            split=tuple(told["split"]),
+            charts=tuple(told["charts"]),
+            texts=told["texts"],
         )
 
     def evaluate(self, expression: str) -> Any:

@@ -199,7 +199,7 @@ def test_a_page_that_grows_too_large_draws_less_and_still_names_every_run(
     page = page_text(runs, title="many")
 
     assert len(page.encode()) <= len(whole) * 3 // 4
-    assert page.count('href="#run-') == 3
+    assert len(re.findall(r'href="#run-\d"', page)) == 3
     assert whole.count('<svg class="chart"') > page.count('<svg class="chart"') > 0
 
 

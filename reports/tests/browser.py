@@ -146,7 +146,14 @@ class Browser:
 
     def printed(self) -> bytes:
         """The page as a PDF on A4."""
-        told = self.ask("Page.printToPDF", paperWidth=8.27, paperHeight=11.69, printBackground=False)
+        self.show(width=700, media="print")
+        told = self.ask(
+            "Page.printToPDF",
+            paperWidth=8.27,
+            paperHeight=11.69,
+            printBackground=False,
+            preferCSSPageSize=True,
+        )
         return base64.b64decode(told["data"])
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:

@@ -87,7 +87,7 @@
     const under = svg ? behind(element, svg, box) : backdrop(element);
     const ratio = contrast(over(color, under), under);
     if (ratio < 4.495) keep(found.pale, told(element, `${ratio.toFixed(2)}: ${words.slice(0, 40)}`));
-    if (svg) continue;
+    if (svg || box.height < 1.9 * size) continue;
     for (const word of node.data.matchAll(/[^\s]{4,}/g)) {
       range.setStart(node, word.index);
       range.setEnd(node, word.index + word[0].length);

@@ -268,6 +268,7 @@ def _rest(outcome: RunOutcome) -> str:
         lines.append("It stopped early.")
     if read_run(outcome).tone is Tone.OPEN:
         lines.append("That is not a pass.")
+    lines += [f"Threshold crossed: {threshold.says}." for threshold in outcome.crossed]
     lines += [outcome.values] if outcome.values else []
     lines += [f"Pitfall {pitfall.name}: {pitfall.says}" for pitfall in outcome.pitfalls]
     return " ".join(lines)

@@ -1,4 +1,4 @@
-"""Pages as Chromium lays them out: nothing runs off a screen, every text is large and dark enough, charts keep height."""
+"""Pages as Chromium lays them out: nothing runs off a screen, all text can be read, charts keep their height."""
 
 from __future__ import annotations
 

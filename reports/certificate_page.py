@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from harness.conformance.certificate import Certificate, CertifiedRun, CheckRow
 from harness.history.values import visible
+from reports.cards import with_cards
 from reports.page import templates
 
 __all__ = ["SIGNS", "certificate_markdown", "certificate_page", "grid_of"]
@@ -30,7 +31,7 @@ def certificate_page(certificate: Certificate) -> str:
     """`index.html`: one file, without script."""
     families, grid = grid_of(certificate)
     failed = _failed(certificate)
-    return (
+    return with_cards(
         templates()
         .get_template("certificate.html.j2")
         .render(

@@ -189,9 +189,14 @@ def go(
         finished = carry_out(orders, plan, observer=observer, stop=stop, budget_s=budget)
     _refuse_nothing(finished)
     page = write_report(
-        finished.outcomes, folder, title=title, secrets=finished.secrets, counted=finished.counted
+        finished.outcomes,
+        folder,
+        title=title,
+        secrets=finished.secrets,
+        counted=finished.counted,
+        extent=finished.extent,
     )
-    refuse_other_files(folder, finished.outcomes)
+    refuse_other_files(folder, finished.outcomes, finished.counted)
     refuse_other_exit(finished.exit_code, finished.outcomes, finished.counted)
     if form == "pretty":
         _print(finished, terminal(sys.stdout, color=False if no_color else None))
@@ -199,7 +204,7 @@ def go(
     else:
         document = _document(finished, form, title=title, counts=counts)
         if form == "json":
-            refuse_other_document(document, finished.outcomes)
+            refuse_other_document(document, finished.outcomes, finished.counted)
         click.echo(document, nl=False)
     _say_what_is_left(finished, aside=form != "pretty")
     return finished
@@ -246,13 +251,13 @@ def _world_that_keeps(level: str, world: str) -> str:
 
 def _document(finished: Finished, form: Any, *, title: str, counts: bool) -> str:
     """The report for `--format` other than pretty; for repeatable levels with the counts of all runs."""
-    text = render(finished.outcomes, form, title=title, counted=finished.counted)
+    text = render(finished.outcomes, form, title=title, counted=finished.counted, extent=finished.extent)
     if form == "json":
         if not counts:
             return text
         tallies = [_as_json(tally) for tally in finished.tallies]
         return json.dumps({**json.loads(text), "simulated": tallies}) + "\n"
-    return text + _markdown_table(finished) if finished.ran > len(finished.outcomes) else text
+    return text
 
 
 def _print(finished: Finished, console: Console) -> None:
@@ -278,11 +283,6 @@ def _print_table(finished: Finished, console: Console) -> None:
     for tally in finished.tallies:
         if tally.first is not None:
             console.print(f"first    {tally.first.again}", soft_wrap=True)
-
-
-def _markdown_table(finished: Finished) -> str:
-    rows = [_headings(), ["---"] * len(_headings()), *map(_cells, finished.tallies)]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _headings() -> list[str]:

@@ -20,11 +20,11 @@ from harness.engine.level import OutsideRecord, Play, Ran, RunRecord, RunSite
 from harness.history.files import write
 from harness.runs.expected import JudgedValues
 from harness.runs.order import AnyOrder, AnyScenario, Order
-from harness.runs.outcome import RunOutcome
+from harness.runs.outcome import PlannedRuns, RunOutcome
 from harness.runs.versions import versions
 from harness.verdict import Judgement, Outcome, worst
 
-__all__ = ["convicts_of", "judged", "judged_by_order", "perform"]
+__all__ = ["convicts_of", "judged", "judged_by_order", "perform", "planned_of"]
 
 
 def judged(record: RunRecord | OutsideRecord) -> Judgement:
@@ -104,6 +104,20 @@ def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:
         values=_values(record.values, run_s=(judged_us - began_us) / 1e6),
         fails_on_pitfall=order.fails_on_pitfall,
         extras=record.extras,
+        **_to_repeat(order),
+    )
+
+
+def planned_of(order: AnyOrder) -> PlannedRuns:
+    """What the runs that differ from `order` in their seeds have in common."""
+    return PlannedRuns(
+        scenario=order.scenario.scenario,
+        mutant=order.mutant,
+        level=order.level,
+        sut=order.sut,
+        about=order.scenario.about,
+        plan=order.scenario.model_dump(mode="json", by_alias=True),
+        convicts=convicts_of(order),
         **_to_repeat(order),
     )
 

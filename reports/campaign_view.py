@@ -286,11 +286,10 @@ def _places(outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun]) -> li
     same: dict[tuple[object, ...], list[int]] = {}
     for place, run in enumerate(counted):
         same.setdefault((run.scenario, run.mutant, run.level, run.seed), []).append(place)
-    found = []
+    found: list[int] = []
     for outcome in outcomes:
         key = (outcome.scenario, outcome.mutant, outcome.level, outcome.seed)
-        place = ids.get(outcome.run_id)
-        found.append(same[key].pop(0) if place is None else place)
+        found.append(ids[outcome.run_id] if outcome.run_id in ids else same[key].pop(0))
     return found
 
 

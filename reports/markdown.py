@@ -159,6 +159,9 @@ def _run_lines(section: RunSection) -> Iterator[str]:
     if outcome.faults:
         yield "\n**Faults**\n"
         yield from (f"- {_fault(fault)}" for fault in outcome.faults)
+    if outcome.thresholds:
+        yield "\n**Thresholds**\n"
+        yield from (f"- {threshold.verdict}: {_plain(threshold.says)}" for threshold in outcome.thresholds)
     if outcome.pitfalls:
         yield "\n**Pitfalls**\n"
         yield from (

@@ -97,6 +97,19 @@ class Pitfall(Part, frozen=True, kw_only=True):
     evidence: dict[str, Any]
 
 
+class Threshold(Part, frozen=True, kw_only=True):
+    """One threshold of the scenario; with a planted defect it decides nothing."""
+
+    name: str
+    limit: float
+    """Milliseconds, or calls for each record."""
+    value: float | None
+    """As `limit`; null: it could not be measured whole."""
+    verdict: Literal["holds", "crossed", "unknown"]
+    why: str
+    """What was not measured, and why; empty: everything was."""
+
+
 class HistoryFile(Part, frozen=True, kw_only=True):
     """The history beside this document."""
 
@@ -178,6 +191,10 @@ class RunDocument(Part, frozen=True, kw_only=True):
     """The workers of the standalone cluster that was started for it; 0: none."""
     master: str = ""
     """The user's own cluster; empty: none."""
+    measures: dict[str, float] = {}
+    """What was measured, by the names of thresholds: milliseconds, or calls for each record."""
+    thresholds: list[Threshold] = []
+    """Those of the scenario, in its order."""
 
 
 class CountedRun(Part, frozen=True, kw_only=True, omit_defaults=True):
@@ -204,6 +221,8 @@ class CountedRun(Part, frozen=True, kw_only=True, omit_defaults=True):
     """Of a run that left a history."""
     history: str = ""
     """The file of its history beside this document."""
+    measures: dict[str, float] = {}
+    """As of a run shown in full."""
 
 
 class Total(Part, frozen=True, kw_only=True):
@@ -369,6 +388,7 @@ def _counted(row: Row) -> CountedRun:
         again=run.again if run.cause else "",
         run_id=run.run_id,
         history="" if row.history is None else row.history.file,
+        measures=dict(run.measures),
     )
 
 
@@ -505,7 +525,13 @@ def _run(section: RunSection) -> RunDocument:
         expected=outcome.expected,
         cluster=outcome.cluster,
         master=outcome.master,
+        measures=dict(outcome.measures),
+        thresholds=[_threshold(threshold) for threshold in outcome.thresholds],
     )
+
+
+def _threshold(told: outcome_values.Threshold) -> Threshold:
+    return Threshold(name=told.name, limit=told.limit, value=told.value, verdict=told.verdict, why=told.why)
 
 
 def _pitfall(told: outcome_values.Pitfall) -> Pitfall:

@@ -13,18 +13,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from harness.clock import CALENDAR_CLOCK, Deadline, monotonic_us
 from harness.engine.executors import Executors
 from harness.engine.level import Level, Opening, OutsideRecord, Play, RunRecord, RunSite, refuse
-from harness.engine.perform import convicts_of, judged_by_order
+from harness.engine.perform import convicts_of, held_to_thresholds, judged_by_order, measures_of_run
 from harness.errors import Exit, SutError
+from harness.explanation.measures import measures_taken
 from harness.history.text import digest_of
 from harness.runs.order import AnyOrder
-from harness.runs.outcome import CountedRun, RunOutcome, seen_as_expected
+from harness.runs.outcome import CountedRun, RunOutcome, Threshold, seen_as_expected
 from harness.runs.symptom import Ended, cause_of, without_numbers, worth_showing
 from harness.verdict import NO_EVIDENCE, Judgement, Outcome
 
@@ -48,7 +49,7 @@ class Counted:
     events: int
     has_pitfall: bool = False
     falls: bool = False
-    """Whether a pitfall makes it fail."""
+    """Whether a pitfall or a threshold makes it fail."""
     cut_after_s: float | None = None
     """The time that it had, if the budget of the command ended it before its own end."""
     refusal: SutError | None = None
@@ -60,6 +61,8 @@ class Counted:
     cause: str = ""
     """As `RunOutcome.cause`."""
     took_s: float = 0.0
+    measures: Mapping[str, float] = field(default_factory=dict)
+    """As `RunOutcome.measures`."""
 
     def exit_code(self, *, planted: bool) -> Exit:
         """Its exit code; a planted defect that was not convicted (`planted`) is a violation."""
@@ -82,6 +85,7 @@ class Counted:
             violations=outcome.judgement.shown,
             cause=outcome.cause,
             took_s=outcome.duration_s,
+            measures=outcome.measures,
         )
 
     def listed(self, order: AnyOrder, outcome: RunOutcome | None) -> CountedRun:
@@ -102,6 +106,7 @@ class Counted:
             took_s=self.took_s,
             again=order.again,
             run_id="" if outcome is None else outcome.run_id,
+            measures=self.measures,
         )
 
 
@@ -275,8 +280,12 @@ def _counted(order: AnyOrder, number: int, play: Play, budget: Deadline | None) 
             order=number, outcome=Outcome.UNKNOWN, as_expected=False, events=0, refusal=error, cause=cause
         )
     judgement = judged_by_order(order, record)
+    measures = measures_of_run(record, judgement)
+    judgement, thresholds = held_to_thresholds(order, judgement, measures)
+    convicts = convicts_of(order)
     falls = order.fails_on_pitfall and bool(record.all_pitfalls)
-    as_expected = seen_as_expected(judgement, convicts_of(order)) and not falls
+    falls = falls or (not convicts and any(threshold.verdict == "crossed" for threshold in thresholds))
+    as_expected = seen_as_expected(judgement, convicts) and not falls
     return Counted(
         order=number,
         outcome=judgement.outcome,
@@ -287,13 +296,19 @@ def _counted(order: AnyOrder, number: int, play: Play, budget: Deadline | None) 
         cut_after_s=limit_s if _is_over(budget) and not record.whole else None,
         digest=digest_of(record.header, record.events) if isinstance(record, RunRecord) else "",
         violations=judgement.shown,
-        cause=_cause(order, record, judgement, as_expected=as_expected),
+        cause=_cause(order, record, judgement, thresholds, as_expected=as_expected),
         took_s=(monotonic_us() - began_us) / 1e6,
+        measures=measures_taken(measures),
     )
 
 
 def _cause(
-    order: AnyOrder, record: RunRecord | OutsideRecord, judgement: Judgement, *, as_expected: bool
+    order: AnyOrder,
+    record: RunRecord | OutsideRecord,
+    judgement: Judgement,
+    thresholds: Sequence[Threshold],
+    *,
+    as_expected: bool,
 ) -> str:
     """As `RunOutcome.cause`; the scenario becomes JSON only where that is read."""
     undecided = judgement.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS}
@@ -306,6 +321,9 @@ def _cause(
         pitfalls=[pitfall.name for pitfall in record.all_pitfalls],
         plan=order.scenario.model_dump(mode="json", by_alias=True) if undecided else None,
         has_values=record.values is not None and bool(record.values.says),
+        thresholds=[
+            told.name for word in ("crossed", "unknown") for told in thresholds if told.verdict == word
+        ],
     )
     return cause_of(judgement, ended)
 

@@ -52,6 +52,8 @@ class Ended:
     plan: Mapping[str, Any] | None = None
     has_values: bool = False
     """Whether expected results of a user's lookup are judged."""
+    thresholds: Sequence[str] = ()
+    """The names of those that were crossed, or not measured, and decide."""
 
 
 def cause_of(judgement: Judgement, ended: Ended) -> str:
@@ -82,6 +84,8 @@ def _found(judgement: Judgement, ended: Ended) -> str:
         return "interrupted while it ran"
     if ended.error:
         return f"stopped early: {without_numbers(ended.error)}"
+    if ended.thresholds:
+        return f"threshold {ended.thresholds[0]} {'crossed' if judgement.outcome is Outcome.PASS else 'not held'}"
     if ended.pitfalls and judgement.outcome is Outcome.PASS:
         return f"pitfall {ended.pitfalls[0]}"
     decisive = decisive_in(ended.plan or {})

@@ -195,11 +195,11 @@ def test_a_page_that_grows_too_large_draws_less_and_still_names_every_run(
 ) -> None:
     runs = [passed.outcome, passed.outcome, violated.outcome]
     whole = page_text(view_of(runs), title="many")
-    monkeypatch.setattr("reports.page.PAGE_BYTES_MAX", len(whole) * 3 // 5)
+    monkeypatch.setattr("reports.page.PAGE_BYTES_MAX", len(whole) * 2 // 3)
 
     page = page_text(view_of(runs), title="many")
 
-    assert len(page.encode()) <= len(whole) * 3 // 5
+    assert len(page.encode()) <= len(whole) * 2 // 3
     assert page.count('<tr><th scope="row" class="num">') == 3
     assert whole.count('class="chart"') > page.count('class="chart"') > 0
 

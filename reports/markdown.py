@@ -19,7 +19,7 @@ from reports.reading import Tone, counts_towards
 from reports.run_section import RunSection
 from reports.sweep_strip import crash_point_of, strip_lines
 
-__all__ = ["MARKDOWN_CHARS_MAX", "markdown_text"]
+__all__ = ["MARKDOWN_CHARS_MAX", "markdown_text", "plain_text"]
 
 MARKDOWN_CHARS_MAX = 60_000
 """A comment on GitHub may have 65 536."""
@@ -208,6 +208,11 @@ def _standing(outcome: RunOutcome) -> Iterator[str]:
     if lines:
         yield ""
         yield from (f"- {_plain(line)}" for line in lines)
+
+
+def plain_text(text: str) -> str:
+    """Text on one line in which nothing is markup: for other tables of Markdown."""
+    return _plain(text)
 
 
 def _plain(text: str) -> str:

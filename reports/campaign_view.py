@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from harness.runs.outcome import CountedRun, Extent, MissingRuns, PlannedRuns, RunOutcome
 from harness.runs.symptom import worth_showing
@@ -49,7 +48,7 @@ class Row:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """All runs of one scenario with one system under test: a line of the grid."""
 
@@ -60,12 +59,12 @@ class Kind:
     rows: Sequence[Row]
     missing: Sequence[MissingRuns] = ()
 
-    @cached_property
+    @property
     def counts(self) -> Mapping[Outcome, int]:
         """How many of its runs have which verdict."""
         return Counter(row.run.outcome for row in self.rows)
 
-    @cached_property
+    @property
     def tones(self) -> Mapping[Tone, int]:
         """How many of its runs went how."""
         return Counter(row.tone for row in self.rows)
@@ -96,7 +95,7 @@ class Kind:
         return f"{self.scenario} with {self.mutant}" if self.mutant else self.scenario
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
     """All runs that have shown the same: one violation, one exception, one reason why nothing was shown."""
 
@@ -124,7 +123,7 @@ class Cause:
         return list(dict.fromkeys(row.run.scenario for row in self.rows))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignView:
     """All runs of a report."""
 
@@ -132,6 +131,8 @@ class CampaignView:
     kinds: Sequence[Kind]
     causes: Sequence[Cause]
     """Those not as expected first, by how many runs they have."""
+    cause_of: Mapping[int, Cause]
+    """Of each row that has one."""
     sections: Sequence[RunSection]
     """The runs shown in full."""
     shown: Sequence[int]
@@ -151,12 +152,12 @@ class CampaignView:
         """Every run."""
         return [row.run for row in self.rows]
 
-    @cached_property
+    @property
     def tones(self) -> Mapping[Tone, int]:
         """How many runs went how."""
         return Counter(map(tone_of, self.runs))
 
-    @cached_property
+    @property
     def headline(self) -> Reading:
         """The headline of the campaign; an incomplete one is at best undecided."""
         outcomes = [section.outcome for section in self.sections]
@@ -193,11 +194,6 @@ class CampaignView:
         """Its runs that no section shows."""
         shown = set(self.shown)
         return [row for row in cause.rows if row.index not in shown]
-
-    @cached_property
-    def cause_of(self) -> Mapping[int, Cause]:
-        """The cause of each row that has one."""
-        return {row.index: cause for cause in self.causes for row in cause.rows}
 
     def anchor_of(self, row: int) -> str:
         """The place on the page that says most about a run: its section, that of its cause, or the grid."""
@@ -247,10 +243,12 @@ def view_of(
     ]
     shown = [place for place, _ in full]
     extent = Extent(asked=len(runs)) if extent is None else extent
+    causes = _causes(rows, shown)
     return CampaignView(
         rows=rows,
         kinds=list(_kinds(rows, extent)),
-        causes=_causes(rows, shown),
+        causes=causes,
+        cause_of={row.index: cause for cause in causes for row in cause.rows},
         sections=sections,
         shown=shown,
         extent=extent,

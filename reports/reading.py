@@ -26,7 +26,6 @@ __all__ = [
     "Reading",
     "Tone",
     "counted_in",
-    "counts_of",
     "counts_towards",
     "describe_invariant",
     "headline_of",

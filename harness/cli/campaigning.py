@@ -194,16 +194,7 @@ def go(
     with stop_on_interrupt() as stop, observing(quiet=quiet, verbose=verbose, no_color=no_color) as observer:
         finished = carry_out(orders, plan, observer=observer, stop=stop, budget_s=budget)
     _refuse_nothing(finished)
-    page = write_report(
-        finished.outcomes,
-        folder,
-        title=title,
-        secrets=finished.secrets,
-        counted=finished.counted,
-        extent=finished.extent,
-    )
-    refuse_other_files(folder, finished.outcomes, finished.counted)
-    refuse_other_exit(finished.exit_code, finished.outcomes, finished.counted)
+    page = _written(finished, folder, title=title)
     beside = None if baseline is None else write_comparison(folder, baseline=baseline)
     if form == "pretty":
         _print(finished, terminal(sys.stdout, color=False if no_color else None))
@@ -218,6 +209,21 @@ def go(
     _say_what_is_left(finished, aside=form != "pretty")
     open_page(page, wanted=opens)
     return finished
+
+
+def _written(finished: Finished, folder: Path, *, title: str) -> Path:
+    """Writes the report and reads it back; returns its page."""
+    page = write_report(
+        finished.outcomes,
+        folder,
+        title=title,
+        secrets=finished.secrets,
+        counted=finished.counted,
+        extent=finished.extent,
+    )
+    refuse_other_files(folder, finished.outcomes, finished.counted)
+    refuse_other_exit(finished.exit_code, finished.outcomes, finished.counted)
+    return page
 
 
 def _refuse_nothing(finished: Finished) -> None:

@@ -17,12 +17,18 @@ from markupsafe import Markup
 
 from harness.explanation.text import reasons_of
 from harness.history.values import brief, visible, without_credentials
+from harness.runs.outcome import RunOutcome
+from harness.verdict import InvariantVerdict, Outcome
+from reports.banner import banner_of_all, gravest
 from reports.campaign_grid import ROWS_MAX, by_scenario, cells_of, duration, seeds_of, tally_of
 from reports.campaign_view import CampaignView
+from reports.cards import with_cards
 from reports.chart_job import JobTimeline, job_timeline_of
 from reports.chart_latency import LatencyChart, latency_of
 from reports.chart_scale import points
 from reports.chart_timeline import Timeline, timeline_of
+from reports.conviction import Conviction
+from reports.counterexample import Links, counterexample_of, linked
 from reports.history_view import CheckpointRow
 from reports.reading import (
     OUTCOME_MEANING,
@@ -68,6 +74,34 @@ _DETAILS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRow:
+    """Invariants that did not pass, for one reason."""
+
+    outcome: Outcome
+    why: str
+    counts: bool
+    """Whether they decide the run's verdict."""
+    verdicts: Sequence[InvariantVerdict]
+
+
+def _open_rows(outcome: RunOutcome) -> list[OpenRow]:
+    """Violations one by one, the gravest first; then the undecided, grouped by reason."""
+    rows = [
+        OpenRow(outcome=v.outcome, why=v.why, counts=counts_towards(outcome, v), verdicts=(v,))
+        for v in gravest(outcome)
+    ]
+    reasons: dict[tuple[Outcome, str, bool], list[InvariantVerdict]] = {}
+    for verdict in outcome.judgement.invariants:
+        if verdict.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS}:
+            key = verdict.outcome, verdict.why, counts_towards(outcome, verdict)
+            reasons.setdefault(key, []).append(verdict)
+    return rows + [
+        OpenRow(outcome=word, why=why, counts=counts, verdicts=verdicts)
+        for (word, why, counts), verdicts in sorted(reasons.items(), key=lambda reason: not reason[0][2])
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Drawn:
     """A section with its charts, for the template."""
 
@@ -81,6 +115,13 @@ class _Drawn:
     checkpoints_left_out: int
     longest_gap: CheckpointRow | None
     stories: int
+    convictions: Sequence[Conviction]
+    """The gravest first; its first story is the counterexample."""
+    lead: Links | None
+    """Of the counterexample, if the timeline marks it."""
+    open_rows: Sequence[OpenRow]
+    passed: Sequence[InvariantVerdict]
+    not_claimed: Sequence[InvariantVerdict]
     point: tuple[int, str] | None
     """Of a sweep: the message at which the job was killed, and `before` or `after`."""
 
@@ -111,7 +152,7 @@ def templates() -> Environment:
     )
     environment.filters.update(brief=brief, points=points, title_of=title_of, sentence_of=describe_invariant)
     environment.filters.update(facts=_facts, seconds=_seconds, without_name=_without_name)
-    environment.filters.update(reasons=reasons_of, counted_in=counted_in)
+    environment.filters.update(reasons=reasons_of, counted_in=counted_in, linked=linked)
     environment.filters.update(duration=duration, tally=tally_of, seeds=seeds_of, by_scenario=by_scenario)
     return environment
 
@@ -144,12 +185,15 @@ def _seconds(at_us: int | None, origin_us: int = 0) -> str:
 
 def _page(view: CampaignView, *, title: str, detail: _Detail, earlier: str) -> str:
     few = len(view.rows) <= ROWS_MAX
-    return (
+    banners = [(section.outcome, section.banner) for section in view.sections]
+    whole = view.incomplete is None and len(view.rows) == len(view.sections)
+    return with_cards(
         templates()
         .get_template("index.html.j2")
         .render(
             title=title,
             headline=view.headline,
+            told=banner_of_all(banners, view.headline, whole=whole),
             campaign=view,
             lines=[(kind, cells_of(kind, view, each=few)) for kind in view.kinds],
             few=few,
@@ -179,17 +223,31 @@ def _drawn(section: RunSection, index: int, total: int, detail: _Detail) -> _Dra
     placed = section.outcome.extras.get("cluster", ())
     rows = view.checkpoints
     kept = rows if len(rows) <= _CHECKPOINT_ROWS else [*rows[: _CHECKPOINT_ROWS - 10], *rows[-10:]]
+    anchor, judged = _anchor(index), section.outcome.judgement.invariants
+    ranks = {v.invariant: rank for rank, v in enumerate(gravest(section.outcome))}
+    convictions = sorted(section.convictions, key=lambda told: ranks.get(told.invariant, len(ranks)))
+    stories = detail.stories
+    told = None
+    if wanted and stories and convictions and convictions[0].stories:
+        told = counterexample_of(convictions[0].stories[0])
+    timeline = timeline_of(view, faults, slices=detail.slices, placed=placed, told=told) if wanted else None
+    job_timeline = job_timeline_of(view, faults, slices=detail.slices, told=told) if wanted else None
     return _Drawn(
-        anchor=_anchor(index),
+        anchor=anchor,
         section=section,
         open=(total <= _RUNS_OPEN or section.reading.tone is not Tone.GOOD),
-        timeline=timeline_of(view, faults, slices=detail.slices, placed=placed) if wanted else None,
-        job_timeline=job_timeline_of(view, faults, slices=detail.slices) if wanted else None,
+        timeline=timeline,
+        job_timeline=job_timeline,
         latency=latency_of(view, faults, shown=detail.points) if wanted else None,
         checkpoints=kept,
         checkpoints_left_out=len(rows) - len(kept),
         longest_gap=max((r for r in rows if r.gap_us is not None), key=lambda r: r.gap_us or 0, default=None),
-        stories=detail.stories,
+        stories=stories,
+        convictions=convictions,
+        lead=Links.of(told, anchor) if told and (timeline or job_timeline) else None,
+        open_rows=_open_rows(section.outcome),
+        passed=[v for v in judged if v.outcome is Outcome.PASS],
+        not_claimed=[v for v in judged if v.outcome is Outcome.NOT_CLAIMED],
         point=crash_point_of(section.outcome),
     )
 

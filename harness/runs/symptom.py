@@ -14,6 +14,7 @@ from typing import Any, Final
 from harness.verdict import InvariantVerdict, Judgement, Outcome
 
 __all__ = [
+    "GRAVEST",
     "Ended",
     "cause_of",
     "counts_for",
@@ -28,8 +29,24 @@ _SHOWN_MAX: Final = 20
 _FEW: Final = 4
 """Up to this many runs are all shown in full."""
 _WORDS_MAX: Final = 140
-_FIRST_TOLD: Final = ("V8", "V9")
-"""The invariants that name a cause before all others: what the database lost, doubled or got wrong."""
+GRAVEST: Final = (
+    "V8",
+    "V9",
+    "V20",
+    "V13",
+    "V12",
+    "V22",
+    "V10",
+    "V11",
+    "V1",
+    "V2",
+    "V3",
+    "V5",
+    "V4",
+    "V7",
+    "V6",
+)
+"""The order in which violations are named: first what the database lost, doubled or got wrong."""
 
 _RAISED = re.compile(r"the lookup raised (?P<kind>\w+): .* for record \d+ \((?P<line>[^()]+)\)\Z", re.DOTALL)
 """As `harness.sut.user_lookup.failure_of_lookup` writes it."""
@@ -105,11 +122,8 @@ def _violation(judgement: Judgement, meant: Sequence[str]) -> str:
     )
     if not found:
         return ""
-    order = [name for name, _ in found]
-    first = min(
-        found,
-        key=lambda one: (bool(meant) and one[0] not in meant, one[0] not in _FIRST_TOLD, order.index(one[0])),
-    )
+    ranks = {name: rank for rank, name in enumerate(GRAVEST)}
+    first = min(found, key=lambda one: (bool(meant) and one[0] not in meant, ranks.get(one[0], len(ranks))))
     return " ".join(first)
 
 

@@ -26,11 +26,11 @@ Row = Mapping[str, Any]
 @click.argument(
     "kind", type=click.Choice(["scenarios", "faults", "invariants", "suts", "mutants", "coverage"])
 )
-@click.option("--tag", "tags", multiple=True, metavar="TAG", shell_complete=tag_names,
+@click.option("--tag", "of_tags", multiple=True, metavar="TAG", shell_complete=tag_names,
               help="With scenarios: those with this tag; repeatable: with all these tags.")  # fmt: skip
-@click.option("--level", type=click.Choice(["sim", "live", "spark"]), default=None,
+@click.option("--level", "of_level", type=click.Choice(["sim", "live", "spark"]), default=None,
               help="With scenarios, faults or mutants: those that can be at this level.")  # fmt: skip
-@click.option("--fault", "fault", default=None, metavar="FAULT", shell_complete=fault_names,
+@click.option("--fault", "of_fault", default=None, metavar="FAULT", shell_complete=fault_names,
               help="With scenarios: those that inject this fault.")  # fmt: skip
 @click.option("--jobs", is_flag=True, help="With scenarios: those for `floodmark job`, for a job of yours.")
 @click.option(
@@ -43,13 +43,19 @@ Row = Mapping[str, Any]
     help="Format of standard output.",
 )
 def list_(
-    kind: str, *, tags: tuple[str, ...], level: str | None, fault: str | None, jobs: bool, form: str
+    kind: str,
+    *,
+    of_tags: tuple[str, ...],
+    of_level: str | None,
+    of_fault: str | None,
+    jobs: bool,
+    form: str,
 ) -> None:
     """List everything of one KIND, with one sentence each."""
     if jobs and kind != "scenarios":
         raise click.UsageError(f"--jobs goes with `floodmark list scenarios`, not with {kind}")
     rows = _job_scenarios() if jobs else _LISTINGS[kind]()
-    rows = _chosen(rows, kind, tags=tags, level=level, fault=fault)
+    rows = _chosen(rows, kind, tags=of_tags, level=of_level, fault=of_fault)
     match form:
         case "json":
             click.echo(json.dumps({kind: rows}, ensure_ascii=False, indent=2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +49,20 @@ def test_what_lists_nothing_is_an_error(
 ) -> None:
     assert main(["list", *words]) == code
     assert told in capsys.readouterr().err
+
+
+def test_what_a_project_sets_for_its_runs_is_no_filter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.floodmark]\nlevel = "sim"\ntag = ["x"]\nfail-on = "pitfall"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["list", "invariants"]) == 0
+    capsys.readouterr()
+    assert main(["trend", "nowhere"]) == 4
+    assert "nowhere does not exist" in capsys.readouterr().err
 
 
 def test_the_filters_stand_in_the_help() -> None:

@@ -17,11 +17,16 @@ from markupsafe import Markup
 
 from harness.explanation.text import reasons_of
 from harness.history.values import brief, visible, without_credentials
-from harness.runs.outcome import CountedRun
+from harness.runs.outcome import CountedRun, RunOutcome
+from harness.verdict import InvariantVerdict, Outcome
+from reports.banner import banner_of_all, gravest
+from reports.cards import with_cards
 from reports.chart_job import JobTimeline, job_timeline_of
 from reports.chart_latency import LatencyChart, latency_of
 from reports.chart_scale import points
 from reports.chart_timeline import Timeline, timeline_of
+from reports.conviction import Conviction
+from reports.counterexample import Links, counterexample_of, linked
 from reports.history_view import CheckpointRow
 from reports.reading import (
     OUTCOME_MEANING,
@@ -68,6 +73,34 @@ _DETAILS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRow:
+    """Invariants that did not pass, for one reason."""
+
+    outcome: Outcome
+    why: str
+    counts: bool
+    """Whether they decide the run's verdict."""
+    verdicts: Sequence[InvariantVerdict]
+
+
+def _open_rows(outcome: RunOutcome) -> list[OpenRow]:
+    """Violations one by one, the gravest first; then the undecided, grouped by reason."""
+    rows = [
+        OpenRow(outcome=v.outcome, why=v.why, counts=counts_towards(outcome, v), verdicts=(v,))
+        for v in gravest(outcome)
+    ]
+    reasons: dict[tuple[Outcome, str, bool], list[InvariantVerdict]] = {}
+    for verdict in outcome.judgement.invariants:
+        if verdict.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS}:
+            key = verdict.outcome, verdict.why, counts_towards(outcome, verdict)
+            reasons.setdefault(key, []).append(verdict)
+    return rows + [
+        OpenRow(outcome=word, why=why, counts=counts, verdicts=verdicts)
+        for (word, why, counts), verdicts in sorted(reasons.items(), key=lambda reason: not reason[0][2])
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Drawn:
     """A section with its charts, for the template."""
 
@@ -81,6 +114,13 @@ class _Drawn:
     checkpoints_left_out: int
     longest_gap: CheckpointRow | None
     stories: int
+    convictions: Sequence[Conviction]
+    """The gravest first; its first story is the counterexample."""
+    lead: Links | None
+    """Of the counterexample, if the timeline marks it."""
+    open_rows: Sequence[OpenRow]
+    passed: Sequence[InvariantVerdict]
+    not_claimed: Sequence[InvariantVerdict]
     first: str | None
     """The anchor of the earlier run that has the details of its cause."""
     point: tuple[int, str] | None
@@ -113,7 +153,7 @@ def templates() -> Environment:
     )
     environment.filters.update(brief=brief, points=points, title_of=title_of, sentence_of=describe_invariant)
     environment.filters.update(facts=_facts, seconds=_seconds, without_name=_without_name)
-    environment.filters.update(reasons=reasons_of, counted_in=counted_in)
+    environment.filters.update(reasons=reasons_of, counted_in=counted_in, linked=linked)
     return environment
 
 
@@ -198,12 +238,15 @@ def _page(
         _drawn(section, index, len(sections), detail, first=causes.first_of(index))
         for index, section in enumerate(sections)
     ]
-    return (
+    headline = headline_of(outcomes, counted)
+    banners = [(section.outcome, section.banner) for section in sections]
+    return with_cards(
         templates()
         .get_template("index.html.j2")
         .render(
             title=title,
-            headline=headline_of(outcomes, counted),
+            headline=headline,
+            told=banner_of_all(banners, headline, whole=not counted),
             groups=_groups(counted),
             all_runs=len(counted),
             counts=counts_of(outcomes),
@@ -229,17 +272,31 @@ def _drawn(section: RunSection, index: int, total: int, detail: _Detail, *, firs
     placed = section.outcome.extras.get("cluster", ())
     rows = view.checkpoints
     kept = rows if len(rows) <= _CHECKPOINT_ROWS else [*rows[: _CHECKPOINT_ROWS - 10], *rows[-10:]]
+    anchor, judged = _anchor(index), section.outcome.judgement.invariants
+    ranks = {v.invariant: rank for rank, v in enumerate(gravest(section.outcome))}
+    convictions = sorted(section.convictions, key=lambda told: ranks.get(told.invariant, len(ranks)))
+    stories = detail.stories if alone else 0
+    told = None
+    if wanted and stories and convictions and convictions[0].stories:
+        told = counterexample_of(convictions[0].stories[0])
+    timeline = timeline_of(view, faults, slices=detail.slices, placed=placed, told=told) if wanted else None
+    job_timeline = job_timeline_of(view, faults, slices=detail.slices, told=told) if wanted else None
     return _Drawn(
-        anchor=_anchor(index),
+        anchor=anchor,
         section=section,
         open=alone and (total <= _RUNS_OPEN or section.reading.tone is not Tone.GOOD),
-        timeline=timeline_of(view, faults, slices=detail.slices, placed=placed) if wanted else None,
-        job_timeline=job_timeline_of(view, faults, slices=detail.slices) if wanted else None,
+        timeline=timeline,
+        job_timeline=job_timeline,
         latency=latency_of(view, faults, shown=detail.points) if wanted else None,
         checkpoints=kept,
         checkpoints_left_out=len(rows) - len(kept),
         longest_gap=max((r for r in rows if r.gap_us is not None), key=lambda r: r.gap_us or 0, default=None),
-        stories=detail.stories if alone else 0,
+        stories=stories,
+        convictions=convictions,
+        lead=Links.of(told, anchor) if told and (timeline or job_timeline) else None,
+        open_rows=_open_rows(section.outcome),
+        passed=[v for v in judged if v.outcome is Outcome.PASS],
+        not_claimed=[v for v in judged if v.outcome is Outcome.NOT_CLAIMED],
         first=None if first is None else _anchor(first),
         point=crash_point_of(section.outcome),
     )

@@ -47,7 +47,6 @@ class Counted:
     outcome: Outcome
     as_expected: bool
     events: int
-    has_pitfall: bool = False
     falls: bool = False
     """Whether a pitfall or a threshold makes it fail."""
     cut_after_s: float | None = None
@@ -60,7 +59,7 @@ class Counted:
     """As `Judgement.shown`."""
     cause: str = ""
     """As `RunOutcome.cause`."""
-    took_s: float = 0.0
+    took_s: float = field(default=0.0, compare=False)
     measures: Mapping[str, float] = field(default_factory=dict)
     """As `RunOutcome.measures`."""
 
@@ -80,7 +79,6 @@ class Counted:
             outcome=outcome.judgement.outcome,
             as_expected=outcome.as_expected,
             events=outcome.judgement.accounting.get("events", 0),
-            has_pitfall=bool(outcome.pitfalls),
             falls=outcome.falls,
             violations=outcome.judgement.shown,
             cause=outcome.cause,
@@ -291,7 +289,6 @@ def _counted(order: AnyOrder, number: int, play: Play, budget: Deadline | None) 
         outcome=judgement.outcome,
         as_expected=as_expected,
         events=len(record.events),
-        has_pitfall=bool(record.all_pitfalls),
         falls=falls,
         cut_after_s=limit_s if _is_over(budget) and not record.whole else None,
         digest=digest_of(record.header, record.events) if isinstance(record, RunRecord) else "",

@@ -24,7 +24,7 @@ from reports.losses import Loss, losses_of
 from reports.outside_view import OutsideView
 from reports.reading import Reading, Tone, counts_towards, read_run
 
-__all__ = ["Banner", "Number", "banner_of", "banner_of_all", "gravest", "what_broke"]
+__all__ = ["Banner", "banner_of", "banner_of_all", "gravest"]
 
 _UNEXPLAINED: Final = "V24"
 _RAISED: Final = re.compile(

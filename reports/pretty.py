@@ -73,8 +73,8 @@ def print_outcomes(outcomes: Sequence[RunOutcome], *, console: Console) -> None:
 def print_sections(sections: Sequence[RunSection], *, console: Console) -> None:
     """Print runs whose histories are read, and a total if there are several.
 
-    Of the runs that ended early for one cause, only the first is printed with details. If all of several went as expected
-    and have nothing to tell, a few lines stand for all, so that they fit a screen.
+    Of the runs that ended early for one cause, only the first is printed with details. If all of several went as
+    expected and have nothing to tell, a few lines stand for all, so that they fit a screen.
     """
     outcomes = [section.outcome for section in sections]
     if len(sections) > 1 and all(map(_has_nothing_to_tell, sections)):

@@ -15,7 +15,9 @@ from harness.verdict import Outcome
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(120)]
 
 HOW_TO = Path(__file__).parents[4] / "docs" / "how-to"
-PAGE = "".join((HOW_TO / f"{name}.md").read_text(encoding="utf-8") for name in ("your-own", "own-driver", "own-tables"))
+PAGE = "".join(
+    (HOW_TO / f"{name}.md").read_text(encoding="utf-8") for name in ("your-own", "own-driver", "own-tables")
+)
 
 
 def block(language: str, what: str) -> str:

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from reports.campaign_view import view_of
 from reports.page import page_text
 from reports.run_section import section_of
 from reports.tests.browser import Browser, Measured, chromium
 from reports.tests.job_sample import killed_twice, swept
-from reports.tests.sample import hostile_outcome, lost_outcome, pass_outcome
+from reports.tests.sample import hostile_outcome, lost_outcome, many, pass_outcome
 
 pytestmark = pytest.mark.real
 
 WIDTHS = (390, 768, 1400)
-PAGES = ("passed", "violated", "several", "hostile", "job", "sweep")
+PAGES = ("passed", "violated", "several", "hostile", "job", "sweep", "campaign")
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +39,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "job": [section_of(killed_twice(folder))],
         "sweep": [section_of(outcome) for outcome in swept(folder, points=4, bad=(2,))],
     }
-    assert tuple(sections) == PAGES
+    assert (*sections, "campaign") == PAGES
     for name, its in sections.items():
-        (folder / f"{name}.html").write_text(page_text(its, title=name), encoding="utf-8")
-    return {name: folder / f"{name}.html" for name in sections}
+        view = view_of([section.outcome for section in its])
+        (folder / f"{name}.html").write_text(page_text(view, title=name), encoding="utf-8")
+    (folder / "campaign.html").write_text(page_text(many(folder), title="campaign"), encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in PAGES}
 
 
 def offences(told: Measured) -> Sequence[str]:

@@ -58,8 +58,9 @@ def _table_of_contents(title: str, pages: list[str]) -> str:
     return f"\n```{{toctree}}\n:hidden:\n:glob:\n{caption}\n\n{listed}```\n"
 
 
-def _add_contents(_app: Any, page: str, source: list[str]) -> None:
+def _add_contents(app: Any, page: str, source: list[str]) -> None:
     if page == root_doc:
+        app.env.note_dependency(str(DOCS / "README.md"))
         source[0] += "".join(contents((DOCS / "README.md").read_text(encoding="utf-8")))
 
 

@@ -22,8 +22,8 @@ __all__ = ["Counterexample", "Links", "Step", "counterexample_of", "linked"]
 _STEPS: Final = 12
 _LET: Final = re.compile(r"(e\d+) = .*\(event (\d+)[,)]", re.DOTALL)
 _NAME: Final = re.compile(r"\b(e\d+)\b")
-_LATER: Final = ("snap", "commit", "start")
-"""What a restored attempt does is of no weight for the record, unless the explanation cites it."""
+_SAVES: Final = frozenset({"snap", "commit"})
+_ENDS: Final = frozenset({"kill", "failed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,19 +102,27 @@ def _names(story: AnomalyStory) -> Iterator[tuple[int, str]]:
 def _chosen(lines: Sequence[Line], names: dict[int, str]) -> Iterator[Line]:
     """At most `_STEPS`: those that the explanation names, then the first of the others."""
     restored = {(line.s, line.a) for line in lines if line.label.startswith("restore")}
-    after: set[int | None] = set()
-    kept: list[Line] = []
-    for line in lines:
-        kind = line.label.partition(" ")[0]
-        idle = kind == "start" and (line.s, line.a) in restored and line.n not in names
-        late = line.s in after and kind in _LATER
-        if line.n in names or line.marked or not (idle or late):
-            kept.append(line)
-        if kind == "restore":
-            after.add(line.s)
+    ended = next((line.n for line in lines if line.label in _ENDS), lines[-1].n + 1 if lines else 0)
+    last = {_kind(line): line.n for line in lines if _kind(line) in _SAVES and line.n < ended}
+    kept = [line for line in lines if line.n in names or line.marked or not _idle(line, last, restored)]
     cited = [line for line in kept if line.n in names or line.marked][:_STEPS]
     others = [line for line in kept if line not in cited][: _STEPS - len(cited)]
     yield from sorted([*cited, *others], key=lambda line: line.n)
+
+
+def _idle(line: Line, last: dict[str, int], restored: set[tuple[int | None, int | None]]) -> bool:
+    """Whether the event says nothing of the record's fate.
+
+    Of the snapshots and commits only the last before the first death matters; a start is told by its restore.
+    """
+    kind = _kind(line)
+    if kind in _SAVES:
+        return last.get(kind) != line.n
+    return kind == "start" and (line.s, line.a) in restored
+
+
+def _kind(line: Line) -> str:
+    return line.label.partition(" ")[0]
 
 
 def linked(line: str, targets: dict[str, str]) -> Markup:

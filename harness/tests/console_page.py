@@ -19,7 +19,7 @@ _BLOCK = re.compile(
 )
 _NAME = re.compile(r"(?:#|--) ([\w./-]+\.\w+)\n")
 _RUN = re.compile(r"\b\d{8}-\d{6}-\d{6}\b")
-_OF_A_REAL_RUN = re.compile(r"\b\d+(?:\.\d+)? (?:ms|s)\b|\bpid \d+|\bV\d+-[a-z-]+-[0-9a-f]{10}\b")
+_OF_A_REAL_RUN = re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s)\b|\bpid \d+|\bV\d+-[a-z-]+-[0-9a-f]{10}\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -170,6 +170,9 @@ def _of_anomaly(anomaly: Anomaly, view: HistoryView) -> str:
         return _absent(record, anomaly, events)
     if anomaly.kind == "duplicate":
         return _doubled(record, events) or anomaly.say
+    if anomaly.kind == "row-doubled":
+        rows = [e for e in events if e["k"] == "row" and e["n"] in anomaly.events]
+        return f"{record} was doubled: table {brief(anomaly.table, limit=40)} holds {len(rows)} rows of it"
     return anomaly.say if record in anomaly.say else f"{record}: {anomaly.say}"
 
 

@@ -17,6 +17,7 @@ from harness.explanation.events import element_ids
 from harness.explanation.glimpse import Json
 from harness.history.values import brief, visible
 from harness.runs.outcome import RunOutcome
+from harness.runs.symptom import GRAVEST
 from harness.verdict import Anomaly, InvariantVerdict, Outcome
 from reports.history_view import HistoryView
 from reports.losses import Loss, losses_of
@@ -25,24 +26,6 @@ from reports.reading import Reading, Tone, counts_towards, read_run
 
 __all__ = ["Banner", "banner_of", "banner_of_all", "gravest"]
 
-_GRAVEST: Final = (
-    "V8",
-    "V9",
-    "V20",
-    "V13",
-    "V12",
-    "V22",
-    "V10",
-    "V11",
-    "V1",
-    "V2",
-    "V3",
-    "V5",
-    "V4",
-    "V7",
-    "V6",
-)
-"""What touches the user's rows comes first; the others follow in the order of their numbers."""
 _UNEXPLAINED: Final = "V24"
 _RAISED: Final = re.compile(
     r"the lookup (?:raised|called) (?P<what>.*) for record (?P<record>\d+) \((?P<line>[^()]+)\)\Z", re.DOTALL
@@ -115,7 +98,7 @@ def banner_of_all(banners: Sequence[tuple[RunOutcome, Banner]], headline: Readin
 def gravest(outcome: RunOutcome) -> list[InvariantVerdict]:
     """The violated invariants, the gravest first: what the user's own function did, then what touches the rows."""
     raised = _RAISED.search(outcome.error or "") is not None
-    ranks = {name: rank for rank, name in enumerate((_UNEXPLAINED, *_GRAVEST) if raised else _GRAVEST)}
+    ranks = {name: rank for rank, name in enumerate((_UNEXPLAINED, *GRAVEST) if raised else GRAVEST)}
     violated = [v for v in outcome.judgement.invariants if v.outcome is Outcome.FAIL]
     return sorted(violated, key=lambda verdict: ranks.get(verdict.invariant, len(ranks)))
 

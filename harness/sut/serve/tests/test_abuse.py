@@ -11,7 +11,7 @@ import pytest
 
 from harness.sut.serve.config import CommandRefused
 from harness.sut.serve.line import CHUNK, LINE_MAX, Lines, object_of
-from harness.sut.serve.tests.conversation_file import HELLO
+from harness.protocol.conversation_file import HELLO
 from harness.sut.serve.tests.speaking import lines_in_process
 
 MEGABYTE = 1_000_000

@@ -86,8 +86,8 @@ def _failed(outcome: RunOutcome) -> set[str]:
 
 
 def _is_good(outcome: RunOutcome) -> bool:
-    """Whether the run went as expected, by the verdicts on the invariants, and the pitfalls that make it fail."""
-    if outcome.fails_on_pitfall and outcome.pitfalls:
+    """Whether the run went as expected, by the verdicts on the invariants, and what else makes it fail."""
+    if (outcome.fails_on_pitfall and outcome.pitfalls) or _is_too_slow(outcome):
         return False
     if not outcome.convicts:
         return outcome.judgement.outcome is Outcome.PASS and not _failed(outcome)
@@ -95,8 +95,13 @@ def _is_good(outcome: RunOutcome) -> bool:
     return bool(_failed(outcome) & set(outcome.convicts)) or (vacuous and "V23" in outcome.convicts)
 
 
+def _is_too_slow(outcome: RunOutcome) -> bool:
+    """Whether a threshold that counts was crossed."""
+    return not outcome.convicts and any(threshold.verdict == "crossed" for threshold in outcome.thresholds)
+
+
 def _is_violated(outcome: RunOutcome) -> bool:
-    if outcome.fails_on_pitfall and outcome.pitfalls:
+    if (outcome.fails_on_pitfall and outcome.pitfalls) or _is_too_slow(outcome):
         return True
     return bool(_failed(outcome)) and not outcome.convicts
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
+from typing import assert_never
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from harness.explanation.text import guarantee_lines, recovery_lines
 from harness.history.values import visible
-from harness.runs.outcome import RunOutcome
+from harness.runs.outcome import RunOutcome, Threshold
 from harness.verdict import InvariantVerdict, Outcome
 from reports.conviction import as_text
 from reports.reading import Causes, Tone, counts_towards, title_of
@@ -46,6 +47,7 @@ def _suite(section: RunSection, *, first: RunSection | None) -> TestSuite:
     for name, value in (*_properties(outcome), *_of_job(section)):
         suite.add_property(name, visible(value))
     cases = [_case(section, verdict) for verdict in outcome.judgement.invariants]
+    cases += [_of_threshold(outcome, threshold) for threshold in outcome.thresholds]
     cases.append(_whole(section, shown=any(_is_red(case) for case in cases)))
     for case in cases:
         if first is not None:
@@ -122,6 +124,28 @@ def _result(section: RunSection, verdict: InvariantVerdict) -> Result | None:
             return Skipped(visible(f"{verdict.outcome}, does not decide this scenario: {verdict.why}"))
 
 
+def _of_threshold(outcome: RunOutcome, threshold: Threshold) -> TestCase:
+    """The test case of one threshold: crossed is a failure, unknown an error; neither with a planted defect."""
+    case = TestCase(f"threshold {threshold.name}")
+    case.classname = visible(f"{outcome.scenario}.{outcome.level}")
+    case.time = 0.0
+    says = visible(f"{threshold.says}\nAgain: {outcome.again}")
+    match threshold.verdict:
+        case "holds":
+            case.system_out = visible(threshold.says)
+        case _ if outcome.convicts:
+            case.result = [Skipped(visible(f"does not decide with a planted defect: {threshold.says}"))]
+        case "crossed":
+            case.result = [Failure(visible(threshold.says), "threshold")]
+            case.result[0].text = says
+        case "unknown":
+            case.result = [Error(visible(threshold.says), "threshold")]
+            case.result[0].text = says
+        case _ as never:
+            assert_never(never)
+    return case
+
+
 def _of_planted_defect(section: RunSection, verdict: InvariantVerdict) -> Result | None:
     """With a planted defect, only a missing conviction is a failure."""
     outcome = section.outcome
@@ -162,7 +186,7 @@ def _whole(section: RunSection, *, shown: bool) -> TestCase:
     case = TestCase("the run as a whole")
     case.classname = visible(f"{section.outcome.scenario}.{section.outcome.level}")
     case.time = round(section.outcome.duration_s, 3)
-    if section.outcome.falls:
+    if section.outcome.falls_by_pitfall:
         failure = Failure(visible(section.reading.sentence), "pitfall")
         advice = [f"{told.name}: {told.says} {told.advice}" for told in section.outcome.pitfalls]
         failure.text = visible("\n".join([*advice, f"Again: {section.outcome.again}"]))

@@ -18,7 +18,7 @@ from reports.reading import Causes, Tone, counts_towards, headline_of
 from reports.run_section import RunSection
 from reports.sweep_strip import crash_point_of, strip_lines, strips_of
 
-__all__ = ["MARKDOWN_CHARS_MAX", "markdown_text"]
+__all__ = ["MARKDOWN_CHARS_MAX", "markdown_text", "plain_text"]
 
 MARKDOWN_CHARS_MAX = 60_000
 """A comment on GitHub may have 65 536."""
@@ -119,6 +119,9 @@ def _run_lines(section: RunSection) -> Iterator[str]:
     if outcome.faults:
         yield "\n**Faults**\n"
         yield from (f"- {_fault(fault)}" for fault in outcome.faults)
+    if outcome.thresholds:
+        yield "\n**Thresholds**\n"
+        yield from (f"- {threshold.verdict}: {_plain(threshold.says)}" for threshold in outcome.thresholds)
     if outcome.pitfalls:
         yield "\n**Pitfalls**\n"
         yield from (
@@ -165,6 +168,11 @@ def _standing(outcome: RunOutcome) -> Iterator[str]:
     if lines:
         yield ""
         yield from (f"- {_plain(line)}" for line in lines)
+
+
+def plain_text(text: str) -> str:
+    """Text on one line in which nothing is markup: for other tables of Markdown."""
+    return _plain(text)
 
 
 def _plain(text: str) -> str:

@@ -114,6 +114,7 @@ def _print_details(section: RunSection, console: Console) -> None:
         _say(_text(f"  {line}"), console)
     if outcome.faults:
         console.print(_faults(outcome.faults, origin_us=section.view.origin_us))
+    _print_lines("thresholds", [f"{told.verdict}: {told.says}" for told in outcome.thresholds], console)
     _print_lines(
         "pitfalls", [f"{told.name}: {told.says} {told.advice}" for told in outcome.pitfalls], console
     )

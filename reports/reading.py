@@ -106,7 +106,9 @@ class Reading:
 
     tone: Tone
     word: str
-    """`conformant`, `violated`, `undecided`, `pitfall`, `defect convicted`, `defect not convicted`."""
+    """`conformant`, `violated`, `undecided`, `threshold crossed`, `pitfall`, `defect convicted`, `defect not
+    convicted`.
+    """
     sentence: str
 
 
@@ -156,13 +158,30 @@ def _cause(outcome: RunOutcome) -> str | None:
 
 def read_run(outcome: RunOutcome) -> Reading:
     """The headline of a run, compared with what was expected of it, and the pitfalls that it shows."""
-    reading = _of_planted_defect(outcome) if outcome.convicts else _of_reference(outcome)
+    reading = (
+        _of_planted_defect(outcome) if outcome.convicts else _of_thresholds(outcome, _of_reference(outcome))
+    )
     if not outcome.pitfalls:
         return reading
     told = " ".join(f"Pitfall {pitfall.name}: {pitfall.says}" for pitfall in outcome.pitfalls)
     sentence = f"{reading.sentence} {told}"
-    if outcome.falls and reading.tone is not Tone.BAD:
+    if outcome.falls_by_pitfall and reading.tone is not Tone.BAD:
         return Reading(tone=Tone.BAD, word="pitfall", sentence=sentence)
+    return replace(reading, sentence=sentence)
+
+
+def _of_thresholds(outcome: RunOutcome, reading: Reading) -> Reading:
+    """With the thresholds that were crossed, or could not be measured, in front where they decide."""
+    crossed = " ".join(f"Threshold crossed: {threshold.says}." for threshold in outcome.crossed)
+    unmeasured = " ".join(f"Threshold unknown: {threshold.says}." for threshold in outcome.unmeasured)
+    told = f"{crossed} {unmeasured}".strip()
+    if not told:
+        return reading
+    if reading.tone is Tone.BAD:
+        return replace(reading, sentence=f"{reading.sentence} {told}")
+    sentence = f"{told} {reading.sentence}"
+    if crossed:
+        return Reading(tone=Tone.BAD, word="threshold crossed", sentence=sentence)
     return replace(reading, sentence=sentence)
 
 

@@ -88,6 +88,19 @@ class Pitfall(Part, frozen=True, kw_only=True):
     evidence: dict[str, Any]
 
 
+class Threshold(Part, frozen=True, kw_only=True):
+    """One threshold of the scenario; with a planted defect it decides nothing."""
+
+    name: str
+    limit: float
+    """Milliseconds, or calls for each record."""
+    value: float | None
+    """As `limit`; null: it could not be measured whole."""
+    verdict: Literal["holds", "crossed", "unknown"]
+    why: str
+    """What was not measured, and why; empty: everything was."""
+
+
 class HistoryFile(Part, frozen=True, kw_only=True):
     """The history beside this document."""
 
@@ -169,6 +182,10 @@ class RunDocument(Part, frozen=True, kw_only=True):
     """The workers of the standalone cluster that was started for it; 0: none."""
     master: str = ""
     """The user's own cluster; empty: none."""
+    measures: dict[str, float] = {}
+    """What was measured, by the names of thresholds: milliseconds, or calls for each record."""
+    thresholds: list[Threshold] = []
+    """Those of the scenario, in its order."""
 
 
 class CountedRun(Part, frozen=True, kw_only=True):
@@ -183,6 +200,8 @@ class CountedRun(Part, frozen=True, kw_only=True):
     events: int
     digest: str = ""
     """A SHA-256 of its history's content: equal wherever the seed is run."""
+    measures: dict[str, float] = {}
+    """As of a run shown in full."""
 
 
 class CrashPoint(Part, frozen=True, kw_only=True):
@@ -254,6 +273,7 @@ def _counted(run: outcome_values.CountedRun) -> CountedRun:
         as_expected=run.as_expected,
         events=run.events,
         digest=run.digest,
+        measures=dict(run.measures),
     )
 
 
@@ -325,7 +345,13 @@ def _run(section: RunSection) -> RunDocument:
         expected=outcome.expected,
         cluster=outcome.cluster,
         master=outcome.master,
+        measures=dict(outcome.measures),
+        thresholds=[_threshold(threshold) for threshold in outcome.thresholds],
     )
+
+
+def _threshold(told: outcome_values.Threshold) -> Threshold:
+    return Threshold(name=told.name, limit=told.limit, value=told.value, verdict=told.verdict, why=told.why)
 
 
 def _pitfall(told: outcome_values.Pitfall) -> Pitfall:

@@ -25,12 +25,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from harness.cli.options import open_page
 from harness.engine.campaign import Finished, carry_out
 from harness.engine.executors import Executors
 from harness.engine.level import Observer, Stop
 from harness.engine.stage import Keep, StagePlan
 from harness.engine.tally import Tally
 from harness.errors import Exit, NothingRan, UsageError, WorldError
+from harness.history.values import visible
 from harness.levels import extras_missing, level_named
 from harness.runs.order import AnyOrder, new_run_id
 from harness.verdict import Outcome
@@ -40,7 +42,9 @@ from reports.agreement import (
     refuse_other_files,
     refuse_other_lines,
 )
+from reports.baseline import Comparison, write_comparison
 from reports.machine import render
+from reports.past_report import PastReport
 from reports.pretty import print_outcomes, terminal
 from reports.write import write_report
 
@@ -164,8 +168,10 @@ def go(
     verbose: bool,
     no_color: bool,
     on: str | None = None,
+    baseline: PastReport | None = None,
+    opens: bool = False,
 ) -> Finished:
-    """Runs `orders` (all of one level), writes and prints the report.
+    """Runs `orders` (all of one level), writes and prints the report, beside that of `baseline` if there is one.
 
     Raises NothingRan if no run has a result, HarnessError if report or exit code contradict the judgements.
     """
@@ -193,15 +199,19 @@ def go(
     )
     refuse_other_files(folder, finished.outcomes)
     refuse_other_exit(finished.exit_code, finished.outcomes, finished.counted)
+    beside = None if baseline is None else write_comparison(folder, baseline=baseline)
     if form == "pretty":
         _print(finished, terminal(sys.stdout, color=False if no_color else None))
+        if beside is not None:
+            click.echo(visible("\n".join(beside.lines())))
         click.echo(f"report   {page}")
     else:
-        document = _document(finished, form, title=title, counts=counts)
+        document = _document(finished, form, title=title, counts=counts, beside=beside)
         if form == "json":
             refuse_other_document(document, finished.outcomes)
         click.echo(document, nl=False)
     _say_what_is_left(finished, aside=form != "pretty")
+    open_page(page, wanted=opens)
     return finished
 
 
@@ -244,15 +254,20 @@ def _world_that_keeps(level: str, world: str) -> str:
     return "local"
 
 
-def _document(finished: Finished, form: Any, *, title: str, counts: bool) -> str:
+def _document(
+    finished: Finished, form: Any, *, title: str, counts: bool, beside: Comparison | None = None
+) -> str:
     """The report for `--format` other than pretty; for repeatable levels with the counts of all runs."""
     text = render(finished.outcomes, form, title=title, counted=finished.counted)
     if form == "json":
-        if not counts:
-            return text
-        tallies = [_as_json(tally) for tally in finished.tallies]
-        return json.dumps({**json.loads(text), "simulated": tallies}) + "\n"
-    return text + _markdown_table(finished) if finished.ran > len(finished.outcomes) else text
+        more: dict[str, Any] = (
+            {"simulated": [_as_json(tally) for tally in finished.tallies]} if counts else {}
+        )
+        if beside is not None:
+            more["baseline"] = beside.as_json()
+        return json.dumps({**json.loads(text), **more}) + "\n" if more else text
+    told = "" if beside is None else beside.markdown()
+    return text + (_markdown_table(finished) if finished.ran > len(finished.outcomes) else "") + told
 
 
 def _print(finished: Finished, console: Console) -> None:

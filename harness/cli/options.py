@@ -21,6 +21,8 @@ __all__ = [
     "jobs_option",
     "on_option",
     "only_option",
+    "open_option",
+    "open_page",
     "own_files_options",
     "proxy_option",
     "refuse_no_world",
@@ -137,6 +139,28 @@ def speech_options(command: _Command) -> _Command:
 def _no_color(_ctx: click.Context, _parameter: click.Parameter, value: bool) -> bool:  # noqa: FBT001 - click's form
     """The option, or the environment variables of no-color.org."""
     return value or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+
+
+def open_option(command: _Command) -> _Command:
+    """`--open`: show the page in the browser when it is written."""
+    about = "Show the page in the browser when it is written; not where CI is set."
+    return _option("--open", "opens", env="OPEN", is_flag=True, help=about)(command)
+
+
+def open_page(page: Path, *, wanted: bool) -> None:
+    """Shows the page at `page` in the browser; a sentence if that cannot be, for the command has done its work.
+
+    Under CI it opens nothing, since a browser there would never end.
+    """
+    if not wanted:
+        return
+    if os.environ.get("CI"):
+        click.echo("floodmark: --open: CI is set, so no browser is started", err=True)
+        return
+    import webbrowser
+
+    if not webbrowser.open(page.resolve().as_uri()):
+        click.echo(f"floodmark: --open: no browser was found; open {page} yourself", err=True)
 
 
 def proxy_option(command: _Command) -> _Command:

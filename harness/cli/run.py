@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import on_option, own_files_options, refuse_no_world, refuse_on_at, run_options
+from harness.cli.options import (
+    on_option,
+    open_option,
+    own_files_options,
+    refuse_no_world,
+    refuse_on_at,
+    run_options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
     from harness.engine.campaign import Finished
     from harness.runs.order import Order
     from harness.scenario.model import Scenario
+    from reports.past_report import PastReport
 
 __all__ = ["check_sut", "run"]
 
@@ -34,6 +42,8 @@ _CAMPAIGN = (
     "verbose",
     "no_color",
     "on",
+    "baseline",
+    "opens",
 )
 """The options passed on to `campaigning.go`."""
 
@@ -75,6 +85,9 @@ _CAMPAIGN = (
               help="Set a field of the scenario: workload.records=100, faults.spike.delay=50ms.")  # fmt: skip
 @click.option("--tag", "tags", envvar="FLOODMARK_TAG", multiple=True, metavar="TAG",
               help="Run only scenarios with this tag; repeatable: with all these tags.")  # fmt: skip
+@click.option("--baseline", envvar="FLOODMARK_BASELINE", default=None, metavar="RUN",
+              help="Tell what changed since an earlier report: its folder, its run.json or its run id.")  # fmt: skip
+@open_option
 @on_option(
     "Level sim: send the runs to Spark's executors: local[N], local-cluster[N,C,MB] or spark://HOST:PORT."
 )
@@ -83,8 +96,8 @@ _CAMPAIGN = (
 def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[str, ...], **asked: Any) -> int:
     """Run SCENARIOs: files, folders, or names from the catalogue (`floodmark list scenarios`); `all` is the catalogue.
 
-    Exit code: 0 all hold, 1 a violation (with --fail-on pitfall: or a pitfall), 2 interrupted, 4 bad usage or scenario,
-    5 nothing ran, 10 unknown or vacuous, 11 the environment failed.
+    Exit code: 0 all hold, 1 a violation or a crossed threshold (with --fail-on pitfall: or a pitfall), 2 interrupted,
+    4 bad usage or scenario, 5 nothing ran, 10 unknown or vacuous, 11 the environment failed.
     """
     from harness.choices import fresh_seed
     from harness.cli.campaigning import go
@@ -116,10 +129,22 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
         for order in _orders(scenario, file, settings, one)
     ]
     title = ", ".join(scenario.scenario for scenario in loaded)
+    asked["baseline"] = _baseline(asked["baseline"])
     finished = go(orders, title=title, **{name: asked[name] for name in _CAMPAIGN})
     for scenario in loaded:
         _tell_shown(scenario, finished, aside=asked["form"] != "pretty")
     return finished.exit_code
+
+
+def _baseline(named: str | None) -> PastReport | None:
+    """The earlier report of `--baseline`, read before anything runs. Raises UsageError or HistoryError."""
+    if named is None:
+        return None
+    from harness.cli.told import REPORTS
+    from reports.past_report import report_of
+
+    place = Path(named)
+    return report_of(REPORTS / named if not place.exists() and (REPORTS / named).exists() else place)
 
 
 def _tell_shown(scenario: Scenario, finished: Finished, *, aside: bool) -> None:

@@ -203,6 +203,7 @@ class _Campaign:
                 events=run.events,
                 falls=run.falls,
                 digest=run.digest,
+                measures=run.measures,
             )
 
     def refusals(self) -> Iterator[str]:

@@ -6,6 +6,7 @@ Answers to Jepsen's `run!`. Invariant: a run that did not finish, or whose recor
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,14 +18,20 @@ from harness.engine.cross_checks import (
     refuse_uncounted_rows,
 )
 from harness.engine.level import OutsideRecord, Play, Ran, RunRecord, RunSite
+from harness.explanation.measures import (
+    judged_thresholds,
+    measures_of,
+    measures_of_recovery,
+    measures_taken,
+)
 from harness.history.files import write
 from harness.runs.expected import JudgedValues
 from harness.runs.order import AnyOrder, AnyScenario, Order
-from harness.runs.outcome import RunOutcome
+from harness.runs.outcome import Measure, RunOutcome, Threshold
 from harness.runs.versions import versions
 from harness.verdict import Judgement, Outcome, worst
 
-__all__ = ["convicts_of", "judged", "judged_by_order", "perform"]
+__all__ = ["convicts_of", "held_to_thresholds", "judged", "judged_by_order", "measures_of_run", "perform"]
 
 
 def judged(record: RunRecord | OutsideRecord) -> Judgement:
@@ -74,6 +81,8 @@ def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:
     history = site.folder / "history.jsonl"
     write(history, record.header, record.events)
     judgement, unnamed = judged_by_order(order, record), _unnamed(scenario, record)
+    measures = measures_of_run(record, judgement)
+    judgement, thresholds = held_to_thresholds(order, judgement, measures)
     if unnamed:
         judgement = replace(judgement, outcome=worst([judgement.outcome, Outcome.VACUOUS]))
     judged_us = monotonic_us()
@@ -104,8 +113,31 @@ def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:
         values=_values(record.values, run_s=(judged_us - began_us) / 1e6),
         fails_on_pitfall=order.fails_on_pitfall,
         extras=record.extras,
+        measures=measures_taken(measures),
+        thresholds=thresholds,
         **_to_repeat(order),
     )
+
+
+def measures_of_run(record: RunRecord | OutsideRecord, judgement: Judgement) -> Mapping[str, Measure]:
+    """What is measured of a run besides its verdict."""
+    if isinstance(record, OutsideRecord):
+        return measures_of_recovery(judgement.recovery)
+    return measures_of(record.events)
+
+
+def held_to_thresholds(
+    order: AnyOrder, judgement: Judgement, measures: Mapping[str, Measure]
+) -> tuple[Judgement, tuple[Threshold, ...]]:
+    """The judgement, at best `unknown` if a threshold could not be measured, and the thresholds of the scenario.
+
+    With a planted defect they decide nothing: only a conviction counts.
+    """
+    limits = order.scenario.thresholds
+    judged = () if limits is None else judged_thresholds(limits.limits, measures)
+    if not convicts_of(order) and any(threshold.verdict == "unknown" for threshold in judged):
+        judgement = replace(judgement, outcome=worst([judgement.outcome, Outcome.UNKNOWN]))
+    return judgement, judged
 
 
 def _to_repeat(order: AnyOrder) -> dict[str, Any]:

@@ -13,15 +13,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from harness.clock import CALENDAR_CLOCK, Deadline
 from harness.engine.executors import Executors
 from harness.engine.level import Level, Opening, Play, RunRecord, RunSite, refuse
-from harness.engine.perform import convicts_of, judged_by_order
+from harness.engine.perform import convicts_of, held_to_thresholds, judged_by_order, measures_of_run
 from harness.errors import Exit, SutError
+from harness.explanation.measures import measures_taken
 from harness.history.text import digest_of
 from harness.runs.order import AnyOrder
 from harness.runs.outcome import RunOutcome, seen_as_expected
@@ -47,7 +48,7 @@ class Counted:
     events: int
     has_pitfall: bool = False
     falls: bool = False
-    """Whether a pitfall makes it fail."""
+    """Whether a pitfall or a threshold makes it fail."""
     cut_after_s: float | None = None
     """The time that it had, if the budget of the command ended it before its own end."""
     refusal: SutError | None = None
@@ -56,6 +57,8 @@ class Counted:
     """Of its history, to be compared with that of the same run elsewhere."""
     violations: tuple[tuple[str, str], ...] = ()
     """As `Judgement.shown`."""
+    measures: Mapping[str, float] = field(default_factory=dict)
+    """As `RunOutcome.measures`."""
 
     def exit_code(self, *, planted: bool) -> Exit:
         """Its exit code; a planted defect that was not convicted (`planted`) is a violation."""
@@ -76,6 +79,7 @@ class Counted:
             has_pitfall=bool(outcome.pitfalls),
             falls=outcome.falls,
             violations=outcome.judgement.shown,
+            measures=outcome.measures,
         )
 
 
@@ -246,17 +250,22 @@ def _counted(order: AnyOrder, number: int, play: Play, budget: Deadline | None) 
     except SutError as error:
         return Counted(order=number, outcome=Outcome.UNKNOWN, as_expected=False, events=0, refusal=error)
     judgement = judged_by_order(order, record)
+    measures = measures_of_run(record, judgement)
+    judgement, thresholds = held_to_thresholds(order, judgement, measures)
+    convicts = convicts_of(order)
     falls = order.fails_on_pitfall and bool(record.all_pitfalls)
+    falls = falls or (not convicts and any(threshold.verdict == "crossed" for threshold in thresholds))
     return Counted(
         order=number,
         outcome=judgement.outcome,
-        as_expected=seen_as_expected(judgement, convicts_of(order)) and not falls,
+        as_expected=seen_as_expected(judgement, convicts) and not falls,
         events=len(record.events),
         has_pitfall=bool(record.all_pitfalls),
         falls=falls,
         cut_after_s=limit_s if _is_over(budget) and not record.whole else None,
         digest=digest_of(record.header, record.events) if isinstance(record, RunRecord) else "",
         violations=judgement.shown,
+        measures=measures_taken(measures),
     )
 
 

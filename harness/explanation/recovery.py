@@ -8,7 +8,7 @@ fault or a kill) until results are steady again or another disturbance begins.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,7 @@ class Meter:
         self._detect_us: int | None = None
         self._first_us: int | None = None
         self._steady_us: int | None = None
+        self._slow_us: int | None = None
         self._row = 0
         self._row_us = 0
         self._replayed: int | None = None
@@ -111,6 +112,7 @@ class Meter:
     def _steady(self, at_us: int, lag_us: int) -> None:
         if self._limit_us is None or lag_us > self._limit_us:
             self._row = 0
+            self._slow_us = at_us
             return
         self._row += 1
         if self._row == 1:
@@ -124,6 +126,15 @@ class Meter:
         if bucket != self._bucket:
             self._deficit += max(0, self._behind)
             self._bucket, self._behind = bucket, 0
+
+    @property
+    def steady_at_least_us(self) -> int:
+        """A lower bound of the time until results are steady: that to the last slow one, if they never were."""
+        if self._steady_us is not None:
+            return self._steady_us
+        if self._healed_us is None or self._slow_us is None:
+            return 0
+        return self._slow_us - self._healed_us
 
     def cost(self) -> Cost:
         killed = self._died is not None
@@ -198,7 +209,9 @@ class _Subtask:
 class RecoveryFold:
     """The measurement of a whole history; takes its events in order. Mutable."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lags_us: list[int] | None = None) -> None:
+        """`lags_us` gets the lag of each record that leaves."""
+        self._all_lags_us = lags_us
         self._subtasks: dict[Any, _Subtask] = {}
         self._lags_us: deque[int] = deque(maxlen=LAGS_KEPT)
         self._meters: list[Meter] = []
@@ -212,6 +225,16 @@ class RecoveryFold:
         if not self._meters:
             return Recovery(why=_UNDISTURBED)
         return Recovery(costs=tuple(meter.cost() for meter in self._meters), omitted=self._omitted)
+
+    @property
+    def steady_at_least_us(self) -> list[int]:
+        """For each measured disturbance, the time until results were steady, or a lower bound of it."""
+        return [meter.steady_at_least_us for meter in self._meters]
+
+    def waiting_us(self) -> Iterator[int]:
+        """When each record that has not left first came in."""
+        for subtask in self._subtasks.values():
+            yield from subtask.since_us.values()
 
     def step(self, event: Glimpse, *, restored: int = 0) -> None:
         """Take the next event; `restored` is the number of records in a `restore`."""
@@ -272,6 +295,8 @@ class RecoveryFold:
         if lag_us is not None:
             subtask.lags_us.append(lag_us)
             self._lags_us.append(lag_us)
+            if self._all_lags_us is not None:
+                self._all_lags_us.append(lag_us)
         if ended:
             self._forget_ended()
 

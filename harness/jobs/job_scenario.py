@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, model_validator
 from harness.faults.model.fault import Fault
 from harness.faults.registry import AnyFault
 from harness.scenario_parts.parts import Breach, LookupsFrom, Part, refuse
+from harness.scenario_parts.thresholds import Thresholds
 from harness.scenario_parts.triggers import (
     TRIGGER_FORMS,
     At,
@@ -69,6 +70,11 @@ class JobScenario(Part):
         default=None,
         description="The server that the lookups' link leads to. `replica`: a second one, which follows the sink's "
         "with a delay. Absent: the sink's server.",
+    )
+    thresholds: Thresholds | None = Field(
+        default=None,
+        description="What a run may take at most; one that takes more fails, with exit code 1. Seen from outside, only "
+        "recovery and first results can be measured.",
     )
     budget: Span = Field(default=60_000, description="The time limit of a run, without its calm twin.")
 

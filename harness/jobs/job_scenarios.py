@@ -112,6 +112,7 @@ def _of_ordinary(scenario: Scenario) -> dict[str, Any]:
         "keys": workload.keys,
         "faults": dumped["faults"],
         "budget": dumped["budget"],
+        **({"thresholds": dumped["thresholds"]} if scenario.thresholds else {}),
     }
 
 

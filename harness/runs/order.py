@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:  # the process of the calm twin needs no scenario, and starts sooner without
     from harness.faults.kill_worker import KillWorker
     from harness.scenario.model import Fault, Scenario
+    from harness.scenario_parts.thresholds import Thresholds
 
 __all__ = ["REFERENCE", "AnyOrder", "AnyScenario", "Order", "new_run_id", "planned_crashes", "planned_inside"]
 
@@ -47,6 +48,10 @@ class AnyScenario(Protocol):
     @property
     def lookups_from(self) -> Literal["primary", "replica"] | None:
         """The server that lookups ask; None: the sink's."""
+
+    @property
+    def thresholds(self) -> Thresholds | None:
+        """What a run may take at most; None: anything."""
 
     @property
     def has_two_servers(self) -> bool:

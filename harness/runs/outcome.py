@@ -8,11 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from harness.verdict import Judgement, Outcome
 
-__all__ = ["FaultRecord", "FaultTime", "Pitfall", "RunOutcome", "WorldDescription", "seen_as_expected"]
+__all__ = [
+    "FaultRecord",
+    "FaultTime",
+    "Measure",
+    "Pitfall",
+    "RunOutcome",
+    "Threshold",
+    "WorldDescription",
+    "limit_text",
+    "seen_as_expected",
+]
 
 _CONVICTIONS = {False: {Outcome.FAIL}, True: {Outcome.VACUOUS}}
 """The outcomes that detect a planted defect. V23 never fails: it detects a missing fault by being vacuous."""
@@ -125,6 +135,52 @@ class Pitfall:
     evidence: Mapping[str, Any]
 
 
+_A_RATIO = "calls_per_record"
+"""The one measure that is no time."""
+
+
+def limit_text(name: str, value: float) -> str:
+    """The value of a measure with its unit: `2 s`, `63.5 ms`, `1.2`."""
+    if name == _A_RATIO:
+        return f"{value:.4g}"
+    return f"{value / 1000:.4g} s" if value >= 1000 else f"{value:.4g} ms"  # noqa: PLR2004 - a second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One number that was taken of a run: milliseconds, or calls for each record."""
+
+    value: float | None
+    """None: it could not be measured."""
+    at_least: float = 0.0
+    """A lower bound, whatever was not measured."""
+    why: str = ""
+    """What was not measured, and why; empty: everything was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """One threshold of the scenario, and what a run made of it."""
+
+    name: str
+    limit: float
+    """In milliseconds, or calls for each record."""
+    value: float | None
+    """The measure; None: it could not be taken whole."""
+    verdict: Literal["holds", "crossed", "unknown"]
+    why: str = ""
+
+    @property
+    def says(self) -> str:
+        """In a sentence without its full stop: `recovery_p95 is 3.2 s, and at most 2 s is allowed`."""
+        limit = limit_text(self.name, self.limit)
+        if self.verdict == "unknown":
+            return f"{self.name} could not be measured, and at most {limit} is allowed: {self.why}"
+        taken = "" if self.value is None else limit_text(self.name, self.value)
+        found = f"is {taken}" if taken else f"is more than {limit}, though not measured whole ({self.why})"
+        return f"{self.name} {found}, and at most {limit} is allowed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
     """One run of one scenario."""
@@ -168,6 +224,10 @@ class RunOutcome:
     """Whether a pitfall makes the run fail."""
     runner: str = "continuous"
     """How level spark ran the operator."""
+    measures: Mapping[str, float] = field(default_factory=dict)
+    """What was measured of it, by the names of thresholds, in milliseconds or calls for each record."""
+    thresholds: tuple[Threshold, ...] = ()
+    """Those of the scenario, in its order."""
     expected: str | None = None
     cluster: int = 0
     master: str = ""
@@ -182,14 +242,29 @@ class RunOutcome:
     def as_expected(self) -> bool:
         """Whether the reference passed, or the planted defect was detected by one of its invariants.
 
-        Not with a pitfall that makes the run fail.
+        Not with a pitfall or a crossed threshold that makes the run fail.
         """
         return seen_as_expected(self.judgement, self.convicts) and not self.falls
 
     @property
     def falls(self) -> bool:
+        """Whether a pitfall or a threshold makes it fail."""
+        return self.falls_by_pitfall or bool(self.crossed)
+
+    @property
+    def falls_by_pitfall(self) -> bool:
         """Whether a pitfall makes it fail."""
         return self.fails_on_pitfall and bool(self.pitfalls)
+
+    @property
+    def crossed(self) -> tuple[Threshold, ...]:
+        """The thresholds that make it fail; none with a planted defect, which only a conviction concerns."""
+        return () if self.convicts else tuple(t for t in self.thresholds if t.verdict == "crossed")
+
+    @property
+    def unmeasured(self) -> tuple[Threshold, ...]:
+        """The thresholds that leave it undecided; none with a planted defect."""
+        return () if self.convicts else tuple(t for t in self.thresholds if t.verdict == "unknown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,9 +279,11 @@ class CountedRun:
     as_expected: bool
     events: int
     falls: bool = False
-    """Whether a pitfall makes it fail."""
+    """Whether a pitfall or a threshold makes it fail."""
     digest: str = ""
     """Of its history (`harness.history.text.digest_of`)."""
+    measures: Mapping[str, float] = field(default_factory=dict)
+    """As `RunOutcome.measures`."""
 
 
 def seen_as_expected(judgement: Judgement, convicts: Sequence[str]) -> bool:

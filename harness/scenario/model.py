@@ -29,6 +29,7 @@ from harness.scenario_parts.parts import (
     Workload,
     refuse,
 )
+from harness.scenario_parts.thresholds import Thresholds
 from harness.scenario_parts.triggers import At, Between, Call, CheckpointDone, Phase, RecordTaken
 from harness.scenario_parts.values import Name, Span
 from harness.verdict import INVARIANTS
@@ -125,6 +126,11 @@ class Scenario(Part):
     )
     expects: Expectations = Field(
         default=Expectations(), description="What a run must observe at least, or it counts as vacuous."
+    )
+    thresholds: Thresholds | None = Field(
+        default=None,
+        description="What a run may take at most; one that takes more fails, with exit code 1. What could not be "
+        "measured is unknown, never a pass.",
     )
     mutant: Name | None = Field(
         default=None,

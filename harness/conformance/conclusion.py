@@ -1,0 +1,113 @@
+"""What follows from the runs of a certificate: the rows of its table, its word, its first cause, its own gaps.
+
+Invariant: pure functions of the runs, so `floodmark verify` draws the same conclusions from the files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.conformance.certificate import CertifiedRun, CheckRow, SecondWord, Tone
+
+__all__ = ["NO_FAULT", "Conclusion", "concluded", "rows_of", "silences"]
+
+NO_FAULT = "no fault"
+"""The family of runs without faults."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conclusion:
+    """The head of a certificate."""
+
+    tone: Tone
+    word: str
+    sentence: str
+    cause: str
+
+
+def rows_of(runs: Sequence[CertifiedRun], about: Mapping[str, str]) -> list[CheckRow]:
+    """A row for each check and family, in the order of `about`, then of the runs; `about` has each check's sentence."""
+    families = dict.fromkeys(family for run in runs for family in run.families or [NO_FAULT])
+    checks = [check for check in about if any(check in run.checks for run in runs)]
+    rows = []
+    for check in checks:
+        for family in families:
+            mine = [run for run in runs if check in run.checks and family in (run.families or [NO_FAULT])]
+            counts = Counter(run.checks[check] for run in mine)
+            if mine:
+                rows.append(
+                    CheckRow(
+                        check=check,
+                        about=about[check],
+                        family=family,
+                        runs=len(mine),
+                        passed=counts["pass"],
+                        violations=counts["fail"],
+                        vacuous=counts["vacuous"],
+                        unknown=counts["unknown"],
+                        not_claimed=counts["not-claimed"],
+                    )
+                )
+    return rows
+
+
+def concluded(runs: Sequence[CertifiedRun], *, asked: int, second: SecondWord) -> Conclusion:
+    """The word, with the first cause in front of all if it is not green."""
+    bad = [run for run in runs if _is_bad(run)]
+    undecided = [run for run in runs if not run.holds and not _is_bad(run)]
+    counts = (
+        f"{len(runs)} of {asked} runs made: {len(runs) - len(bad) - len(undecided)} hold, {len(bad)} do not"
+    )
+    counts += f", {len(undecided)} are undecided." if undecided else "."
+    judges = _of_judges(second)
+    if second.differs:
+        return Conclusion(
+            tone="bad", word="the judges disagree", sentence=f"{counts} {judges}", cause=second.differs[0]
+        )
+    for tone, word, which in (("bad", "not conformant", bad), ("open", "not decided", undecided)):
+        if which:
+            cause = _cause(which[0])
+            return Conclusion(
+                tone="bad" if tone == "bad" else "open", word=word, sentence=f"{counts} {judges}", cause=cause
+            )
+    if len(runs) < asked or not runs:
+        cause = f"Only {len(runs)} of {asked} runs were made."
+        return Conclusion(tone="open", word="not decided", sentence=f"{counts} {judges}", cause=cause)
+    return Conclusion(tone="good", word="conformant", sentence=f"{counts} {judges}", cause="")
+
+
+def _is_bad(run: CertifiedRun) -> bool:
+    return run.verdict == "fail" or bool(run.pitfalls)
+
+
+def _cause(run: CertifiedRun) -> str:
+    return f"{run.sentence} (first in {run.name}, seed {run.seed})"
+
+
+def _of_judges(second: SecondWord) -> str:
+    if not second.judged:
+        return "One judge judged them."
+    told = f"Two judges judged {second.judged} of them and agree on {second.agreed}."
+    return f"{told} One judge alone judged {second.silent}." if second.silent else told
+
+
+def silences(runs: Sequence[CertifiedRun], rows: Sequence[CheckRow], *, second: SecondWord) -> Iterator[str]:
+    """What the runs leave open, in words: checks that nothing exercised, and runs with one judge only."""
+    claimed = {row.check: row.about for row in rows}
+    for check, about in claimed.items():
+        mine = [row for row in rows if row.check == check]
+        if not any(row.passed or row.violations for row in mine):
+            why = (
+                "it does not apply here"
+                if all(row.runs == row.not_claimed for row in mine)
+                else "no run tried it"
+            )
+            yield f"{check} is not shown at all: {why}. ({about})"
+        elif gaps := [row.family for row in mine if not row.passed and not row.violations]:
+            yield f"{check} is not shown under: {', '.join(gaps)}."
+    if undecided := [f"{run.name} (seed {run.seed})" for run in runs if not run.holds and not _is_bad(run)]:
+        yield f"Nothing is shown by the undecided runs: {', '.join(undecided)}."
+    if second.silent:
+        yield f"{second.silent} of {len(runs)} runs have one judge only: {second.why_silent}"

@@ -1,0 +1,280 @@
+"""A trend: the runs of one scenario over several reports, which of them are slower than the others, what is flaky.
+
+Answers to Allure's trends and to pytest-benchmark's compare. Invariant: a report is called slower only if its median
+run leaves a band of noise that the other reports set, and the band is told beside it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Final
+
+from harness.runs.outcome import limit_text
+from reports.past_report import PastReport, PastRun
+
+__all__ = ["SHOWN", "Band", "Departure", "Point", "Series", "band_of", "series_of", "trend_document"]
+
+SHOWN: Final = ("recovery_p95", "latency_p50", "latency_p95", "calls_per_record")
+"""The measures of a trend, in the order of its columns."""
+_BEFORE_MIN: Final = 3
+"""Fewer other values say nothing about noise."""
+_DEVIATIONS: Final = 3
+_OF_MAD: Final = 1.4826
+"""By which the median absolute deviation of normal noise is its standard deviation."""
+_SHARE_MIN: Final = 0.1
+"""The band is at least so much of the median to each side: less is no regression, however still the others are."""
+_LEAST: Final = {"calls_per_record": 0.01}
+_LEAST_MS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """What a value may be by noise."""
+
+    middle: float
+    width: float
+    """To each side."""
+
+    @property
+    def high(self) -> float:
+        return self.middle + self.width
+
+    @property
+    def low(self) -> float:
+        return max(0.0, self.middle - self.width)
+
+
+def band_of(name: str, values: Sequence[float]) -> Band | None:
+    """The band that `values` of the measure `name` set: three deviations around the median, and at least a tenth.
+
+    None: they are fewer than three.
+    """
+    if len(values) < _BEFORE_MIN:
+        return None
+    middle = median(values)
+    spread = median(abs(value - middle) for value in values)
+    width = max(_DEVIATIONS * _OF_MAD * spread, _SHARE_MIN * middle, _LEAST.get(name, _LEAST_MS))
+    return Band(middle=middle, width=width)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    """A value that left its band."""
+
+    name: str
+    value: float
+    band: Band
+
+    @property
+    def is_worse(self) -> bool:
+        return self.value > self.band.high
+
+    @property
+    def says(self) -> str:
+        """`recovery_p95 is 640 ms, others 60 ms +- 6 ms`."""
+        value, middle, width = (
+            limit_text(self.name, number) for number in (self.value, self.band.middle, self.band.width)
+        )
+        return f"{self.name} is {value}, the others {middle} +- {width}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """The runs of one scenario in one report."""
+
+    report: str
+    started_at: str
+    runs: int
+    as_expected: int
+    verdicts: Mapping[str, int]
+    values: Mapping[str, float]
+    """Of each measure, that of the median run; one that no run has is not there."""
+    departures: tuple[Departure, ...] = ()
+
+    @property
+    def slower(self) -> tuple[Departure, ...]:
+        return tuple(one for one in self.departures if one.is_worse)
+
+    @property
+    def notes(self) -> str:
+        """What differs from the other reports, in words."""
+        slower = [f"slower: {one.says}" for one in self.slower]
+        quicker = [f"quicker: {one.says}" for one in self.departures if not one.is_worse]
+        return "; ".join((*slower, *quicker))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One scenario over all reports that have it, the oldest first."""
+
+    scenario: str
+    level: str
+    sut: str
+    mutant: str
+    points: tuple[Point, ...]
+    bands: Mapping[str, Band]
+    """Of each measure, that of all reports together."""
+    vacuous_of: Mapping[str, int]
+    """How many runs were vacuous, for each invariant that was; `the run` counts whole runs."""
+    flips: tuple[int, ...]
+    """Seeds that were vacuous in one report and passed in another."""
+
+    @property
+    def runs(self) -> int:
+        return sum(point.runs for point in self.points)
+
+    @property
+    def vacuous(self) -> int:
+        return sum(point.verdicts.get("vacuous", 0) for point in self.points)
+
+    @property
+    def is_flaky(self) -> bool:
+        """Whether some of its runs were vacuous and others not."""
+        return 0 < self.vacuous < self.runs
+
+    @property
+    def title(self) -> str:
+        subject = "" if self.sut == "reference" else f" of {self.sut}"
+        planted = f" with planted {self.mutant}" if self.mutant else ""
+        return f"{self.scenario} at {self.level}{subject}{planted}"
+
+    def told(self) -> Iterator[str]:
+        """Sentences: which reports are slower, and what of vacuous verdicts."""
+        for point in self.points:
+            for one in point.slower:
+                yield f"{point.report} is slower: {one.says}"
+        if self.vacuous:
+            reports = sum(bool(point.verdicts.get("vacuous")) for point in self.points)
+            word = "flaky: " if self.is_flaky else ""
+            sentence = f"{word}{self.vacuous} of {self.runs} runs were vacuous"
+            sentence += f", in {reports} of {len(self.points)} reports"
+            seeds = ", ".join(map(str, self.flips[:10]))
+            yield sentence + (f"; not always with the same seed: {seeds}" if seeds else "")
+        if len(self.points) <= _BEFORE_MIN:
+            yield f"{len(self.points)} reports are too few to tell noise from a change: four are needed"
+
+
+def series_of(reports: Sequence[PastReport]) -> tuple[Series, ...]:
+    """A series for each scenario, level, system under test and planted defect, in the order of their appearance."""
+    kinds = dict.fromkeys(kind for report in reports for kind in report.by_kind)
+    made = []
+    for kind in kinds:
+        mine = [(report, report.by_kind[kind]) for report in reports if kind in report.by_kind]
+        scenario, level, sut, mutant = kind
+        points = _with_departures([_point(report, runs) for report, runs in mine])
+        every = [run for _, runs in mine for run in runs]
+        made.append(
+            Series(
+                scenario=scenario,
+                level=level,
+                sut=sut,
+                mutant=mutant,
+                points=points,
+                bands=_bands(points),
+                vacuous_of=Counter(name for run in every for name in run.vacuous),
+                flips=tuple(_flips(every)),
+            )
+        )
+    return tuple(made)
+
+
+def _point(report: PastReport, runs: Sequence[PastRun]) -> Point:
+    values = {
+        name: median(found)
+        for name in SHOWN
+        if (found := [run.measures[name] for run in runs if name in run.measures])
+    }
+    return Point(
+        report=report.name,
+        started_at=report.started_at,
+        runs=len(runs),
+        as_expected=sum(run.as_expected for run in runs),
+        verdicts=Counter(run.verdict for run in runs),
+        values=values,
+    )
+
+
+def _with_departures(points: Sequence[Point]) -> tuple[Point, ...]:
+    """Each point with the measures that leave the band of the points before it; of the first few, of all others."""
+    return tuple(
+        Point(
+            report=point.report,
+            started_at=point.started_at,
+            runs=point.runs,
+            as_expected=point.as_expected,
+            verdicts=point.verdicts,
+            values=point.values,
+            departures=tuple(_departures(point, points[:place], [*points[:place], *points[place + 1 :]])),
+        )
+        for place, point in enumerate(points)
+    )
+
+
+def _departures(point: Point, before: Sequence[Point], others: Sequence[Point]) -> Iterator[Departure]:
+    for name, value in point.values.items():
+        known = [[one.values[name] for one in of if name in one.values] for of in (before, others)]
+        band = band_of(name, known[0]) or band_of(name, known[1])
+        if band is not None and not band.low <= value <= band.high:
+            yield Departure(name=name, value=value, band=band)
+
+
+def _bands(points: Sequence[Point]) -> dict[str, Band]:
+    found = {
+        name: band_of(name, [point.values[name] for point in points if name in point.values])
+        for name in SHOWN
+    }
+    return {name: band for name, band in found.items() if band is not None}
+
+
+def _flips(runs: Sequence[PastRun]) -> Iterator[int]:
+    verdicts: dict[int, set[str]] = {}
+    for run in runs:
+        verdicts.setdefault(run.seed, set()).add(run.verdict)
+    yield from (seed for seed, seen in verdicts.items() if {"vacuous", "pass"} <= seen)
+
+
+def trend_document(series: Sequence[Series]) -> dict[str, Any]:
+    """The trend as a JSON value."""
+    return {"trend": 1, "series": [_series_as_json(one) for one in series]}
+
+
+def _series_as_json(series: Series) -> dict[str, Any]:
+    return {
+        "scenario": series.scenario,
+        "level": series.level,
+        "sut": series.sut,
+        "mutant": series.mutant or None,
+        "runs": series.runs,
+        "vacuous": {
+            "runs": series.vacuous,
+            "flaky": series.is_flaky,
+            "invariants": dict(series.vacuous_of),
+            "seeds_that_differ": list(series.flips),
+        },
+        "bands": {name: {"middle": band.middle, "width": band.width} for name, band in series.bands.items()},
+        "points": [
+            {
+                "report": point.report,
+                "started_at": point.started_at,
+                "runs": point.runs,
+                "as_expected": point.as_expected,
+                "verdicts": dict(point.verdicts),
+                "measures": dict(point.values),
+                "departures": [
+                    {
+                        "measure": one.name,
+                        "value": one.value,
+                        "middle": one.band.middle,
+                        "width": one.band.width,
+                        "slower": one.is_worse,
+                    }
+                    for one in point.departures
+                ],
+            }
+            for point in series.points
+        ],
+        "told": list(series.told()),
+    }

@@ -30,6 +30,7 @@ _COMMANDS: Mapping[str, str] = {
     "replay": "Repeat what a report tells, from the report alone.",
     "check": "Check history files, from any source.",
     "trend": "Compare reports over time: what is slower, what is flaky.",
+    "conform": "Judge an operator in any language over the operator protocol; write a certificate.",
     "diff": "Name the first event at which two runs, or two systems, part.",
     "explore": "Draw and change scenarios until one shows a violation, and shrink it.",
     "init": "Begin a project for a lookup or a job: files that run, a test, a CI file.",

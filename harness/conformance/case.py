@@ -65,3 +65,16 @@ class Case:
         """The conversation as the protocol's page writes one."""
         lines = [line for one in self.spoken for line in (f"> {one.told}", *(f"< {a}" for a in one.answer))]
         return "\n".join(lines)
+
+    @property
+    def sentence(self) -> str:
+        """The claim, and what came of it, in one line."""
+        if self.outcome is CaseOutcome.PASS:
+            return self.claim
+        return f"{self.why}; claimed: {self.claim}" if self.why else self.claim
+
+    @property
+    def told(self) -> str:
+        """The conversation up to what went wrong, what was expected there, and the lines to paste."""
+        lines = [self.transcript, *(f"expected: {line}" for line in self.expected or ["nothing"])]
+        return "\n".join([*lines, "", "to paste:", self.to_paste])

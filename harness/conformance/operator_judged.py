@@ -24,7 +24,7 @@ from harness.protocol.driver import ProgramDriver
 from harness.protocol.events import Hello
 from harness.protocol.program import Limits
 
-__all__ = ["Asked", "OperatorJudged", "judge_operator"]
+__all__ = ["Asked", "OperatorJudged", "judge_operator", "repeated_by"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +92,11 @@ class OperatorJudged:
                 {"name": case.name, "claim": case.claim, "outcome": case.outcome.value, "why": case.why}
                 for case in self.cases
             ],
-            "not_shown": self._not_shown(),
+            "not_shown": self.not_shown,
             "coverage": dict(random.coverage) if random else {},
             "digests": {"conversations": _digest(self.cases), "scripts": random.digest if random else ""},
             "versions": {"floodmark": version("floodmark"), "python": platform.python_version()},
-            "again": _again(asked),
+            "again": repeated_by(asked),
         }
 
     def _groups(self) -> list[dict[str, Any]]:
@@ -108,7 +108,8 @@ class OperatorJudged:
             for name, found in groups.items()
         ]
 
-    def _not_shown(self) -> list[str]:
+    @property
+    def not_shown(self) -> list[str]:
         """What a reader must not take from this, in words."""
         said = [f"{case.name} is exempt: {case.why}" for case in self.cases if case.outcome is CaseOutcome.EXEMPT]
         lacking = sorted({case.why for case in self.cases if case.outcome is CaseOutcome.NOT_CLAIMED})
@@ -188,7 +189,8 @@ def _digest(cases: Sequence[Case]) -> str:
     return digest.hexdigest()
 
 
-def _again(asked: Asked) -> str:
+def repeated_by(asked: Asked) -> str:
+    """The command that judges it again."""
     profile = "" if asked.yardstick == "strict" else f" --profile {asked.yardstick}"
     return (
         f"floodmark conform --seed {asked.seed} --scripts {asked.scripts}{profile} -- {shlex.join(asked.argv)}"

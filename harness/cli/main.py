@@ -29,6 +29,8 @@ _COMMANDS: Mapping[str, str] = {
     "shrink": "Make a violation small: of a run at any level, a saved find or a scenario.",
     "replay": "Repeat what a report tells, from the report alone.",
     "check": "Check history files, from any source.",
+    "certify": "Run a profile of scenarios and write a certificate: a page, a file to verify, a badge.",
+    "verify": "Judge a certificate again from the files beside it.",
     "trend": "Compare reports over time: what is slower, what is flaky.",
     "conform": "Judge an operator in any language over the operator protocol; write a certificate.",
     "diff": "Name the first event at which two runs, or two systems, part.",

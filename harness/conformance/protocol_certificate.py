@@ -1,7 +1,7 @@
 """The certificate of an operator that was judged over the protocol, in the form of every other certificate.
 
 A conversation is a run; the folder of the catalogue that it stands in is the check, the mode of its operator the family.
-Its transcript is the history beside the certificate, so that somebody else can read what was said. Invariant: all but
+Its transcript lies beside the certificate, so that somebody else can read and judge what was said. Invariant: all but
 the subject, the versions and the time follows from the cases.
 """
 
@@ -140,9 +140,9 @@ def _files(argv: Sequence[str]) -> Iterator[SealedFile]:
 def _run(case: Case, judged: OperatorJudged, folder: Path) -> CertifiedRun:
     verdict = _VERDICTS[case.outcome]
     stem = case.name.replace("/", "__").replace(" ", "_")
-    history = None
+    conversation = None
     if case.spoken:
-        history = _written(folder, f"conversations/{stem}.txt", f"# {case.claim}\n\n{case.transcript}\n")
+        conversation = _written(folder, f"conversations/{stem}.txt", f"# {case.claim}\n\n{case.transcript}\n")
     paste = ""
     if case.outcome is CaseOutcome.FAIL and case.spoken:
         _written(folder, f"failed/{stem}.jsonl", case.to_paste)
@@ -156,7 +156,7 @@ def _run(case: Case, judged: OperatorJudged, folder: Path) -> CertifiedRun:
         holds=verdict == "pass",
         sentence=case.sentence,
         checks={case.group: verdict},
-        history=history,
+        scenario=conversation,
         again=f"{command} < failed/{stem}.jsonl" if paste else "",
         paste=paste,
     )

@@ -1,0 +1,276 @@
+"""`floodmark certify --sut X`: run a profile's scenarios, and write a certificate that anybody can check.
+
+Invariant: every mistake in the arguments is reported before anything is started, and no certificate is overwritten.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.cli.options import own_files_options, run_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from harness.conformance.certificate import SubjectOfCertificate
+    from harness.conformance.certifying import PlannedRun
+    from harness.conformance.profiles import CertificationProfile, ChosenScenario
+    from harness.runs.outcome import RunOutcome
+
+__all__ = ["certify"]
+
+
+@click.command()
+@click.option("--sut", envvar="FLOODMARK_SUT", required=True, metavar="NAME|MODULE:ATTR|JOB.toml",
+              help="What is judged: your own lookup or operator, `reference`, or the file of a job.")  # fmt: skip
+@click.option("--profile", envvar="FLOODMARK_PROFILE", type=click.Choice(["lookup", "operator", "pipeline"]),
+              default=None, help="The list of scenarios and seeds.  [default: what fits --sut]")  # fmt: skip
+@click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live"]), default=None,
+              help="sim: virtual time; live: processes, a real server and a proxy; a pipeline is always real.  "
+                   "[default: sim]")  # fmt: skip
+@click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
+              help="What your function, or job, must give: `def expected(record, rows) -> list`; none: values are not "
+                   "judged.  [default: what it gives alone, without faults]")  # fmt: skip
+@click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME",
+              help="A planted defect of the reference, to see a certificate that is not green.")  # fmt: skip
+@click.option("--scenario", "more", envvar="FLOODMARK_SCENARIO", multiple=True, metavar="FILE|NAME",
+              help="A scenario besides those of the profile; repeatable.")  # fmt: skip
+@click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=None,
+              help="Runs of each scenario, with consecutive seeds.  [default: one for each seed of the profile]")  # fmt: skip
+@click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=None,
+              help="Processes that judge the histories.  [default: cores]")  # fmt: skip
+@own_files_options
+@run_options
+def certify(**asked: Any) -> int:
+    """Run the profile that fits --sut with stated seeds, and write a page, certificate.json and a badge.
+
+    `floodmark verify certificate.json` judges again from the files beside it.
+
+    Exit code: 0 green, 1 not conformant, 2 interrupted, 3 the two judges disagree, 4 bad usage, 10 not decided,
+    11 the environment failed.
+    """
+    from harness.cli.certifying import carry_out_and_write
+    from harness.conformance.certifying import Certification
+    from harness.conformance.profiles import profile_named
+    from harness.conformance.subjects import fitting_profile
+    from harness.sut.user_modules import add_current_folder
+
+    add_current_folder()
+    profile = profile_named(asked["profile"] or fitting_profile(asked["sut"]))
+    level = _level(profile, asked["level"])
+    subject, planned = (
+        _of_job(profile, asked) if profile.name == "pipeline" else _of_python(profile, level, asked)
+    )
+    wanted = Certification(
+        subject=subject,
+        profile=profile.name,
+        profile_about=profile.about,
+        level=level,
+        planned=planned,
+        not_shown=list(_not_shown(profile, level, planned)),
+        again=_again(asked, profile, level),
+        sentence_of=_sentence_of,
+        jobs=asked["jobs"] or os.cpu_count() or 1,
+        budget_s=asked["budget"],
+    )
+    return carry_out_and_write(wanted, asked)
+
+
+def _level(profile: CertificationProfile, asked: str | None) -> str:
+    from harness.errors import UsageError
+
+    if asked is not None and asked not in profile.levels:
+        message = f"profile {profile.name} does not run at level {asked}"
+        raise UsageError(message, fix=f"leave --level out: it runs at level {' or '.join(profile.levels)}")
+    return asked or profile.level
+
+
+def _of_python(
+    profile: CertificationProfile, level: str, asked: dict[str, Any]
+) -> tuple[SubjectOfCertificate, list[PlannedRun]]:
+    """A lookup, or an operator: a variant of the reference is a mutant to the engine."""
+    from harness.cli.run import check_sut
+    from harness.conformance.certifying import PlannedRun
+    from harness.conformance.subjects import operator_subject, python_subject
+    from harness.defects import own_variant
+    from harness.errors import UsageError
+    from harness.runs.order import REFERENCE, Order
+    from harness.scenario.catalogue import catalogue, resolve
+    from harness.scenario.file import apply_settings, load
+    from harness.scenario.own_files import with_asked_files
+    from harness.sut.registry import SUTS
+    from harness.sut.user_modules import import_path
+    from harness.testing.running import check_expected
+
+    sut, mutant = asked["sut"], asked["mutant"]
+    if profile.name == "operator" and sut not in SUTS:
+        if mutant is not None:
+            raise UsageError(
+                "--mutant is a variant of the reference, and so is --sut", fix="leave one of them out"
+            )
+        if ":" in sut:
+            own_variant(sut)
+        sut, mutant = REFERENCE, sut
+    check_sut(sut, mutant, level, "continuous")
+    check_expected(asked["expected"], sut)
+    own = {"schema": asked["own_schema"], "data": asked["own_data"], "records": asked["own_records"]}
+    planned = []
+    for chosen in _chosen(profile, asked):
+        (file,) = resolve([chosen.scenario])
+        scenario = apply_settings(with_asked_files(load(file), **own), chosen.settings)
+        name = file.stem if catalogue().get(file.stem) == file else str(file)
+        for seed in _seeds(profile, asked):
+            order = Order(
+                scenario=scenario,
+                level=level,
+                seed=seed,
+                sut=sut,
+                expected=asked["expected"],
+                mutant=mutant,
+                import_path=import_path(),
+                again=_run_again(
+                    ["floodmark", "run", name, "--level", level], seed, sut, mutant, chosen, asked
+                ),
+                fails_on_pitfall=True,
+            )
+            planned.append(PlannedRun(name=chosen.name, order=order))
+    if profile.name == "operator":
+        return operator_subject(sut, mutant), planned
+    files = [
+        file for file in (asked["own_schema"], *asked["own_data"], asked["own_records"]) if file is not None
+    ]
+    return python_subject(sut, expected=asked["expected"], own_files=files), planned
+
+
+def _of_job(
+    profile: CertificationProfile, asked: dict[str, Any]
+) -> tuple[SubjectOfCertificate, list[PlannedRun]]:
+    from harness.conformance.certifying import PlannedRun
+    from harness.conformance.subjects import job_subject
+    from harness.jobs.job_scenarios import apply_job_settings, load_jobs
+    from harness.jobs.ordering import job_named, job_order
+    from harness.levels import level_named
+    from harness.sut.user_modules import import_path
+
+    job, named = job_named(asked["sut"])
+    if asked["expected"] is not None:
+        job = job.model_copy(update={"claims": job.claims.model_copy(update={"expected": asked["expected"]})})
+    level, planned = level_named("job"), []
+    for chosen in _chosen(profile, asked):
+        ((_, scenario),) = load_jobs([chosen.scenario])
+        if job.job.engine != "auto" and job.job.engine not in scenario.engines:
+            click.echo(
+                f"floodmark: left out, for it is not for {job.job.engine} jobs: {chosen.name}", err=True
+            )
+            continue
+        for seed in _seeds(profile, asked):
+            order = job_order(
+                apply_job_settings(scenario, chosen.settings),
+                source=chosen.scenario,
+                job=job,
+                named=named,
+                seed=seed,
+                data_seed=_seeds(profile, asked)[0],
+                environment=dict(os.environ),
+                import_path=(str(job.folder), *import_path()),
+                world=(asked["world"], asked["proxy"]),
+                more=tuple(word for setting in chosen.settings for word in ("--set", setting)),
+                fails_on_pitfall=True,
+            )
+            level.refuse(order)
+            planned.append(PlannedRun(name=chosen.name, order=order))
+    return job_subject(job, named), planned
+
+
+def _chosen(profile: CertificationProfile, asked: dict[str, Any]) -> Iterator[ChosenScenario]:
+    from harness.conformance.profiles import ChosenScenario
+
+    yield from profile.scenarios
+    for name in asked["more"]:
+        yield ChosenScenario(scenario=name)
+
+
+def _seeds(profile: CertificationProfile, asked: dict[str, Any]) -> tuple[int, ...]:
+    """Those of the profile, or consecutive ones if `--seed` or `--runs` are given."""
+    if asked["seed"] is None and asked["runs"] is None:
+        return profile.seeds
+    first = profile.seeds[0] if asked["seed"] is None else asked["seed"]
+    return tuple(range(first, first + (asked["runs"] or len(profile.seeds))))
+
+
+def _not_shown(profile: CertificationProfile, level: str, planned: list[PlannedRun]) -> Iterator[str]:
+    """What no run of the profile can show."""
+    seeds = ", ".join(str(seed) for seed in dict.fromkeys(run.order.seed for run in planned))
+    yield f"Seeds other than {seeds}, and other schedules: a pass is about the histories that were recorded."
+    if level == "sim":
+        yield (
+            "A real database, network and process: at level sim they are models in virtual time. "
+            "`--level live` runs the same profile with a real server."
+        )
+    if level == "live":
+        yield "Spark: at level live a subtask is a process of its own, without Spark's scheduling and retries."
+    yield from profile.not_shown
+    yield "Performance."
+
+
+def _sentence_of(outcome: RunOutcome) -> str:
+    """What broke, for which record and why, in one sentence; then the headline."""
+    from reports.reading import read_run
+
+    # A variant under certification is no planted defect that is meant to be convicted.
+    reading = read_run(replace(outcome, mutant=None, convicts=(), pitfalls=()))
+    causes = [f"pitfall {found.name}: {found.says}" for found in outcome.pitfalls]
+    causes += [
+        f"{verdict.invariant} {anomaly.kind}: {anomaly.say}"
+        for verdict in outcome.judgement.convicted()
+        for anomaly in verdict.anomalies[:1]
+    ][:1]
+    if outcome.error:
+        causes.insert(0, outcome.error)
+    cause = next(iter(causes), "")
+    if not cause:
+        return reading.sentence
+    first = cause[0].upper() + cause[1:]
+    return f"{first.rstrip('.')}. {reading.sentence}"
+
+
+def _run_again(
+    words: list[str], seed: int, sut: str, mutant: str | None, chosen: ChosenScenario, asked: dict[str, Any]
+) -> str:
+    """The command that repeats one run."""
+    words = [*words, "--seed", str(seed)]
+    words += ["--sut", sut] if sut != "reference" else []
+    words += ["--expected", asked["expected"]] if asked["expected"] else []
+    words += ["--mutant", mutant] if mutant else []
+    words += [word for setting in chosen.settings for word in ("--set", setting)]
+    return shlex.join([*words, *_file_words(asked), "--fail-on", "pitfall"])
+
+
+def _file_words(asked: dict[str, Any]) -> list[str]:
+    """The options of the user's own files, as words."""
+    named = (
+        ("--schema", [asked["own_schema"]]),
+        ("--data", asked["own_data"]),
+        ("--records", [asked["own_records"]]),
+    )
+    return [
+        word for option, files in named for file in files if file is not None for word in (option, str(file))
+    ]
+
+
+def _again(asked: dict[str, Any], profile: CertificationProfile, level: str) -> str:
+    """The command that makes the certificate again."""
+    words = ["floodmark", "certify", "--sut", asked["sut"], "--profile", profile.name]
+    words += [] if level == "job" else ["--level", level]
+    words += [] if level == "sim" else ["--world", asked["world"], "--proxy", asked["proxy"]]
+    for option in ("expected", "mutant"):
+        words += [f"--{option}", asked[option]] if asked[option] else []
+    words += [word for name in asked["more"] for word in ("--scenario", name)]
+    for option in ("seed", "runs"):
+        words += [] if asked[option] is None else [f"--{option}", str(asked[option])]
+    return shlex.join([*words, *_file_words(asked)])

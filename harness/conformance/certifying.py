@@ -1,0 +1,294 @@
+"""Makes a certificate: carries out the runs of a profile, files what they left, and has both judges judge the files.
+
+Invariants: every run that was made stands in the certificate; a profile that was not carried out whole, for whatever
+reason, gives no green one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.clock import Deadline, monotonic_us, utc_now
+from harness.conformance.certificate import (
+    Certificate,
+    CertifiedRun,
+    SecondWord,
+    SubjectOfCertificate,
+    digest_of_runs,
+    sealed,
+    sealed_file,
+)
+from harness.conformance.conclusion import concluded, rows_of, silences
+from harness.conformance.filing import (
+    SECOND_JUDGE,
+    WHY_SILENT,
+    TwiceJudged,
+    disk_errors_named,
+    second_judge_digest,
+    stem_of,
+    twice_judged,
+    verdict_document,
+    whole_text,
+    write_history,
+    write_scenario,
+)
+from harness.conformance.profiles import families_of
+from harness.engine.level import Observer, Stop
+from harness.engine.stage import RunStage, StagePlan, open_stage
+from harness.errors import CannotHere, FloodmarkError, HarnessError, SutError, WorldError
+from harness.history.values import without_secrets
+from harness.runs.order import AnyOrder
+from harness.runs.outcome import RunOutcome
+from harness.runs.versions import versions
+from harness.verdict import INVARIANTS
+
+__all__ = ["Certification", "PlannedRun", "certified"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRun:
+    """One run of a profile."""
+
+    name: str
+    order: AnyOrder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certification:
+    """What is certified, with what, and into which folder."""
+
+    subject: SubjectOfCertificate
+    profile: str
+    profile_about: str
+    level: str
+    planned: Sequence[PlannedRun]
+    not_shown: Sequence[str]
+    again: str
+    sentence_of: Callable[[RunOutcome], str]
+    """What is said of a run, the cause first."""
+    jobs: int = 1
+    """Processes that judge."""
+    budget_s: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Made:
+    """What the runs left. Mutable: filled run by run."""
+
+    outcomes: list[tuple[PlannedRun, RunOutcome]] = field(default_factory=list)
+    refused: list[tuple[PlannedRun, SutError]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    error: WorldError | None = None
+    secrets: tuple[str, ...] = ()
+
+
+def certified(
+    wanted: Certification, plan: StagePlan, *, observer: Observer, stop: Stop
+) -> tuple[Certificate, WorldError | None]:
+    """The certificate, its files written into the report's folder; and what ended it early, if the world failed.
+
+    Raises SutError if the subject was refused in each run, WorldError and CannotHere if no run could be made,
+    KeyboardInterrupt if it was interrupted before the first run had ended.
+    """
+    began_us = monotonic_us()
+    made = _carried_out(wanted, plan, observer=observer, stop=stop)
+    if not made.outcomes:
+        _refuse_nothing(made, stop)
+    observer.phase("judge", f"{len(made.outcomes)} histories, by two judges")
+    with disk_errors_named(plan.report):
+        runs, second = _filed(wanted, made, plan.report, observer=observer, stop=stop)
+    if not runs:
+        raise KeyboardInterrupt
+    rows = rows_of(runs, INVARIANTS)
+    head = concluded(runs, asked=len(wanted.planned), second=second)
+    not_shown = [
+        *dict.fromkeys(made.left_out),
+        *([f"The runs ended early: {made.error.what}"] if made.error else []),
+        *([f"It was interrupted after {len(runs)} of {len(wanted.planned)} runs."] if stop.is_set() else []),
+        *wanted.not_shown,
+        *silences(runs, rows, second=second),
+    ]
+    certificate = Certificate(
+        schema_version=1,
+        tone=head.tone,
+        word=head.word,
+        sentence=head.sentence,
+        cause=head.cause,
+        subject=_with_values(wanted.subject, made),
+        profile=wanted.profile,
+        profile_about=wanted.profile_about,
+        level=wanted.level,
+        world=list(dict.fromkeys(_world(outcome) for _, outcome in made.outcomes)),
+        versions=versions(wanted.level),
+        made_at=utc_now().isoformat(timespec="seconds"),
+        took_s=round((monotonic_us() - began_us) / 1e6, 1),
+        asked=len(wanted.planned),
+        rows=rows,
+        runs=runs,
+        not_shown=not_shown,
+        second=second,
+        digest=digest_of_runs(runs),
+        again=wanted.again,
+    )
+    return sealed(certificate), made.error
+
+
+def _carried_out(wanted: Certification, plan: StagePlan, *, observer: Observer, stop: Stop) -> _Made:
+    made, asked = _Made(), len(wanted.planned)
+    budget = None if wanted.budget_s is None else Deadline(wanted.budget_s)
+    observer.phase("plan", f"{plan.run_id}: {asked} runs of profile {wanted.profile} at level {wanted.level}")
+    with open_stage(plan, observer=observer, stop=stop) as stage:
+        for number, planned in enumerate(wanted.planned, start=1):
+            if stop.is_set() or (budget is not None and budget.passed):
+                break
+            try:
+                _made(made, planned, stage, limit_s=None if budget is None else budget.left_s)
+            except WorldError as error:
+                if not made.outcomes:
+                    raise
+                made.error = error
+                break
+            observer.counted(done=number, asked=asked)
+        made.secrets = stage.secrets
+    return made
+
+
+def _made(made: _Made, planned: PlannedRun, stage: RunStage, *, limit_s: float | None) -> None:
+    try:
+        outcome = stage.run(planned.order, limit_s=limit_s)
+    except CannotHere as sentence:
+        made.left_out.append(f"{planned.name} could not run here: {sentence.what}")
+        return
+    except SutError as error:
+        made.refused.append((planned, error))
+        return
+    if not outcome.interrupted:
+        made.outcomes.append((planned, outcome))
+
+
+def _refuse_nothing(made: _Made, stop: Stop) -> None:
+    if stop.is_set():
+        raise KeyboardInterrupt
+    if made.refused:
+        raise made.refused[0][1]
+    if made.left_out:
+        raise CannotHere(made.left_out[0], fix="use another world: --world, --proxy")
+    raise WorldError("no run was made: the --budget was used up", fix="give a larger --budget")
+
+
+def _filed(
+    wanted: Certification, made: _Made, folder: Path, *, observer: Observer, stop: Stop
+) -> tuple[list[CertifiedRun], SecondWord]:
+    """Each run with its files, in the order of the plan; those that were not judged because of `stop` are left out."""
+    stems = [stem_of(planned.name, planned.order.seed) for planned, _ in made.outcomes]
+    histories = [folder / "history" / f"{stem}.jsonl.gz" for stem in stems]
+    for (_, outcome), history in zip(made.outcomes, histories, strict=True):
+        write_history(outcome.history, history)
+        with suppress(OSError):  # they still have what `--keep` keeps
+            outcome.history.parent.rmdir()
+            outcome.history.parent.parent.rmdir()
+    runs: dict[int, CertifiedRun] = {}
+    differs: list[str] = []
+    judgements = twice_judged(histories, jobs=wanted.jobs, goes_on=lambda: not stop.is_set())
+    for number, judged in enumerate(judgements):
+        planned, outcome = made.outcomes[number]
+        if isinstance(judged, FloodmarkError):
+            raise HarnessError(f"a history of ours cannot be judged again: {judged.what}")
+        differs += [f"{planned.name}, seed {outcome.seed}: {sentence}" for sentence in judged.differs]
+        runs[wanted.planned.index(planned)] = _run(
+            planned, outcome, judged, stems[number], folder, wanted, secrets=made.secrets
+        )
+        observer.counted(done=number + 1, asked=len(histories))
+    for planned, error in made.refused if not stop.is_set() else ():
+        runs[wanted.planned.index(planned)] = CertifiedRun(
+            name=planned.name,
+            seed=planned.order.seed,
+            families=families_of(planned.order.scenario),
+            verdict="fail",
+            holds=False,
+            sentence=error.what,
+            checks={},
+            again=planned.order.again,
+        )
+    ordered = [runs[number] for number in sorted(runs)]
+    return ordered, second_word(ordered, differs)
+
+
+def second_word(runs: Sequence[CertifiedRun], differs: Sequence[str]) -> SecondWord:
+    """What the second judge said of the runs that have a history."""
+    judged = [run for run in runs if run.second != "silent"]
+    silent = sum(run.second == "silent" and run.history is not None for run in runs)
+    return SecondWord(
+        judge=SECOND_JUDGE,
+        sha256=second_judge_digest(),
+        judged=len(judged),
+        agreed=sum(run.second == "agrees" for run in judged),
+        differs=list(differs),
+        silent=silent,
+        why_silent=WHY_SILENT if silent else "",
+    )
+
+
+def _run(
+    planned: PlannedRun,
+    outcome: RunOutcome,
+    judged: TwiceJudged,
+    stem: str,
+    folder: Path,
+    wanted: Certification,
+    *,
+    secrets: Sequence[str],
+) -> CertifiedRun:
+    document = verdict_document(outcome, judged)
+    verdict, scenario = folder / "verdicts" / f"{stem}.json", folder / "scenarios" / f"{stem}.yaml"
+    whole_text(verdict, without_secrets(json.dumps(document, indent=1, ensure_ascii=True) + "\n", secrets))
+    write_scenario(outcome.plan, scenario)
+    return CertifiedRun(
+        name=planned.name,
+        seed=outcome.seed,
+        families=families_of(planned.order.scenario),
+        verdict=document["outcome"],
+        holds=document["outcome"] == "pass" and not outcome.pitfalls,
+        sentence=without_secrets(wanted.sentence_of(outcome), secrets),
+        checks={one["invariant"]: one["verdict"] for one in judged.judgement["invariants"]},
+        pitfalls=[found.name for found in outcome.pitfalls],
+        second=judged.second,  # type: ignore[arg-type]  # one of its three words
+        scenario=sealed_file(scenario, below=folder),
+        history=sealed_file(folder / "history" / f"{stem}.jsonl.gz", below=folder),
+        judgement=sealed_file(verdict, below=folder),
+        again=outcome.again,
+    )
+
+
+def _world(outcome: RunOutcome) -> str:
+    world = outcome.world
+    told = [world.kind, world.server, world.proxy]
+    return f"{', '.join(word for word in told if word)} ({world.why})" if world.why else ", ".join(told)
+
+
+def _with_values(subject: SubjectOfCertificate, made: _Made) -> SubjectOfCertificate:
+    """The subject with where the expected values came from, as its runs tell."""
+    told: Mapping[str, None] = dict.fromkeys(
+        outcome.values.partition("; ")[0].rstrip(".") + "." for _, outcome in made.outcomes if outcome.values
+    )
+    from_runs = list(told)
+    return SubjectOfCertificate(
+        kind=subject.kind,
+        name=subject.name,
+        about=subject.about,
+        files=subject.files,
+        facts=subject.facts,
+        expected_from=[*subject.expected_from, *from_runs[:_VALUES_TOLD], *_more(from_runs)],
+    )
+
+
+_VALUES_TOLD = 6
+
+
+def _more(sentences: Sequence[str]) -> list[str]:
+    left = len(sentences) - _VALUES_TOLD
+    return [f"{left} more sentences of this kind are in the runs."] if left > 0 else []

@@ -1,0 +1,225 @@
+"""Judges a certificate again from the files beside it, with both judges, and says what does not hold.
+
+Answers to Sonobuoy's checks of a submitted bundle. Invariant: nothing of a certificate is believed that its files can
+show: digests, verdicts, the table, the word and the cause are made again and compared.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
+
+from harness.conformance.certificate import (
+    Certificate,
+    CertifiedRun,
+    SealedFile,
+    digest_of_runs,
+    seal_of,
+    sealed_file,
+)
+from harness.conformance.conclusion import concluded, rows_of
+from harness.conformance.filing import TwiceJudged, second_judge_digest, twice_judged
+from harness.errors import FloodmarkError
+from harness.runs.versions import VERSION
+from harness.verdict import INVARIANTS, Outcome, worst
+
+__all__ = ["Verification", "verified"]
+
+Told = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """Whether a certificate holds."""
+
+    problems: tuple[str, ...]
+    """What does not hold, each named with its file or run; empty: it holds."""
+    remarks: tuple[str, ...]
+    """What a reader should know besides."""
+    judged: int
+    """The histories that were judged again."""
+    twice: int
+    """Those of them that the second judge judged too."""
+    unfinished: bool = False
+    """Whether it was interrupted."""
+
+    @property
+    def holds(self) -> bool:
+        return not self.problems and not self.unfinished
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "holds": self.holds,
+            "problems": list(self.problems),
+            "remarks": list(self.remarks),
+            "judged": self.judged,
+            "judged_by_both": self.twice,
+            "unfinished": self.unfinished,
+        }
+
+
+def verified(
+    certificate: Certificate,
+    folder: Path,
+    *,
+    jobs: int = 1,
+    told: Told = lambda done, asked: None,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> Verification:
+    """Verifies all that the files in `folder` can show. Raises WorldError if a judging process was killed."""
+    problems = list(_of_document(certificate))
+    readable: list[CertifiedRun] = []
+    for run in certificate.runs:
+        found = list(_of_files(run, folder))
+        problems += found
+        if run.history is not None and (folder / run.history.file).is_file():
+            readable.append(run)
+    paths = [folder / run.history.file for run in readable if run.history is not None]
+    again: list[CertifiedRun] = []
+    twice = 0
+    for number, judged in enumerate(twice_judged(paths, jobs=jobs, goes_on=goes_on)):
+        run = readable[number]
+        if isinstance(judged, FloodmarkError):
+            problems.append(f"{_named(run)}: {judged.what}")
+        else:
+            problems += _of_verdict(run, judged, folder)
+            twice += judged.second != "silent"
+            again.append(run)
+        told(number + 1, len(paths))
+    return Verification(
+        problems=tuple(dict.fromkeys(problems)),
+        remarks=tuple(_remarks(certificate)),
+        judged=len(again),
+        twice=twice,
+        unfinished=not goes_on(),
+    )
+
+
+def _named(run: CertifiedRun) -> str:
+    return f"{run.name}, seed {run.seed}"
+
+
+def _of_document(certificate: Certificate) -> Iterator[str]:
+    """What does not follow from the runs that the document itself lists."""
+    if certificate.seal != seal_of(certificate):
+        yield "certificate.json was changed after it was written: its seal is not that of its content"
+    if certificate.digest != digest_of_runs(certificate.runs):
+        yield "certificate.json: its digest of all files is not that of the files it lists"
+    if certificate.subject.kind != "protocol" and certificate.rows != rows_of(certificate.runs, INVARIANTS):
+        yield "certificate.json: its table does not follow from its runs"
+    head = concluded(certificate.runs, asked=certificate.asked, second=certificate.second)
+    if (head.tone, head.word) != (certificate.tone, certificate.word):
+        yield f"certificate.json says {certificate.word!r}, and its runs say {head.word!r}"
+    if head.cause != certificate.cause:
+        yield "certificate.json: its cause is not that of the first run that does not hold"
+    counts = [run.second for run in certificate.runs]
+    if (certificate.second.judged, certificate.second.agreed) != (
+        len(counts) - counts.count("silent"),
+        counts.count("agrees"),
+    ):
+        yield "certificate.json: what it says of the second judge does not follow from its runs"
+
+
+def _of_files(run: CertifiedRun, folder: Path) -> Iterator[str]:
+    """Files that are missing, changed, or not where a certificate's files are."""
+    for what, file in (("scenario", run.scenario), ("history", run.history), ("verdict", run.judgement)):
+        if file is None:
+            if run.history is not None:
+                yield f"{_named(run)}: it has a history and no {what}"
+            continue
+        problem = _of_file(file, folder)
+        if problem:
+            yield f"{_named(run)}: {what} {file.file} {problem}"
+    if run.history is None and run.holds:
+        yield f"{_named(run)}: it is said to hold, and has no history"
+
+
+def _of_file(file: SealedFile, folder: Path) -> str:
+    """Why the file is not the one that was written; empty: it is."""
+    place = PurePosixPath(file.file)
+    if place.is_absolute() or ".." in place.parts:
+        return "lies outside of the certificate's folder"
+    path = folder / file.file
+    if not path.is_file():
+        return "is missing"
+    try:
+        found = sealed_file(path, below=folder)
+    except OSError as error:
+        return f"cannot be read: {error.strerror or error}"
+    if found.sha256 == file.sha256:
+        return ""
+    return f"was changed: SHA-256 {found.sha256[:12]}… instead of {file.sha256[:12]}…, {found.bytes} bytes of {file.bytes}"
+
+
+def _of_verdict(run: CertifiedRun, judged: TwiceJudged, folder: Path) -> Iterator[str]:
+    """Where the judges now say something else than the certificate, or than the verdict's file."""
+    said: Mapping[str, str] = {one["invariant"]: one["verdict"] for one in judged.judgement["invariants"]}
+    differing = [name for name in {**run.checks, **said} if run.checks.get(name) != said.get(name)]
+    if differing:
+        first = differing[0]
+        yield (
+            f"{_named(run)}: the certificate says {first} {run.checks.get(first)}, "
+            f"judged again it is {said.get(first)} ({len(differing)} invariants differ)"
+        )
+    if worst([Outcome(run.verdict), Outcome(judged.judgement["verdict"])]) != run.verdict:
+        yield f"{_named(run)}: the certificate says {run.verdict}, judged again it is {judged.judgement['verdict']}"
+    if run.holds and run.verdict != "pass":
+        yield f"{_named(run)}: it is said to hold, and its verdict is {run.verdict}"
+    if judged.second != run.second:
+        told = f": {judged.differs[0]}" if judged.differs else ""
+        yield f"{_named(run)}: the second judge {judged.second}, and the certificate says it {run.second}{told}"
+    yield from _of_verdict_file(run, judged, folder)
+
+
+def _of_verdict_file(run: CertifiedRun, judged: TwiceJudged, folder: Path) -> Iterator[str]:
+    if run.judgement is None or _of_file(run.judgement, folder):
+        return
+    try:
+        document = msgspec.json.decode((folder / run.judgement.file).read_bytes(), type=dict[str, Any])
+        filed = document["judgement"]
+        mine = (
+            _core(filed),
+            document["outcome"],
+            document["seed"],
+            [one["name"] for one in document["pitfalls"]],
+        )
+    except (OSError, msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError):
+        yield f"{_named(run)}: verdict {run.judgement.file} is none"
+        return
+    if mine[0] != _core(json.loads(json.dumps(judged.judgement))):
+        yield f"{_named(run)}: verdict {run.judgement.file} is not what the first judge says of the history"
+    if mine[1:] != (run.verdict, run.seed, run.pitfalls):
+        yield f"{_named(run)}: verdict {run.judgement.file} is not the one that the certificate tells"
+
+
+def _core(judgement: Mapping[str, Any]) -> Sequence[Any]:
+    """The part of a judgement that does not depend on how a version words it."""
+    return [
+        judgement["verdict"],
+        [
+            (one["invariant"], one["verdict"], one["omitted"])
+            + tuple(
+                tuple(
+                    str(anomaly.get(name)) for name in ("class", "s", "id", "j", "w", "c", "table", "events")
+                )
+                for anomaly in one["anomalies"]
+            )
+            for one in judgement["invariants"]
+        ],
+    ]
+
+
+def _remarks(certificate: Certificate) -> Iterator[str]:
+    made_by = certificate.versions.get("floodmark", "another version")
+    if made_by != VERSION:
+        yield f"it was made by floodmark {made_by}, and this is floodmark {VERSION}"
+    if certificate.second.sha256 != second_judge_digest():
+        yield f"{certificate.second.judge} is not the file that judged then"
+    if certificate.second.silent:
+        yield f"{certificate.second.silent} runs were judged by one judge only: {certificate.second.why_silent}"
+    yield "the digests of the subject's own files are not checked: those files are not beside the certificate"

@@ -25,7 +25,9 @@ __all__ = ["conform"]
                    "flink-2.3, or all. COMMAND may then be left out.")  # fmt: skip
 @click.option("--also", "others", multiple=True, metavar="LABEL=COMMAND",
               help="A further program to judge, on the same page; repeatable.")  # fmt: skip
-@click.option("--label", default=None, help="What COMMAND is called in the certificate.  [default: its own name]")
+@click.option(
+    "--label", default=None, help="What COMMAND is called in the certificate.  [default: its own name]"
+)
 @click.option("--answer-within", "answer_s", type=click.FloatRange(min=0.1), default=10.0, show_default=True,
               metavar="SECONDS", help="How long an answer may take before the program counts as hung.")  # fmt: skip
 @click.option("--report", envvar="FLOODMARK_REPORT", type=click.Path(path_type=Path, file_okay=False), default=None,

@@ -19,7 +19,7 @@ import click
 
 from harness.cli.told import REPORTS
 from harness.clock import monotonic_us, utc_now
-from harness.conformance.case import Case, CaseOutcome
+from harness.conformance.case import Case
 from harness.conformance.implementations import BESIDE, command_of
 from harness.conformance.operator_judged import Asked, OperatorJudged, judge_operator
 from harness.conformance.protocol_certificate import protocol_certificate
@@ -88,7 +88,9 @@ def carry_out(wanted: Wanted) -> int:
     if len(columns) + len(absent) > 1:
         write_side_by_side(document, folder / "side-by-side.html")
     _write(folder / "conform.json", document)
-    click.echo(json.dumps(document, separators=(",", ":")) if wanted.form == "json" else "\n".join(_lines(document)))
+    click.echo(
+        json.dumps(document, separators=(",", ":")) if wanted.form == "json" else "\n".join(_lines(document))
+    )
     return worst_code([_code(column.judged) for column in columns if column.own])
 
 
@@ -106,7 +108,9 @@ def _own(wanted: Wanted) -> list[Asked]:
     for other in wanted.others:
         label, sign, command = other.partition("=")
         if not sign or not label.strip() or not command.strip():
-            raise UsageError(f"--also {other!r} is not LABEL=COMMAND", fix="for example --also mine='node op.js'")
+            raise UsageError(
+                f"--also {other!r} is not LABEL=COMMAND", fix="for example --also mine='node op.js'"
+            )
         named.append((label.strip(), tuple(shlex.split(command))))
     if wanted.label and not wanted.command:
         raise UsageError("--label names COMMAND, and there is none", fix="add -- COMMAND")
@@ -124,7 +128,7 @@ def _asked(wanted: Wanted, *, label: str, argv: Sequence[str], asks: str) -> Ask
         yardstick=wanted.profile,
         seed=wanted.seed,
         scripts=wanted.scripts,
-        limits=Limits(start_s=max(Limits().start_s, wanted.answer_s), answer_s=wanted.answer_s),
+        limits=Limits(start_s=3 * wanted.answer_s, answer_s=wanted.answer_s),
     )
 
 
@@ -174,7 +178,9 @@ def _judged(asked: Asked, folder: Path, *, own: bool) -> _Column:
         click.echo("\r\033[K", nl=False, err=True)
     took_s = (monotonic_us() - begun_us) / 1e6
     try:
-        certificate = protocol_certificate(judged, folder, made_at=utc_now().isoformat(timespec="seconds"), took_s=took_s)
+        certificate = protocol_certificate(
+            judged, folder, made_at=utc_now().isoformat(timespec="seconds"), took_s=took_s
+        )
     except OSError as error:
         message = f"the certificate could not be written to {folder}: {error.strerror or error}"
         raise WorldError(message, fix="free some space, or name another folder with --report DIR") from error

@@ -15,7 +15,13 @@ from typing import Final
 from harness.conformance.case import Case, CaseOutcome, Spoken
 from harness.conformance.explained import systems_by_statement
 from harness.explore.script_difference import serving_command
-from harness.protocol.conversation_file import HELLO, ConversationFile, ConversationScript, Exchange, catalogue
+from harness.protocol.conversation_file import (
+    HELLO,
+    ConversationFile,
+    ConversationScript,
+    Exchange,
+    catalogue,
+)
 from harness.protocol.driver import ProgramDriver
 from harness.protocol.events import Hello, ProtocolBreach
 from harness.protocol.program import Limits

@@ -111,7 +111,9 @@ class OperatorJudged:
     @property
     def not_shown(self) -> list[str]:
         """What a reader must not take from this, in words."""
-        said = [f"{case.name} is exempt: {case.why}" for case in self.cases if case.outcome is CaseOutcome.EXEMPT]
+        said = [
+            f"{case.name} is exempt: {case.why}" for case in self.cases if case.outcome is CaseOutcome.EXEMPT
+        ]
         lacking = sorted({case.why for case in self.cases if case.outcome is CaseOutcome.NOT_CLAIMED})
         for why in lacking:
             count = sum(case.why == why for case in self.cases if case.outcome is CaseOutcome.NOT_CLAIMED)
@@ -136,7 +138,7 @@ def judge_operator(asked: Asked, *, heard: Callable[[Case], None] = lambda case:
     """Judge a program. Raises SutError if it cannot be spoken to at all."""
     with ProgramDriver(asked.argv, limits=asked.limits) as driver:
         hello = driver.greet()
-    if "flink" == asked.asks and "flink-profile" not in hello.abilities:
+    if asked.asks == "flink" and "flink-profile" not in hello.abilities:
         raise UsageError(
             f"{asked.label} does not claim flink-profile, so it cannot be asked for profile flink",
             fix="leave --profile flink out, or claim `flink-profile` in the answer to `hello`",
@@ -192,6 +194,4 @@ def _digest(cases: Sequence[Case]) -> str:
 def repeated_by(asked: Asked) -> str:
     """The command that judges it again."""
     profile = "" if asked.yardstick == "strict" else f" --profile {asked.yardstick}"
-    return (
-        f"floodmark conform --seed {asked.seed} --scripts {asked.scripts}{profile} -- {shlex.join(asked.argv)}"
-    )
+    return f"floodmark conform --seed {asked.seed} --scripts {asked.scripts}{profile} -- {shlex.join(asked.argv)}"

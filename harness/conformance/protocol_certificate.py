@@ -74,14 +74,10 @@ _ONE_JUDGE: Final = (
 def protocol_certificate(judged: OperatorJudged, folder: Path, *, made_at: str, took_s: float) -> Certificate:
     """The certificate; transcripts and lines to paste are written into `folder`."""
     counted = [
-        case
-        for case in judged.cases
-        if case.outcome not in {CaseOutcome.NOT_CLAIMED, CaseOutcome.EXEMPT}
+        case for case in judged.cases if case.outcome not in {CaseOutcome.NOT_CLAIMED, CaseOutcome.EXEMPT}
     ]
     runs = [_run(case, judged, folder) for case in counted]
-    second = SecondWord(
-        judge="none", sha256="", judged=0, agreed=0, silent=len(runs), why_silent=_ONE_JUDGE
-    )
+    second = SecondWord(judge="none", sha256="", judged=0, agreed=0, silent=len(runs), why_silent=_ONE_JUDGE)
     conclusion = concluded(runs, asked=len(runs), second=second)
     asked = judged.asked
     return sealed(

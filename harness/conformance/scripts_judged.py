@@ -65,14 +65,16 @@ def judge_scripts(
 ) -> ScriptsJudged:
     """Run `scripts` scripts of each mode; a script of seed N is the same everywhere."""
     reference = serving_command("reference" if yardstick == asks else STRICT)
-    counts: Counter[str] = Counter({sight: 0 for sight in SIGHTS})
+    counts: Counter[str] = Counter(dict.fromkeys(SIGHTS, 0))
     digest = hashlib.sha256()
     cases: list[Case] = []
     ran = commands = 0
     for mode in MODES:
         if mode not in hello.abilities:
             why = f"needs {mode}"
-            found = [Case(name=f"{GROUP}/{mode}", claim=_claim(mode), outcome=CaseOutcome.NOT_CLAIMED, why=why)]
+            found = [
+                Case(name=f"{GROUP}/{mode}", claim=_claim(mode), outcome=CaseOutcome.NOT_CLAIMED, why=why)
+            ]
         else:
             with Twins(reference, argv, limits=limits) as twins:
                 common = frozenset(word for word in twins.hellos[0].abilities if word in hello.abilities)

@@ -1,6 +1,6 @@
 """pypeln, `task.map`, and a limit around each lookup: the record whose lookup takes longer is gone, without an error.
 
-pypeln's `TaskPool.get_task` ends every `TimeoutError` with `pass`, whether its own `timeout=` or the function raised it.
+pypeln's `TaskPool.get_task` ends every `TimeoutError` with `pass`, be it of its own `timeout=` or of the function.
 """
 
 import asyncio

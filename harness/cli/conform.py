@@ -15,14 +15,15 @@ __all__ = ["conform"]
 @click.command()
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]")
 @click.option("--profile", envvar="FLOODMARK_PROFILE", type=click.Choice(["strict", "flink"]), default="strict",
-              show_default=True, help="What it is asked to serve and judged by; flink: the quirks of Flink 2.3.")  # fmt: skip
+              show_default=True,
+              help="What it is asked to serve and judged by; flink: the quirks of Flink 2.3.")  # fmt: skip
 @click.option("--seed", envvar="FLOODMARK_SEED", type=click.IntRange(min=0), default=1, show_default=True,
               help="Seed of the random scripts; equal seeds give equal scripts.")  # fmt: skip
 @click.option("--scripts", envvar="FLOODMARK_SCRIPTS", type=click.IntRange(min=0), default=200, show_default=True,
               help="Random scripts of each mode; 0: conversations only.")  # fmt: skip
 @click.option("--beside", envvar="FLOODMARK_BESIDE", default="", metavar="NAME,...|all",
-              help="Put it beside others on one page: reference, reference-flink, flip-12, flink-1.20, flink-2.0, "
-                   "flink-2.3, or all. COMMAND may then be left out.")  # fmt: skip
+              help="Others on the same page: reference, reference-flink, flip-12, flink-1.20, flink-2.0, flink-2.3, "
+                   "or all. COMMAND may then be left out.")  # fmt: skip
 @click.option("--also", "others", multiple=True, metavar="LABEL=COMMAND",
               help="A further program to judge, on the same page; repeatable.")  # fmt: skip
 @click.option(
@@ -49,8 +50,8 @@ def conform(
 ) -> int:
     """Judge an operator in any language: COMMAND speaks the operator protocol on standard input and output.
 
-    Some 250 conversations, then random scripts with a stated seed, each against the reference. A conversation that fails
-    is printed with the lines to paste into the program.
+    Some 250 conversations, then random scripts with a stated seed, each against the reference. A case that fails is
+    printed with the lines to paste into the program.
 
     Exit code: 0 all hold, 1 a case fails, 2 interrupted, 4 bad usage, or a program that cannot be started or does not
     speak the protocol at all, 5 nothing to judge, 10 nothing was shown, 11 the environment failed.

@@ -167,7 +167,7 @@ def _judged(asked: Asked, folder: Path, *, own: bool) -> _Column:
     begun_us = monotonic_us()
     count = 0
 
-    def heard(case: Case) -> None:
+    def heard(_case: Case) -> None:
         nonlocal count
         count += 1
         if sys.stderr.isatty():

@@ -56,7 +56,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     ),
     "A86": Explanation(
         say="the end of input also calls records whose retry runs, and some that are finished",
-        source="AsyncWaitOperator.endInput: inFlightDelayRetryHandlers keeps a handler until it completes with attempts > 1",
+        source="AsyncWaitOperator.endInput: inFlightDelayRetryHandlers keeps handlers too long",
     ),
 }
 

@@ -1,8 +1,8 @@
 """The certificate of an operator that was judged over the protocol, in the form of every other certificate.
 
-A conversation is a run; the folder of the catalogue that it stands in is the check, the mode of its operator the family.
-Its transcript lies beside the certificate, so that somebody else can read and judge what was said. Invariant: all but
-the subject, the versions and the time follows from the cases.
+A conversation is a run; the folder of the catalogue that it stands in is the check, the mode of its operator the
+family. Its transcript lies beside the certificate, so that somebody else can read and judge what was said.
+Invariant: all but the subject, the versions and the time follows from the cases.
 """
 
 from __future__ import annotations
@@ -138,7 +138,11 @@ def _run(case: Case, judged: OperatorJudged, folder: Path) -> CertifiedRun:
     stem = case.name.replace("/", "__").replace(" ", "_")
     conversation = None
     if case.spoken:
-        conversation = _written(folder, f"conversations/{stem}.txt", f"# {case.claim}\n\n{case.transcript}\n")
+        conversation = _written(
+            folder,
+            f"conversations/{stem}.txt",
+            f"# {case.claim}\n# greeting: in the file\n\n{case.transcript}\n",
+        )
     paste = ""
     if case.outcome is CaseOutcome.FAIL and case.spoken:
         _written(folder, f"failed/{stem}.jsonl", case.to_paste)

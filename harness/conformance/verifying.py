@@ -24,6 +24,7 @@ from harness.conformance.certificate import (
 )
 from harness.conformance.conclusion import concluded, rows_of
 from harness.conformance.filing import TwiceJudged, second_judge_digest, twice_judged
+from harness.conformance.protocol_verifying import conversations_judged_again
 from harness.errors import FloodmarkError
 from harness.runs.versions import VERSION
 from harness.verdict import INVARIANTS, Outcome, worst
@@ -72,6 +73,8 @@ def verified(
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Verification:
     """Verifies all that the files in `folder` can show. Raises WorldError if a judging process was killed."""
+    if certificate.subject.kind == "protocol":
+        return _protocol_verified(certificate, folder)
     problems = list(_of_document(certificate))
     readable: list[CertifiedRun] = []
     for run in certificate.runs:
@@ -97,6 +100,24 @@ def verified(
         judged=len(again),
         twice=twice,
         unfinished=not goes_on(),
+    )
+
+
+def _protocol_verified(certificate: Certificate, folder: Path) -> Verification:
+    """Of an operator that was judged over the protocol: its transcripts are its histories."""
+    problems = list(_of_document(certificate))
+    for run in certificate.runs:
+        problem = _of_file(run.scenario, folder) if run.scenario is not None else ""
+        problems += [f"{_named(run)}: conversation {problem}"] if problem else []
+    again = list(conversations_judged_again(certificate, folder))
+    problems += [f"{_named(run)}: {wrong}" for run, wrong in again if wrong]
+    unjudged = len(certificate.runs) - len(again)
+    remark = f"{unjudged} runs have no transcript here: only {certificate.again!r} repeats them"
+    return Verification(
+        problems=tuple(dict.fromkeys(problems)),
+        remarks=(remark,) if unjudged else (),
+        judged=len(again),
+        twice=0,
     )
 
 

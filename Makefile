@@ -6,7 +6,7 @@ BIN := .venv/bin
 WORLD ?= local
 
 .DEFAULT_GOAL := help
-.PHONY: help install setup demo test test-all lint clean
+.PHONY: help install setup demo test test-all lint docs clean
 
 help:  ## these lines
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,10 @@ install: .venv/installed  ## .venv with everything in it (half a gigabyte, once)
 setup: install  ## what a world lacks: a database server and a proxy, into the cache (WORLD=containers: images)
 	@$(BIN)/floodmark setup --world $(WORLD)
 
+.venv/site: .venv/light
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
 demo: .venv/light  ## the reference passes, a planted defect is convicted, a report shows both
 	@$(BIN)/floodmark setup --world local --proxy own
 	@$(BIN)/floodmark demo --level live --world local
@@ -40,6 +44,10 @@ test-all: setup  ## `make test` and what takes longer: every real test, the swee
 
 lint: install  ## ruff, mypy and the import floors only
 	@$(BIN)/tox -e lint,types,arch
+
+docs: .venv/site  ## the site with search, build/docs/index.html; a warning, as a broken link, is an error
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs . build/docs
+	@echo "build/docs/index.html"
 
 clean:  ## what runs and tests left here; .venv and the cache of servers stay
 	@test ! -x $(BIN)/floodmark || $(BIN)/floodmark clean

@@ -20,7 +20,7 @@ import pytest
 if TYPE_CHECKING:
     from harness.engine.stage import RunStage
     from harness.jobs.job_scenario import JobScenario
-    from harness.runs.outcome import RunOutcome
+    from harness.runs.outcome import CountedRun, RunOutcome
     from harness.scenario.model import Scenario
     from harness.scenario_parts.parts import Level
     from harness.testing import Floodmark
@@ -307,6 +307,7 @@ class _Holding:
         if number == 0 or not passed:
             self._shared.show(outcome)
         else:
+            self._shared.note(outcome)
             shutil.rmtree(outcome.history.parent)  # else hundreds of histories would stay
         if not passed:
             what = f"{outcome.scenario} at level {outcome.level}: {outcome.judgement.outcome}"
@@ -461,6 +462,8 @@ class Shared:
         self._stack = ExitStack()
         self._stage: RunStage | None = None
         self._outcomes: list[RunOutcome] = []
+        self._listed: list[CountedRun] = []
+        """Every run."""
         self.environment_failed = False
         self.harness_failed = False
         self.not_proven = 0
@@ -561,7 +564,16 @@ class Shared:
 
     def show(self, outcome: RunOutcome) -> None:
         """Have the report show a run."""
+        from harness.runs.outcome import CountedRun
+
         self._outcomes.append(outcome)
+        self._listed.append(CountedRun.of(outcome))
+
+    def note(self, outcome: RunOutcome) -> None:
+        """Have the report list a run whose history does not stay."""
+        from harness.runs.outcome import CountedRun
+
+        self._listed.append(replace(CountedRun.of(outcome), run_id=""))
 
     @property
     def sut(self) -> str | None:
@@ -616,4 +628,6 @@ class Shared:
         self._stack.close()
         if self._outcomes:
             secrets = () if self._stage is None else self._stage.secrets
-            self.page = write_report(self._outcomes, self._folder, title="pytest", secrets=secrets)
+            self.page = write_report(
+                self._outcomes, self._folder, title="pytest", secrets=secrets, counted=self._listed
+            )

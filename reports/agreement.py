@@ -34,7 +34,9 @@ _EVENT: Final = re.compile(
 _JSON: Final = ".jsonl"
 
 
-def refuse_other_files(folder: Path, outcomes: Sequence[RunOutcome]) -> None:
+def refuse_other_files(
+    folder: Path, outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun] = ()
+) -> None:
     """Raises HarnessError if a file of the report in `folder` says something else than the judgements."""
     document = folder / "run.json"
     try:
@@ -42,8 +44,9 @@ def refuse_other_files(folder: Path, outcomes: Sequence[RunOutcome]) -> None:
     except HistoryError as error:
         _refuse([error.what])
     told = json.loads(document.read_bytes())
-    said = [f"run.json {words}" for words in _of_document(told, outcomes)]
-    said += [f"junit.xml {words}" for words in _of_junit(folder / "junit.xml", outcomes)]
+    said = [f"run.json {words}" for words in _of_document(told, outcomes, counted)]
+    if not said:
+        said = [f"junit.xml {words}" for words in _of_junit(folder / "junit.xml", told, outcomes, counted)]
     for name, headline in _HEADLINE_IN.items():
         found = headline.search((folder / name).read_text(encoding="utf-8", errors="replace"))
         if found is None or found[1] != told["reading"]:
@@ -53,9 +56,11 @@ def refuse_other_files(folder: Path, outcomes: Sequence[RunOutcome]) -> None:
         _refuse([f"the history of run {run['run_id']} {words}" for words in _of_history(folder, run)])
 
 
-def refuse_other_document(text: str, outcomes: Sequence[RunOutcome]) -> None:
+def refuse_other_document(
+    text: str, outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun] = ()
+) -> None:
     """Raises HarnessError if a printed document says something else than the judgements."""
-    _refuse([f"the printed document {words}" for words in _of_document(json.loads(text), outcomes)])
+    _refuse([f"the printed document {words}" for words in _of_document(json.loads(text), outcomes, counted)])
 
 
 def refuse_other_lines(printed: str, outcomes: Sequence[RunOutcome]) -> None:
@@ -113,16 +118,37 @@ def _was_good(run: CountedRun) -> bool:
 # ---------------------------------------------------------------------------------- what is said instead
 
 
-def _of_document(told: Mapping[str, Any], outcomes: Sequence[RunOutcome]) -> Iterator[str]:
-    runs = {run["run_id"]: run for run in told["runs"]}
-    if list(runs) != [outcome.run_id for outcome in outcomes]:
+def _of_document(
+    told: Mapping[str, Any], outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun]
+) -> Iterator[str]:
+    """`told["runs"]` are some of the outcomes, `told["counted"]` are all runs."""
+    made = {outcome.run_id: outcome for outcome in outcomes}
+    shown = [run["run_id"] for run in told["runs"]]
+    if [name for name in made if name in set(shown)] != shown or bool(outcomes) > bool(shown):
         yield "holds other runs than were made"
         return
-    for outcome in outcomes:
-        run = runs[outcome.run_id]
-        yield from (f"of run {outcome.run_id} {words}" for words in _of_run(run, outcome))
-    if (told["reading"] in _GOOD) > all(run["reading"] in _GOOD for run in told["runs"]):
+    for run in told["runs"]:
+        yield from (f"of run {run['run_id']} {words}" for words in _of_run(run, made[run["run_id"]]))
+    rows = [
+        (row["scenario"], row["mutant"], row["seed"], row["verdict"], row["as_expected"])
+        for row in told["counted"]
+    ]
+    if rows != list(_rows(outcomes, counted)):
+        yield "lists other runs than were made, or with other verdicts"
+    all_good = all(row[-1] for row in rows) and told["asked"] == len(rows)
+    if (told["reading"] in _GOOD) > all_good:
         yield f"says `{told['reading']}` over runs that did not go as expected"
+
+
+def _rows(
+    outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun]
+) -> Iterator[tuple[str, str | None, int, str, bool]]:
+    """Each run with its verdict and whether it went as expected."""
+    for run in counted:
+        yield run.scenario, run.mutant, run.seed, str(run.outcome), _was_good(run)
+    for outcome in () if counted else outcomes:
+        verdict = str(outcome.judgement.outcome)
+        yield outcome.scenario, outcome.mutant, outcome.seed, verdict, _is_good(outcome)
 
 
 def _of_run(run: Mapping[str, Any], outcome: RunOutcome) -> Iterator[str]:
@@ -140,14 +166,31 @@ def _of_run(run: Mapping[str, Any], outcome: RunOutcome) -> Iterator[str]:
         yield "has other counts"
 
 
-def _of_junit(path: Path, outcomes: Sequence[RunOutcome]) -> Iterator[str]:
+def _of_junit(
+    path: Path, told: Mapping[str, Any], outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun]
+) -> Iterator[str]:
+    """A suite for each run shown in full, then suites with a case for each other run."""
     suites = ET.parse(path).getroot().findall("testsuite")  # noqa: S314  our own file
-    red = [
-        any(case.find(kind) is not None for case in suite for kind in ("failure", "error"))
-        for suite in suites
+    made = {outcome.run_id: outcome for outcome in outcomes}
+    shown = [made[run["run_id"]] for run in told["runs"]]
+    red = [any(map(_is_red, suite.iter("testcase"))) for suite in suites[: len(shown)]]
+    rest = [
+        case
+        for suite in suites[len(shown) :]
+        for case in suite.iter("testcase")
+        if case.get("classname") != "campaign"
     ]
-    if red != [not _is_good(outcome) for outcome in outcomes]:
+    good = [row[-1] for row in _rows(outcomes, counted)]
+    bad_rest = good.count(False) - red.count(True)
+    if red != [not _is_good(outcome) for outcome in shown] or sum(map(_is_red, rest)) != bad_rest:
         yield "is not red where a run did not go as expected"
+    not_run = sum(case.find("skipped") is not None for case in rest)
+    if len(shown) + len(rest) - not_run != len(good):
+        yield "holds other runs than were made"
+
+
+def _is_red(case: ET.Element) -> bool:
+    return any(case.find(kind) is not None for kind in ("failure", "error"))
 
 
 def _of_history(folder: Path, run: Mapping[str, Any]) -> Iterator[str]:

@@ -13,6 +13,8 @@ from typing import Final
 from harness.history.values import brief, without_credentials
 from harness.runs.outcome import FaultRecord, FaultTime
 from reports.chart_scale import Band, LinearScale, Tick, bands_of, bucket_of, label_rows, points, time_ticks
+from reports.chart_story import STRIP_HEIGHT, Strip, strip_of
+from reports.counterexample import Counterexample
 from reports.history_view import HistoryView
 from reports.outside_view import FaultSpan, OutsideView, StartSpan
 
@@ -69,17 +71,23 @@ class JobTimeline:
     done: Tick | None
     bands: tuple[Band, ...]
     ticks: tuple[Tick, ...]
+    strip: Strip | None
+    """The counterexample, marked."""
     says: str
 
 
 def job_timeline_of(
-    view: HistoryView, faults: Sequence[FaultRecord], *, slices: int = 280
+    view: HistoryView,
+    faults: Sequence[FaultRecord],
+    *,
+    slices: int = 280,
+    told: Counterexample | None = None,
 ) -> JobTimeline | None:
-    """The timeline of a history seen from outside; None if nothing was started."""
+    """The timeline of a history seen from outside; None if nothing was started. `told`: what to mark."""
     outside = view.outside
     if outside is None or not outside.starts:
         return None
-    return _Drawer(view, outside, slices=slices).draw(faults or tuple(_records_of(outside)))
+    return _Drawer(view, outside, slices=slices).draw(faults or tuple(_records_of(outside)), told)
 
 
 def _records_of(outside: OutsideView) -> Iterator[FaultRecord]:
@@ -96,11 +104,12 @@ class _Drawer:
         self._slices = max(1, slices)
         self._scale = LinearScale(low=0.0, high=view.span_us / 1e6, start=_LEFT, end=WIDTH - _RIGHT)
 
-    def draw(self, faults: Sequence[FaultRecord]) -> JobTimeline:
+    def draw(self, faults: Sequence[FaultRecord], told: Counterexample | None) -> JobTimeline:
         view, outside = self._view, self._outside
         bands = bands_of(faults, scale=self._scale, origin_us=view.origin_us, end_us=view.end_us)
         top = 8 + _BAND_ROW * label_rows(bands)
-        lives = tuple(self._lives(top + 6))
+        first = top + 6 + (STRIP_HEIGHT if told else 0)
+        lives = tuple(self._lives(first))
         held_y = max(bar.y for bar in lives) + _LIFE_ROW + 4
         commits_base = held_y + 14 + _COMMITS
         rows_top = commits_base + _GAP
@@ -108,6 +117,7 @@ class _Drawer:
         most = max(len(outside.offers_us), *(tx.visible for tx in outside.transactions), 1)
         heights = LinearScale(low=0, high=most, start=rows_base, end=rows_top + 4)
         done = outside.finished or outside.giveup
+        strip = strip_of(told, scale=self._scale, top=top, lanes={}, whole=(first, rows_base))
         return JobTimeline(
             width=WIDTH,
             height=rows_base + 4 + _AXIS,
@@ -131,7 +141,8 @@ class _Drawer:
             done=None if done is None else Tick(at=self._x(done[0]), label=self._done_label()),
             bands=bands,
             ticks=time_ticks(self._scale),
-            says=self._says(),
+            strip=strip,
+            says=self._says() if strip is None else f"{strip.says} {self._says()}",
         )
 
     def _x(self, at_us: int) -> float:

@@ -7,7 +7,7 @@ slice; only the points are thinned out, evenly, and the chart says how many it s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.runs.outcome import FaultRecord
 from reports.chart_scale import (
@@ -90,11 +90,16 @@ def latency_of(view: HistoryView, faults: Sequence[FaultRecord], *, shown: int =
         series=tuple(plot.series(result, shown=shown) for result in plot.results()),
         median=plot.line(0.5),
         p99=plot.line(0.99),
-        bands=bands,
+        bands=tuple(_of_all_lanes(band) for band in bands),
         x_ticks=time_ticks(x),
         y_ticks=tuple(Tick(at=y(value), label=_label(value)) for value in decades),
         says=plot.says(),
     )
+
+
+def _of_all_lanes(band: Band) -> Band:
+    """The calls of all subtasks are in one plot, so what acts on some of them shades nothing."""
+    return replace(band, spans=()) if band.kills or band.subtasks else band
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

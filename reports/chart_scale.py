@@ -8,10 +8,11 @@ healed; a fault that never began has no band, and one without evidence is drawn 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from harness.runs.outcome import FaultRecord
+from harness.runs.outcome import FaultRecord, FaultTime
 
 __all__ = [
     "Band",
@@ -129,6 +130,23 @@ class Band:
     """The row of its label, from the top."""
     bites: bool
     title: str
+    subtasks: tuple[int, ...] = ()
+    """The subtasks on which it acted; empty: all, or not known."""
+    kills: bool = False
+    """Whether it ends attempts: the time until they are back is drawn in their lanes."""
+    spans: tuple[tuple[float, float], ...] | None = None
+    """The heights that are shaded, each as its top and its length; None: the whole chart."""
+
+
+_KILLS: Final = frozenset({"kill_worker", "kill_executor", "kill_driver", "lose_host"})
+
+
+def subtasks_of(fault: FaultRecord, time: FaultTime) -> tuple[int, ...]:
+    """The subtasks on which a fault acted, by its evidence, else by its plan; empty: all, or not known."""
+    replaced = time.evidence.get("replaced")
+    told = [row.get("subtask") for row in replaced if isinstance(row, Mapping)] if replaced else []
+    told = told or [time.evidence.get("subtask", fault.plan.get("subtask"))]
+    return tuple(dict.fromkeys(s for s in told if isinstance(s, int) and not isinstance(s, bool)))
 
 
 def bands_of(
@@ -156,6 +174,8 @@ def bands_of(
                 row=row,
                 bites=bool(time.evidence),
                 title=title,
+                subtasks=subtasks_of(fault, time),
+                kills=fault.kind in _KILLS,
             )
         )
     return tuple(bands)

@@ -1,4 +1,4 @@
-"""The timeline: a lane per subtask with calls, outputs, watermarks, commits and kills, under fault bands.
+"""The timeline: a lane per subtask with calls, outputs, watermarks, commits, deaths and restores, under fault bands.
 
 Answers to Jepsen's timeline.html. Invariant: every shape shows a maximum or a count of the history's events in a
 slice of time; the number of shapes is bounded by `slices`, however long the history.
@@ -7,12 +7,14 @@ slice of time; the number of shapes is bounded by `slices`, however long the his
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.runs.outcome import FaultRecord
 from reports.chart_scale import Band, LinearScale, Tick, bands_of, bucket_of, label_rows, points, time_ticks
+from reports.chart_story import STRIP_HEIGHT, Strip, strip_of
+from reports.counterexample import Counterexample
 from reports.history_view import HistoryView, Lane
 
 __all__ = ["Timeline", "timeline_of"]
@@ -26,6 +28,24 @@ _AXIS = 30
 _TROUBLE = frozenset({"fail", "timeout", "lost"})
 _MARKS_AT_MOST = 400
 _PLACES_AT_MOST = 12
+_ENDS = frozenset({"kill", "failed"})
+_NEAR = 12.0
+"""A death this near to a kill's begin (pixels) is the kill's."""
+_DEAD_LABEL = 70.0
+"""The least width of a dead span that has room for its label."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadSpan:
+    """A time in which a subtask had no attempt."""
+
+    x: float
+    width: float
+    begin_us: int
+    end_us: int
+    label: str
+    """Empty if there is no room for it."""
+    title: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +66,7 @@ class LaneDrawing:
     commits: tuple[Tick, ...]
     kills: tuple[Tick, ...]
     restores: tuple[Tick, ...]
+    dead: tuple[DeadSpan, ...]
     places: tuple[Tick, ...]
     """Where its attempts ran, each at its beginning; none if that was on no cluster."""
     says: str
@@ -63,6 +84,8 @@ class Timeline:
     lanes: tuple[LaneDrawing, ...]
     bands: tuple[Band, ...]
     ticks: tuple[Tick, ...]
+    strip: Strip | None
+    """The counterexample, marked."""
     says: str
 
 
@@ -72,19 +95,31 @@ def timeline_of(
     *,
     slices: int = 280,
     placed: Sequence[Mapping[str, Any]] = (),
+    told: Counterexample | None = None,
 ) -> Timeline | None:
-    """The timeline of a history; None if it has no subtask. `placed`: where each attempt ran on a cluster."""
+    """The timeline of a history; None if it has no subtask.
+
+    `placed`: where each attempt ran on a cluster; `told`: the counterexample to mark.
+    """
     if not view.lanes:
         return None
     scale = LinearScale(low=0.0, high=view.span_us / 1e6, start=_LEFT, end=WIDTH - _RIGHT)
     bands = bands_of(faults, scale=scale, origin_us=view.origin_us, end_us=view.end_us)
     top = 8 + _BAND_ROW * label_rows(bands)
     drawer = _LaneDrawer(view=view, scale=scale, slices=slices, placed=placed)
+    first = top + 6 + (STRIP_HEIGHT if told else 0)
     lanes = tuple(
-        drawer.draw(lane, top=top + 6 + index * (_LANE + _LANE_GAP))
+        drawer.draw(lane, top=first + index * (_LANE + _LANE_GAP))
         for index, lane in enumerate(view.lanes.values())
     )
-    told = [lane.says for lane in lanes] + [f"Fault {band.title}." for band in bands]
+    strip = strip_of(
+        told,
+        scale=scale,
+        top=top,
+        lanes={lane.s: (lane.top, lane.outputs_base) for lane in lanes},
+        whole=(first, lanes[-1].outputs_base),
+    )
+    words = [lane.says for lane in lanes] + [f"Fault {band.title}." for band in bands]
     return Timeline(
         width=WIDTH,
         height=lanes[-1].bottom + _AXIS,
@@ -92,10 +127,21 @@ def timeline_of(
         right=WIDTH - _RIGHT,
         top=top,
         lanes=lanes,
-        bands=bands,
+        bands=tuple(_in_its_lanes(band, lanes) for band in bands),
         ticks=time_ticks(scale),
-        says=" ".join(told),
+        strip=strip,
+        says=" ".join(words if strip is None else [strip.says, *words]),
     )
+
+
+def _in_its_lanes(band: Band, lanes: Sequence[LaneDrawing]) -> Band:
+    """Shades only the lanes that the fault acted on; a kill none, where the deaths are drawn."""
+    own = [lane for lane in lanes if not band.subtasks or lane.s in band.subtasks]
+    if band.kills and any(abs(span.x - band.x) < _NEAR for lane in own for span in lane.dead):
+        return replace(band, spans=())
+    if not band.subtasks or not own:
+        return band
+    return replace(band, spans=tuple((lane.top, lane.bottom - lane.top) for lane in own))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +158,7 @@ class _LaneDrawer:
         calls_base = top + _CALLS_HEIGHT
         bottom = top + _LANE
         marks = {what: self._marks(lane, what) for what in ("commit", "kill", "restore")}
-        places = self._places(lane)
+        places, dead = self._places(lane), tuple(self._dead(lane))
         return LaneDrawing(
             s=lane.s,
             top=top,
@@ -127,10 +173,12 @@ class _LaneDrawer:
             commits=marks["commit"],
             kills=marks["kill"],
             restores=marks["restore"],
+            dead=dead,
             places=places,
             says=(
                 f"Subtask {lane.s}: {len(lane.calls)} calls, {len(lane.outputs_us)} outputs, "
                 f"{len(marks['commit'])} commits, {len(marks['kill'])} kills."
+                + "".join(f" {span.title[:1].upper()}{span.title[1:]}." for span in dead[:_PLACES_AT_MOST])
                 + "".join(f" {place.label[:1].upper()}{place.label[1:]}." for place in places)
             ),
         )
@@ -192,6 +240,32 @@ class _LaneDrawer:
         path = [f"M{points(self._x(lane.watermarks[0][0]))} {points(base - 1)}"]
         path += [f"H{points(self._x(at_us))}V{points(height(w))}" for at_us, w in last_of_slice.values()]
         return "".join(path)
+
+    def _dead(self, lane: Lane) -> Iterator[DeadSpan]:
+        """From each end of an attempt to the start of the next one."""
+        begun: int | None = None
+        for mark in lane.marks[: 4 * _MARKS_AT_MOST]:
+            if mark.what in _ENDS and begun is None:
+                begun = mark.at_us
+            elif mark.what == "start" and begun is not None:
+                yield self._dead_span(begun, mark.at_us)
+                begun = None
+        if begun is not None:
+            yield self._dead_span(begun, self.view.end_us, back=False)
+
+    def _dead_span(self, begin_us: int, end_us: int, *, back: bool = True) -> DeadSpan:
+        x, right = self._x(begin_us), self._x(end_us)
+        took = f"dead {(end_us - begin_us) / 1e6:.2f} s"
+        since = f"{(begin_us - self.view.origin_us) / 1e6:.3f} s"
+        until = f"to {(end_us - self.view.origin_us) / 1e6:.3f} s" if back else "to the end"
+        return DeadSpan(
+            x=x,
+            width=max(1.0, right - x),
+            begin_us=begin_us,
+            end_us=end_us,
+            label=took if right - x >= _DEAD_LABEL else "",
+            title=f"dead from {since} {until}",
+        )
 
     def _places(self, lane: Lane) -> tuple[Tick, ...]:
         mine = [place for place in self.placed if place["s"] == lane.s][:_PLACES_AT_MOST]

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from harness.explanation.events import describe_event, element_ids
 from harness.explanation.explain import ANOMALIES_IN_FULL
 from harness.explanation.glimpse import Json
+from harness.history.values import brief, visible
 from harness.verdict import Anomaly, Judgement, Outcome
 from reports.outside_view import Key, OutsideView, describe_outside, key_of
 
@@ -100,6 +101,9 @@ _LIFE_FOLLOWED = 6
 """After an event of a record, how many starts, snaps, commits and kills of its subtask follow."""
 _LIFE = frozenset({"start", "restore", "snap", "commit", "kill", "failed", "close"})
 _LIFE_OF_A_JOB = frozenset({"start", "exit", "fault", "finished", "giveup"})
+_ENDS_AND_BEGINNINGS = frozenset({"start", "restore", "kill", "failed"})
+"""They follow however late: a record that a snapshot omits is lost only when that snapshot is restored."""
+_FOLLOWED_AT_MOST = 60
 
 Stream = int | None
 
@@ -115,6 +119,8 @@ class Line:
     text: str
     marked: bool
     after_gap: bool = False
+    label: str = ""
+    """The event in a word or two, as the timeline names it: `call`, `snap 3`, `restore 3`."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -153,9 +159,12 @@ class _Lineage:
         self.budget = _LIFE_FOLLOWED
 
     def see_life(self, event: Json) -> None:
-        if self.budget and event.get("s") == self.s:
+        if not self.events or event.get("s") != self.s:
+            return
+        late = event["k"] in _ENDS_AND_BEGINNINGS and len(self.events) < _FOLLOWED_AT_MOST
+        if self.budget or late:
             self.events.append(event)
-            self.budget -= 1
+            self.budget = max(0, self.budget - 1)
 
 
 class Excerpts:
@@ -207,10 +216,14 @@ class Excerpts:
         places = sorted({p for c in centres for p in range(c - reach, c + reach + 1) if p in window.kept})
         return tuple(self._lines([(p, window.kept[p]) for p in places], anomaly))
 
+    def events_of(self, anomaly: Anomaly) -> list[Json]:
+        """The events of the anomaly's record and of its subtask's life since; empty if it names no record."""
+        lineage = self._lineages.get(key_of(anomaly.id)) if anomaly.id is not None else None
+        return lineage.events if lineage else []
+
     def lineage(self, anomaly: Anomaly) -> tuple[Line, ...]:
         """The events of the anomaly's record, over all attempts; empty if it names no record."""
-        lineage = self._lineages.get(key_of(anomaly.id)) if anomaly.id is not None else None
-        events = lineage.events if lineage else []
+        events = self.events_of(anomaly)
         head, tail = events[:_LINEAGE], events[_LINEAGE:][-4:]
         placed = list(enumerate(head)) + [(len(events) - len(tail) + i, e) for i, e in enumerate(tail)]
         return tuple(self._lines(placed, anomaly, record=anomaly.id))
@@ -226,6 +239,7 @@ class Excerpts:
                 s=event.get("s"),
                 a=event.get("a", event.get("start")),
                 text=self._describe(event) + _membership(event, record),
+                label=_label(event),
                 marked=event["n"] in anomaly.events,
                 after_gap=previous is not None and place != previous + 1,
             )
@@ -236,6 +250,27 @@ def _told_in_full(judgement: Judgement) -> Iterator[Anomaly]:
     for verdict in judgement.invariants:
         if verdict.outcome is Outcome.FAIL:
             yield from verdict.anomalies[:ANOMALIES_IN_FULL]
+
+
+_LABELS: Final = {
+    "snap": "snap {c}",
+    "commit": "commit {c}",
+    "restore": "restore {c}",
+    "start": "start {a}",
+    "offer": "offered",
+    "row": "row",
+    "dead": "dead letter",
+}
+
+
+def _label(event: Json) -> str:
+    kind = str(event.get("k"))
+    if kind == "call" and event.get("try", 1) != 1:
+        return f"call {brief(event['try'], limit=8)}"
+    if kind == "fault":
+        return f"{brief(event.get('f'), limit=16)} {event.get('phase')}".replace('"', "")
+    numbers = {"c": brief(event.get("c"), limit=8), "a": brief(event.get("a", event.get("start")), limit=8)}
+    return _LABELS.get(kind, visible(kind)).format(**numbers)
 
 
 def _ids_of(event: Json) -> list[Key]:
@@ -388,7 +423,10 @@ class _Reading:
             case "kill":
                 lane.close_calls(below=attempt, at_us=at_us)
                 lane.marks.append(Mark(at_us=at_us, what="kill", number=attempt))
-            case "failed" | "restore" as what:
+            case "failed":
+                lane.close_calls(below=attempt, at_us=at_us)
+                lane.marks.append(Mark(at_us=at_us, what="failed", number=attempt))
+            case "restore" as what:
                 lane.marks.append(Mark(at_us=at_us, what=what, number=event.get("c", attempt)))
             case "snap":
                 self._snaps[lane.s, event.get("c", 0)] = event

@@ -1,4 +1,4 @@
-"""`junit.xml`: one test case for each run and invariant, readable by any CI server and any strict parser.
+"""`junit.xml`: every run, readable by any CI server and any strict parser; of those shown in full, every invariant.
 
 Answers to pytest's own JUnit plugin. Invariant: a test case fails if and only if `read_run` calls the run not as
 expected: a planted defect that was convicted passes, and an `unknown` or `vacuous` that decides is an error.
@@ -16,8 +16,9 @@ from harness.explanation.text import guarantee_lines, recovery_lines
 from harness.history.values import visible
 from harness.runs.outcome import RunOutcome, Threshold
 from harness.verdict import InvariantVerdict, Outcome
+from reports.campaign_view import CampaignView, Kind, Row
 from reports.conviction import as_text
-from reports.reading import Causes, Tone, counts_towards, title_of
+from reports.reading import Tone, counts_towards, title_of
 from reports.run_section import RunSection
 from reports.sweep_strip import crash_point_of
 
@@ -25,23 +26,78 @@ __all__ = ["junit_text"]
 
 Result = Failure | Error | Skipped
 
+_MISSING_NAMED = 1_000
+"""Of so many runs of a scenario that were not made, each has a test case; `not run` counts all."""
 
-def junit_text(sections: Sequence[RunSection], *, title: str) -> str:
-    """The XML document."""
+
+def junit_text(view: CampaignView, *, title: str) -> str:
+    """The XML document: a suite for each run shown in full, then one for each scenario with its other runs.
+
+    A last suite says of an incomplete campaign how many of how many runs were made, and is red.
+    """
     document = JUnitXml(visible(title))
-    causes = Causes.of([section.outcome for section in sections])
-    for index, section in enumerate(sections):
-        first = causes.first_of(index)
-        suite = _suite(section, first=None if first is None else sections[first])
-        document.append(suite)  # add_testsuite would merge runs with equal names
+    for section in view.sections:
+        document.append(_suite(section))  # add_testsuite would merge runs with equal names
+    shown = set(view.shown)
+    for kind in view.kinds:
+        rows = [row for row in kind.rows if row.index not in shown]
+        if rows or kind.missing:
+            document.append(_rest(kind, rows, view))
+    if view.incomplete is not None or len(view.rows) > len(view.sections):
+        document.append(_whole_campaign(view))
     document.update_statistics()
     buffer = io.BytesIO()
     document.write(buffer, pretty=True)
     return buffer.getvalue().decode("utf-8")
 
 
-def _suite(section: RunSection, *, first: RunSection | None) -> TestSuite:
-    """`first`: the earlier run that has the details of the cause for which this one ended early."""
+def _rest(kind: Kind, rows: Sequence[Row], view: CampaignView) -> TestSuite:
+    """The runs of one scenario that are not shown in full, a test case each, and those that were not made."""
+    suite = TestSuite(visible(f"{kind.name} at {kind.level}: {len(rows)} more runs"))
+    for name, value in (("sut", kind.sut), ("runs", str(len(rows))), ("not run", str(kind.not_run))):
+        suite.add_property(name, visible(value))
+    classname = visible(f"{kind.scenario}.{kind.level}")
+    for row in rows:
+        case = TestCase(f"seed {row.run.seed}", classname, round(row.run.took_s, 4))
+        if row.tone is not Tone.GOOD:
+            case.result = [_of_row(row, view)]
+        suite.add_testcase(case)
+    for told in kind.missing:
+        for seed in told.seeds[:_MISSING_NAMED]:
+            case = TestCase(f"seed {seed}", classname, 0.0)
+            case.result = [Skipped(visible(f"not run: {told.why}"))]
+            suite.add_testcase(case)
+    suite.time = round(sum(row.run.took_s for row in rows), 3)
+    return suite
+
+
+def _of_row(row: Row, view: CampaignView) -> Failure | Error:
+    """The failure of a run whose cause another run shows in full."""
+    kind = Failure if row.tone is Tone.BAD else Error
+    cause = view.cause_of.get(row.index)
+    words = row.run.cause or str(row.run.outcome)
+    result = kind(visible(words), str(row.run.outcome))
+    has = "no run has its details"
+    if cause is not None and cause.section is not None:
+        has = f"{_suite_name(view.sections[cause.section].outcome)} has the details of this cause"
+    result.text = visible(f"{has}.\nAgain: {row.run.again}")
+    return result
+
+
+def _whole_campaign(view: CampaignView) -> TestSuite:
+    suite = TestSuite("the campaign as a whole")
+    suite.add_property("asked", str(view.extent.asked))
+    suite.add_property("made", str(len(view.rows)))
+    for cause in view.causes:
+        suite.add_property("cause", visible(f"{len(cause.rows)} x {cause.words}"))
+    case = TestCase(f"{len(view.rows)} of {view.extent.asked} runs were made", "campaign", view.extent.took_s)
+    if view.incomplete is not None:
+        case.result = [Error(visible(view.incomplete), "incomplete")]
+    suite.add_testcase(case)
+    return suite
+
+
+def _suite(section: RunSection) -> TestSuite:
     outcome = section.outcome
     suite = TestSuite(visible(_suite_name(outcome)))
     for name, value in (*_properties(outcome), *_of_job(section)):
@@ -50,8 +106,6 @@ def _suite(section: RunSection, *, first: RunSection | None) -> TestSuite:
     cases += [_of_threshold(outcome, threshold) for threshold in outcome.thresholds]
     cases.append(_whole(section, shown=any(_is_red(case) for case in cases)))
     for case in cases:
-        if first is not None:
-            _refer(case, first.outcome)
         suite.add_testcase(case)
     suite.time = round(outcome.duration_s, 3)
     return suite
@@ -198,13 +252,6 @@ def _whole(section: RunSection, *, shown: bool) -> TestCase:
     elif section.outcome.pitfalls:
         case.system_out = visible(section.reading.sentence)
     return case
-
-
-def _refer(case: TestCase, first: RunOutcome) -> None:
-    """Leaves the details of a red case to the run that has the same cause."""
-    for result in case:
-        if isinstance(result, Failure | Error):
-            result.text = visible(f"The same cause as of {_suite_name(first)}, which has the details.")
 
 
 def _is_red(case: TestCase) -> bool:

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, assert_never
 
 from harness.history.values import visible
-from harness.runs.outcome import CountedRun, RunOutcome
+from harness.runs.outcome import CountedRun, Extent, RunOutcome
+from reports.campaign_view import CampaignView, view_of
 from reports.conviction import as_text, conviction_of
 from reports.markdown import markdown_text
-from reports.reading import Tone, headline_of
+from reports.reading import Tone
 from reports.run_document import document_of, document_text
-from reports.run_section import RunSection, sections_of
+from reports.run_section import RunSection
 
 __all__ = ["ANNOTATIONS_MAX", "render"]
 
@@ -31,28 +32,28 @@ def render(
     *,
     title: str = "Floodmark",
     counted: Sequence[CountedRun] = (),
+    extent: Extent | None = None,
 ) -> str:
     """The runs in one of the formats, with a final newline; `counted`: all runs, if `outcomes` are some of them."""
-    sections = sections_of(outcomes)
+    view = view_of(outcomes, counted=counted, extent=extent)
     match form:
         case "json":
-            return document_text(document_of(sections, title=title, counted=counted))
+            return document_text(document_of(view, title=title))
         case "markdown":
-            return markdown_text(sections, title=title, counted=counted)
+            return markdown_text(view, title=title)
         case "github":
-            return _github(sections, counted)
+            return _github(view)
         case _:
             assert_never(form)
 
 
-def _github(sections: Sequence[RunSection], counted: Sequence[CountedRun]) -> str:
-    wrong = [section for section in sections if section.reading.tone is Tone.BAD]
-    undecided = [section for section in sections if section.reading.tone is Tone.OPEN]
+def _github(view: CampaignView) -> str:
+    wrong = [section for section in view.sections if section.reading.tone is Tone.BAD]
+    undecided = [section for section in view.sections if section.reading.tone is Tone.OPEN]
     found = [line for section in wrong + undecided for line in _annotations(section)]
     kept = found[:ANNOTATIONS_MAX]
-    headline = headline_of([section.outcome for section in sections], counted)
     more = f" {len(found) - len(kept)} more are in the report." if len(found) > len(kept) else ""
-    return "\n".join([*kept, f"::notice title=Floodmark::{_data(headline.sentence + more)}"]) + "\n"
+    return "\n".join([*kept, f"::notice title=Floodmark::{_data(view.headline.sentence + more)}"]) + "\n"
 
 
 def _annotations(section: RunSection) -> Iterator[str]:

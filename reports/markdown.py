@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 
 from harness.explanation.text import closing_lines
 from harness.history.values import brief, visible, without_credentials
-from harness.runs.outcome import CountedRun, FaultRecord, RunOutcome
+from harness.runs.outcome import FaultRecord, RunOutcome
 from harness.verdict import InvariantVerdict
+from reports.campaign_view import COLUMNS, CampaignView, ranges
 from reports.conviction import as_text, by_its_lineage, conviction_of
-from reports.reading import Causes, Tone, counts_towards, headline_of
+from reports.reading import Tone, counts_towards
 from reports.run_section import RunSection
-from reports.sweep_strip import crash_point_of, strip_lines, strips_of
+from reports.sweep_strip import crash_point_of, strip_lines
 
 __all__ = ["MARKDOWN_CHARS_MAX", "markdown_text", "plain_text"]
 
@@ -26,56 +27,95 @@ MARKDOWN_CHARS_MAX = 60_000
 _SPECIAL = re.compile(r"([\\`*_\[\]#|<>&~$])")
 _RUNS_TOLD = (10, 5, 2, 1)
 """How many runs are shown in full, the worst first: the first number that fits."""
-_ROWS = 10
+_ROWS = 100
+_FEW_ROWS = 10
+"""Lines of a table at most; of very long names, fewer."""
+_SEEDS_CHARS = 80
+_SCENARIOS_NAMED = 3
+_CUT = "\n\nThe rest is in the report.\n"
 _LINES_OF_FAILURE = 60
 _SIGNS = {Tone.GOOD: "✅", Tone.BAD: "❌", Tone.OPEN: "❔"}
-_WORST_FIRST = (Tone.BAD, Tone.OPEN, Tone.GOOD)
 
 
-def markdown_text(sections: Sequence[RunSection], *, title: str, counted: Sequence[CountedRun] = ()) -> str:
-    """The summary; if it is too long, fewer runs are shown, and the text says how many are missing."""
-    for told in _RUNS_TOLD:
-        text = "\n".join(_lines(sections, title=title, told=told, counted=counted)) + "\n"
+def markdown_text(view: CampaignView, *, title: str) -> str:
+    """The summary; if it is too long, fewer runs are told, and the text says how many are missing."""
+    for told, rows in (*((told, _ROWS) for told in _RUNS_TOLD), (0, _FEW_ROWS)):
+        text = "\n".join(_lines(view, title=title, told=told, rows=rows)) + "\n"
         if len(text) <= MARKDOWN_CHARS_MAX:
             return text
-    few = _lines(sections[:_ROWS], title=title, told=0, all_runs=sections, counted=counted)
-    short = "\n".join(few) + "\n"
-    return short[:MARKDOWN_CHARS_MAX]
+    return text[: MARKDOWN_CHARS_MAX - len(_CUT)] + _CUT
 
 
-def _lines(
-    sections: Sequence[RunSection],
-    *,
-    title: str,
-    told: int,
-    all_runs: Sequence[RunSection] | None = None,
-    counted: Sequence[CountedRun] = (),
-) -> Iterator[str]:
-    everything = sections if all_runs is None else all_runs
-    headline = headline_of([section.outcome for section in everything], counted)
+def _lines(view: CampaignView, *, title: str, told: int, rows: int) -> Iterator[str]:
+    """`told`: how many runs have their details; `rows`: how many lines a table has at most."""
+    headline = view.headline
     yield f"## {_SIGNS[headline.tone]} {_plain(title)}: {headline.word}"
     yield ""
     yield _plain(headline.sentence)
     yield ""
-    if counted:
-        yield f"{len(everything)} of the {len(counted)} runs are shown here; the page and `run.json` list all."
-        yield ""
-    for strip in strips_of([section.outcome for section in everything]):
+    for strip in view.strips:
         yield from (
             "```text",
             *(line.replace("`", "'") for line in map(visible, strip_lines(strip))),
             "```",
             "",
         )
-    yield from _table(sections)
-    if len(everything) > len(sections):
-        yield f"\n{len(everything) - len(sections)} more runs are in the report."
-    causes = Causes.of([section.outcome for section in everything])
-    yield from (f"\n{_plain(sentence)}." for sentence in causes.sentences())
-    firsts = [section for index, section in enumerate(sections) if causes.first_of(index) is None]
-    for section in sorted(firsts, key=lambda section: _WORST_FIRST.index(section.reading.tone))[:told]:
+    if not view.is_one:
+        yield from _campaign(view, rows=rows)
+    yield from _table(view.sections[:rows])
+    if len(view.sections) > rows:
+        yield f"\n{len(view.sections) - rows} more runs are shown in the report."
+    order = [cause.section for cause in view.causes if cause.section is not None]
+    for section in [*order, *view.alone][:told]:
         yield ""
-        yield from _run_lines(section)
+        yield from _run_lines(view.sections[section])
+
+
+def _campaign(view: CampaignView, *, rows: int) -> Iterator[str]:
+    """Totals by scenario, with every run as a sign, and the causes."""
+    extent = view.extent
+    took = f" in {extent.took_s:.1f} s" if extent.took_s else ""
+    yield f"{len(view.rows)} of {extent.asked} runs made{took}; each is in the page, in `run.json` and in `junit.xml`."
+    yield ""
+    names = [*map(str, COLUMNS), "not as expected", "not run", "events", "took"]
+    yield f"| scenario | level | runs | {' | '.join(names)} | seeds not as expected |"
+    yield f"|---|---|{'--:|' * (len(names) + 1)}---|"
+    for kind in view.kinds[:rows]:
+        counts = [kind.counts.get(outcome, 0) for outcome in COLUMNS]
+        numbers = [len(kind.rows), *counts, kind.unexpected, kind.not_run, kind.events]
+        bad = ranges(sorted(row.run.seed for row in kind.rows if row.tone is not Tone.GOOD))
+        cells = (
+            _code(kind.scenario) + (f" with {_code(kind.mutant)}" if kind.mutant else ""),
+            _plain(kind.level),
+            *map(str, numbers),
+            f"{kind.took_s:.1f} s",
+            bad if len(bad) <= _SEEDS_CHARS else f"{bad[:_SEEDS_CHARS]}...",
+        )
+        yield f"| {' | '.join(cells)} |"
+    if len(view.kinds) > rows:
+        yield f"\n{len(view.kinds) - rows} more scenarios are in the report."
+    yield ""
+    if view.causes:
+        yield "| | cause | runs | scenarios | found |"
+        yield "|---|---|--:|---|---|"
+        for cause in view.causes[:rows]:
+            scenarios = ", ".join(map(_code, cause.scenarios[:_SCENARIOS_NAMED]))
+            more = len(cause.scenarios) - _SCENARIOS_NAMED
+            scenarios += f" and {more} more" if more > 0 else ""
+            told = (
+                _SIGNS[cause.tone],
+                _plain(cause.words),
+                str(len(cause.rows)),
+                scenarios,
+                _plain(cause.also),
+            )
+            yield f"| {' | '.join(told)} |"
+        if len(view.causes) > rows:
+            yield f"\n{len(view.causes) - rows} more causes are in the report."
+        yield ""
+    if len(view.sections) < len(view.rows):
+        yield f"Shown in full, {'the first run of each cause' if view.causes else 'one of them'}:"
+        yield ""
 
 
 def _table(sections: Sequence[RunSection]) -> Iterator[str]:

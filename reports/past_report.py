@@ -65,7 +65,7 @@ class _Document(msgspec.Struct, frozen=True):
     counted: list[_Row] = []
 
 
-Kind = tuple[str, str, str, str]
+Kind = tuple[str, ...]
 """What runs of several reports are compared by: scenario, level, system under test, planted defect or an empty text."""
 
 

@@ -8,13 +8,13 @@ by its number.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from harness.runs.outcome import CountedRun, RunOutcome
+from harness.runs.symptom import counts_for, decisive_in, error_cause
 from harness.verdict import INVARIANTS, OF_THE_DATABASE, InvariantVerdict, Outcome
 from reports.losses import words_of
 
@@ -26,7 +26,6 @@ __all__ = [
     "Reading",
     "Tone",
     "counted_in",
-    "counts_of",
     "counts_towards",
     "describe_invariant",
     "headline_of",
@@ -112,14 +111,6 @@ class Reading:
     sentence: str
 
 
-_RAISED = re.compile(r"the lookup raised (?P<kind>\w+): .* for record \d+ \((?P<line>[^()]+)\)\Z", re.DOTALL)
-"""As `harness.sut.user_lookup.failure_of_lookup` writes it."""
-_RAISED_IN_TASK = re.compile(r"a task that the lookup started raised .* \([^()]+\)\Z", re.DOTALL)
-"""As `harness.sut.user_lookup.failure_of_task` writes it."""
-_EXITED = re.compile(r"the worker's process (ended with exit code \d+|was ended by SIG\w+)\Z")
-"""As `harness.engine.level.ending_of` writes it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Causes:
     """Runs that ended early for one cause: every form of a report shows the details of the first only."""
@@ -132,7 +123,7 @@ class Causes:
         """Finds them by the kind and the line of what the lookup raised, and by a worker's exit code."""
         runs: dict[str, list[int]] = {}
         for index, outcome in enumerate(outcomes):
-            cause = _cause(outcome)
+            cause = error_cause(outcome.error)
             if cause is not None:
                 runs.setdefault(cause, []).append(index)
         return cls(runs={cause: its for cause, its in runs.items() if len(its) > 1})
@@ -145,15 +136,6 @@ class Causes:
         """One for each cause."""
         for cause, its in self.runs.items():
             yield f"{len(its)} runs have one cause: {cause}; the first has the details"
-
-
-def _cause(outcome: RunOutcome) -> str | None:
-    """The cause by which the run is grouped; None: it ended otherwise."""
-    error = outcome.error or ""
-    if (raised := _RAISED.search(error)) is not None:
-        return f"the lookup raised {raised['kind']} at {raised['line']}"
-    ended = _RAISED_IN_TASK.search(error) or _EXITED.search(error)
-    return None if ended is None else ended[0]
 
 
 def read_run(outcome: RunOutcome) -> Reading:
@@ -262,27 +244,12 @@ def _convicting(outcome: RunOutcome) -> str:
 
 def counts_towards(outcome: RunOutcome, verdict: InvariantVerdict) -> bool:
     """Whether this verdict counts for the run's overall verdict (`docs/reference/history.md`, "The verdict")."""
-    decisive = _decisive(outcome.plan)
-    named = decisive is not None and verdict.invariant in decisive
-    match verdict.outcome:
-        case Outcome.FAIL | Outcome.PASS:
-            return True
-        case Outcome.UNKNOWN:
-            return named or decisive is None
-        case Outcome.VACUOUS:
-            return named or verdict.invariant == "V23" or (verdict.invariant == "V8" and bool(outcome.values))
-        case Outcome.NOT_CLAIMED:
-            return named
+    return counts_for(verdict, decisive=decisive_in(outcome.plan), has_values=bool(outcome.values))
 
 
 def counted_in(outcome: RunOutcome) -> str:
     """Where the counts beside the checkers come from: level sim has no SQL database."""
     return "the simulated tables" if outcome.level == _SIMULATED else "the database by SQL"
-
-
-def _decisive(plan: Mapping[str, object]) -> list[str] | None:
-    decisive = plan.get("decisive")
-    return [str(name) for name in decisive] if isinstance(decisive, list | tuple) else None
 
 
 def counts_of(outcomes: Sequence[RunOutcome]) -> dict[Tone, int]:

@@ -7,7 +7,7 @@ docstrings included; within a version fields are added, never changed; passwords
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,12 +18,21 @@ from harness.history.values import without_credentials
 from harness.runs import outcome as outcome_values
 from harness.runs.outcome import FaultRecord, RunOutcome
 from harness.verdict import InvariantVerdict
+from reports.campaign_view import COLUMNS, CampaignView, Cause, Kind, Row, ranges
 from reports.conviction import as_text, conviction_of
-from reports.reading import headline_of, read_run
+from reports.reading import read_run
 from reports.run_section import RunSection
-from reports.sweep_strip import strips_of
 
-__all__ = ["document_of", "document_text", "load_document", "schema_text"]
+__all__ = [
+    "CountedRun",
+    "HistoryFile",
+    "Planned",
+    "RunDocument",
+    "document_of",
+    "document_text",
+    "load_document",
+    "schema_text",
+]
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -188,8 +197,8 @@ class RunDocument(Part, frozen=True, kw_only=True):
     """Those of the scenario, in its order."""
 
 
-class CountedRun(Part, frozen=True, kw_only=True):
-    """One run of a campaign of which `runs` are only those shown in full; its seed repeats it."""
+class CountedRun(Part, frozen=True, kw_only=True, omit_defaults=True):
+    """One run of a report; its seed repeats it."""
 
     scenario: str
     mutant: str | None
@@ -199,9 +208,83 @@ class CountedRun(Part, frozen=True, kw_only=True):
     as_expected: bool
     events: int
     digest: str = ""
-    """A SHA-256 of its history's content: equal wherever the seed is run."""
+    """A SHA-256 of its history's content: equal wherever the seed is run; empty: not taken."""
+    sut: str = "reference"
+    took_s: float = 0.0
+    cause: str = ""
+    """What it has shown: a violation, an exception, why nothing was shown; empty: it simply passed."""
+    violations: list[list[str]] = []
+    """Each invariant and class of anomaly that was found, once."""
+    again: str = ""
+    """The command that repeats it, of a run with a cause."""
+    run_id: str = ""
+    """Of a run that left a history."""
+    history: str = ""
+    """The file of its history beside this document."""
     measures: dict[str, float] = {}
     """As of a run shown in full."""
+
+
+class Total(Part, frozen=True, kw_only=True):
+    """All runs of one scenario with one system under test, added up."""
+
+    scenario: str
+    mutant: str | None
+    level: str
+    sut: str
+    runs: int
+    passed: int = msgspec.field(name="pass")
+    failed: int = msgspec.field(name="fail")
+    unknown: int
+    vacuous: int
+    unexpected: int
+    """How many did not go as expected."""
+    not_run: int
+    events: int
+    took_s: float
+    """Of all runs together."""
+
+
+class CauseOfRuns(Part, frozen=True, kw_only=True):
+    """A group of runs that have shown the same; each of them has `cause` in `counted`."""
+
+    cause: str
+    runs: int
+    unexpected: int
+    """How many of them did not go as expected."""
+    scenarios: list[str]
+    violations: str
+    """Which, and in how many of its runs."""
+    shown: str
+    """The id of the run in `runs` that shows it in full; empty: none."""
+
+
+class Missing(Part, frozen=True, kw_only=True):
+    """Runs that were asked for and not made."""
+
+    scenario: str
+    mutant: str | None
+    level: str
+    runs: int
+    seeds: str
+    """As ranges: `8-40, 44`."""
+    why: str
+
+
+class Planned(Part, frozen=True, kw_only=True):
+    """What the runs of one scenario with one system under test have in common, and what repeats them besides a seed."""
+
+    scenario: str
+    mutant: str | None
+    level: str
+    sut: str
+    about: str
+    plan: dict[str, Any]
+    convicts: list[str]
+    runner: str
+    expected: str | None
+    cluster: int
+    master: str
 
 
 class CrashPoint(Part, frozen=True, kw_only=True):
@@ -227,43 +310,68 @@ class Document(Part, frozen=True, kw_only=True):
     sentence: str
     runs: list[RunDocument]
     counted: list[CountedRun] = []
-    """Every run, if `runs` are only some of them; else empty."""
+    """Every run, in order; `runs` are those shown in full."""
     sweep: list[CrashPoint] = []
     """The crash points of a job, each with its run."""
+    asked: int = 0
+    """How many runs were requested."""
+    ran: int = 0
+    """How many were made."""
+    interrupted: bool = False
+    incomplete: str = ""
+    """How many of how many were made, and why not all; empty: all."""
+    took_s: float = 0.0
+    """Of the whole campaign, by the clock; 0: not measured."""
+    totals: list[Total] = []
+    causes: list[CauseOfRuns] = []
+    missing: list[Missing] = []
+    planned: list[Planned] = []
+    """Of each scenario of which not every run is in `runs`."""
+    earlier: str = ""
+    """The folder to which the report was moved that had been here before; empty: there was none."""
 
 
-def document_of(
-    sections: Sequence[RunSection], *, title: str, counted: Sequence[outcome_values.CountedRun] = ()
-) -> Document:
+def document_of(view: CampaignView, *, title: str, earlier: str = "") -> Document:
     """The document of all runs of a report."""
-    headline = headline_of([section.outcome for section in sections], counted)
     return Document(
         schema_version=1,
         title=title,
-        reading=headline.word,
-        sentence=headline.sentence,
-        runs=[_run(section) for section in sections],
-        counted=[_counted(run) for run in counted],
-        sweep=list(_sweep([section.outcome for section in sections])),
+        reading=view.headline.word,
+        sentence=view.headline.sentence,
+        runs=[_run(section) for section in view.sections],
+        counted=[_counted(row) for row in view.rows],
+        sweep=list(_sweep(view)),
+        asked=view.extent.asked,
+        ran=len(view.rows),
+        interrupted=view.extent.interrupted,
+        incomplete=view.incomplete or "",
+        took_s=round(view.extent.took_s, 3),
+        totals=[_total(kind) for kind in view.kinds],
+        causes=[_cause(cause, view) for cause in view.causes],
+        missing=[_missing(told) for told in view.extent.missing],
+        planned=[] if len(view.rows) == len(view.sections) else [_planned(one) for one in view.planned],
+        earlier=earlier,
     )
 
 
-def _sweep(outcomes: Sequence[RunOutcome]) -> Iterator[CrashPoint]:
-    for strip in strips_of(outcomes):
+def _sweep(view: CampaignView) -> Iterator[CrashPoint]:
+    for strip in view.strips:
         for point in strip.points:
+            run = view.rows[point.run].run
             yield CrashPoint(
                 scenario=strip.scenario,
                 sut=strip.sut,
                 n=point.n,
                 moment=point.moment,
                 held=point.held,
-                run_id=outcomes[point.run].run_id,
-                as_expected=outcomes[point.run].as_expected,
+                run_id=run.run_id,
+                as_expected=run.as_expected,
                 found=point.found,
             )
 
 
-def _counted(run: outcome_values.CountedRun) -> CountedRun:
+def _counted(row: Row) -> CountedRun:
+    run = row.run
     return CountedRun(
         scenario=run.scenario,
         mutant=run.mutant,
@@ -273,13 +381,85 @@ def _counted(run: outcome_values.CountedRun) -> CountedRun:
         as_expected=run.as_expected,
         events=run.events,
         digest=run.digest,
+        sut=run.sut,
+        took_s=round(run.took_s, 4),
+        cause=run.cause,
+        violations=[list(one) for one in run.violations],
+        again=run.again if run.cause else "",
+        run_id=run.run_id,
+        history="" if row.history is None else row.history.file,
         measures=dict(run.measures),
     )
 
 
+def _total(kind: Kind) -> Total:
+    passed, failed, unknown, vacuous = (kind.counts.get(outcome, 0) for outcome in COLUMNS)
+    return Total(
+        scenario=kind.scenario,
+        mutant=kind.mutant,
+        level=kind.level,
+        sut=kind.sut,
+        runs=len(kind.rows),
+        passed=passed,
+        failed=failed,
+        unknown=unknown,
+        vacuous=vacuous,
+        unexpected=kind.unexpected,
+        not_run=kind.not_run,
+        events=kind.events,
+        took_s=round(kind.took_s, 3),
+    )
+
+
+def _cause(cause: Cause, view: CampaignView) -> CauseOfRuns:
+    shown = "" if cause.section is None else view.sections[cause.section].outcome.run_id
+    return CauseOfRuns(
+        cause=cause.words,
+        runs=len(cause.rows),
+        unexpected=sum(not row.run.as_expected for row in cause.rows),
+        scenarios=list(cause.scenarios),
+        violations=cause.also,
+        shown=shown,
+    )
+
+
+def _missing(told: outcome_values.MissingRuns) -> Missing:
+    return Missing(
+        scenario=told.scenario,
+        mutant=told.mutant,
+        level=told.level,
+        runs=len(told.seeds),
+        seeds=ranges(sorted(told.seeds)),
+        why=told.why,
+    )
+
+
+def _planned(one: outcome_values.PlannedRuns) -> Planned:
+    return Planned(
+        scenario=one.scenario,
+        mutant=one.mutant,
+        level=one.level,
+        sut=one.sut,
+        about=one.about,
+        plan=_free(one.plan),
+        convicts=list(one.convicts),
+        runner=one.runner,
+        expected=one.expected,
+        cluster=one.cluster,
+        master=one.master,
+    )
+
+
 def document_text(document: Document) -> str:
-    """The file's text: indented, ASCII only, so that no payload can send control characters to a terminal."""
-    return json.dumps(msgspec.to_builtins(document), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+    """The file's text: indented, a line for each of `counted`, which come last.
+
+    ASCII only, so that no payload can send control characters to a terminal.
+    """
+    whole = msgspec.to_builtins(document)
+    counted = whole.pop("counted")
+    head = json.dumps(whole, indent=2, ensure_ascii=True, allow_nan=False).removesuffix("\n}")
+    rows = ",\n    ".join(json.dumps(run, ensure_ascii=True, allow_nan=False) for run in counted)
+    return f'{head},\n  "counted": [\n    {rows}\n  ]\n}}\n' if rows else f'{head},\n  "counted": []\n}}\n'
 
 
 def load_document(path: Path) -> Document:

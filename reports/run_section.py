@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from harness.explanation.explain import explained_file
 from harness.runs.outcome import FaultRecord, RunOutcome
 from harness.verdict import InvariantVerdict, Outcome
+from reports.banner import Banner, banner_of
 from reports.conviction import Conviction, convictions_of
 from reports.history_view import HistoryView, read_view
 from reports.job_section import JobSection, job_section_of
@@ -70,10 +71,16 @@ def _of_fault(fault: FaultRecord) -> Iterator[str]:
 
 
 def _undecided(outcome: RunOutcome) -> Iterator[str]:
+    """A line for each reason, with the invariants that have it."""
+    reasons: dict[tuple[str, bool, str], list[str]] = {}
     for verdict in outcome.judgement.invariants:
         if verdict.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS}:
-            weight = "" if counts_towards(outcome, verdict) else ", which does not decide this scenario"
-            yield f"{verdict.invariant} is {verdict.outcome}{weight}: {_why(verdict)}"
+            key = str(verdict.outcome), counts_towards(outcome, verdict), _why(verdict)
+            reasons.setdefault(key, []).append(verdict.invariant)
+    for (word, counts, why), names in reasons.items():
+        one = len(names) == 1
+        weight = "" if counts else f", which {'does' if one else 'do'} not decide this scenario"
+        yield f"{', '.join(names)} {'is' if one else 'are'} {word}{weight}: {why}"
 
 
 def _why(verdict: InvariantVerdict) -> str:
@@ -121,6 +128,7 @@ class RunSection:
 
     outcome: RunOutcome
     reading: Reading
+    banner: Banner
     threats: tuple[str, ...]
     convictions: tuple[Conviction, ...]
     view: HistoryView
@@ -137,6 +145,7 @@ def section_of(outcome: RunOutcome, *, stored: StoredHistory | None = None) -> R
     return RunSection(
         outcome=outcome,
         reading=read_run(outcome),
+        banner=banner_of(outcome, view),
         threats=threats_to(outcome, reading_problems=view.problems),
         convictions=convictions_of(outcome, view),
         view=view,

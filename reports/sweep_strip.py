@@ -90,13 +90,17 @@ def crash_point_of(outcome: RunOutcome) -> tuple[int, str] | None:
     return int(when.get("nth", 1)), str(when.get("moment", "before"))
 
 
-def strips_of(outcomes: Sequence[RunOutcome]) -> tuple[Strip, ...]:
-    """One for each job and scenario of which at least two crash points were tried."""
+def strips_of(outcomes: Sequence[RunOutcome], *, places: Sequence[int] | None = None) -> tuple[Strip, ...]:
+    """One for each job and scenario of which at least two crash points were tried.
+
+    `places`: the place of each outcome among all runs; None: they are all runs.
+    """
     found: dict[tuple[str, str], list[CrashPoint]] = {}
     for index, outcome in enumerate(outcomes):
         point = crash_point_of(outcome)
         if point is not None:
-            found.setdefault((outcome.scenario, outcome.sut), []).append(_point(index, outcome, *point))
+            place = index if places is None else places[index]
+            found.setdefault((outcome.scenario, outcome.sut), []).append(_point(place, outcome, *point))
     return tuple(
         Strip(scenario=scenario, sut=sut, rows=tuple(_rows(points)))
         for (scenario, sut), points in found.items()

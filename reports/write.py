@@ -1,7 +1,7 @@
 """Writes the folder of a report: page, JUnit, JSON, Markdown and the histories.
 
-Invariant: a file gets its name only when it is complete (temporary file, flush to disk, rename), and the page,
-JUnit, JSON and Markdown contain none of the given secrets.
+Invariant: an earlier report in the folder is kept; a file gets its name only when it is complete (temporary file,
+flush to disk, rename), and the page, JUnit, JSON and Markdown contain none of the given secrets.
 """
 
 from __future__ import annotations
@@ -9,20 +9,23 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from harness.errors import WorldError
 from harness.history.values import without_secrets
-from harness.runs.outcome import CountedRun, RunOutcome
+from harness.runs.outcome import CountedRun, Extent, RunOutcome
+from reports.campaign_view import view_of
+from reports.earlier import set_aside
 from reports.junit import junit_text
 from reports.markdown import markdown_text
 from reports.page import page_text
 from reports.run_document import document_of, document_text
-from reports.run_section import RunSection, StoredHistory, section_of
+from reports.run_section import StoredHistory
 
 __all__ = ["write_report"]
 
@@ -32,6 +35,10 @@ _READABLE = 0o644
 """Temporary files are readable only by their owner; a report is readable by all."""
 
 
+def _on_standard_error(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
+
+
 def write_report(
     outcomes: Sequence[RunOutcome],
     folder: Path,
@@ -39,32 +46,35 @@ def write_report(
     title: str,
     secrets: Sequence[str] = (),
     counted: Sequence[CountedRun] = (),
+    extent: Extent | None = None,
+    tell: Callable[[str], object] = _on_standard_error,
 ) -> Path:
     """Write the report of `outcomes` into `folder`; returns the path of the page.
 
-    `counted`: every run of a campaign of which `outcomes` are only those shown in full.
+    `counted`: every run of a campaign of which `outcomes` are only some; `extent`: how much of it was made.
 
-    The folder holds `index.html`, `junit.xml`, `run.json`, `summary.md` and the histories. `secrets` are replaced
-    in all texts. Raises WorldError if the folder cannot be written.
+    The folder holds `index.html`, `junit.xml`, `run.json`, `summary.md` and the histories. A report that is there
+    already goes to a folder in it, and `tell` gets a sentence about that. `secrets` are replaced in all texts. Raises
+    WorldError if the folder cannot be written.
     """
     with _disk_errors_named(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        sections = _sections(outcomes, folder)
-        texts = {
-            "run.json": document_text(document_of(sections, title=title, counted=counted)),
-            "junit.xml": junit_text(sections, title=title),
-            "summary.md": markdown_text(sections, title=title, counted=counted),
-            "index.html": page_text(sections, title=title, counted=counted),
-        }
-        for name, text in texts.items():
-            with _whole_file(folder / name) as file:
-                file.write(without_secrets(text, secrets).encode("utf-8", "backslashreplace"))
+        with set_aside(folder, staying=[outcome.history for outcome in outcomes]) as earlier:
+            taken: list[str] = []
+            stored = [_stored(outcome, folder, taken) for outcome in outcomes]
+            view = view_of(outcomes, counted=counted, extent=extent, stored=stored.__getitem__)
+            texts = {
+                "run.json": document_text(document_of(view, title=title, earlier=earlier)),
+                "junit.xml": junit_text(view, title=title),
+                "summary.md": markdown_text(view, title=title),
+                "index.html": page_text(view, title=title, earlier=earlier),
+            }
+            for name, text in texts.items():
+                with _whole_file(folder / name) as file:
+                    file.write(without_secrets(text, secrets).encode("utf-8", "backslashreplace"))
+    if earlier:
+        tell(f"floodmark: the report that was in {folder} before is in {folder / earlier}")
     return folder / "index.html"
-
-
-def _sections(outcomes: Sequence[RunOutcome], folder: Path) -> tuple[RunSection, ...]:
-    taken: list[str] = []
-    return tuple(section_of(outcome, stored=_stored(outcome, folder, taken)) for outcome in outcomes)
 
 
 def _stored(outcome: RunOutcome, folder: Path, taken: list[str]) -> StoredHistory | None:

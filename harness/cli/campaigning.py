@@ -194,11 +194,7 @@ def go(
     with stop_on_interrupt() as stop, observing(quiet=quiet, verbose=verbose, no_color=no_color) as observer:
         finished = carry_out(orders, plan, observer=observer, stop=stop, budget_s=budget)
     _refuse_nothing(finished)
-    page = write_report(
-        finished.outcomes, folder, title=title, secrets=finished.secrets, counted=finished.counted
-    )
-    refuse_other_files(folder, finished.outcomes)
-    refuse_other_exit(finished.exit_code, finished.outcomes, finished.counted)
+    page = _written(finished, folder, title=title)
     beside = None if baseline is None else write_comparison(folder, baseline=baseline)
     if form == "pretty":
         _print(finished, terminal(sys.stdout, color=False if no_color else None))
@@ -208,11 +204,26 @@ def go(
     else:
         document = _document(finished, form, title=title, counts=counts, beside=beside)
         if form == "json":
-            refuse_other_document(document, finished.outcomes)
+            refuse_other_document(document, finished.outcomes, finished.counted)
         click.echo(document, nl=False)
     _say_what_is_left(finished, aside=form != "pretty")
     open_page(page, wanted=opens)
     return finished
+
+
+def _written(finished: Finished, folder: Path, *, title: str) -> Path:
+    """Writes the report and reads it back; returns its page."""
+    page = write_report(
+        finished.outcomes,
+        folder,
+        title=title,
+        secrets=finished.secrets,
+        counted=finished.counted,
+        extent=finished.extent,
+    )
+    refuse_other_files(folder, finished.outcomes, finished.counted)
+    refuse_other_exit(finished.exit_code, finished.outcomes, finished.counted)
+    return page
 
 
 def _refuse_nothing(finished: Finished) -> None:
@@ -258,7 +269,7 @@ def _document(
     finished: Finished, form: Any, *, title: str, counts: bool, beside: Comparison | None = None
 ) -> str:
     """The report for `--format` other than pretty; for repeatable levels with the counts of all runs."""
-    text = render(finished.outcomes, form, title=title, counted=finished.counted)
+    text = render(finished.outcomes, form, title=title, counted=finished.counted, extent=finished.extent)
     if form == "json":
         more: dict[str, Any] = (
             {"simulated": [_as_json(tally) for tally in finished.tallies]} if counts else {}
@@ -266,8 +277,7 @@ def _document(
         if beside is not None:
             more["baseline"] = beside.as_json()
         return json.dumps({**json.loads(text), **more}) + "\n" if more else text
-    told = "" if beside is None else beside.markdown()
-    return text + (_markdown_table(finished) if finished.ran > len(finished.outcomes) else "") + told
+    return text if beside is None else text + beside.markdown()
 
 
 def _print(finished: Finished, console: Console) -> None:
@@ -293,11 +303,6 @@ def _print_table(finished: Finished, console: Console) -> None:
     for tally in finished.tallies:
         if tally.first is not None:
             console.print(f"first    {tally.first.again}", soft_wrap=True)
-
-
-def _markdown_table(finished: Finished) -> str:
-    rows = [_headings(), ["---"] * len(_headings()), *map(_cells, finished.tallies)]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _headings() -> list[str]:

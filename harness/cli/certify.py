@@ -41,7 +41,7 @@ __all__ = ["certify"]
 @click.option("--scenario", "more", envvar="FLOODMARK_SCENARIO", multiple=True, metavar="FILE|NAME",
               help="A scenario besides those of the profile; repeatable.")  # fmt: skip
 @click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=None,
-              help="Runs of each scenario, with consecutive seeds.  [default: one for each seed of the profile]")  # fmt: skip
+              help="Runs of each scenario, with consecutive seeds.  [default: the profile's]")  # fmt: skip
 @click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=None,
               help="Processes that judge the histories.  [default: cores]")  # fmt: skip
 @own_files_options

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.cli.completion import mutant_names, scenario_names
 from harness.cli.options import on_option, only_option, speech_options
 
 if TYPE_CHECKING:
@@ -35,13 +36,14 @@ _FOUND = Path("found")
 
 
 @click.command()
-@click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
+@click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...", shell_complete=scenario_names)
 @click.option("--sut", envvar="FLOODMARK_SUT", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
               help="The system under test; your own function: `async def lookup(record, pool)`.")  # fmt: skip
 @click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
               help="What your function must return: `def expected(record, rows) -> list`; none: values are not judged. "
                    " [default: `expected` of its module, else what it returns alone, without faults]")  # fmt: skip
 @click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME|MODULE:ATTR",
+              shell_complete=mutant_names,
               help="A planted defect (`floodmark list mutants`), or a Variant or build_operator of yours.")  # fmt: skip
 @click.option("--budget", envvar="FLOODMARK_BUDGET", default=_BUDGET, show_default=True, metavar="10m|90s|SECONDS",
               help="Time until it ends without a violation; shrinking has as much again.")  # fmt: skip

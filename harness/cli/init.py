@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from harness.cli.ci_files import CI_FILES
 from harness.cli.job_beginning import JOB_FILES
 from harness.errors import UsageError, WorldError
 
@@ -65,29 +66,12 @@ _PROJECT = """\
 sut = "enrich:lookup"
 level = "sim"
 """
-_CI = """\
-name: floodmark
-on: [push, pull_request]
-jobs:
-  holds:
-    runs-on: ubuntu-latest
-    steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-python@v5
-        with: {python-version: "3.11"}
-      # If your package index has no floodmark, name its wheel or its repository here.
-      - run: pip install floodmark pytest
-      - run: pytest
-      - uses: actions/upload-artifact@v4
-        if: failure()
-        with: {name: floodmark-report, path: reports/out}
-"""
 FILES: Mapping[str, str] = {
     "enrich.py": _LOOKUP,
     "test_enrich.py": _TEST,
     "scenarios/slow-then-cut.yaml": _SCENARIO,
     "pyproject.toml": _PROJECT,
-    ".github/workflows/floodmark.yml": _CI,
+    **CI_FILES,
 }
 """The text of each file, by its place in the folder."""
 
@@ -98,9 +82,10 @@ FILES: Mapping[str, str] = {
     "--job", "of_job", is_flag=True, help="For a whole job: job.toml, a small job, its table, its test."
 )
 def init(folder: Path, *, of_job: bool) -> None:
-    """Make the beginning of a project in FOLDER: a lookup, its test, a scenario of its own, a CI file.
+    """Make the beginning of a project in FOLDER: a lookup, its test, a scenario of its own, CI files.
 
-    With --job, of one that puts a whole job under fire: a commented job.toml, a small job, its table, its test.
+    With --job, of one that puts a whole job under fire: a commented job.toml, a small job, its table, its test. The CI
+    files are a workflow for GitHub and a pipeline for GitLab.
 
     The test passes. One marked line of the lookup or the job, uncommented, makes it fail. A pyproject.toml that exists
     is left as it is; if any other of the files exists, nothing is written.

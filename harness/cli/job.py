@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.cli.completion import job_scenario_names, tag_names
 from harness.cli.options import run_options
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _CAMPAIGN = (
 
 
 @click.command()
-@click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
+@click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...", shell_complete=job_scenario_names)
 @click.option("--job", "given", envvar="FLOODMARK_JOB", required=True, metavar="FILE|COMMAND",
               help="The job: a job.toml, a folder with one, a command, or module:function.")  # fmt: skip
 @click.option("--calm-only", envvar="FLOODMARK_CALM_ONLY", is_flag=True,
@@ -50,7 +51,7 @@ _CAMPAIGN = (
               help="pitfall: a run that shows a pitfall fails, with exit code 1.")  # fmt: skip
 @click.option("--set", "settings", envvar="FLOODMARK_SET", multiple=True, metavar="KEY=VALUE",
               help="Set a field of the scenario: records=100, faults.kill.when.nth=3.")  # fmt: skip
-@click.option("--tag", "tags", envvar="FLOODMARK_TAG", multiple=True, metavar="TAG",
+@click.option("--tag", "tags", envvar="FLOODMARK_TAG", multiple=True, metavar="TAG", shell_complete=tag_names,
               help="Run only scenarios with this tag; repeatable: with all these tags.")  # fmt: skip
 @run_options
 def job(scenarios: tuple[str, ...], **asked: Any) -> int:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from harness.cli.ci_files import JOB_CI_FILES
+
 __all__ = ["JOB_FILES", "MARKED_COMMIT"]
 
 MARKED_COMMIT: Final = "# sink.commit()"
@@ -153,5 +155,6 @@ JOB_FILES: Final[Mapping[str, str]] = {
     "job.py": _JOB,
     "sink.sql": _SINK,
     "test_job.py": _TEST,
+    **JOB_CI_FILES,
 }
 """The text of each file, by its place in the folder."""

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import click
+
+from harness.cli.completion import fault_names, tag_names
+from harness.errors import NothingRan, UsageError
 
 __all__ = ["list_"]
 
@@ -22,6 +26,12 @@ Row = Mapping[str, Any]
 @click.argument(
     "kind", type=click.Choice(["scenarios", "faults", "invariants", "suts", "mutants", "coverage"])
 )
+@click.option("--tag", "of_tags", multiple=True, metavar="TAG", shell_complete=tag_names,
+              help="With scenarios: those with this tag; repeatable: with all these tags.")  # fmt: skip
+@click.option("--level", "of_level", type=click.Choice(["sim", "live", "spark"]), default=None,
+              help="With scenarios, faults or mutants: those that can be at this level.")  # fmt: skip
+@click.option("--fault", "of_fault", default=None, metavar="FAULT", shell_complete=fault_names,
+              help="With scenarios: those that inject this fault.")  # fmt: skip
 @click.option("--jobs", is_flag=True, help="With scenarios: those for `floodmark job`, for a job of yours.")
 @click.option(
     "--format",
@@ -32,11 +42,20 @@ Row = Mapping[str, Any]
     show_default=True,
     help="Format of standard output.",
 )
-def list_(kind: str, *, jobs: bool, form: str) -> None:
+def list_(
+    kind: str,
+    *,
+    of_tags: tuple[str, ...],
+    of_level: str | None,
+    of_fault: str | None,
+    jobs: bool,
+    form: str,
+) -> None:
     """List everything of one KIND, with one sentence each."""
     if jobs and kind != "scenarios":
         raise click.UsageError(f"--jobs goes with `floodmark list scenarios`, not with {kind}")
     rows = _job_scenarios() if jobs else _LISTINGS[kind]()
+    rows = _chosen(rows, kind, tags=of_tags, level=of_level, fault=of_fault)
     match form:
         case "json":
             click.echo(json.dumps({kind: rows}, ensure_ascii=False, indent=2))
@@ -44,6 +63,33 @@ def list_(kind: str, *, jobs: bool, form: str) -> None:
             click.echo(_table(rows))
         case _:
             click.echo(_columns(rows))
+
+
+def _chosen(
+    rows: Sequence[Row], kind: str, *, tags: Sequence[str], level: str | None, fault: str | None
+) -> Sequence[Row]:
+    """The rows with all `tags`, `level` and `fault`.
+
+    Raises UsageError for a filter that is none of this kind or a name that no row has, NothingRan if no row is left.
+    """
+    wanted = [("tag", "tags", tag) for tag in tags]
+    wanted += [("level", "levels", level)] if level is not None else []
+    wanted += [("fault", "faults", fault)] if fault is not None else []
+    for option, column, value in wanted:
+        known = sorted({name for row in rows for name in row.get(column, ())})
+        if not known:
+            raise UsageError(
+                f"--{option} does not go with `floodmark list {kind}`", fix=f"leave --{option} out"
+            )
+        if value not in known:
+            close = get_close_matches(value, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"choose from: {', '.join(known)}"
+            raise UsageError(f"none of the {kind} has {option} {value!r}", fix=hint)
+    left = [row for row in rows if all(value in row[column] for _, column, value in wanted)]
+    if not left:
+        asked = " and ".join(f"{option} {value}" for option, _, value in wanted)
+        raise NothingRan(f"none of the {kind} has {asked}", fix="leave one of them out")
+    return left
 
 
 def _scenarios() -> Sequence[Row]:

@@ -22,6 +22,9 @@ from harness.own_packages import import_ours
 
 __all__ = ["floodmark", "main"]
 
+COMPLETE = "_FLOODMARK_COMPLETE"
+"""The variable by which a shell's completion asks for names; click looks for it."""
+
 _COMMANDS: Mapping[str, str] = {
     "demo": "A first run: the reference passes, a planted defect is detected.",
     "run": "Run scenarios, check the histories and write a report.",
@@ -35,10 +38,11 @@ _COMMANDS: Mapping[str, str] = {
     "conform": "Judge an operator in any language over the operator protocol; write a certificate.",
     "diff": "Name the first event at which two runs, or two systems, part.",
     "explore": "Draw and change scenarios until one shows a violation, and shrink it.",
-    "init": "Begin a project for a lookup or a job: files that run, a test, a CI file.",
+    "init": "Begin a project for a lookup or a job: files that run, a test, CI files.",
     "mutants": "The kill matrix: run every planted defect against every invariant.",
     "list": "List the scenarios, faults, invariants, suts, mutants, or which faults were effective where.",
     "schema": "Print the JSON Schema of scenario files or job files, for editors.",
+    "completion": "Print the script by which a shell completes commands and names.",
     "doctor": "Show what works on this machine, with a fix for what does not.",
     "setup": "Get the missing parts of a world, into a cache.",
     "clean": "Remove what killed runs left behind.",
@@ -114,6 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         answer = floodmark.main(
             args=list(arguments) if arguments is not None else None,
             prog_name="floodmark",
+            complete_var=COMPLETE,
             standalone_mode=False,
             default_map=settings,
         )
@@ -131,6 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say("floodmark: interrupted")
         return Exit.INTERRUPTED
     except (Exception, SystemExit) as error:  # noqa: BLE001 - an internal error needs its exit code too
+        if isinstance(error, SystemExit) and COMPLETE in os.environ:
+            return int(error.code or 0)  # click has answered the shell
         traceback.print_exc()
         _say(f"floodmark: internal error ({type(error).__name__}); please report it with the lines above")
         return Exit.INTERNAL

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.cli.completion import mutant_names, scenario_names, sut_names, tag_names
 from harness.cli.options import (
     on_option,
     open_option,
@@ -49,7 +50,7 @@ _CAMPAIGN = (
 
 
 @click.command()
-@click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
+@click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...", shell_complete=scenario_names)
 @click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live", "spark"]), default=None,
               help="sim: virtual time; live: processes; spark: PySpark tasks.  "
                    "[default: live; a saved find: sim]")  # fmt: skip
@@ -67,13 +68,13 @@ _CAMPAIGN = (
 )
 @click.option("--master", envvar="FLOODMARK_MASTER", default=None, metavar="spark://HOST:PORT",
               help="Level spark on your own standalone cluster, on this machine.")  # fmt: skip
-@click.option("--sut", envvar="FLOODMARK_SUT", default=None, metavar="NAME|MODULE:ATTR",
+@click.option("--sut", envvar="FLOODMARK_SUT", default=None, metavar="NAME|MODULE:ATTR", shell_complete=sut_names,
               help="The system under test; your own function: `async def lookup(record, pool)`."
                    "  [default: reference; a saved find: its own]")  # fmt: skip
 @click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
               help="What your function must return: `def expected(record, rows) -> list`; none: values are not judged. "
                    " [default: `expected` of its module, else what it returns alone, without faults]")  # fmt: skip
-@click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME",
+@click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME", shell_complete=mutant_names,
               help="A planted defect; see `floodmark list mutants`.")  # fmt: skip
 @click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=1, show_default=True,
               help="Runs of each scenario, with consecutive seeds.")  # fmt: skip
@@ -83,7 +84,7 @@ _CAMPAIGN = (
               help="pitfall: a run that shows a pitfall fails, with exit code 1.")  # fmt: skip
 @click.option("--set", "settings", envvar="FLOODMARK_SET", multiple=True, metavar="KEY=VALUE",
               help="Set a field of the scenario: workload.records=100, faults.spike.delay=50ms.")  # fmt: skip
-@click.option("--tag", "tags", envvar="FLOODMARK_TAG", multiple=True, metavar="TAG",
+@click.option("--tag", "tags", envvar="FLOODMARK_TAG", multiple=True, metavar="TAG", shell_complete=tag_names,
               help="Run only scenarios with this tag; repeatable: with all these tags.")  # fmt: skip
 @click.option("--baseline", envvar="FLOODMARK_BASELINE", default=None, metavar="RUN",
               help="Tell what changed since an earlier report: its folder, its run.json or its run id.")  # fmt: skip

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.completion import scenario_names
 from harness.cli.options import invariant_option
 from harness.errors import Exit, UsageError
 
@@ -30,7 +31,7 @@ _BUDGET_S = 120.0
 
 
 @click.command()
-@click.argument("target", metavar="RUN|FOUND|SCENARIO")
+@click.argument("target", metavar="RUN|FOUND|SCENARIO", shell_complete=scenario_names)
 @click.option("--sut", envvar="FLOODMARK_SUT", default=None, metavar="NAME|MODULE:ATTR",
               help="With a scenario: the system under test.  [default: reference]")  # fmt: skip
 @click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME|MODULE:ATTR",

@@ -6,19 +6,23 @@ or its id. Invariant: an order is made from the report alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace as replace_fields
 from pydantic import ValidationError
 
 from harness.errors import HistoryError, UsageError
+from harness.history.read import read_whole
+from harness.history.text import digest_of
 from harness.runs.order import Order
 from harness.scenario.model import Scenario
 from harness.sut.user_modules import import_path
 from harness.verdict import NO_EVIDENCE
-from reports.run_document import RunDocument, load_document
+from reports.reading import JOB
+from reports.run_document import CountedRun, HistoryFile, Planned, RunDocument, load_document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,8 +41,11 @@ class Told:
     """One run of a report."""
 
     document: RunDocument
+    """Of a run that the report only lists: what repeats it, without verdicts on the invariants."""
     folder: Path
     """The folder of its report."""
+    row: CountedRun | None = None
+    """As the report lists it; None: a report of an older version, which lists no run."""
 
     @property
     def history(self) -> Path | None:
@@ -48,8 +55,17 @@ class Told:
         return file if file is not None and file.exists() else None
 
     @property
+    def digest(self) -> str:
+        """The digest of its history's content, as listed or from the file; empty: neither is there."""
+        if self.row is not None and self.row.digest:
+            return self.row.digest
+        return "" if self.history is None else digest_of(*read_whole(self.history))
+
+    @property
     def shown(self) -> tuple[tuple[str, str], ...]:
         """The violations that the report names, those that are meant for its planted defect first."""
+        if not self.document.invariants and self.row is not None:
+            return tuple((invariant, kind) for invariant, kind in self.row.violations)
         found = [
             (verdict.invariant, str(anomaly["class"]))
             for verdict in self.document.invariants
@@ -70,7 +86,7 @@ class Told:
     def order(self) -> Order:
         """The run again. Raises UsageError if this version cannot make it."""
         told = self.document
-        if told.outside is not None:
+        if told.outside is not None or told.level == JOB:
             message = f"run {told.run_id} is one of a job, which is started and killed from outside"
             raise UsageError(message, fix=f"repeat it with: {told.again}")
         try:
@@ -130,7 +146,61 @@ def _runs_of(file: Path) -> list[Told]:
     document = load_document(file)
     if not document.runs:
         raise HistoryError(f"{file} tells of no run", fix="name another report")
-    return [Told(document=run, folder=file.parent) for run in document.runs]
+    full = {run.run_id: run for run in document.runs}
+    if not document.counted:
+        return [Told(document=run, folder=file.parent) for run in document.runs]
+    planned = {(one.scenario, one.mutant, one.level, one.sut): one for one in document.planned}
+    found: list[Told] = []
+    for row in document.counted:
+        run = full.get(row.run_id) or _listed(row, document.runs[0], planned)
+        if run is not None:
+            found.append(Told(document=run, folder=file.parent, row=row))
+    return found
+
+
+def _listed(
+    row: CountedRun, like: RunDocument, planned: Mapping[tuple[str, str | None, str, str], Planned]
+) -> RunDocument | None:
+    """A run that the report only lists, with what repeats it; `like`: another run of the same campaign."""
+    plan = planned.get((row.scenario, row.mutant, row.level, row.sut))
+    if plan is None:  # of an older version, whose lists cannot be repeated
+        return None
+    return replace_fields(
+        like,
+        run_id=row.run_id or f"{row.scenario}, seed {row.seed}",
+        scenario=row.scenario,
+        about=plan.about,
+        plan=plan.plan,
+        level=row.level,
+        seed=row.seed,
+        sut=row.sut,
+        mutant=row.mutant,
+        convicts=plan.convicts,
+        verdict=row.verdict,
+        as_expected=row.as_expected,
+        reading="",
+        sentence="",
+        invariants=[],
+        warnings=[],
+        threats=[],
+        faults=[],
+        history=HistoryFile(file=row.history, sha256="", bytes=0) if row.history else None,
+        duration_s=row.took_s,
+        phases_s={},
+        accounting={},
+        counts={"events": row.events},
+        again=row.again,
+        error=None,
+        interrupted=False,
+        extras={},
+        guarantee=None,
+        recovery=None,
+        pitfalls=[],
+        runner=plan.runner,
+        expected=plan.expected,
+        cluster=plan.cluster,
+        master=plan.master,
+    )
 
 
 def _is_of(told: Told, path: Path) -> bool:

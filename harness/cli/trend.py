@@ -25,7 +25,7 @@ __all__ = ["trend"]
 @click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", type=click.Path(path_type=Path))
 @click.option("--page", type=click.Path(dir_okay=False, path_type=Path), default=None, metavar="FILE.html",
               help="Write a page with small charts to this file.")  # fmt: skip
-@click.option("--fail-on", type=click.Choice(["slower"]), default=None,
+@click.option("--fail-on", "fails_on", type=click.Choice(["slower"]), default=None,
               help="slower: exit code 1 if the newest report of a scenario is slower.")  # fmt: skip
 @open_option
 @speech_options
@@ -33,7 +33,7 @@ def trend(
     folders: tuple[Path, ...],
     *,
     page: Path | None,
-    fail_on: str | None,
+    fails_on: str | None,
     opens: bool,
     form: str,
     quiet: bool,
@@ -69,7 +69,7 @@ def trend(
         click.echo(f"page     {page}", err=form != "pretty")
         open_page(page, wanted=opens)
     newest_is_slower = any(one.points[-1].slower for one in series)
-    return Exit.VIOLATION if fail_on and newest_is_slower else Exit.HOLD
+    return Exit.VIOLATION if fails_on and newest_is_slower else Exit.HOLD
 
 
 def _print(series: Sequence[Series], *, no_color: bool) -> None:

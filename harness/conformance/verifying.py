@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -31,6 +31,8 @@ from harness.verdict import INVARIANTS, Outcome, worst
 
 __all__ = ["Verification", "verified"]
 
+PROTOCOL: Final = "protocol"
+"""The kind whose runs are conversations, which no judge of histories judges."""
 Told = Callable[[int, int], None]
 
 
@@ -76,12 +78,14 @@ def verified(
     if certificate.subject.kind == "protocol":
         return _protocol_verified(certificate, folder)
     problems = list(_of_document(certificate))
-    readable: list[CertifiedRun] = []
-    for run in certificate.runs:
-        found = list(_of_files(run, folder))
-        problems += found
-        if run.history is not None and (folder / run.history.file).is_file():
-            readable.append(run)
+    problems += [problem for run in certificate.runs for problem in _of_files(run, folder, certificate)]
+    readable = [
+        run
+        for run in certificate.runs
+        if certificate.subject.kind != PROTOCOL
+        and run.history is not None
+        and (folder / run.history.file).is_file()
+    ]
     paths = [folder / run.history.file for run in readable if run.history is not None]
     again: list[CertifiedRun] = []
     twice = 0
@@ -131,7 +135,9 @@ def _of_document(certificate: Certificate) -> Iterator[str]:
         yield "certificate.json was changed after it was written: its seal is not that of its content"
     if certificate.digest != digest_of_runs(certificate.runs):
         yield "certificate.json: its digest of all files is not that of the files it lists"
-    if certificate.subject.kind != "protocol" and certificate.rows != rows_of(certificate.runs, INVARIANTS):
+    of_protocol = {row.check: row.about for row in certificate.rows}
+    about = of_protocol if certificate.subject.kind == PROTOCOL else INVARIANTS
+    if certificate.rows != rows_of(certificate.runs, about):
         yield "certificate.json: its table does not follow from its runs"
     head = concluded(certificate.runs, asked=certificate.asked, second=certificate.second)
     if (head.tone, head.word) != (certificate.tone, certificate.word):
@@ -146,7 +152,7 @@ def _of_document(certificate: Certificate) -> Iterator[str]:
         yield "certificate.json: what it says of the second judge does not follow from its runs"
 
 
-def _of_files(run: CertifiedRun, folder: Path) -> Iterator[str]:
+def _of_files(run: CertifiedRun, folder: Path, certificate: Certificate) -> Iterator[str]:
     """Files that are missing, changed, or not where a certificate's files are."""
     for what, file in (("scenario", run.scenario), ("history", run.history), ("verdict", run.judgement)):
         if file is None:
@@ -156,7 +162,7 @@ def _of_files(run: CertifiedRun, folder: Path) -> Iterator[str]:
         problem = _of_file(file, folder)
         if problem:
             yield f"{_named(run)}: {what} {file.file} {problem}"
-    if run.history is None and run.holds:
+    if run.history is None and run.holds and certificate.subject.kind != PROTOCOL:
         yield f"{_named(run)}: it is said to hold, and has no history"
 
 
@@ -174,7 +180,8 @@ def _of_file(file: SealedFile, folder: Path) -> str:
         return f"cannot be read: {error.strerror or error}"
     if found.sha256 == file.sha256:
         return ""
-    return f"was changed: SHA-256 {found.sha256[:12]}… instead of {file.sha256[:12]}…, {found.bytes} bytes of {file.bytes}"
+    digests = f"SHA-256 {found.sha256[:12]}… instead of {file.sha256[:12]}…"
+    return f"was changed: {digests}, {found.bytes} bytes instead of {file.bytes}"
 
 
 def _of_verdict(run: CertifiedRun, judged: TwiceJudged, folder: Path) -> Iterator[str]:
@@ -220,19 +227,13 @@ def _of_verdict_file(run: CertifiedRun, judged: TwiceJudged, folder: Path) -> It
 
 def _core(judgement: Mapping[str, Any]) -> Sequence[Any]:
     """The part of a judgement that does not depend on how a version words it."""
-    return [
-        judgement["verdict"],
-        [
-            (one["invariant"], one["verdict"], one["omitted"])
-            + tuple(
-                tuple(
-                    str(anomaly.get(name)) for name in ("class", "s", "id", "j", "w", "c", "table", "events")
-                )
-                for anomaly in one["anomalies"]
-            )
-            for one in judgement["invariants"]
-        ],
-    ]
+    return [judgement["verdict"], [_core_of_one(one) for one in judgement["invariants"]]]
+
+
+def _core_of_one(one: Mapping[str, Any]) -> Sequence[Any]:
+    named = ("class", "s", "id", "j", "w", "c", "table", "events")
+    anomalies = [[str(anomaly.get(name)) for name in named] for anomaly in one["anomalies"]]
+    return [one["invariant"], one["verdict"], one["omitted"], anomalies]
 
 
 def _remarks(certificate: Certificate) -> Iterator[str]:
@@ -243,4 +244,6 @@ def _remarks(certificate: Certificate) -> Iterator[str]:
         yield f"{certificate.second.judge} is not the file that judged then"
     if certificate.second.silent:
         yield f"{certificate.second.silent} runs were judged by one judge only: {certificate.second.why_silent}"
+    if certificate.subject.kind == PROTOCOL:
+        yield f"conversations are not judged again from files; this holds them again: {certificate.again}"
     yield "the digests of the subject's own files are not checked: those files are not beside the certificate"

@@ -16,19 +16,20 @@ from typing import Final
 from harness.clock import Deadline, monotonic_us
 from harness.engine.executors import Executors
 from harness.engine.level import Level, Observer, Stop, refuse
+from harness.engine.perform import planned_of
 from harness.engine.stage import RunStage, StagePlan, open_stage
 from harness.engine.tally import Counted, Tally, count, tallies, worth_keeping
 from harness.errors import CannotHere, Exit, SutError, WorldError, worst_code
 from harness.history.read import read_whole
 from harness.history.text import digest_of
 from harness.runs.order import AnyOrder
-from harness.runs.outcome import CountedRun, RunOutcome
+from harness.runs.outcome import CountedRun, Extent, MissingRuns, PlannedRuns, RunOutcome
 from harness.verdict import Outcome
 
 __all__ = ["KEPT_MAX", "Finished", "carry_out"]
 
 KEPT_MAX: Final = 12
-"""The largest number of runs in the report, if runs are repeatable."""
+"""Up to this many repeatable runs are all made whole; more are counted first."""
 _TWICE: Final = (
     "When it was counted, this run gave another history than the one shown here: what it depends on besides its seed "
     "(a clock, a set's order, a module's state) differs from process to process."
@@ -54,7 +55,11 @@ class Finished:
     error: WorldError | None = None
     """The failure of the environment after which no more runs were made."""
     counted: tuple[CountedRun, ...] = ()
-    """Every run, if the report shows only some of them in full; else empty."""
+    """Every run, with one digest each, if they were counted because they are many; else empty."""
+    missing: tuple[MissingRuns, ...] = ()
+    """The runs that were not made."""
+    planned: tuple[PlannedRuns, ...] = ()
+    """Of each scenario, if the runs were counted."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Passwords to be removed from reports."""
     kept: tuple[str, ...] = ()
@@ -64,6 +69,17 @@ class Finished:
     def ran(self) -> int:
         """How many runs were made."""
         return sum(tally.runs for tally in self.tallies)
+
+    @property
+    def extent(self) -> Extent:
+        """How much of it was made, for the report."""
+        return Extent(
+            asked=self.asked,
+            interrupted=self.interrupted,
+            took_s=self.took_s,
+            missing=self.missing,
+            planned=self.planned,
+        )
 
     @property
     def digest(self) -> str:
@@ -128,6 +144,8 @@ def carry_out(
         refused=tuple(campaign.refusals()),
         error=campaign.error,
         counted=tuple(campaign.counted_runs()),
+        missing=tuple(campaign.missing()),
+        planned=tuple(campaign.planned()),
         secrets=stage.secrets,
         kept=stage.kept,
     )
@@ -170,7 +188,7 @@ class _Campaign:
         numbers: Sequence[int] = range(len(self._orders))
         if self._level.repeatable and len(self._orders) > KEPT_MAX:
             self._counted = list(self._count())
-            numbers = worth_keeping(self._counted, at_most=KEPT_MAX)
+            numbers = worth_keeping(self._counted)
             self.refused = {run.order: run.refusal for run in self._counted if run.refusal is not None}
         try:
             self._run_all(stage, numbers)
@@ -192,19 +210,36 @@ class _Campaign:
     def counted_runs(self) -> Iterator[CountedRun]:
         """All runs, if they were counted because they are many."""
         for run in self._counted or ():
-            order = self._orders[run.order]
-            yield CountedRun(
-                scenario=order.scenario.scenario,
-                mutant=order.mutant,
-                level=order.level,
-                seed=order.seed,
-                outcome=run.outcome,
-                as_expected=run.as_expected,
-                events=run.events,
-                falls=run.falls,
-                digest=run.digest,
-                measures=run.measures,
+            yield run.listed(self._orders[run.order], self.outcomes.get(run.order))
+
+    def missing(self) -> Iterator[MissingRuns]:
+        """The runs that were not made: for each scenario and reason, the seeds."""
+        made = {run.order for run in self.counted()}
+        seeds: dict[tuple[str, str | None, str], list[int]] = {}
+        for number, order in enumerate(self._orders):
+            if number not in made:
+                kind = (order.scenario.scenario, order.mutant, self._why_not(number))
+                seeds.setdefault(kind, []).append(order.seed)
+        for (scenario, mutant, why), its in seeds.items():
+            yield MissingRuns(
+                scenario=scenario, mutant=mutant, level=self._level.name, seeds=tuple(its), why=why
             )
+
+    def planned(self) -> Iterator[PlannedRuns]:
+        """Of each scenario with one system under test, if its runs were counted."""
+        firsts: dict[tuple[str, str | None, str], AnyOrder] = {}
+        for order in self._orders if self._counted is not None else ():
+            firsts.setdefault((order.scenario.scenario, order.mutant, order.sut), order)
+        yield from map(planned_of, firsts.values())
+
+    def _why_not(self, number: int) -> str:
+        """Why the run of that order was not made."""
+        told = self.left_out.get(number) or self.refused.get(number)
+        if told is not None:
+            return told.what
+        if self._stop.is_set():
+            return "the campaign was interrupted"
+        return "the budget was over" if self.error is None else self.error.what
 
     def refusals(self) -> Iterator[str]:
         """Why the function under test was refused: the first reason in each scenario, and in how many runs."""

@@ -27,11 +27,19 @@ from harness.explanation.measures import (
 from harness.history.files import write
 from harness.runs.expected import JudgedValues
 from harness.runs.order import AnyOrder, AnyScenario, Order
-from harness.runs.outcome import Measure, RunOutcome, Threshold
+from harness.runs.outcome import Measure, PlannedRuns, RunOutcome, Threshold
 from harness.runs.versions import versions
 from harness.verdict import Judgement, Outcome, worst
 
-__all__ = ["convicts_of", "held_to_thresholds", "judged", "judged_by_order", "measures_of_run", "perform"]
+__all__ = [
+    "convicts_of",
+    "held_to_thresholds",
+    "judged",
+    "judged_by_order",
+    "measures_of_run",
+    "perform",
+    "planned_of",
+]
 
 
 def judged(record: RunRecord | OutsideRecord) -> Judgement:
@@ -115,6 +123,20 @@ def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:
         extras=record.extras,
         measures=measures_taken(measures),
         thresholds=thresholds,
+        **_to_repeat(order),
+    )
+
+
+def planned_of(order: AnyOrder) -> PlannedRuns:
+    """What the runs that differ from `order` in their seeds have in common."""
+    return PlannedRuns(
+        scenario=order.scenario.scenario,
+        mutant=order.mutant,
+        level=order.level,
+        sut=order.sut,
+        about=order.scenario.about,
+        plan=order.scenario.model_dump(mode="json", by_alias=True),
+        convicts=convicts_of(order),
         **_to_repeat(order),
     )
 

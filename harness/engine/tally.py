@@ -17,16 +17,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from harness.clock import CALENDAR_CLOCK, Deadline
+from harness.clock import CALENDAR_CLOCK, Deadline, monotonic_us
 from harness.engine.executors import Executors
-from harness.engine.level import Level, Opening, Play, RunRecord, RunSite, refuse
+from harness.engine.level import Level, Opening, OutsideRecord, Play, RunRecord, RunSite, refuse
 from harness.engine.perform import convicts_of, held_to_thresholds, judged_by_order, measures_of_run
 from harness.errors import Exit, SutError
 from harness.explanation.measures import measures_taken
 from harness.history.text import digest_of
 from harness.runs.order import AnyOrder
-from harness.runs.outcome import RunOutcome, seen_as_expected
-from harness.verdict import Outcome
+from harness.runs.outcome import CountedRun, RunOutcome, Threshold, seen_as_expected
+from harness.runs.symptom import Ended, cause_of, without_numbers, worth_showing
+from harness.verdict import NO_EVIDENCE, Judgement, Outcome
 
 __all__ = ["Counted", "Tally", "count", "tallies", "worth_keeping"]
 
@@ -46,7 +47,6 @@ class Counted:
     outcome: Outcome
     as_expected: bool
     events: int
-    has_pitfall: bool = False
     falls: bool = False
     """Whether a pitfall or a threshold makes it fail."""
     cut_after_s: float | None = None
@@ -57,6 +57,9 @@ class Counted:
     """Of its history, to be compared with that of the same run elsewhere."""
     violations: tuple[tuple[str, str], ...] = ()
     """As `Judgement.shown`."""
+    cause: str = ""
+    """As `RunOutcome.cause`."""
+    took_s: float = field(default=0.0, compare=False)
     measures: Mapping[str, float] = field(default_factory=dict)
     """As `RunOutcome.measures`."""
 
@@ -76,10 +79,32 @@ class Counted:
             outcome=outcome.judgement.outcome,
             as_expected=outcome.as_expected,
             events=outcome.judgement.accounting.get("events", 0),
-            has_pitfall=bool(outcome.pitfalls),
             falls=outcome.falls,
             violations=outcome.judgement.shown,
+            cause=outcome.cause,
+            took_s=outcome.duration_s,
             measures=outcome.measures,
+        )
+
+    def listed(self, order: AnyOrder, outcome: RunOutcome | None) -> CountedRun:
+        """As a report lists it; `outcome`: of the same run, if it is shown in full."""
+        return CountedRun(
+            scenario=order.scenario.scenario,
+            mutant=order.mutant,
+            level=order.level,
+            seed=order.seed,
+            outcome=self.outcome,
+            as_expected=self.as_expected,
+            events=self.events,
+            falls=self.falls,
+            digest=self.digest,
+            sut=order.sut,
+            cause=self.cause,
+            violations=tuple(one for one in self.violations if one != NO_EVIDENCE),
+            took_s=self.took_s,
+            again=order.again,
+            run_id="" if outcome is None else outcome.run_id,
+            measures=self.measures,
         )
 
 
@@ -244,29 +269,60 @@ def _is_over(budget: Deadline | None) -> bool:
 
 def _counted(order: AnyOrder, number: int, play: Play, budget: Deadline | None) -> Counted:
     """Performs one run without writing files, until the budget has passed."""
-    limit_s = None if budget is None else budget.left_s
+    limit_s, began_us = None if budget is None else budget.left_s, monotonic_us()
     try:
         record = play(order, RunSite(run_id=f"counted-{number}", folder=Path(), limit_s=limit_s))
     except SutError as error:
-        return Counted(order=number, outcome=Outcome.UNKNOWN, as_expected=False, events=0, refusal=error)
+        cause = f"refused: {without_numbers(error.what)}"
+        return Counted(
+            order=number, outcome=Outcome.UNKNOWN, as_expected=False, events=0, refusal=error, cause=cause
+        )
     judgement = judged_by_order(order, record)
     measures = measures_of_run(record, judgement)
     judgement, thresholds = held_to_thresholds(order, judgement, measures)
     convicts = convicts_of(order)
     falls = order.fails_on_pitfall and bool(record.all_pitfalls)
     falls = falls or (not convicts and any(threshold.verdict == "crossed" for threshold in thresholds))
+    as_expected = seen_as_expected(judgement, convicts) and not falls
     return Counted(
         order=number,
         outcome=judgement.outcome,
-        as_expected=seen_as_expected(judgement, convicts) and not falls,
+        as_expected=as_expected,
         events=len(record.events),
-        has_pitfall=bool(record.all_pitfalls),
         falls=falls,
         cut_after_s=limit_s if _is_over(budget) and not record.whole else None,
         digest=digest_of(record.header, record.events) if isinstance(record, RunRecord) else "",
         violations=judgement.shown,
+        cause=_cause(order, record, judgement, thresholds, as_expected=as_expected),
+        took_s=(monotonic_us() - began_us) / 1e6,
         measures=measures_taken(measures),
     )
+
+
+def _cause(
+    order: AnyOrder,
+    record: RunRecord | OutsideRecord,
+    judgement: Judgement,
+    thresholds: Sequence[Threshold],
+    *,
+    as_expected: bool,
+) -> str:
+    """As `RunOutcome.cause`; the scenario becomes JSON only where that is read."""
+    undecided = judgement.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS}
+    ended = Ended(
+        error=record.error,
+        interrupted=record.interrupted,
+        as_expected=as_expected,
+        mutant=order.mutant,
+        convicts=convicts_of(order),
+        pitfalls=[pitfall.name for pitfall in record.all_pitfalls],
+        plan=order.scenario.model_dump(mode="json", by_alias=True) if undecided else None,
+        has_values=record.values is not None and bool(record.values.says),
+        thresholds=[
+            told.name for word in ("crossed", "unknown") for told in thresholds if told.verdict == word
+        ],
+    )
+    return cause_of(judgement, ended)
 
 
 def tallies(orders: Sequence[AnyOrder], counted: Sequence[Counted]) -> list[Tally]:
@@ -297,15 +353,10 @@ def _kind(order: AnyOrder) -> tuple[str, str | None]:
     return order.scenario.scenario, order.mutant
 
 
-def worth_keeping(counted: Sequence[Counted], *, at_most: int) -> list[int]:
-    """The indices of the orders for the report: unexpected ones, those with a pitfall, and an expected one at least.
+def worth_keeping(counted: Sequence[Counted]) -> list[int]:
+    """The indices of the orders for the report: the first run of each cause, else one that went as expected.
 
     Runs that were not made have nothing to report.
     """
-    counted = [run for run in counted if run.refusal is None]
-    if len(counted) <= at_most:
-        return [run.order for run in counted]
-    expected = [run.order for run in counted if run.as_expected and not run.has_pitfall]
-    telling = [run.order for run in counted if not run.as_expected]
-    telling += [run.order for run in counted if run.as_expected and run.has_pitfall]
-    return sorted(telling[: at_most - 1] + expected[:1])
+    made = [run for run in counted if run.refusal is None]
+    return [made[index].order for index in worth_showing([(run.cause, run.as_expected) for run in made])]

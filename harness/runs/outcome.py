@@ -10,13 +10,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from harness.runs.symptom import Ended, cause_of
 from harness.verdict import Judgement, Outcome
 
 __all__ = [
+    "CountedRun",
+    "Extent",
     "FaultRecord",
     "FaultTime",
     "Measure",
+    "MissingRuns",
     "Pitfall",
+    "PlannedRuns",
     "RunOutcome",
     "Threshold",
     "WorldDescription",
@@ -257,6 +262,22 @@ class RunOutcome:
         return self.fails_on_pitfall and bool(self.pitfalls)
 
     @property
+    def cause(self) -> str:
+        """What it has shown, in words by which the runs of a campaign are grouped; empty: it simply passed."""
+        ended = Ended(
+            error=self.error,
+            interrupted=self.interrupted,
+            as_expected=self.as_expected,
+            mutant=self.mutant,
+            convicts=self.convicts,
+            pitfalls=[pitfall.name for pitfall in self.pitfalls],
+            plan=self.plan,
+            has_values=bool(self.values),
+            thresholds=[told.name for told in (*self.crossed, *self.unmeasured)],
+        )
+        return cause_of(self.judgement, ended)
+
+    @property
     def crossed(self) -> tuple[Threshold, ...]:
         """The thresholds that make it fail; none with a planted defect, which only a conviction concerns."""
         return () if self.convicts else tuple(t for t in self.thresholds if t.verdict == "crossed")
@@ -269,7 +290,7 @@ class RunOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedRun:
-    """One run of a campaign of many repeatable runs, of which the report shows only some in full."""
+    """One run of a campaign, as a report lists it; only some runs are shown in full besides."""
 
     scenario: str
     mutant: str | None
@@ -281,9 +302,93 @@ class CountedRun:
     falls: bool = False
     """Whether a pitfall or a threshold makes it fail."""
     digest: str = ""
-    """Of its history (`harness.history.text.digest_of`)."""
+    """Of its history (`harness.history.text.digest_of`); empty: not taken."""
+    sut: str = "reference"
+    cause: str = ""
+    """What it has shown, in words by which runs are grouped (`harness.runs.symptom`); empty: it simply passed."""
+    violations: tuple[tuple[str, str], ...] = ()
+    """Each violation (invariant, kind of anomaly) once."""
+    took_s: float = 0.0
+    again: str = ""
+    """The command line that repeats it."""
+    run_id: str = ""
+    """Of a run that left a history; empty: it was only counted."""
     measures: Mapping[str, float] = field(default_factory=dict)
     """As `RunOutcome.measures`."""
+
+    @classmethod
+    def of(cls, outcome: RunOutcome) -> CountedRun:
+        """A run with a full outcome, as a report lists it."""
+        return cls(
+            scenario=outcome.scenario,
+            mutant=outcome.mutant,
+            level=outcome.level,
+            seed=outcome.seed,
+            outcome=outcome.judgement.outcome,
+            as_expected=outcome.as_expected,
+            events=outcome.judgement.accounting.get("events", 0),
+            falls=outcome.falls,
+            sut=outcome.sut,
+            cause=outcome.cause,
+            violations=outcome.judgement.violations,
+            took_s=outcome.duration_s,
+            again=outcome.again,
+            run_id=outcome.run_id,
+            measures=outcome.measures,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingRuns:
+    """Runs of one scenario that were asked for and not made."""
+
+    scenario: str
+    mutant: str | None
+    level: str
+    seeds: tuple[int, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRuns:
+    """What the runs of one scenario with one system under test have in common; with a seed, it repeats any of them."""
+
+    scenario: str
+    mutant: str | None
+    level: str
+    sut: str
+    about: str
+    plan: Mapping[str, Any]
+    convicts: tuple[str, ...] = ()
+    runner: str = "continuous"
+    expected: str | None = None
+    cluster: int = 0
+    master: str = ""
+
+    @property
+    def kind(self) -> tuple[str, str | None, str, str]:
+        """By which runs are told apart: scenario, planted defect, level, system under test."""
+        return self.scenario, self.mutant, self.level, self.sut
+
+    @classmethod
+    def of(cls, outcome: RunOutcome) -> PlannedRuns:
+        """As an outcome has it."""
+        names = ("scenario", "mutant", "level", "sut", "about", "plan", "convicts")
+        more = ("runner", "expected", "cluster", "master")
+        return cls(**{name: getattr(outcome, name) for name in (*names, *more)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """How much of a campaign was made."""
+
+    asked: int
+    """How many runs were requested."""
+    interrupted: bool = False
+    took_s: float = 0.0
+    missing: tuple[MissingRuns, ...] = ()
+    planned: tuple[PlannedRuns, ...] = ()
+    """Of each scenario, if not every run is shown in full."""
 
 
 def seen_as_expected(judgement: Judgement, convicts: Sequence[str]) -> bool:

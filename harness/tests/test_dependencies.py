@@ -23,7 +23,7 @@ ELSEWHERE = {"pyflink": "the benchmark's program for an environment of PyFlink's
 """Imported, and not ours to declare."""
 PARTS = {"markupsafe": "jinja2", "pydantic-core": "pydantic"}
 """Distributions that are one library with another, in equal step."""
-TOOLS = {"all", "dev"}
+TOOLS = {"all", "dev", "docs"}
 """Extras that the product's own modules do not import."""
 
 

@@ -19,7 +19,7 @@ PAGES: Mapping[str, str] = {str(path): text for path, text in our_files() if pat
 WALKED: Sequence[str] = [
     page
     for page in PAGES
-    if page in {"docs/tour.md", "docs/how-to/developing.md"}
+    if page in {"docs/tour.md", "docs/how-to/developing.md", "docs/how-to/extend.md"}
     or (page.endswith("README.md") and page.startswith(("harness/", "reference_impl/", "reports/", "tools/")))
 ]
 """The pages that say where things are; a decision may name what was there when it was taken."""

@@ -11,10 +11,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.runs.outcome import FaultRecord, FaultTime, RunOutcome, WorldDescription
+from harness.runs.outcome import (
+    CountedRun,
+    Extent,
+    FaultRecord,
+    FaultTime,
+    MissingRuns,
+    RunOutcome,
+    WorldDescription,
+)
 from harness.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
+from reports.campaign_view import CampaignView, view_of
 
-__all__ = ["HOSTILE", "hostile_outcome", "lost_outcome", "outcome_of", "pass_outcome", "write_history"]
+__all__ = [
+    "HOSTILE",
+    "hostile_outcome",
+    "lost_outcome",
+    "many",
+    "outcome_of",
+    "pass_outcome",
+    "write_history",
+]
 
 HOSTILE = "<script>alert(1)</script>]]>\x00\x1b[2J\u202e\u200f\ud800'\"&<!-- https://evil.example/`|@all"
 """What a payload may hold: markup, CDATA's end, control bytes, bidi marks, a lone surrogate."""
@@ -315,4 +332,48 @@ def hostile_outcome(folder: Path) -> RunOutcome:
         phases_s={HOSTILE: 1.0},
         threats=(HOSTILE,),
         extras={"note": HOSTILE},
+    )
+
+
+def many(folder: Path, *, runs: int = 60, asked: int = 70) -> CampaignView:
+    """An interrupted campaign of two scenarios, of which two runs are shown in full: `V8 lost`, and an exception."""
+    error = "the lookup raised KeyError: 13 for record 7 (enrich.py:7)"
+    full = [lost_outcome(folder, run_id="a", seed=5), lost_outcome(folder, run_id="b", seed=9, error=error)]
+    counted = [
+        *(_counted("cut", seed, pass_outcome(folder)) for seed in range(1, 5)),
+        CountedRun.of(full[0]),
+        CountedRun.of(full[1]),
+        *(_counted("calm", seed, full[seed % 2] if seed % 9 == 0 else None) for seed in range(1, runs - 5)),
+    ]
+    seeds = tuple(range(runs - 5, asked - 5))
+    missing = MissingRuns(
+        scenario="calm", mutant=None, level="sim", seeds=seeds, why="the campaign was interrupted"
+    )
+    extent = Extent(asked=asked, interrupted=True, took_s=12.5, missing=(missing,))
+    return view_of(full, counted=counted, extent=extent)
+
+
+def _counted(scenario: str, seed: int, like: RunOutcome | None) -> CountedRun:
+    """A counted run with the verdict and the cause of `like`; None: a pass."""
+    passed = CountedRun(
+        scenario=scenario,
+        mutant=None,
+        level="sim",
+        seed=seed,
+        outcome=Outcome.PASS,
+        as_expected=True,
+        events=1200,
+        took_s=0.02,
+        digest=f"{seed:064x}",
+    )
+    if like is None:
+        return passed
+    told = CountedRun.of(like)
+    return replace(
+        passed,
+        outcome=told.outcome,
+        as_expected=told.as_expected,
+        cause=told.cause,
+        violations=told.violations,
+        again=f"floodmark run {scenario} --seed {seed}",
     )

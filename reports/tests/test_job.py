@@ -11,6 +11,7 @@ import pytest
 from junitparser import JUnitXml
 
 from harness.verdict import Anomaly, Outcome
+from reports.campaign_view import view_of
 from reports.chart_job import job_timeline_of
 from reports.history_view import read_view
 from reports.junit import junit_text
@@ -100,18 +101,18 @@ def test_every_form_says_first_what_the_table_shows(folder: Path, name: str) -> 
     section = section_of(getattr(job_sample, name)(folder))
     first = _losses(section)[0].partition(";")[0]
 
-    page = page_text([section], title="t")
+    page = page_text(view_of([section.outcome]), title="t")
     for text, later in (
         (_printed(section), "threats to validity"),
-        (markdown_text([section], title="t").replace("\\", ""), "Threats to validity"),
-        (junit_text([section], title="t"), "Still holds"),
+        (markdown_text(view_of([section.outcome]), title="t").replace("\\", ""), "Threats to validity"),
+        (junit_text(view_of([section.outcome]), title="t"), "Still holds"),
     ):
         assert 0 <= text.index(first) < text.index(later)
     assert page.index("What the table shows") < page.index("Timeline") < page.index("Threats to validity")
 
 
 def test_the_page_of_a_job_is_balanced_and_shows_no_subtask(doubled: RunSection) -> None:
-    page = page_text([doubled], title="t")
+    page = page_text(view_of([doubled.outcome]), title="t")
 
     parser = parsed(page)
     assert not parser.open
@@ -122,7 +123,7 @@ def test_the_page_of_a_job_is_balanced_and_shows_no_subtask(doubled: RunSection)
 
 def test_a_pass_says_seen_from_outside_what_was_assumed_and_what_is_not_claimed(folder: Path) -> None:
     section = section_of(job_sample.passed(folder))
-    page, told = page_text([section], title="t"), _printed(section)
+    page, told = page_text(view_of([section.outcome]), title="t"), _printed(section)
 
     assert "seen from outside" in section.reading.sentence
     assert section.job is not None
@@ -136,7 +137,7 @@ def test_a_pass_says_seen_from_outside_what_was_assumed_and_what_is_not_claimed(
 
 
 def test_the_document_has_losses_and_view(doubled: RunSection) -> None:
-    document = json.loads(document_text(document_of([doubled], title="t")))
+    document = json.loads(document_text(document_of(view_of([doubled.outcome]), title="t")))
 
     outside = document["runs"][0]["outside"]
     assert outside["view"] == "outside"
@@ -147,7 +148,7 @@ def test_the_document_has_losses_and_view(doubled: RunSection) -> None:
 def test_junit_names_the_view_and_the_loss(doubled: RunSection) -> None:
     properties = {
         told.name: told.value
-        for suite in JUnitXml.fromstring(junit_text([doubled], title="t").encode())
+        for suite in JUnitXml.fromstring(junit_text(view_of([doubled.outcome]), title="t").encode())
         for told in suite.properties()
     }
 
@@ -223,7 +224,7 @@ def test_a_sweep_names_each_crash_point_that_did_not_hold_in_every_form(folder: 
     sections = [section_of(outcome) for outcome in outcomes]
 
     (strip,) = strips_of(outcomes)
-    document = json.loads(document_text(document_of(sections, title="t")))
+    document = json.loads(document_text(document_of(view_of(outcomes), title="t")))
 
     told = "killed after INSERT enriched (message 7): 1 doubled"
     assert strip.sentence == "24 crash points tried: 2 broke a promise."
@@ -233,8 +234,8 @@ def test_a_sweep_names_each_crash_point_that_did_not_hold_in_every_form(folder: 
     assert told in stream.getvalue()
     assert "   after  n=1    ......XX....\n" in stream.getvalue()
     assert stream.getvalue().count("V8 VIOLATED") == 1, "the second point showed what the first did"
-    assert told in markdown_text(sections, title="t")
-    assert told in page_text(sections, title="t")
+    assert told in markdown_text(view_of(outcomes), title="t")
+    assert told in page_text(view_of(outcomes), title="t")
     assert [(p["n"], p["moment"]) for p in document["sweep"] if not p["as_expected"]] == [
         (7, "after"),
         (8, "after"),
@@ -242,9 +243,7 @@ def test_a_sweep_names_each_crash_point_that_did_not_hold_in_every_form(folder: 
 
 
 def test_a_point_of_the_strip_leads_to_its_run(folder: Path) -> None:
-    page = page_text(
-        [section_of(outcome) for outcome in job_sample.swept(folder, points=2, bad=())], title="t"
-    )
+    page = page_text(view_of(job_sample.swept(folder, points=2, bad=())), title="t")
 
     parser = parsed(page)
     targets = {value for name, value in parser.attributes if name == "id"}

@@ -11,15 +11,15 @@ import pytest
 
 from harness.errors import HistoryError
 from harness.runs.outcome import FaultTime
+from reports.campaign_view import view_of
 from reports.run_document import document_of, document_text, load_document, schema_text
-from reports.run_section import section_of
 from reports.tests.sample import hostile_outcome, lost_outcome, pass_outcome
 
 SHIPPED = Path(__file__).parents[1] / "schemas" / "run.v1.json"
 
 
 def document(outcome: Any) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(document_text(document_of([section_of(outcome)], title="t")))
+    value: dict[str, Any] = json.loads(document_text(document_of(view_of([outcome]), title="t")))
     return value
 
 
@@ -79,7 +79,7 @@ def test_the_schema_refuses_what_is_no_document(tmp_path: Path, change: dict[str
 
 
 def test_a_document_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    written = document_of([section_of(lost_outcome(tmp_path))], title="t")
+    written = document_of(view_of([lost_outcome(tmp_path)]), title="t")
     path = tmp_path / "run.json"
     path.write_text(document_text(written), encoding="utf-8")
 
@@ -126,7 +126,7 @@ def test_a_password_in_plan_evidence_or_extras_is_withheld(tmp_path: Path) -> No
 
 
 def test_the_document_is_ascii_so_that_no_payload_acts_on_who_prints_it(tmp_path: Path) -> None:
-    text = document_text(document_of([section_of(hostile_outcome(tmp_path))], title="t"))
+    text = document_text(document_of(view_of([hostile_outcome(tmp_path)]), title="t"))
 
     assert text.isascii()
     assert "\x1b" not in text

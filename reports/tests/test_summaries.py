@@ -11,6 +11,7 @@ import pytest
 
 from harness.runs.outcome import RunOutcome
 from harness.sut.user_lookup import failure_of_lookup
+from reports.campaign_view import view_of
 from reports.machine import ANNOTATIONS_MAX, render
 from reports.markdown import MARKDOWN_CHARS_MAX, markdown_text
 from reports.pretty import print_outcomes, terminal
@@ -33,7 +34,7 @@ def test_markdown_has_a_row_for_each_run_and_tells_the_failures(folder: Path) ->
     text = render([pass_outcome(folder), lost_outcome(folder)], "markdown", title="two runs")
 
     assert text.startswith("## ❌ two runs: not as expected")
-    assert text.count("| `worker-killed-between-snapshot-and-commit` |") == 2
+    assert text.count("| `reference` | 735121 |") == 2
     assert "V8 VIOLATED" in text
 
 
@@ -44,7 +45,7 @@ def test_markdown_tells_the_worst_run_first(folder: Path) -> None:
 
 
 def test_markdown_lets_nothing_hostile_through(folder: Path) -> None:
-    text = markdown_text([section_of(hostile_outcome(folder))], title=HOSTILE)
+    text = markdown_text(view_of([hostile_outcome(folder)]), title=HOSTILE)
 
     assert not set("\x00\x1b\u202e\ud800") & set(text)
     prose = text.split("```text")[0].replace("\\`", "").split("`")[::2]
@@ -56,13 +57,14 @@ def test_markdown_lets_nothing_hostile_through(folder: Path) -> None:
 def test_markdown_fits_a_comment_however_many_runs(folder: Path) -> None:
     section = section_of(lost_outcome(folder))
 
-    text = markdown_text([section] * 300, title="many")
-    more = markdown_text([section] * 900, title="many")
+    text = markdown_text(view_of([section.outcome] * 300), title="many")
+    more = markdown_text(view_of([section.outcome] * 900), title="many")
 
     assert len(text) <= MARKDOWN_CHARS_MAX
-    assert text.count("V8 VIOLATED") == 2
+    assert text.count("V8 VIOLATED") == 1
     assert len(more) <= MARKDOWN_CHARS_MAX
-    assert "890 more runs are in the report" in more
+    assert "900 of 900 runs made" in more
+    assert "V8 lost | 900 |" in more
 
 
 def test_json_is_one_document(folder: Path) -> None:
@@ -70,7 +72,9 @@ def test_json_is_one_document(folder: Path) -> None:
 
 
 def test_annotations_are_single_lines_and_at_most_ten(folder: Path) -> None:
-    text = render([lost_outcome(folder)] * 6, "github")
+    errors = [f"the lookup raised ValueError: x for record 7 (mine.py:{line})" for line in range(6)]
+
+    text = render([lost_outcome(folder, error=error) for error in errors], "github")
 
     lines = text.splitlines()
     assert len(lines) == ANNOTATIONS_MAX + 1
@@ -238,4 +242,4 @@ def test_markdown_tells_runs_with_one_cause_once_u3(folder: Path) -> None:
     text = render([ended] * 3, "markdown")
 
     assert text.count("\n### ") == 1
-    assert "3 runs have one cause: the worker's process ended with exit code 7" in text
+    assert "the worker's process ended with exit code 7 | 3 |" in text

@@ -14,11 +14,11 @@ from harness.engine.tally import Counted
 from harness.errors import Exit
 from harness.runs.outcome import RunOutcome, Threshold
 from harness.verdict import Outcome
+from reports.campaign_view import view_of
 from reports.page import page_text
 from reports.pretty import print_outcomes, terminal
 from reports.reading import Tone, read_run
 from reports.run_document import Document
-from reports.run_section import section_of
 from reports.tests.sample import pass_outcome
 from reports.write import write_report
 
@@ -102,4 +102,4 @@ def test_the_terminal_and_the_page_tell_those_that_hold(passed: RunOutcome) -> N
     print_outcomes([outcome], console=terminal(stream))
 
     assert "holds: calls_per_record is 1, and at most 1.2 is allowed" in stream.getvalue()
-    assert "calls_per_record is 1, and at most 1.2 is allowed" in page_text([section_of(outcome)], title="x")
+    assert "calls_per_record is 1, and at most 1.2 is allowed" in page_text(view_of([outcome]), title="x")

@@ -54,7 +54,8 @@ def test_the_report_lists_every_run_of_a_campaign(tmp_path: Path) -> None:
     assert {run["verdict"] for run in document["counted"]} == {"pass"}
     assert document["sentence"] == "20 runs: 20 as expected, 0 not, 0 undecided."
     assert "All 20 runs" in page
-    assert "<td>7-26</td>" in page
+    assert [f"seed {seed} pass</span>" in page for seed in range(7, 27)] == [True] * 20
+    assert page.count('<tr><th scope="row" class="num">') == 20
 
 
 def told_in(form: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -77,8 +78,8 @@ def test_json_is_one_document_with_the_counts(capsys: pytest.CaptureFixture[str]
     assert (tally["scenario"], tally["runs"], tally["pass"], tally["unexpected"]) == ("calm", 13, 13, 0)
 
 
-def test_markdown_ends_with_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "| calm | 13 | 13 | 0 | 0 | 0 | 0 |" in told_in("markdown", capsys)
+def test_markdown_has_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "| `calm` | sim | 13 | 13 | 0 | 0 | 0 | 0 | 0 |" in told_in("markdown", capsys)
 
 
 def test_a_report_that_cannot_be_written_is_one_line_and_the_code_of_the_environment(

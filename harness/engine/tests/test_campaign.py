@@ -190,7 +190,7 @@ def test_a_convicted_defect_holds_and_a_surviving_one_is_a_violation(
 
 
 def test_a_pitfall_that_makes_a_run_fail_is_a_violation_to_the_exit_code_u2() -> None:
-    run = Counted(order=0, outcome=PASS, as_expected=False, events=1, has_pitfall=True, falls=True)
+    run = Counted(order=0, outcome=PASS, as_expected=False, events=1, falls=True)
 
     finished = Finished(outcomes=(), tallies=tuple(tallies([ORDER], [run])), asked=1, interrupted=False)
 

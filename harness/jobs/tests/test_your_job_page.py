@@ -1,4 +1,7 @@
-"""`docs/tutorial/your-job.md` and `docs/how-to/jobs.md`: what a reader saves and types is what the program takes."""
+"""The pages about jobs: what a reader saves and types is what the program takes.
+
+What the commands print is compared by `harness/tests/test_console_pages.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,35 +14,38 @@ import pytest
 from harness.cli.job import job
 from harness.jobs.job_file import read_job
 from harness.jobs.job_scenarios import job_catalogue
+from harness.tests.console_page import Saved, session
 from harness.tests.tidy import ROOT
 
-_TUTORIAL = (ROOT / "docs" / "tutorial" / "your-job.md").read_text(encoding="utf-8")
-_HOW_TO = (ROOT / "docs" / "how-to" / "jobs.md").read_text(encoding="utf-8")
-SAVED = dict(re.findall(r"^```(?:python|toml)\n# (\S+)\n(.*?)^```", _TUTORIAL, re.MULTILINE | re.DOTALL))
+_DOCS = ROOT / "docs"
+_TUTORIAL = (_DOCS / "tutorial" / "your-job.md").read_text(encoding="utf-8")
+_SPARK = (_DOCS / "how-to" / "spark-job.md").read_text(encoding="utf-8")
+_HOW_TO = (_DOCS / "how-to" / "jobs.md").read_text(encoding="utf-8")
+SAVED = [
+    (saved.name, saved.text)
+    for page in (_TUTORIAL, _SPARK)
+    for saved in session(page)
+    if isinstance(saved, Saved)
+]
 COMMANDS = sorted(
-    set(re.findall(r"^(?:\$ )?floodmark job (.*?)(?:\s+#.*)?$", _TUTORIAL + _HOW_TO, re.MULTILINE))
+    set(re.findall(r"^(?:\$ )?floodmark job (.*?)(?:\s+#.*)?$", _TUTORIAL + _SPARK + _HOW_TO, re.MULTILINE))
 )
 
 
-def test_the_job_file_of_the_tutorial_is_complete_and_names_what_its_job_reads(tmp_path: Path) -> None:
-    (tmp_path / "job.toml").write_text(SAVED["job.toml"])
+@pytest.mark.parametrize("page", [_TUTORIAL, _SPARK], ids=["tutorial", "spark"])
+def test_the_job_file_of_a_page_is_complete_and_names_what_its_job_reads(tmp_path: Path, page: str) -> None:
+    saved = {step.name: step.text for step in session(page) if isinstance(step, Saved)}
+    (tmp_path / "job.toml").write_text(saved["job.toml"])
 
     read = read_job(tmp_path / "job.toml")
 
-    assert set(re.findall(r'os\.environ\["(\w+)"\]', SAVED["job.py"])) == read.job.env.keys()
+    assert set(re.findall(r'os\.environ\["(\w+)"\]', saved["job.py"])) <= read.job.env.keys()
     assert read.sink.schema_file == "sink.sql"
 
 
-@pytest.mark.parametrize("name", [name for name in SAVED if name.endswith(".py")])
-def test_a_program_of_the_tutorial_compiles(name: str) -> None:
-    compile(SAVED[name], name, "exec")
-
-
-def test_the_mended_job_writes_rows_and_number_in_one_transaction() -> None:
-    mended = SAVED["mended.py"]
-
-    assert mended.count("commit()") == 1
-    assert mended.index("UPDATE progress") < mended.index("INSERT INTO enriched") < mended.index("commit()")
+@pytest.mark.parametrize(("name", "program"), [(name, text) for name, text in SAVED if name.endswith(".py")])
+def test_a_program_of_the_pages_compiles(name: str, program: str) -> None:
+    compile(program, name, "exec")
 
 
 @pytest.mark.parametrize("words", COMMANDS)

@@ -14,6 +14,7 @@ from harness.engine.executors import PlainExecutors, always
 from harness.engine.level import Opening, RunSite, Stop
 from harness.engine.perform import perform
 from harness.engine.tally import Counted, count, tallies, worth_keeping
+from harness.errors import SutError
 from harness.levels.sim.level import SimulatedLevel
 from harness.runs.order import Order
 from harness.scenario.file import apply_settings, load_many
@@ -125,32 +126,26 @@ def test_a_budget_that_passes_ends_the_run_in_progress_and_the_count(jobs: int) 
     assert max(run.events for run in counted) < 16_000
 
 
-def run(order: int, *, as_expected: bool) -> Counted:
-    return Counted(order=order, outcome=Outcome.PASS, as_expected=as_expected, events=1)
+def run(order: int, *, cause: str = "", refusal: SutError | None = None) -> Counted:
+    return Counted(
+        order=order, outcome=Outcome.PASS, as_expected=not cause, events=1, cause=cause, refusal=refusal
+    )
 
 
-def test_of_many_runs_the_unexpected_are_kept_and_one_that_is_not() -> None:
-    many = [run(number, as_expected=number not in {7, 8, 9}) for number in range(100)]
-
-    assert worth_keeping(many, at_most=12) == [0, 7, 8, 9]
-    assert worth_keeping(many, at_most=3) == [0, 7, 8]
-
-
-def test_of_many_runs_those_with_a_pitfall_are_kept_after_the_unexpected_u2() -> None:
+def test_of_many_runs_the_first_of_each_cause_is_kept() -> None:
     many = [
-        Counted(order=n, outcome=Outcome.PASS, as_expected=n != 5, events=1, has_pitfall=n in {3, 4})
-        for n in range(100)
+        run(number, cause={7: "V8 lost", 8: "V1 reordered"}.get(number % 10, "")) for number in range(100)
     ]
 
-    assert worth_keeping(many, at_most=12) == [0, 3, 4, 5]
-    assert worth_keeping(many, at_most=2) == [0, 5]
+    assert worth_keeping(many) == [7, 8]
 
 
-def test_of_few_runs_all_are_kept() -> None:
-    assert worth_keeping([run(number, as_expected=True) for number in range(5)], at_most=12) == [
-        0,
-        1,
-        2,
-        3,
-        4,
-    ]
+def test_of_many_runs_that_all_passed_one_is_kept() -> None:
+    assert worth_keeping([run(number) for number in range(100)]) == [0]
+
+
+def test_a_run_that_was_refused_is_not_kept() -> None:
+    refused = run(0, cause="refused: it is no function", refusal=SutError("it is no function"))
+
+    assert worth_keeping([refused] * 10) == []
+    assert worth_keeping([refused, *(run(number) for number in range(1, 10))]) == [1]

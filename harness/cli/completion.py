@@ -1,0 +1,113 @@
+"""`floodmark completion`: the script by which a shell completes commands, options and names; and the names themselves.
+
+Answers to click's shell completion. Invariant: names come from the registries that the commands use, so what is
+completed exists; a completion never fails, for a shell would show its traceback in the middle of a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+__all__ = [
+    "completion",
+    "fault_names",
+    "job_scenario_names",
+    "mutant_names",
+    "scenario_names",
+    "sut_names",
+    "tag_names",
+]
+
+Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
+
+_HOW = {
+    "bash": 'eval "$(floodmark completion bash)", in ~/.bashrc',
+    "zsh": 'eval "$(floodmark completion zsh)", in ~/.zshrc',
+    "fish": "floodmark completion fish | source, in ~/.config/fish/config.fish",
+}
+
+
+@click.command(epilog="Used as: " + "; ".join(_HOW.values()) + ".")
+@click.argument("shell", type=click.Choice(list(_HOW)))
+def completion(*, shell: str) -> None:
+    """Print the script for SHELL that completes commands, options, and names of scenarios, mutants, faults and tags."""
+    from click.shell_completion import get_completion_class
+
+    from harness.cli.main import COMPLETE, floodmark
+
+    found = get_completion_class(shell)
+    assert found is not None, "click knows the shells of the choice"
+    click.echo(found(floodmark, {}, "floodmark", COMPLETE).source())
+
+
+def _names_for(listed: Callable[[], Iterable[str]], *, files: bool = False) -> Completer:
+    """A completer of the names that `listed` gives; `files`: of files and folders too, if no name fits."""
+
+    def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        names: list[str] = []
+        with suppress(Exception):
+            names = [name for name in dict.fromkeys(listed()) if name.startswith(incomplete)]
+        if not names and files:
+            return [CompletionItem(incomplete, type="file")]
+        return [CompletionItem(name) for name in names]
+
+    return complete
+
+
+def _scenarios() -> Sequence[str]:
+    from harness.scenario.catalogue import catalogue
+
+    return ["all", *catalogue()]
+
+
+def _job_scenarios() -> Sequence[str]:
+    from harness.jobs.job_scenarios import job_catalogue
+
+    return ["all", *job_catalogue()]
+
+
+def _mutants() -> Iterable[str]:
+    from harness.defects import IN_RUNS
+
+    return IN_RUNS
+
+
+def _suts() -> Iterable[str]:
+    from harness.sut.registry import SUTS
+
+    return SUTS
+
+
+def _faults() -> Iterable[str]:
+    from harness.faults.registry import FAULTS
+
+    return FAULTS
+
+
+_TAGS = re.compile(r"^tags: *\[([^\]]*)\]", re.MULTILINE)
+"""As the shipped files write them; a parser would take a second for all of them."""
+
+
+def _tags() -> Sequence[str]:
+    from harness.scenario.catalogue import catalogue_folder
+
+    texts = (path.read_text("utf-8") for path in sorted(catalogue_folder().rglob("*.yaml")))
+    return sorted({tag.strip() for text in texts for tags in _TAGS.findall(text) for tag in tags.split(",")})
+
+
+scenario_names = _names_for(_scenarios, files=True)
+job_scenario_names = _names_for(_job_scenarios, files=True)
+mutant_names = _names_for(_mutants)
+sut_names = _names_for(_suts)
+fault_names = _names_for(_faults)
+tag_names = _names_for(_tags)

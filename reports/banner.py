@@ -1,0 +1,310 @@
+"""The banner: what broke, for which record and why, in one sentence, and the numbers that a reader checks it by.
+
+Answers to the first line of a test runner's failure. Invariant: a cause is said only if the events of the record show
+it; otherwise the sentence is the checker's own. Numbers come from the tables, not from the verdict, so that they can
+contradict it, and the banner says so where they do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from harness.explanation.events import element_ids
+from harness.explanation.glimpse import Json
+from harness.history.values import brief, visible
+from harness.runs.outcome import RunOutcome
+from harness.runs.symptom import GRAVEST
+from harness.verdict import Anomaly, InvariantVerdict, Outcome
+from reports.history_view import HistoryView
+from reports.losses import Loss, losses_of
+from reports.outside_view import OutsideView
+from reports.reading import Reading, Tone, counts_towards, read_run
+
+__all__ = ["Banner", "banner_of", "banner_of_all", "gravest"]
+
+_UNEXPLAINED: Final = "V24"
+_RAISED: Final = re.compile(
+    r"the lookup (?:raised|called) (?P<what>.*) for record (?P<record>\d+) \((?P<line>[^()]+)\)\Z", re.DOTALL
+)
+"""As `harness.sut.user_lookup.failure_of_lookup` writes it."""
+_SENTENCE_CHARS: Final = 220
+_ABSENT: Final = frozenset({"lost", "no-effect", "row-missing", "missing"})
+_TAKES_WAS: Final = frozenset({"lost", "taken back", "doubled", "wrong", "never offered", "never done"})
+_ODD: Final = ("missing", "doubled", "disordered")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """One count of the banner; `odd`: a clean run has 0 of it."""
+
+    name: str
+    count: int
+    odd: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Banner:
+    """What stands in the banner beside the verdict."""
+
+    broke: str
+    """What broke, for which record and why; empty if nothing did."""
+    rest: str
+    """Further sentences, which do not repeat it."""
+    numbers: tuple[Number, ...]
+    contradiction: str
+    """What the numbers say against a green verdict; empty if they fit."""
+
+
+def banner_of(outcome: RunOutcome, view: HistoryView) -> Banner:
+    """The banner of one run."""
+    broke, numbers = what_broke(outcome, view), _numbers_of(outcome, view)
+    return Banner(
+        broke=broke,
+        rest=_rest(outcome) if broke else read_run(outcome).sentence,
+        numbers=numbers,
+        contradiction=_contradiction(outcome, numbers),
+    )
+
+
+def banner_of_all(banners: Sequence[tuple[RunOutcome, Banner]], headline: Reading, *, whole: bool) -> Banner:
+    """The banner over several runs: the first that broke, and the sums of their numbers.
+
+    `whole`: whether these are all runs of the campaign, so that sums mean something.
+    """
+    if len(banners) == 1 and whole:
+        return banners[0][1]
+    broken = [(run, told) for run, told in banners if told.broke and read_run(run).tone is Tone.BAD]
+    sums: dict[str, int] = {}
+    for _, told in banners if whole else ():
+        for number in told.numbers:
+            sums[number.name] = sums.get(number.name, 0) + number.count
+    first = "".join(f"{run.scenario}, seed {run.seed}: {told.broke}" for run, told in broken[:1])
+    against = sum(bool(told.contradiction) for _, told in banners)
+    runs = "1 run is" if against == 1 else f"{against} runs are"
+    return Banner(
+        broke=first,
+        rest=headline.sentence,
+        numbers=tuple(_number(name, count) for name, count in sums.items()),
+        contradiction=f"{runs} green over such counts; each says why."
+        if against and headline.tone is Tone.GOOD
+        else "",
+    )
+
+
+def gravest(outcome: RunOutcome) -> list[InvariantVerdict]:
+    """The violated invariants, the gravest first: what the user's own function did, then what touches the rows."""
+    raised = _RAISED.search(outcome.error or "") is not None
+    ranks = {name: rank for rank, name in enumerate((_UNEXPLAINED, *GRAVEST) if raised else GRAVEST)}
+    violated = [v for v in outcome.judgement.invariants if v.outcome is Outcome.FAIL]
+    return sorted(violated, key=lambda verdict: ranks.get(verdict.invariant, len(ranks)))
+
+
+def what_broke(outcome: RunOutcome, view: HistoryView) -> str:
+    """What broke, for which record and why: one sentence without its full stop; empty if nothing did."""
+    return _one_line("".join(_what_broke(outcome, view)))
+
+
+def _what_broke(outcome: RunOutcome, view: HistoryView) -> Iterator[str]:
+    told = [v for v in gravest(outcome) if v.anomalies]
+    raised = _RAISED.search(outcome.error or "")
+    if raised is not None:
+        first = _raised_first(told[0].anomalies[0], view) if told else None
+        yield _raised(first or raised)
+        return
+    if outcome.interrupted:
+        return
+    if told and view.outside is not None:
+        yield _of_job(outcome, view, view.outside)
+    elif told:
+        yield _of_anomaly(told[0].anomalies[0], view)
+    elif outcome.error:
+        yield outcome.error
+    else:
+        yield _undecided(outcome)
+
+
+def _raised(found: re.Match[str]) -> str:
+    """`lookup raised KeyError: 13 at record 4, enrich.py:7`."""
+    return f"lookup raised {found['what']} at record {found['record']}, {found['line'].rpartition('/')[2]}"
+
+
+def _raised_first(anomaly: Anomaly, view: HistoryView) -> re.Match[str] | None:
+    """What the lookup raised where an attempt failed for the first time without a cause; None: it is not that."""
+    if anomaly.kind != "unexplained-failure":
+        return None
+    errors = [e.get("error") for e in view.excerpts.events_of(anomaly) if e["k"] == "failed"]
+    found = (_RAISED.search(error) for error in errors if isinstance(error, str))
+    return next((match for match in found if match is not None), None)
+
+
+def _of_anomaly(anomaly: Anomaly, view: HistoryView) -> str:
+    raised = _raised_first(anomaly, view)
+    if raised is not None:
+        return _raised(raised)
+    events = view.excerpts.events_of(anomaly)
+    if anomaly.id is None or not events:
+        return anomaly.say
+    record = f"record {brief(anomaly.id, limit=40)}"
+    if anomaly.kind in _ABSENT:
+        return _absent(record, anomaly, events)
+    if anomaly.kind == "duplicate":
+        return _doubled(record, events) or anomaly.say
+    return anomaly.say if record in anomaly.say else f"{record}: {anomaly.say}"
+
+
+def _absent(record: str, anomaly: Anomaly, events: Sequence[Json]) -> str:
+    """What happened to a record before it was lost, and the restored snapshot that omits it, if there is one."""
+    answered = [e for e in events if e["k"] == "res" and e.get("final") is True and e.get("r") == "ok"]
+    called = [e for e in events if e["k"] == "call"]
+    did = (
+        "accepted, answered"
+        if answered
+        else ("accepted, never answered" if called else "accepted, never called")
+    )
+    if not any(e["k"] == "in" for e in events):
+        return anomaly.say
+    why = _omitted_by(anomaly.id, events)
+    if why:
+        return f"{record} was {did} and lost: {why}"
+    left = any(e["k"] == "out" for e in events)
+    fate = "it left the operator, and no table shows it" if left else "it never left the operator"
+    return f"{record} was {did} and lost: {fate}"
+
+
+def _omitted_by(record: Any, events: Sequence[Json]) -> str:
+    """The restored snapshot that was taken after the record came in, and does not hold it."""
+    taken = next(e for e in events if e["k"] == "in")
+    snaps = {e.get("c"): e for e in events if e["k"] == "snap" and e["n"] > taken["n"]}
+    for event in events:
+        snap = snaps.get(event.get("c")) if event["k"] == "restore" else None
+        if snap is None or event["n"] < snap["n"] or record in element_ids(event):
+            continue
+        if (
+            isinstance(snap.get("pos"), int)
+            and isinstance(taken.get("pos"), int)
+            and snap["pos"] > taken["pos"]
+        ):
+            left = any(e["k"] == "out" and e["n"] < snap["n"] for e in events)
+            return "" if left else f"snapshot {brief(event.get('c'), limit=16)} omits it"
+    return ""
+
+
+def _doubled(record: str, events: Sequence[Json]) -> str:
+    """Two emissions of one record, and what lay between them."""
+    outs = [e for e in events if e["k"] == "out"]
+    twice = [(one, two) for one, two in pairwise(outs) if one.get("j") == two.get("j")]
+    if not twice:
+        return ""
+    one, two = twice[0]
+    between = [e for e in events if one["n"] < e["n"] < two["n"]]
+    back = next((e for e in between if e["k"] == "restore"), None)
+    attempts = f"attempt {one.get('a')} emitted it, and attempt {two.get('a')} again"
+    if one.get("a") == two.get("a"):
+        attempts = f"attempt {one.get('a')} emitted it twice"
+    after = "" if back is None else f" after checkpoint {brief(back.get('c'), limit=16)} was restored"
+    return f"{record} was doubled: {attempts}{after}"
+
+
+def _of_job(outcome: RunOutcome, view: HistoryView, outside: OutsideView) -> str:
+    kinds = {fault.id: fault.kind for fault in outcome.faults}
+    losses = losses_of(outcome.judgement, outside, kinds=kinds, origin_us=view.origin_us)
+    return _of_loss(losses[0]) if losses else ""
+
+
+def _of_loss(loss: Loss) -> str:
+    if not loss.records:
+        return f"{loss.word}: {loss.moment}"
+    more = loss.count - 1
+    who = f"record {loss.records[0]}" + (f" and {more} more" if more else "")
+    if loss.word in _TAKES_WAS:
+        return f"{who} {'were' if more else 'was'} {loss.word}: {loss.moment}"
+    return f"{who}: {loss.word}, {loss.moment}"
+
+
+def _undecided(outcome: RunOutcome) -> str:
+    """The first invariant that keeps the verdict open, and why."""
+    if read_run(outcome).tone is not Tone.OPEN:
+        return ""
+    worst = outcome.judgement.outcome
+    for verdict in outcome.judgement.invariants:
+        if verdict.outcome is worst and verdict.why and counts_towards(outcome, verdict):
+            return f"{verdict.invariant} is {verdict.outcome}: {verdict.why.splitlines()[-1]}"
+    return ""
+
+
+def _one_line(sentence: str) -> str:
+    line = " ".join(visible(sentence).split()).rstrip(".")
+    return line if len(line) <= _SENTENCE_CHARS else line[: _SENTENCE_CHARS - 1].rstrip() + "…"
+
+
+def _rest(outcome: RunOutcome) -> str:
+    """What the reading of the run says beside the sentence of what broke."""
+    convicted = [verdict.invariant for verdict in outcome.judgement.convicted()]
+    if outcome.convicts:
+        return read_run(outcome).sentence
+    lines = [f"This run violates {', '.join(convicted)}."] if convicted else []
+    if outcome.error:
+        lines.append("It stopped early.")
+    if read_run(outcome).tone is Tone.OPEN:
+        lines.append("That is not a pass.")
+    lines += [f"Threshold crossed: {threshold.says}." for threshold in outcome.crossed]
+    lines += [outcome.values] if outcome.values else []
+    lines += [f"Pitfall {pitfall.name}: {pitfall.says}" for pitfall in outcome.pitfalls]
+    return " ".join(lines)
+
+
+def _number(name: str, count: int) -> Number:
+    return Number(name=name, count=count, odd=name in _ODD and count > 0)
+
+
+def _numbers_of(outcome: RunOutcome, view: HistoryView) -> tuple[Number, ...]:
+    """Offered, visible, missing and doubled as far as they were counted, and what else a clean run has none of."""
+    counts = _of_table(outcome, view.outside) if view.outside is not None else _counted(outcome)
+    names = ("offered", "visible", "missing", "doubled", "disordered", "dead letters")
+    return tuple(
+        _number(name, counts[name])
+        for name in names
+        if name in counts and (counts[name] or name in names[:4])
+    )
+
+
+def _counted(outcome: RunOutcome) -> Mapping[str, int]:
+    beside = outcome.accounting
+    found = {name: beside[name] for name in ("offered", *_ODD) if name in beside}
+    if "offered" not in found and "records" in outcome.judgement.accounting:
+        found["offered"] = outcome.judgement.accounting["records"]
+    visible_records = next((beside[name] for name in ("records", "distinct", "rows") if name in beside), None)
+    if visible_records is not None:
+        found["visible"] = visible_records
+    return {**found, "dead letters": beside.get("dead_letters", 0)}
+
+
+def _of_table(outcome: RunOutcome, outside: OutsideView) -> Mapping[str, int]:
+    kinds = [a.kind for v in outcome.judgement.convicted() for a in v.anomalies]
+    found = {"offered": len(outside.offers_us)}
+    if "table 1" in outside.counted:
+        found["visible"] = outside.counted["table 1"]
+    if any(
+        v.invariant == "V8" and v.outcome in {Outcome.PASS, Outcome.FAIL}
+        for v in outcome.judgement.invariants
+    ):
+        found["missing"] = sum(kind in {"lost", "deleted"} for kind in kinds)
+        found["doubled"] = kinds.count("duplicate")
+    return {**found, "dead letters": outside.counted.get("dead 1", 0)}
+
+
+def _contradiction(outcome: RunOutcome, numbers: Sequence[Number]) -> str:
+    """What a reader of a green banner must know of its numbers; empty if they fit it."""
+    odd = [f"{number.count} {number.name}" for number in numbers if number.odd]
+    if not odd or read_run(outcome).tone is not Tone.GOOD:
+        return ""
+    counts = ", ".join(odd)
+    if outcome.convicts:
+        return f"Green means that the planted defect was found. Its damage is real: {counts}."
+    verdict = next((v.outcome for v in outcome.judgement.invariants if v.invariant == "V8"), None)
+    judged = verdict or "not judged"
+    return f"The tables do not look like those of a clean run: {counts}. V8 (exactly once) is {judged}."

@@ -1,0 +1,141 @@
+"""The banner says what broke, for which record and why, and holds the numbers against the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.runs.outcome import RunOutcome
+from harness.verdict import Anomaly, InvariantVerdict, Outcome
+from reports.banner import Banner, banner_of, banner_of_all
+from reports.history_view import read_view
+from reports.page import page_text
+from reports.reading import headline_of
+from reports.run_section import section_of
+from reports.tests.job_sample import killed_twice
+from reports.tests.sample import judgement_of, lost_outcome, outcome_of, pass_outcome, write_history
+
+RAISED = "subtask 1 has failed 4 times: the lookup raised KeyError: 13 for record 4 (src/jobs/enrich.py:7)"
+
+
+def told(outcome: RunOutcome) -> Banner:
+    return banner_of(outcome, read_view(outcome.history, judgement=outcome.judgement))
+
+
+def violated(path: Path, anomaly: Anomaly, *, invariant: str = "V8") -> RunOutcome:
+    verdict = InvariantVerdict(invariant=invariant, outcome=Outcome.FAIL, anomalies=(anomaly,))
+    return outcome_of(path, judgement_of(**{invariant: verdict}))
+
+
+def test_what_the_users_function_raised_is_named_with_its_record_and_line(tmp_path: Path) -> None:
+    assert (
+        told(pass_outcome(tmp_path, error=RAISED)).broke
+        == "lookup raised KeyError: 13 at record 4, enrich.py:7"
+    )
+
+
+def test_a_lost_record_is_told_with_the_snapshot_that_omits_it(tmp_path: Path) -> None:
+    assert (
+        told(lost_outcome(tmp_path)).broke
+        == "record 1194 was accepted, answered and lost: snapshot 8 omits it"
+    )
+
+
+def test_no_cause_is_said_that_the_events_do_not_show(tmp_path: Path) -> None:
+    """The same loss in a history without a restart: no snapshot is blamed."""
+    history = tmp_path / "h.jsonl"
+    events = write_history(history, records=40)
+    lost = Anomaly(kind="lost", say="gone", events=(events[0]["n"],), s=0, id=7)
+
+    broke = told(violated(history, lost)).broke
+
+    assert broke == "record 7 was accepted, answered and lost: it left the operator, and no table shows it"
+
+
+def test_a_double_names_both_attempts_and_the_restore_between(tmp_path: Path) -> None:
+    history = tmp_path / "h.jsonl"
+    common = '"s":0,"a":%d,"id":7,"j":0,"v":"x"}'
+    history.write_text(
+        '{"history":1}\n{"n":1,"t":1,"k":"in","s":0,"a":1,"pos":0,"id":7}\n'
+        f'{{"n":2,"t":2,"k":"out",{common % 1}\n'
+        '{"n":3,"t":3,"k":"restore","s":0,"a":2,"c":4,"elements":[{"id":7}]}\n'
+        f'{{"n":4,"t":4,"k":"out",{common % 2}\n',
+        encoding="utf-8",
+    )
+
+    broke = told(violated(history, Anomaly(kind="duplicate", say="twice", events=(2, 4), s=0, id=7))).broke
+
+    assert broke == (
+        "record 7 was doubled: attempt 1 emitted it, and attempt 2 again after checkpoint 4 was restored"
+    )
+
+
+def test_an_anomaly_of_no_record_is_told_in_the_checkers_words(tmp_path: Path) -> None:
+    history = tmp_path / "h.jsonl"
+    write_history(history, records=20)
+
+    broke = told(
+        violated(history, Anomaly(kind="gap", say="none for 9 s", events=(1,)), invariant="V18")
+    ).broke
+
+    assert broke == "none for 9 s"
+
+
+def test_what_a_job_doubled_is_told_with_its_moment(tmp_path: Path) -> None:
+    banner = told(killed_twice(tmp_path))
+
+    assert banner.broke.startswith(
+        "record 140 (key 20) and 9 more were doubled: transaction 116 of start 3 at 3.700 s"
+    )
+    assert {number.name: number.count for number in banner.numbers} == {
+        "offered": 200, "visible": 210, "missing": 0, "doubled": 10,
+    }  # fmt: skip
+
+
+def test_nothing_broke_in_a_run_that_passed(tmp_path: Path) -> None:
+    banner = told(pass_outcome(tmp_path))
+
+    assert (banner.broke, banner.contradiction) == ("", "")
+    assert not any(number.odd for number in banner.numbers)
+
+
+@pytest.mark.parametrize("name", ["missing", "doubled", "disordered"])
+def test_a_green_banner_says_which_numbers_speak_against_it(tmp_path: Path, name: str) -> None:
+    outcome = pass_outcome(tmp_path)
+    banner = told(replace(outcome, accounting={**outcome.accounting, name: 285}))
+
+    assert f"285 {name}" in banner.contradiction
+    assert [(number.name, number.count) for number in banner.numbers if number.odd] == [(name, 285)]
+
+
+def test_a_green_planted_defect_says_that_its_damage_is_real(tmp_path: Path) -> None:
+    page = page_text(
+        [section_of(lost_outcome(tmp_path, mutant="m", convicts=("V8",)))],
+        title="one",
+    )
+
+    assert 'class="verdict good"' in page
+    assert "Green means that the planted defect was found. Its damage is real: 5 missing." in page
+
+
+def test_over_several_runs_the_first_that_broke_leads_and_their_numbers_are_added(tmp_path: Path) -> None:
+    outcomes = [pass_outcome(tmp_path), lost_outcome(tmp_path)]
+    banner = banner_of_all([(o, told(o)) for o in outcomes], headline_of(outcomes), whole=True)
+
+    assert banner.broke.endswith(
+        "seed 735121: record 1194 was accepted, answered and lost: snapshot 8 omits it"
+    )
+    assert ("visible", 1277) in [(number.name, number.count) for number in banner.numbers]
+
+
+def test_the_sentence_of_what_broke_is_not_told_again_and_again(tmp_path: Path) -> None:
+    """In the banner, and where the reasoning ends in it: not in headings, leads, threats and tables."""
+    error = pass_outcome(tmp_path, error=RAISED)
+    lost = section_of(lost_outcome(tmp_path))
+
+    assert page_text([section_of(error)], title="one").count("raised KeyError: 13") <= 2
+    page = page_text([lost], title="one")
+    assert page.count("record 1194 was accepted, answered and lost") == 1
+    assert page.count("record 1194 was accepted and output 0 of it is visible in no epoch") <= 2

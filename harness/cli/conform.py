@@ -27,7 +27,10 @@ __all__ = ["conform"]
 @click.option("--also", "others", multiple=True, metavar="LABEL=COMMAND",
               help="A further program to judge, on the same page; repeatable.")  # fmt: skip
 @click.option(
-    "--label", default=None, help="What COMMAND is called in the certificate.  [default: its own name]"
+    "--label",
+    default=None,
+    metavar="TEXT",
+    help="What COMMAND is called in the certificate.  [default: its own name]",
 )
 @click.option("--answer-within", "answer_s", type=click.FloatRange(min=0.1), default=10.0, show_default=True,
               metavar="SECONDS", help="How long an answer may take before the program counts as hung.")  # fmt: skip

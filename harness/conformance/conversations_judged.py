@@ -198,6 +198,8 @@ class _Quirks:
         if judged.outcome is not CaseOutcome.FAIL or judged.broke_off or file.greeted:
             return ""
         until = len(judged.spoken)
+        if not any('"retry":{' in one.told for one in judged.spoken):
+            return ""  # all quirks are of retries
         as_it_came = [
             *file.exchanges[: until - 1],
             replace(file.exchanges[until - 1], answer=judged.came),

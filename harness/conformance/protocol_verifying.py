@@ -32,7 +32,7 @@ def conversations_judged_again(certificate: Certificate, folder: Path) -> Iterat
 def _verdict(transcript: Path, file: ConversationFile) -> str:
     try:
         spoken = conversation_in(transcript.read_text(encoding="utf-8"), name=file.name)
-        told = [one for one in spoken.exchanges if one.told != HELLO or one.answer]
+        told = [one for one in spoken.exchanges if file.greeted or one.told != HELLO]
         wanted = [one for one in file.exchanges if file.greeted or one.told != HELLO]
         written, heard = Transcript(), Transcript()
         same = [

@@ -68,7 +68,8 @@ def explore(scenarios: tuple[str, ...], **asked: Any) -> int:
     """Draw and change scenarios at level sim until one shows a violation; shrink it to a file that shows it again.
 
     SCENARIOs (files, folders, catalogue names, `all`) are run first and then changed. Without any, scenarios are drawn,
-    and those of the catalogue are shortened and changed. With --seed, --runs and the same corpus the runs are the same.
+    and those of the catalogue are run as they are, shortened and changed. With --seed, --runs and the same corpus the
+    runs are the same.
 
     Exit code: 0 no violation within the budget, 1 a violation, 2 interrupted without one, 4 bad usage, 5 nothing ran,
     10 no run passed, 11 the environment failed.

@@ -7,6 +7,7 @@ before its first result, and results are taken in their order.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from harness.choices import Draw
 from harness.clock import Deadline
 from harness.engine.executors import Executors
 from harness.errors import SutError
+from harness.explore.changing import exploring_form
 from harness.explore.corpus import Entry
 from harness.explore.features import Feature
 from harness.explore.trial import Candidate, Subject, Trial, Violation, Way, made, try_all
@@ -32,11 +34,15 @@ _LEAST: Final = 150
 """Chance per thousand of each way, however little it found lately."""
 _MEMORY: Final = 0.9
 """What of the yield of a way is kept from one round to the next."""
+_EVERY_WHOLE: Final = 3
+"""Of so many candidates one is a scenario of the shelf as it is, until each was tried: it costs as much as several."""
 _REFUSED_MAX: Final = 40
 """Candidates refused by the system under test, with none that it ran, after which it is not tried any more."""
 _MORE_THAN_SILENCE: Final = 200
 """Further runs for a violation, after a fault that left no evidence with this system alone."""
 _SEEDS: Final = 1 << 40
+_OF_A_RECORD: Final = re.compile(r"\brecord \d+\b")
+"""What differs between refusals for one reason."""
 _WAYS: Final[tuple[Way, ...]] = ("drawn", "changed", "shortened")
 
 
@@ -54,7 +60,7 @@ class Plan:
     given: tuple[Entry, ...] = ()
     """Run first, and changed: the scenarios that were named, and what the corpus holds."""
     shelf: tuple[Scenario, ...] = ()
-    """Scenarios that are shortened and changed: the catalogue."""
+    """The catalogue: shortened and changed, and each that was not given run once as it is."""
     round: int = 48
     """Candidates of a round; with many machines more, so that none waits for the end of a round."""
     ways: tuple[Way, ...] = _WAYS
@@ -161,7 +167,7 @@ def _take(
     explored.events += trial.events
     explored.by_way[candidate.way] += 1
     if trial.refused:
-        explored.refused[trial.refused] += 1
+        explored.refused[_OF_A_RECORD.sub("a record", trial.refused)] += 1
         if explored.refused.total() == explored.runs == _REFUSED_MAX:
             raise SutError(
                 trial.refused, fix="run it once: floodmark run calm --level sim, with the same --sut"
@@ -189,6 +195,23 @@ def _take(
     using.on_run(explored)
 
 
+def _as_it_is(entry: Entry) -> Candidate:
+    return Candidate(way="given", seed=entry.seed, parent=entry.scenario)
+
+
+def _as_they_are(plan: Plan) -> list[Entry]:
+    """The shelf, small scenarios first, so that many are seen early; nothing if its scenarios are not to be used."""
+    given = {entry.scenario.scenario for entry in plan.given}
+    whole = [
+        scenario for scenario in plan.shelf if scenario.scenario not in given and "shortened" in plan.ways
+    ]
+    whole.sort(key=lambda scenario: scenario.workload.records * scenario.workload.subtasks)
+    return [
+        Entry(scenario=exploring_form(scenario), seed=plan.seed + number)
+        for number, scenario in enumerate(whole)
+    ]
+
+
 @dataclass(slots=True, kw_only=True)
 class _Kept:
     """An entry and how often it was changed. Mutable."""
@@ -209,6 +232,7 @@ class _Search:
         self._plan = plan
         self._drawn = 0
         self._given: Sequence[Entry] = plan.given
+        self._whole = iter(_as_they_are(plan))
         self._kept: list[_Kept] = []
         self._fresh: list[_Kept] = []
         """Kept in this round; changed from the next one on."""
@@ -222,8 +246,9 @@ class _Search:
             number = self._drawn
             self._drawn += 1
             if number < len(self._given):
-                entry = self._given[number]
-                yield Candidate(way="given", seed=entry.seed, parent=entry.scenario)
+                yield _as_it_is(self._given[number])
+            elif number % _EVERY_WHOLE == 0 and (whole := next(self._whole, None)) is not None:
+                yield _as_it_is(whole)
             else:
                 yield self._next(Draw(self._plan.seed, f"candidate {number}"), number)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from harness.faults.model.fault import Fault
 from harness.faults.registry import FAULTS
@@ -67,10 +68,13 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     subtasks = draw(st.integers(1, 4))
     levels = draw(st.sampled_from([["live"], ["spark"], ["sim", "live", "spark"]]))
     sink = draw(st.sampled_from(["atomic", "two-phase", "idempotent"]))
-    ids = draw(st.lists(_names, unique=True, max_size=4))
     decisive = ["V8", "V1" if mode == "ordered" else "V2"]
     task = draw(st.none() | _tasks())
-    return Scenario.model_validate(
+    faults = [
+        draw(_faults(name, subtasks=subtasks, levels=levels, sink=sink, is_keyed=task is not None))
+        for name in draw(st.lists(_names, unique=True, max_size=4))
+    ]
+    return _with_few_faults(
         {
             "scenario": draw(_names),
             "about": draw(_texts),
@@ -104,14 +108,24 @@ def scenarios(draw: st.DrawFn) -> Scenario:
             },
             **({} if task is None else {"task": task}),
             "sink": sink,
-            "faults": [
-                draw(_faults(name, subtasks=subtasks, levels=levels, sink=sink, is_keyed=task is not None))
-                for name in ids
-            ],
             "decisive": draw(st.permutations(decisive)),
             "expects": draw(st.sampled_from([{}, {"records": 50}, {"checkpoints": 2, "records": 0}])),
-        }
+        },
+        faults,
     )
+
+
+_SWITCHES = ("failover", "split")
+
+
+def _with_few_faults(fields: dict[str, Any], faults: list[dict[str, Any]]) -> Scenario:
+    """With as many of the faults as may stand beside each other; each alone may."""
+    for count in range(len(faults), 1, -1):
+        try:
+            return Scenario.model_validate({**fields, "faults": faults[:count]})
+        except ValidationError:
+            continue
+    return Scenario.model_validate({**fields, "faults": faults[:1]})
 
 
 def _checkpoints(*, by_time: bool) -> st.SearchStrategy[dict[str, Any]]:
@@ -162,6 +176,7 @@ def _faults(
         if set(levels) <= set(form.levels)
         and form.by != "job"
         and (sink != "atomic" or "store" not in form.abilities)
+        and (sink == "atomic" or kind not in _SWITCHES)
         and not (is_keyed and kind == "watermark_burst")
     ]
     kind = draw(st.sampled_from(able))
@@ -179,7 +194,7 @@ _VALUES = {
     "link": "sink", "direction": "up", "delay": "200ms", "jitter": "200ms", "rate": "64kB/s", "bytes": 100,
     "gap": "50ms", "open": "200ms", "closed": "300ms", "command": "commit", "statement": "SELECT c", "packet": 2,
     "nth": 3, "times": 2, "connections": 5, "count": 10, "share": "90%", "shift": "-60m", "for": "900ms",
-    "repeat": 3, "every": "1s",
+    "repeat": 3, "every": "1s", "lag": "200ms",
 }  # fmt: skip
 
 

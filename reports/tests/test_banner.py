@@ -10,6 +10,7 @@ import pytest
 from harness.runs.outcome import RunOutcome
 from harness.verdict import Anomaly, InvariantVerdict, Outcome
 from reports.banner import Banner, banner_of, banner_of_all
+from reports.campaign_view import view_of
 from reports.history_view import read_view
 from reports.page import page_text
 from reports.reading import headline_of
@@ -112,7 +113,7 @@ def test_a_green_banner_says_which_numbers_speak_against_it(tmp_path: Path, name
 
 def test_a_green_planted_defect_says_that_its_damage_is_real(tmp_path: Path) -> None:
     page = page_text(
-        [section_of(lost_outcome(tmp_path, mutant="m", convicts=("V8",)))],
+        view_of([lost_outcome(tmp_path, mutant="m", convicts=("V8",))]),
         title="one",
     )
 
@@ -135,7 +136,7 @@ def test_the_sentence_of_what_broke_is_not_told_again_and_again(tmp_path: Path) 
     error = pass_outcome(tmp_path, error=RAISED)
     lost = section_of(lost_outcome(tmp_path))
 
-    assert page_text([section_of(error)], title="one").count("raised KeyError: 13") <= 2
-    page = page_text([lost], title="one")
+    assert page_text(view_of([error]), title="one").count("raised KeyError: 13") <= 2
+    page = page_text(view_of([lost.outcome]), title="one")
     assert page.count("record 1194 was accepted, answered and lost") == 1
     assert page.count("record 1194 was accepted and output 0 of it is visible in no epoch") <= 2

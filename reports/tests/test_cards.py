@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from reports.campaign_view import view_of
 from reports.cards import with_cards
 from reports.page import page_text
-from reports.run_section import section_of
 from reports.tests.job_sample import killed_twice
 from reports.tests.sample import lost_outcome, pass_outcome
 
@@ -20,7 +20,7 @@ HEAD = '<table class="keyed">\n<thead><tr><th>a "b"</th><th class="num"><b>c</b>
 @pytest.fixture(scope="module", params=[pass_outcome, lost_outcome, killed_twice])
 def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     outcome = request.param(tmp_path_factory.mktemp("cards"))
-    return page_text([section_of(outcome)], title="one")
+    return page_text(view_of([outcome]), title="one")
 
 
 def test_tables_of_one_head_share_their_rules_and_the_text_stays() -> None:
@@ -68,6 +68,6 @@ def test_every_chart_has_a_title_a_text_and_a_box_for_the_keyboard(page: str) ->
 
 
 def test_what_passed_folds_into_one_line(tmp_path: Path) -> None:
-    page = page_text([section_of(pass_outcome(tmp_path))], title="one")
+    page = page_text(view_of([pass_outcome(tmp_path)]), title="one")
 
     assert "7 hold</span>: V1, V4, V5, V8, V10, V11, V23</summary>" in page

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from harness.runs.outcome import FaultTime, RunOutcome
+from reports.campaign_view import view_of
 from reports.chart_latency import latency_of
 from reports.chart_scale import LinearScale
 from reports.chart_story import strip_of
@@ -69,7 +70,7 @@ def test_a_step_has_the_name_that_the_explanation_gives_its_event(
 
 
 def test_marks_link_to_the_lines_and_the_lines_back(section: RunSection) -> None:
-    page = page_text([section], title="one")
+    page = page_text(view_of([section.outcome]), title="one")
 
     marks = dict(re.findall(r'<a id="(run-1-at-\d+)" class="step" href="#(run-1-e\d+)"', page))
     lines = dict(re.findall(r'<li id="(run-1-e\d+)"><a href="#(run-1-at-\d+)">', page))

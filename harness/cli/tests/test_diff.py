@@ -12,6 +12,9 @@ from harness.checkers.tests.legal_histories import legal_history
 from harness.checkers.tests.small_histories import text
 from harness.cli.main import main
 from harness.defects.mail_programs import MAILBOXES
+from harness.errors import WorldError
+from harness.oracle.provide import find_oracle
+from harness.world.settings import WorldSettings
 
 SMALL = [
     "--set",
@@ -122,6 +125,22 @@ def test_the_first_design_parts_from_the_reference_by_what_it_cannot_do(
     assert (code, document["first"]["name"]) == (1, "hello: abilities")
     assert document["first"]["say"] == "only left: keyed, retry, status, flink-profile; only right: none"
     assert "on what both can do, no script differs" in document["notes"]
+
+
+@pytest.mark.oracle
+def test_the_real_flink_parts_from_the_reference_by_a_quirk_of_its_retries(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    try:
+        find_oracle(WorldSettings.from_environment())
+    except WorldError as lacking:
+        pytest.skip(str(lacking))
+
+    code, document = compared(capsys, "--against", "flink", "--seed", "3")
+
+    quirk = document["first"]["name"].split(":")[0]
+    assert (code, quirk) == (1, "A81")
+    assert f"Deviations: {quirk}" in document["first"]["documented"]
 
 
 @pytest.mark.parametrize(

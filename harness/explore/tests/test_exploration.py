@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harness.engine.executors import PlainExecutors, open_processes
+from harness.explore.changing import shortened
 from harness.explore.exploration import Explored, Exploring, Plan, Sighting, explore
 from harness.explore.trial import Candidate, Subject, try_all
 from harness.scenario.catalogue import catalogue
@@ -67,6 +68,16 @@ def test_a_fault_without_evidence_alone_ends_nothing() -> None:
     assert explored.sightings
     assert all(sighting.is_silent for sighting in explored.sightings)
     assert explored.to_shrink(keep_going=False) == explored.sightings[:1]
+
+
+def test_each_scenario_of_the_shelf_is_run_once_as_it_is() -> None:
+    small = [short for scenario in SHELF if (short := shortened(scenario, records=8)) is not None]
+    plan = Plan(subject=Subject(), seed=5, runs=9, shelf=tuple(small))
+
+    explored = explore(plan, Exploring(executors=PlainExecutors()))
+
+    assert len(small) == 2
+    assert explored.by_way["given"] == 2
 
 
 @pytest.mark.sweep

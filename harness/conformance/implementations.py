@@ -13,7 +13,7 @@ from harness.oracle.program import FLINKS
 from harness.oracle.provide import find_oracle
 from harness.world.settings import WorldSettings
 
-__all__ = ["BESIDE", "Implementation", "command_of"]
+__all__ = ["BESIDE", "command_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,16 +75,12 @@ def verified(
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Verification:
     """Verifies all that the files in `folder` can show. Raises WorldError if a judging process was killed."""
-    if certificate.subject.kind == "protocol":
+    if certificate.subject.kind == PROTOCOL:
         return _protocol_verified(certificate, folder)
     problems = list(_of_document(certificate))
     problems += [problem for run in certificate.runs for problem in _of_files(run, folder, certificate)]
     readable = [
-        run
-        for run in certificate.runs
-        if certificate.subject.kind != PROTOCOL
-        and run.history is not None
-        and (folder / run.history.file).is_file()
+        run for run in certificate.runs if run.history is not None and (folder / run.history.file).is_file()
     ]
     paths = [folder / run.history.file for run in readable if run.history is not None]
     again: list[CertifiedRun] = []
@@ -110,9 +106,7 @@ def verified(
 def _protocol_verified(certificate: Certificate, folder: Path) -> Verification:
     """Of an operator that was judged over the protocol: its transcripts are its histories."""
     problems = list(_of_document(certificate))
-    for run in certificate.runs:
-        problem = _of_file(run.scenario, folder) if run.scenario is not None else ""
-        problems += [f"{_named(run)}: conversation {problem}"] if problem else []
+    problems += [problem for run in certificate.runs for problem in _of_files(run, folder, certificate)]
     again = list(conversations_judged_again(certificate, folder))
     problems += [f"{_named(run)}: {wrong}" for run, wrong in again if wrong]
     unjudged = len(certificate.runs) - len(again)

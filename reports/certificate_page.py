@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from harness.conformance.certificate import Certificate, CertifiedRun, CheckRow
 from harness.history.values import visible
+from reports.cards import with_cards
 from reports.page import templates
 
 __all__ = ["SIGNS", "certificate_markdown", "certificate_page", "grid_of"]
@@ -30,7 +31,7 @@ def certificate_page(certificate: Certificate) -> str:
     """`index.html`: one file, without script."""
     families, grid = grid_of(certificate)
     failed = _failed(certificate)
-    return (
+    return with_cards(
         templates()
         .get_template("certificate.html.j2")
         .render(
@@ -65,7 +66,7 @@ def certificate_markdown(certificate: Certificate) -> str:
     """For a pull request: the head, the table, and what is not shown."""
     families, grid = grid_of(certificate)
     lines = [
-        f"### {SIGNS[certificate.tone]} {certificate.word}: `{_cell(certificate.subject.name)}`",
+        f"### {SIGNS[certificate.tone]} {certificate.word}: {_cell(certificate.subject.name)}",
         "",
         *([f"**{_cell(certificate.cause)}**", ""] if certificate.cause else []),
         _cell(certificate.sentence),
@@ -78,7 +79,7 @@ def certificate_markdown(certificate: Certificate) -> str:
         "",
         *(f"- {_cell(sentence)}" for sentence in certificate.not_shown),
         "",
-        f"Again: `{_cell(certificate.again)}`",
+        f"Again: {_cell(certificate.again)}",
     ]
     return "\n".join(lines) + "\n"
 
@@ -92,7 +93,7 @@ def _counts(row: CheckRow | None) -> str:
 
 
 def _cell(text: str) -> str:
-    """One line that cannot end a cell, open a tag or a code span."""
+    """One line that cannot end a cell, open a tag or begin a code span."""
     plain = visible(" ".join(text.split()))
     for letter in "|<>`":
         plain = plain.replace(letter, f"&#{ord(letter)};")

@@ -210,7 +210,7 @@ def _not_shown(profile: CertificationProfile, level: str, planned: list[PlannedR
     if level == "sim":
         yield (
             "A real database, network and process: at level sim they are models in virtual time. "
-            "`--level live` runs the same profile with a real server."
+            "--level live runs the same profile with a real server."
         )
     if level == "live":
         yield "Spark: at level live a subtask is a process of its own, without Spark's scheduling and retries."
@@ -219,24 +219,19 @@ def _not_shown(profile: CertificationProfile, level: str, planned: list[PlannedR
 
 
 def _sentence_of(outcome: RunOutcome) -> str:
-    """What broke, for which record and why, in one sentence; then the headline."""
+    """What broke, for which record and why; then the pitfalls, which often are the reason; else the headline."""
+    from reports.banner import what_broke
+    from reports.history_view import read_view
     from reports.reading import read_run
 
     # A variant under certification is no planted defect that is meant to be convicted.
-    reading = read_run(replace(outcome, mutant=None, convicts=(), pitfalls=()))
-    causes = [f"pitfall {found.name}: {found.says}" for found in outcome.pitfalls]
-    causes += [
-        f"{verdict.invariant} {anomaly.kind}: {anomaly.say}"
-        for verdict in outcome.judgement.convicted()
-        for anomaly in verdict.anomalies[:1]
-    ][:1]
-    if outcome.error:
-        causes.insert(0, outcome.error)
-    cause = next(iter(causes), "")
-    if not cause:
-        return reading.sentence
-    first = cause[0].upper() + cause[1:]
-    return f"{first.rstrip('.')}. {reading.sentence}"
+    plain = replace(outcome, mutant=None, convicts=())
+    broke = what_broke(plain, read_view(plain.history, judgement=plain.judgement))
+    told = [broke] if broke else []
+    told += [f"pitfall {found.name}: {found.says}" for found in plain.pitfalls]
+    if not told:
+        return read_run(plain).sentence
+    return " ".join(f"{part[0].upper()}{part[1:].rstrip('.')}." for part in told)
 
 
 def _run_again(

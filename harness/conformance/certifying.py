@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.clock import Deadline, monotonic_us, utc_now
@@ -245,6 +245,7 @@ def _run(
 ) -> CertifiedRun:
     document = verdict_document(outcome, judged)
     verdict, scenario = folder / "verdicts" / f"{stem}.json", folder / "scenarios" / f"{stem}.yaml"
+    history = folder / "history" / f"{stem}.jsonl.gz"
     whole_text(verdict, without_secrets(json.dumps(document, indent=1, ensure_ascii=True) + "\n", secrets))
     write_scenario(outcome.plan, scenario)
     return CertifiedRun(
@@ -253,12 +254,12 @@ def _run(
         families=families_of(planned.order.scenario),
         verdict=document["outcome"],
         holds=document["outcome"] == "pass" and not outcome.pitfalls,
-        sentence=without_secrets(wanted.sentence_of(outcome), secrets),
+        sentence=without_secrets(wanted.sentence_of(replace(outcome, history=history)), secrets),
         checks={one["invariant"]: one["verdict"] for one in judged.judgement["invariants"]},
         pitfalls=[found.name for found in outcome.pitfalls],
         second=judged.second,  # type: ignore[arg-type]  # one of its three words
         scenario=sealed_file(scenario, below=folder),
-        history=sealed_file(folder / "history" / f"{stem}.jsonl.gz", below=folder),
+        history=sealed_file(history, below=folder),
         judgement=sealed_file(verdict, below=folder),
         again=outcome.again,
     )

@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 
 from reports.campaign_view import view_of
+from reports.certificate_page import certificate_page
 from reports.page import page_text
 from reports.run_section import section_of
 from reports.tests.browser import Browser, Measured, chromium
+from reports.tests.certificate_sample import certificate
 from reports.tests.job_sample import killed_twice, swept
 from reports.tests.sample import hostile_outcome, lost_outcome, many, pass_outcome
 
 pytestmark = pytest.mark.real
 
 WIDTHS = (390, 768, 1400)
-PAGES = ("passed", "violated", "several", "hostile", "job", "sweep", "campaign")
+PAGES = ("passed", "violated", "several", "hostile", "job", "sweep", "campaign", "certificate")
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +41,16 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "job": [section_of(killed_twice(folder))],
         "sweep": [section_of(outcome) for outcome in swept(folder, points=4, bad=(2,))],
     }
-    assert (*sections, "campaign") == PAGES
-    for name, its in sections.items():
-        view = view_of([section.outcome for section in its])
-        (folder / f"{name}.html").write_text(page_text(view, title=name), encoding="utf-8")
-    (folder / "campaign.html").write_text(page_text(many(folder), title="campaign"), encoding="utf-8")
-    return {name: folder / f"{name}.html" for name in PAGES}
+    texts = {
+        name: page_text(view_of([section.outcome for section in its]), title=name)
+        for name, its in sections.items()
+    }
+    texts["campaign"] = page_text(many(folder), title="campaign")
+    texts["certificate"] = certificate_page(certificate(bad=True))
+    assert tuple(texts) == PAGES
+    for name, text in texts.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in texts}
 
 
 def offences(told: Measured) -> Sequence[str]:

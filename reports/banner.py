@@ -82,14 +82,14 @@ def banner_of_all(banners: Sequence[tuple[RunOutcome, Banner]], headline: Readin
     for _, told in banners if whole else ():
         for number in told.numbers:
             sums[number.name] = sums.get(number.name, 0) + number.count
-    first = "".join(f"{run.scenario}, seed {run.seed}: {told.broke}" for run, told in broken[:1])
+    first = "".join(f"{told.broke} ({run.scenario}, seed {run.seed})" for run, told in broken[:1])
     against = sum(bool(told.contradiction) for _, told in banners)
     runs = "1 run is" if against == 1 else f"{against} runs are"
     return Banner(
         broke=first,
         rest=headline.sentence,
         numbers=tuple(_number(name, count) for name, count in sums.items()),
-        contradiction=f"{runs} green over such counts; each says why."
+        contradiction=f"{runs} green although records are missing, doubled or out of order; each says why."
         if against and headline.tone is Tone.GOOD
         else "",
     )
@@ -153,6 +153,9 @@ def _of_anomaly(anomaly: Anomaly, view: HistoryView) -> str:
         return _absent(record, anomaly, events)
     if anomaly.kind == "duplicate":
         return _doubled(record, events) or anomaly.say
+    if anomaly.kind == "row-doubled":
+        rows = [e for e in events if e["k"] == "row" and e["n"] in anomaly.events]
+        return f"{record} was doubled: table {brief(anomaly.table, limit=40)} holds {len(rows)} rows of it"
     return anomaly.say if record in anomaly.say else f"{record}: {anomaly.say}"
 
 

@@ -30,7 +30,7 @@ _MARKS_AT_MOST = 400
 _PLACES_AT_MOST = 12
 _ENDS = frozenset({"kill", "failed"})
 _NEAR = 12.0
-"""A death this near to a kill's begin (pixels) is the kill's."""
+"""A death within a kill's band, or this near to it (pixels), is the kill's."""
 _DEAD_LABEL = 70.0
 """The least width of a dead span that has room for its label."""
 
@@ -137,7 +137,9 @@ def timeline_of(
 def _in_its_lanes(band: Band, lanes: Sequence[LaneDrawing]) -> Band:
     """Shades only the lanes that the fault acted on; a kill none, where the deaths are drawn."""
     own = [lane for lane in lanes if not band.subtasks or lane.s in band.subtasks]
-    if band.kills and any(abs(span.x - band.x) < _NEAR for lane in own for span in lane.dead):
+    if band.kills and any(
+        -_NEAR < span.x - band.x < band.width + _NEAR for lane in own for span in lane.dead
+    ):
         return replace(band, spans=())
     if not band.subtasks or not own:
         return band

@@ -15,7 +15,7 @@ from typing import Any, Final
 from harness.runs.outcome import limit_text
 from reports.past_report import PastReport, PastRun
 
-__all__ = ["SHOWN", "Band", "Departure", "Point", "Series", "band_of", "series_of", "trend_document"]
+__all__ = ["SHOWN", "Band", "Point", "Series", "band_of", "series_of", "trend_document"]
 
 SHOWN: Final = ("recovery_p95", "latency_p50", "latency_p95", "calls_per_record")
 """The measures of a trend, in the order of its columns."""
@@ -98,13 +98,6 @@ class Point:
     def slower(self) -> tuple[Departure, ...]:
         return tuple(one for one in self.departures if one.is_worse)
 
-    @property
-    def notes(self) -> str:
-        """What differs from the other reports, in words."""
-        slower = [f"slower: {one.says}" for one in self.slower]
-        quicker = [f"quicker: {one.says}" for one in self.departures if not one.is_worse]
-        return "; ".join((*slower, *quicker))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
@@ -142,10 +135,10 @@ class Series:
         return f"{self.scenario} at {self.level}{subject}{planted}"
 
     def told(self) -> Iterator[str]:
-        """Sentences: which reports are slower, and what of vacuous verdicts."""
+        """Sentences: which reports are slower or quicker, and what of vacuous verdicts."""
         for point in self.points:
-            for one in point.slower:
-                yield f"{point.report} is slower: {one.says}"
+            for one in point.departures:
+                yield f"{point.report} is {'slower' if one.is_worse else 'quicker'}: {one.says}"
         if self.vacuous:
             reports = sum(bool(point.verdicts.get("vacuous")) for point in self.points)
             word = "flaky: " if self.is_flaky else ""

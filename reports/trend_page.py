@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from harness.errors import WorldError
 from harness.runs.outcome import limit_text
+from reports.cards import with_cards
 from reports.chart_scale import LinearScale
 from reports.over_time import SHOWN, Series
 from reports.page import templates
@@ -62,7 +63,7 @@ def trend_text(series: Sequence[Series]) -> str:
     slower = sum(bool(point.slower) for one in series for point in one.points)
     flaky = sum(one.is_flaky for one in series)
     reports = len(dict.fromkeys(point.report for one in series for point in one.points))
-    return (
+    return with_cards(
         templates()
         .get_template("trend.html.j2")
         .render(

@@ -149,6 +149,8 @@ def observing(*, quiet: bool, verbose: bool, no_color: bool) -> Iterator[Observe
 
 _TELL_EVERY = 200
 """Runs between two lines of progress, where none is redrawn."""
+_ROWS_GREEN = 8
+"""The first scenarios have rows, and all with a run that did not go as expected."""
 _COLUMNS = (Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN, Outcome.VACUOUS)
 
 
@@ -292,9 +294,12 @@ def _print_table(finished: Finished, console: Console) -> None:
     table = Table(box=box.SIMPLE_HEAD)
     for heading in _headings():
         table.add_column(heading, justify="left" if heading == "scenario" else "right")
-    for tally in finished.tallies:
+    shown = [tally for place, tally in enumerate(finished.tallies) if tally.unexpected or place < _ROWS_GREEN]
+    for tally in shown:
         table.add_row(*_cells(tally))
     console.print(table)
+    if len(shown) < len(finished.tallies):
+        console.print(f"and {len(finished.tallies) - len(shown)} more scenarios, all as expected")
     kept = len(finished.outcomes)
     console.print(
         f"{finished.ran} runs in {finished.took_s:.1f} s, checked against all invariants; {kept} are shown above"

@@ -79,10 +79,11 @@ def examine(settings: WorldSettings) -> Diagnosis:
         worlds.append("containers")
     if client.state is State.OK and server.state is State.OK:
         worlds.append("local")
+    java, pyspark = _java(settings), _pyspark()
     checks = [
         _python(),
-        _java(settings),
-        _pyspark(),
+        java,
+        pyspark,
         client,
         engine,
         images,
@@ -92,6 +93,7 @@ def examine(settings: WorldSettings) -> Diagnosis:
         _memory(),
         _remains(settings),
         _worlds(worlds, fix=client.fix or "floodmark setup"),
+        _levels(worlds, spark=java.state is State.OK and pyspark.state is State.OK),
     ]
     return Diagnosis(checks=checks, worlds=worlds)
 
@@ -220,6 +222,15 @@ def _worlds(worlds: Sequence[str], *, fix: str) -> Check:
     if worlds:
         return Check(name="worlds", state=State.OK, says=f"can be opened: {', '.join(worlds)}")
     return Check(name="worlds", state=State.FAIL, says="none can be opened", fix=fix)
+
+
+def _levels(worlds: Sequence[str], *, spark: bool) -> Check:
+    """What runs here: level sim needs nothing but Python."""
+    runs = ["sim", *(["live", "job"] if worlds else []), *(["spark"] if worlds and spark else [])]
+    lacking = [level for level in ("live", "job", "spark") if level not in runs]
+    says = f"run here: {', '.join(runs)}" + (f"; not: {', '.join(lacking)}" if lacking else "")
+    state = State.WARN if lacking else State.OK
+    return Check(name="levels", state=state, says=says, fix="see the lines above" if lacking else "")
 
 
 def _silent(_sentence: str) -> None:

@@ -9,17 +9,21 @@ import pytest
 
 from reports.campaign_view import view_of
 from reports.certificate_page import certificate_page
+from reports.over_time import series_of
 from reports.page import page_text
+from reports.past_report import past_reports
 from reports.run_section import section_of
 from reports.tests.browser import Browser, Measured, chromium
 from reports.tests.certificate_sample import certificate
 from reports.tests.job_sample import killed_twice, swept
 from reports.tests.sample import hostile_outcome, lost_outcome, many, pass_outcome
+from reports.tests.test_over_time import ten
+from reports.trend_page import trend_text
 
 pytestmark = pytest.mark.real
 
 WIDTHS = (390, 768, 1400)
-PAGES = ("passed", "violated", "several", "hostile", "job", "sweep", "campaign", "certificate")
+PAGES = ("passed", "violated", "several", "hostile", "job", "sweep", "campaign", "certificate", "trend")
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +51,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
     texts["campaign"] = page_text(many(folder), title="campaign")
     texts["certificate"] = certificate_page(certificate(bad=True))
+    texts["trend"] = trend_text(series_of(past_reports([ten(folder / "ten", 6, times=2.0)])))
     assert tuple(texts) == PAGES
     for name, text in texts.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")

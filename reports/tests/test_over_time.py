@@ -167,7 +167,7 @@ def test_the_page_marks_the_slower_report_and_needs_nothing_from_elsewhere(tmp_p
 
     assert page.count('class="dot bad"') == 2  # recovery and latency
     assert "10 reports: 1 slower, 0 flaky" in page
-    assert "slower: r6" in page
+    assert "r6 is slower: recovery_p95" in page
     assert "://" not in page
     assert "<script" not in page
 

@@ -1,12 +1,26 @@
-"""The terminal: a reader who has gone is told apart from a verdict."""
+"""The terminal: a green campaign fits a screen; a reader who has gone is told apart from a verdict."""
 
 from __future__ import annotations
 
 import io
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from reports.pretty import terminal
+from harness.errors import HarnessError
+from harness.runs.outcome import RunOutcome
+from reports.agreement import refuse_other_lines
+from reports.pretty import print_outcomes, terminal
+from reports.tests.sample import lost_outcome, pass_outcome
+
+SCREEN_LINES = 24
+
+
+def printed(*outcomes: RunOutcome) -> str:
+    stream = io.StringIO()
+    print_outcomes(outcomes, console=terminal(stream))
+    return stream.getvalue()
 
 
 class Gone(io.StringIO):
@@ -19,3 +33,25 @@ class Gone(io.StringIO):
 def test_a_reader_who_has_gone_is_no_exit_with_code_1_which_is_a_violation_u5() -> None:
     with pytest.raises(BrokenPipeError):
         terminal(Gone()).print("a line")
+
+
+def test_a_green_campaign_fits_a_screen(tmp_path: Path) -> None:
+    passed = pass_outcome(tmp_path)
+    outcomes = [replace(passed, seed=seed) for seed in range(40)]
+
+    text = printed(*outcomes)
+
+    assert len(text.splitlines()) <= SCREEN_LINES
+    assert "and 37 more runs, all as expected" in text
+    assert "40 runs: 40 as expected" in text
+    refuse_other_lines(text, outcomes)
+
+
+def test_one_run_that_is_not_green_is_printed_with_its_details(tmp_path: Path) -> None:
+    outcomes = [pass_outcome(tmp_path), lost_outcome(tmp_path)]
+
+    text = printed(*outcomes)
+
+    assert "VIOLATED" in text
+    with pytest.raises(HarnessError):
+        refuse_other_lines(printed(outcomes[0]), outcomes)

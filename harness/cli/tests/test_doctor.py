@@ -49,6 +49,7 @@ def test_a_bare_machine_is_not_well_and_each_lack_has_its_fix(machine: Path) -> 
     assert result.return_value is Exit.ENVIRONMENT
     assert checks["java"]["state"] == "FAIL"
     assert checks["worlds"]["state"] == "FAIL"
+    assert checks["levels"]["says"] == "run here: sim; not: live, job, spark"
     assert all(checks[name]["fix"] for name in ("java", "engine", "server", "worlds"))
     assert not list(machine.parent.glob("cache")), "looking changes nothing"
 
@@ -62,6 +63,7 @@ def test_java_and_a_local_world_are_enough(machine: Path) -> None:
     assert result.return_value is Exit.HOLD
     assert checks["server"]["says"].startswith("MariaDB 10.11.19")
     assert checks["worlds"]["says"] == "can be opened: local"
+    assert checks["levels"]["says"].startswith("run here: sim, live, job")
     assert checks["engine"]["state"] == "warn"
     assert checks["proxy"]["says"].startswith("our own")
 

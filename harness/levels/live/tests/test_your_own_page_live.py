@@ -1,4 +1,4 @@
-"""`docs/how-to/your-own.md`: its shop, with its scenario and its tables, does what the page says."""
+"""`docs/how-to/own-driver.md` and `own-tables.md`: their shop, with its scenario and its tables, does what they say."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from harness.verdict import Outcome
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(120)]
 
-PAGE = (Path(__file__).parents[4] / "docs" / "how-to" / "your-own.md").read_text(encoding="utf-8")
+HOW_TO = Path(__file__).parents[4] / "docs" / "how-to"
+PAGE = "".join(
+    (HOW_TO / f"{name}.md").read_text(encoding="utf-8") for name in ("your-own", "own-driver", "own-tables")
+)
 
 
 def block(language: str, what: str) -> str:

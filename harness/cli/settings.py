@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +53,8 @@ def project_settings(commands: Iterable[str]) -> dict[str, Any]:
 
 def _known(name: str, file: Path) -> str:
     if name not in OPTIONS:
+        from difflib import get_close_matches  # late, so that `--help` is fast
+
         close = get_close_matches(name, OPTIONS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"choose from: {', '.join(OPTIONS)}"
         message = f"{file}: [tool.floodmark] has no setting {name!r}"

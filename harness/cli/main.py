@@ -34,6 +34,7 @@ _COMMANDS: Mapping[str, str] = {
     "certify": "Run a profile of scenarios and write a certificate: a page, a file to verify, a badge.",
     "verify": "Judge a certificate again from the files beside it.",
     "trend": "Compare reports over time: what is slower, what is flaky.",
+    "conform": "Judge an operator in any language over the operator protocol; write a certificate.",
     "diff": "Name the first event at which two runs, or two systems, part.",
     "explore": "Draw and change scenarios until one shows a violation, and shrink it.",
     "init": "Begin a project for a lookup or a job: files that run, a test, CI files.",

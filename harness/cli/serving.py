@@ -14,14 +14,16 @@ from harness.errors import Exit, UsageError
 __all__ = ["flink_command", "serve"]
 
 _FLINK = "flink"
+_OF_LINE = "flink-"
+"""`flink-1.20`: the release of that line."""
 
 
 def serve(name: str) -> int:
     """Serves the named system until the input ends; returns the exit code."""
     from harness.sut.serve import SYSTEMS
 
-    if name == _FLINK:
-        return _become(flink_command())
+    if name == _FLINK or name.startswith(_OF_LINE):
+        return _become(flink_command(name))
     if name not in SYSTEMS:
         raise UsageError(f"no system {name!r} to serve; there are {', '.join([*SYSTEMS, _FLINK])}")
     _serve_here(name)
@@ -46,12 +48,17 @@ def _serve_here(name: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def flink_command() -> Sequence[str]:
-    """The command line of the real Flink. Raises WorldError if it is not set up."""
+def flink_command(name: str = _FLINK) -> Sequence[str]:
+    """The command line of the real Flink, `flink` or `flink-2.0`. Raises WorldError if it is not set up."""
+    from harness.oracle.program import FLINK_VERSION, FLINKS
     from harness.oracle.provide import find_oracle
     from harness.world.settings import WorldSettings
 
-    return find_oracle(WorldSettings.from_environment())
+    version = FLINK_VERSION if name == _FLINK else FLINKS.get(name.removeprefix(_OF_LINE))
+    if version is None:
+        known = ", ".join(f"{_OF_LINE}{line}" for line in FLINKS)
+        raise UsageError(f"no system {name!r} to serve; of Flink there are {known}", fix="name one of them")
+    return find_oracle(WorldSettings.from_environment(), version=version)
 
 
 def _become(command: Sequence[str]) -> int:

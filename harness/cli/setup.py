@@ -34,6 +34,13 @@ __all__ = ["setup"]
     help="Get the real Flink instead: its jar (331 MB), and compile the program around its operator (javac).",
 )
 @click.option(
+    "--flink",
+    "flinks",
+    multiple=True,
+    type=click.Choice(["1.20", "2.0", "2.3"]),
+    help="With --oracle: which Flink; may be given several times.  [default: 2.3]",
+)
+@click.option(
     "--kafka",
     is_flag=True,
     help="Get a Kafka broker instead, and Spark's source of it: 59 jars (47 MB), for jobs that read a topic.",
@@ -46,7 +53,16 @@ __all__ = ["setup"]
     help="Of the local world; auto: Toxiproxy too, built if Go is here; own: only ours, which needs nothing.",
 )
 @click.option("--rebuild", is_flag=True, help="Make again what is there already.")
-def setup(*, world: str, offline_images: bool, oracle: bool, kafka: bool, proxy: str, rebuild: bool) -> None:
+def setup(
+    *,
+    world: str,
+    offline_images: bool,
+    oracle: bool,
+    flinks: tuple[str, ...],
+    kafka: bool,
+    proxy: str,
+    rebuild: bool,
+) -> None:
     """Get what a world lacks: a database server, a proxy, images; or the oracle; or Kafka.
 
     Installed programs are used; the others go into the cache (~/.cache/floodmark, or $FLOODMARK_CACHE).
@@ -55,10 +71,12 @@ def setup(*, world: str, offline_images: bool, oracle: bool, kafka: bool, proxy:
     from harness.world.settings import WorldSettings
     from harness.world.setup.provision import provisioning
 
+    if flinks and not oracle:
+        raise click.UsageError("--flink says which Flink --oracle gets; add --oracle")
     with provisioning(WorldSettings.from_environment(), rebuild=rebuild, say=_progress) as task:
         if oracle or kafka:
             steps: Iterator[ProvisionStep] = chain(
-                _oracle(task) if oracle else (), _kafka(task) if kafka else ()
+                _oracle(task, flinks or ("2.3",)) if oracle else (), _kafka(task) if kafka else ()
             )
         else:
             steps = _steps(task, world=world, offline_images=offline_images, toxiproxy=proxy == "auto")
@@ -66,10 +84,12 @@ def setup(*, world: str, offline_images: bool, oracle: bool, kafka: bool, proxy:
             click.echo(str(step))
 
 
-def _oracle(task: Provision) -> Iterator[ProvisionStep]:
+def _oracle(task: Provision, flinks: tuple[str, ...]) -> Iterator[ProvisionStep]:
+    from harness.oracle.program import FLINKS
     from harness.oracle.provide import provide_oracle
 
-    yield from provide_oracle(task)
+    for line in flinks:
+        yield from provide_oracle(task, version=FLINKS[line])
 
 
 def _kafka(task: Provision) -> Iterator[ProvisionStep]:

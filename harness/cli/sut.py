@@ -17,7 +17,8 @@ def sut() -> None:
 def serve(*, name: str) -> int:
     """Serve the operator NAME over the operator protocol on standard input and output, until the input ends.
 
-    NAME: reference, reference-emitter, or flink (the real Flink; `floodmark setup --oracle` gets it).
+    NAME: reference, reference-emitter, flink (the real Flink; `floodmark setup --oracle` gets it), or flink-1.20,
+    flink-2.0 and flink-2.3 (`--oracle --flink 1.20`).
     """
     from harness.cli.serving import serve as serve_named
 

@@ -24,6 +24,7 @@ from harness.conformance.certificate import (
 )
 from harness.conformance.conclusion import concluded, rows_of
 from harness.conformance.filing import TwiceJudged, second_judge_digest, twice_judged
+from harness.conformance.protocol_verifying import conversations_judged_again
 from harness.errors import FloodmarkError
 from harness.runs.versions import VERSION
 from harness.verdict import INVARIANTS, Outcome, worst
@@ -74,14 +75,12 @@ def verified(
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Verification:
     """Verifies all that the files in `folder` can show. Raises WorldError if a judging process was killed."""
+    if certificate.subject.kind == PROTOCOL:
+        return _protocol_verified(certificate, folder)
     problems = list(_of_document(certificate))
     problems += [problem for run in certificate.runs for problem in _of_files(run, folder, certificate)]
     readable = [
-        run
-        for run in certificate.runs
-        if certificate.subject.kind != PROTOCOL
-        and run.history is not None
-        and (folder / run.history.file).is_file()
+        run for run in certificate.runs if run.history is not None and (folder / run.history.file).is_file()
     ]
     paths = [folder / run.history.file for run in readable if run.history is not None]
     again: list[CertifiedRun] = []
@@ -101,6 +100,22 @@ def verified(
         judged=len(again),
         twice=twice,
         unfinished=not goes_on(),
+    )
+
+
+def _protocol_verified(certificate: Certificate, folder: Path) -> Verification:
+    """Of an operator that was judged over the protocol: its transcripts are its histories."""
+    problems = list(_of_document(certificate))
+    problems += [problem for run in certificate.runs for problem in _of_files(run, folder, certificate)]
+    again = list(conversations_judged_again(certificate, folder))
+    problems += [f"{_named(run)}: {wrong}" for run, wrong in again if wrong]
+    unjudged = len(certificate.runs) - len(again)
+    remark = f"{unjudged} runs have no transcript here: only {certificate.again!r} repeats them"
+    return Verification(
+        problems=tuple(dict.fromkeys(problems)),
+        remarks=(remark,) if unjudged else (),
+        judged=len(again),
+        twice=0,
     )
 
 

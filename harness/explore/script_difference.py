@@ -9,20 +9,21 @@ with which the difference goes away is the one.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from harness.protocol.comparison import DifferingScript, report
 from harness.protocol.differential import common_settings
 from harness.protocol.lockstep import run_lockstep
 from harness.protocol.program import Limits
+from harness.protocol.script import Script
 from harness.protocol.script_drawing import draw_script
 from harness.protocol.shrinking import shrink
 from harness.protocol.twins import Twins
 from harness.sut.serve.systems import QUIRK_SYSTEMS
 
-__all__ = ["SERVED", "script_difference"]
+__all__ = ["SERVED", "explaining_quirk", "script_difference", "serving_command"]
 
 SERVED: Final = ("reference", "reference-emitter", "flink")
 """The systems that can be compared over the protocol, by name."""
@@ -89,16 +90,30 @@ def _without(abilities: Iterable[str], others: Iterable[str]) -> tuple[str, ...]
     return tuple(ability for ability in abilities if ability not in known)
 
 
+def serving_command(name: str) -> list[str]:
+    """The command line that serves one of our systems."""
+    return [sys.executable, "-m", "harness", "sut", "serve", name]
+
+
 def _twins(left: str, right: str) -> Twins:
-    serve = [sys.executable, "-m", "harness", "sut", "serve"]
-    return Twins([*serve, left], [*serve, right], limits=Limits())
+    return Twins(serving_command(left), serving_command(right), limits=Limits())
+
+
+def explaining_quirk(
+    script: Script, other: Sequence[str], *, limits: Limits, systems: Mapping[str, str] = QUIRK_SYSTEMS
+) -> str:
+    """The statement of the one quirk with which the reference does what `other` does on this script; "" if none.
+
+    `systems`: which of ours to try, by statement.
+    """
+    for statement, system in systems.items():
+        with Twins(serving_command(system), other, limits=limits) as twins:
+            if run_lockstep(twins, script) is None:
+                return statement
+    return ""
 
 
 def _quirk(found: DifferingScript, sides: Sequence[str]) -> str:
     """The statement of the one quirk with which the reference does what Flink does on this script."""
-    for statement, system in QUIRK_SYSTEMS.items():
-        served: list[Any] = [system if name == "reference" else name for name in sides]
-        with _twins(served[0], served[1]) as twins:
-            if run_lockstep(twins, found.script) is None:
-                return statement
-    return ""
+    other = next((name for name in sides if name != "reference"), sides[1])
+    return explaining_quirk(found.script, serving_command(other), limits=Limits())

@@ -52,7 +52,7 @@ final class Emissions implements Output<StreamRecord<String>> {
         throw new UnsupportedOperationException("no attributes were given");
     }
 
-    @Override
+    // No @Override, for Flink 1.20 does not have it.
     public void emitWatermark(WatermarkEvent watermark) {
         throw new UnsupportedOperationException("no generalised watermark was given");
     }

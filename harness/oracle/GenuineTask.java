@@ -31,7 +31,6 @@ import org.apache.flink.runtime.state.memory.ByteStreamStateHandle;
 import org.apache.flink.runtime.state.memory.MemCheckpointStreamFactory;
 import org.apache.flink.runtime.taskmanager.TaskManagerRuntimeInfo;
 import org.apache.flink.streaming.api.graph.StreamConfig;
-import org.apache.flink.streaming.api.operators.OperatorSnapshotFinalizer;
 import org.apache.flink.streaming.api.operators.OperatorSnapshotFutures;
 import org.apache.flink.streaming.api.operators.Output;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
@@ -120,7 +119,7 @@ final class GenuineTask {
                         new MemCheckpointStreamFactory(GREATEST_STATE_BYTES));
         // Runs every future, also the empty ones: one that is not run stays registered with the task.
         OperatorStateHandle handle =
-                OperatorSnapshotFinalizer.create(written)
+                Inside.finalized(written)
                         .getJobManagerOwnedState()
                         .getManagedOperatorState()
                         .iterator()

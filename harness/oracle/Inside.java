@@ -4,11 +4,13 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.flink.streaming.api.functions.async.ResultFuture;
+import org.apache.flink.streaming.api.operators.OperatorSnapshotFinalizer;
+import org.apache.flink.streaming.api.operators.OperatorSnapshotFutures;
 import org.apache.flink.streaming.api.operators.async.AsyncWaitOperator;
 import org.apache.flink.streaming.api.operators.async.queue.StreamElementQueue;
 
 /**
- * The few private fields of Flink's operator that the counters need.
+ * The few private fields of Flink's operator that the counters need, and what its versions name differently.
  *
  * <p>Invariant: they are read, never written.
  */
@@ -36,6 +38,17 @@ final class Inside {
     static boolean finished(ResultFuture<String> future) {
         Object handler = RETRYABLE.isInstance(future) ? INNER.get(future) : future;
         return ((AtomicBoolean) COMPLETED.get(handler)).get();
+    }
+
+    /** The checkpoint's finalizer; up to Flink 2.0 a constructor makes it, later a method. */
+    static OperatorSnapshotFinalizer finalized(OperatorSnapshotFutures written) throws Exception {
+        Class<OperatorSnapshotFinalizer> kind = OperatorSnapshotFinalizer.class;
+        try {
+            return (OperatorSnapshotFinalizer)
+                    kind.getMethod("create", OperatorSnapshotFutures.class).invoke(null, written);
+        } catch (NoSuchMethodException older) {
+            return kind.getConstructor(OperatorSnapshotFutures.class).newInstance(written);
+        }
     }
 
     private static Class<?> named(String inner) {

@@ -3,13 +3,12 @@ package floodmark.oracle;
 import java.math.BigInteger;
 import java.util.Comparator;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
-import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.exc.StreamConstraintsException;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.json.JsonWriteFeature;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.DeserializationFeature;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
-import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.cfg.JsonNodeFeature;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.json.JsonMapper;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.JsonNodeFactory;
 
 /**
  * JSON by Flink's own copy of Jackson.
@@ -23,7 +22,7 @@ final class Json {
                     .enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
                     .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS)
                     .enable(JsonWriteFeature.ESCAPE_NON_ASCII)
-                    .disable(JsonNodeFeature.STRIP_TRAILING_BIGDECIMAL_ZEROES)
+                    .nodeFactory(JsonNodeFactory.withExactBigDecimals(true))
                     .build();
 
     private static final BigInteger LEAST = BigInteger.valueOf(Long.MIN_VALUE);
@@ -36,9 +35,13 @@ final class Json {
         JsonNode node;
         try {
             node = MAPPER.readTree(line);
-        } catch (StreamConstraintsException | NumberFormatException error) {
+        } catch (NumberFormatException error) {
             throw new Refusal("bad-argument", "beyond what this program reads: " + error.getMessage());
         } catch (JsonProcessingException error) {
+            // By its name, for the Jackson of Flink 1.20 has no such limits and no such class.
+            if (error.getClass().getSimpleName().equals("StreamConstraintsException")) {
+                throw new Refusal("bad-argument", "beyond what this program reads: " + error.getMessage());
+            }
             throw new Refusal("not-json", error.getOriginalMessage());
         }
         if (node == null || !node.isObject()) {

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from harness.errors import WorldError
@@ -22,6 +22,7 @@ from harness.world.processes import run_to_end
 from harness.world.settings import WorldSettings
 
 __all__ = [
+    "FLINKS",
     "FLINK_VERSION",
     "MAIN",
     "REDISTRIBUTION",
@@ -40,6 +41,8 @@ __all__ = [
 ]
 
 FLINK_VERSION = "2.3.0"
+FLINKS: Mapping[str, str] = {"1.20": "1.20.5", "2.0": "2.0.2", "2.3": FLINK_VERSION}
+"""The lines of Flink that can be served, each with its release; `sut serve flink` is the last one."""
 PACKAGE = "apache-flink-libraries"
 INSTALL_LIMIT_S = 900.0
 
@@ -49,31 +52,33 @@ def oracle_folder(places: Places) -> Path:
     return places.root / "oracle"
 
 
-def flink_jar(places: Places) -> Path:
+def flink_jar(places: Places, *, version: str = FLINK_VERSION) -> Path:
     """The path of Flink's jar once it is installed."""
-    return _home(places) / "pyflink" / "lib" / f"flink-dist-{FLINK_VERSION}.jar"
+    return _home(places, version) / "pyflink" / "lib" / f"flink-dist-{version}.jar"
 
 
-def install_flink(places: Places, *, scratch: Path, say: Callable[[str], None]) -> Path:
+def install_flink(
+    places: Places, *, scratch: Path, say: Callable[[str], None], version: str = FLINK_VERSION
+) -> Path:
     """Install Flink's package with pip, first into `scratch` (on the cache's disk); returns the jar."""
-    say(f"installing {PACKAGE} {FLINK_VERSION} from the package index (a third of a gigabyte)")
+    say(f"installing {PACKAGE} {version} from the package index (a third of a gigabyte)")
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         fresh = Path(name) / "flink"
         run_to_end(
             [
                 *(sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"),
-                *("--no-deps", "--no-compile", "--target", str(fresh), f"{PACKAGE}=={FLINK_VERSION}"),
+                *("--no-deps", "--no-compile", "--target", str(fresh), f"{PACKAGE}=={version}"),
             ],
-            what=f"installing {PACKAGE} {FLINK_VERSION}",
+            what=f"installing {PACKAGE} {version}",
             limit_s=INSTALL_LIMIT_S,
             fix="see that pip is in this Python's environment and that the package index can be reached",
         )
-        adopt(fresh, _home(places))
-    jar = flink_jar(places)
+        adopt(fresh, _home(places, version))
+    jar = flink_jar(places, version=version)
     if not jar.exists():
         raise WorldError(
-            f"{PACKAGE} {FLINK_VERSION} was installed without {jar.name}",
-            fix=f"remove {_home(places)} and run floodmark setup --oracle again",
+            f"{PACKAGE} {version} was installed without {jar.name}",
+            fix=f"remove {_home(places, version)} and run floodmark setup --oracle again",
         )
     return jar
 
@@ -88,8 +93,8 @@ def adopt(fresh: Path, home: Path) -> None:
             raise
 
 
-def _home(places: Places) -> Path:
-    return oracle_folder(places) / f"flink-{FLINK_VERSION}"
+def _home(places: Places, version: str) -> Path:
+    return oracle_folder(places) / f"flink-{version}"
 
 
 _RETRY = '{"strategy":"exponential","max_retries":2,"initial_ms":5,"max_ms":50,"multiplier":2,"on":["empty","error"]}'
@@ -128,6 +133,7 @@ SEVERAL_INPUTS = "floodmark.oracle.SeveralInputs"
 """The second main class: answers scripts of watermarks and statuses of several inputs."""
 REDISTRIBUTION = "floodmark.oracle.Redistribution"
 """The third main class: answers what each subtask gets after a rescale."""
+_OF_THE_PRESENT = {SEVERAL_INPUTS.rpartition(".")[2], REDISTRIBUTION.rpartition(".")[2]}
 JAVA_MIN = 17
 COMPILE_LIMIT_S = 300.0
 REHEARSAL_LIMIT_S = 120.0
@@ -162,15 +168,19 @@ def find_java(settings: WorldSettings) -> Path:
     return Path(found)
 
 
-def sources() -> list[Path]:
-    """Our Java files, sorted by name."""
-    return sorted(SOURCES.glob("*.java"))
+def sources(version: str = FLINK_VERSION) -> list[Path]:
+    """Our Java files, sorted by name; around an older Flink only what serves its operator."""
+    ours = sorted(SOURCES.glob("*.java"))
+    if version == FLINK_VERSION:
+        return ours
+    lacking = sorted((SOURCES / "older").glob("*.java")) if version.startswith("1.") else []
+    return [source for source in ours if source.stem not in _OF_THE_PRESENT] + lacking
 
 
-def program_jar(settings: WorldSettings) -> Path:
+def program_jar(settings: WorldSettings, *, version: str = FLINK_VERSION) -> Path:
     """The path of the program compiled from the present sources."""
-    digest = hashlib.sha256(FLINK_VERSION.encode())
-    for source in sources():
+    digest = hashlib.sha256(version.encode())
+    for source in sources(version):
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
     return oracle_folder(settings.places) / f"program-{digest.hexdigest()[:16]}" / "oracle.jar"
 
@@ -180,20 +190,22 @@ def archive_of(program: Path) -> Path:
     return program.with_suffix(".jsa")
 
 
-def compile_program(settings: WorldSettings, *, scratch: Path, say: Callable[[str], None]) -> Path:
+def compile_program(
+    settings: WorldSettings, *, scratch: Path, say: Callable[[str], None], version: str = FLINK_VERSION
+) -> Path:
     """Compile the sources with `javac`; returns the program's jar. `scratch` must be on the cache's disk."""
     javac = shutil.which("javac", path=settings.path)
     if javac is None:
         raise WorldError("the oracle cannot be compiled: there is no javac on the PATH", fix=JDK_FIX)
-    say(f"compiling {len(sources())} Java files with {javac}")
-    target = program_jar(settings)
+    say(f"compiling {len(sources(version))} Java files with {javac}")
+    target = program_jar(settings, version=version)
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         classes, fresh = Path(name) / "classes", Path(name) / "program"
         fresh.mkdir()
         run_to_end(
             [
                 *(javac, "-nowarn", "-proc:none", "-encoding", "UTF-8", "-d", str(classes)),
-                *("-cp", str(flink_jar(settings.places)), *map(str, sources())),
+                *("-cp", str(flink_jar(settings.places, version=version)), *map(str, sources(version))),
             ],
             what="compiling the oracle",
             limit_s=COMPILE_LIMIT_S,
@@ -211,12 +223,19 @@ def _pack(classes: Path, jar: Path) -> None:
             packed.write(file, file.relative_to(classes))
 
 
-def rehearse(settings: WorldSettings, program: Path, *, scratch: Path, say: Callable[[str], None]) -> None:
+def rehearse(
+    settings: WorldSettings,
+    program: Path,
+    *,
+    scratch: Path,
+    say: Callable[[str], None],
+    version: str = FLINK_VERSION,
+) -> None:
     """Run the program once through a script, which checks it and creates the archive of the classes that it used."""
     say("rehearsing")
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         archive = Path(name) / "oracle.jsa"
-        command = _command(settings, program, (f"-XX:ArchiveClassesAtExit={archive}",))
+        command = _command(settings, program, (f"-XX:ArchiveClassesAtExit={archive}",), MAIN, version)
         output = _run_through(command)
         if output.count('"ev":"quiet"') != REHEARSAL.count("\n"):
             raise WorldError(
@@ -246,14 +265,17 @@ def _run_through(command: Sequence[str]) -> str:
     return done.stdout
 
 
-def command_line(settings: WorldSettings, program: Path, *, main: str = MAIN) -> list[str]:
+def command_line(
+    settings: WorldSettings, program: Path, *, main: str = MAIN, version: str = FLINK_VERSION
+) -> list[str]:
     """The command that starts a main class of the program, with its archive if there is one."""
     archive = archive_of(program)
-    return _command(
-        settings, program, (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else (), main
-    )
+    shared = (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ()
+    return _command(settings, program, shared, main, version)
 
 
-def _command(settings: WorldSettings, program: Path, archive: Sequence[str], main: str = MAIN) -> list[str]:
-    path = f"{program}:{flink_jar(settings.places)}"
+def _command(
+    settings: WorldSettings, program: Path, archive: Sequence[str], main: str, version: str
+) -> list[str]:
+    path = f"{program}:{flink_jar(settings.places, version=version)}"
     return [str(find_java(settings)), *OPTIONS, *archive, "-cp", path, main]

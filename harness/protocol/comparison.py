@@ -46,6 +46,7 @@ __all__ = [
     "alike",
     "compare",
     "report",
+    "said",
     "segments",
 ]
 
@@ -341,8 +342,8 @@ def _side_by_side(exchange: ComparedCommand) -> Iterator[str]:
     if left != right:
         yield f"  > {'':{WIDTH}} > {shortened(right)}"
     for row in range(max(len(exchange.left), len(exchange.right))):
-        ours = _said(exchange.left[row]) if row < len(exchange.left) else ""
-        theirs = _said(exchange.right[row]) if row < len(exchange.right) else ""
+        ours = said(exchange.left[row]) if row < len(exchange.left) else ""
+        theirs = said(exchange.right[row]) if row < len(exchange.right) else ""
         yield f"  < {ours:{WIDTH}} {' ' if ours == theirs else '!'} {theirs}"
 
 
@@ -350,7 +351,8 @@ def _sent(command: Command) -> str:
     return command_line(command).decode().rstrip()
 
 
-def _said(event: Event) -> str:
+def said(event: Event) -> str:
+    """An event as a line, shortened; of a snapshot without its opaque state."""
     if isinstance(event, Snapshot):
         shown = msgspec.json.encode(event.elements).decode()
         return shortened(f'{{"ev":"snapshot","id":{event.id},"elements":{shown}}}')

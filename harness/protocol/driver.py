@@ -6,6 +6,7 @@ Answers to Maelstrom's client of a node. Invariant: every returned event was che
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -82,6 +83,16 @@ class ProgramDriver:
         await_answers(self.program)
         return self.receive(1)[0]
 
+    def tell_line(self, line: str) -> list[str]:
+        """Send a line as it stands, be it a command or not; returns the lines of its answer, validated."""
+        self.program.listen()
+        sent = line.encode() + b"\n"
+        self.program.feed(sent, commands=1)
+        await_answers(self.program)
+        (answer,) = self.program.take(1)
+        self._validated(_command_in(line), sent, answer)
+        return [event.decode() for event in answer]
+
     def send(self, commands: Sequence[tuple[Command, bytes]]) -> None:
         """Send commands with their lines, without waiting; follow with `await_answers` and `receive`."""
         self._expected.extend(commands)
@@ -112,6 +123,15 @@ class ProgramDriver:
     def phase(self) -> ConversationPhase:
         """The state of the conversation."""
         return self.conversation.phase
+
+
+def _command_in(line: str) -> Command:
+    """The command that a line is; empty for one that can only be refused."""
+    try:
+        command = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return command if isinstance(command, dict) else {}
 
 
 def command_line(command: Command) -> bytes:

@@ -30,6 +30,7 @@ __all__ = [
     "draw_config",
     "load_script",
     "save_script",
+    "script_json",
     "value_key",
 ]
 
@@ -91,8 +92,8 @@ class Script:
         return replace(self, lives=(*self.lives[:index], life, *self.lives[index + 1 :]))
 
 
-def save_script(path: Path, script: Script) -> None:
-    """Write it for `load_script`."""
+def script_json(script: Script) -> Mapping[str, Any]:
+    """The script as JSON that `load_script` reads."""
     lives = [
         {
             "config": life.config,
@@ -102,7 +103,12 @@ def save_script(path: Path, script: Script) -> None:
         }
         for life in script.lives
     ]
-    path.write_text(json.dumps({"format": FORMAT, "name": script.name, "lives": lives}, indent=1) + "\n")
+    return {"format": FORMAT, "name": script.name, "lives": lives}
+
+
+def save_script(path: Path, script: Script) -> None:
+    """Write it for `load_script`."""
+    path.write_text(json.dumps(script_json(script), indent=1) + "\n")
 
 
 def load_script(path: Path) -> Script:

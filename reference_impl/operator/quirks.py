@@ -1,14 +1,14 @@
 """Where Flink 2.3.0 differs from its own specification: one named flag for each difference, and two profiles.
 
 Answers to decision 12 (`strict` and `flink`). Invariant: a flag that is off changes nothing, and each can be
-set alone; the profile `flink` sets all of them.
+set alone; the profile `flink` sets those of 2.3.0.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-__all__ = ["FLINK", "PROFILES", "STRICT", "Quirks"]
+__all__ = ["FLINK", "FLINK_1_20", "PROFILES", "STRICT", "Quirks"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,10 @@ class Quirks:
     """A86: the end of input also repeats retries that are running, and calls that timed out in their first
     backoff.
     """
+    retries_past_the_timeout: bool = False
+    """A72: an outcome is retried however long the timeout has passed. Flink 1.20.5 only, which does not have the
+    check of FLINK-38082; later releases have it, so profile `flink` does not set it.
+    """
 
 
 STRICT = Quirks()
@@ -42,6 +46,9 @@ FLINK = Quirks(
     last_calls_follow_registration=True,
 )
 """What Flink 2.3.0 does."""
+
+FLINK_1_20 = replace(FLINK, retries_past_the_timeout=True)
+"""What Flink 1.20.5 does."""
 
 PROFILES = {"strict": STRICT, "flink": FLINK}
 """Each profile by name."""

@@ -311,7 +311,10 @@ class Attempts(Struct, eq=False):
         return (
             not shared.ended
             and self._is_unwelcome(results, error)
-            and shared.timers.now_ms() - self.began_ms <= shared.timeout_ms
+            and (
+                shared.timers.now_ms() - self.began_ms <= shared.timeout_ms
+                or shared.quirks.retries_past_the_timeout
+            )
             and self._ask("can_retry", partial(shared.strategy.can_retry, self.number))
         )
 

@@ -18,7 +18,7 @@ from reference_impl.flip12.wait_operator import build_operator as build_emitter_
 from reference_impl.mailbox.mailbox import MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.build import build_operator
-from reference_impl.operator.quirks import PROFILES, STRICT, Quirks
+from reference_impl.operator.quirks import FLINK_1_20, PROFILES, STRICT, Quirks
 
 __all__ = ["QUIRK_SYSTEMS", "SYSTEMS", "System"]
 
@@ -129,6 +129,7 @@ SYSTEMS: Mapping[str, System] = MappingProxyType(
             abilities=("ordered", "unordered", "snapshot", "marker"),
             build=_build_emitter,
         ),
+        "reference-flink-1.20": _of_quirks("reference-flink-1.20", FLINK_1_20),
         "reference-strict": _of_quirks("reference-strict", STRICT),
         **{name: _of_quirks(name, _QUIRKS[statement]) for statement, name in QUIRK_SYSTEMS.items()},
     }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reference_impl.errors import CallTimedOut
-from reference_impl.operator.quirks import FLINK, PROFILES, STRICT, Quirks
+from reference_impl.operator.quirks import FLINK, FLINK_1_20, PROFILES, STRICT, Quirks
 from reference_impl.operator.result import ResultHandle
 from reference_impl.operator.retry import ExponentialBackoff, FixedDelay, any_error, empty_result
 from reference_impl.tests.rig import HandFunction, Rig, open_virtual, record, substitute
@@ -165,8 +165,27 @@ def test_the_profile_of_flink_shows_them_all(script: Callable[[Quirks], Seen], q
     assert script(FLINK) == quirky
 
 
-def test_the_profiles_are_none_and_all_of_the_quirks() -> None:
-    names = [field.name for field in fields(Quirks)]
+def outcome_past_the_timeout(quirks: Quirks) -> Seen:
+    """A72: the handler answers nothing at 100, the attempt fails at 150."""
+    function = HandFunction(timeout=lambda value, handle: None)
+    with open_virtual(timeout_ms=TIMEOUT_MS, retry=FIXED, function=function, quirks=quirks) as rig:
+        rig.process(record(1))
+        rig.advance(TIMEOUT_MS + 50)
+        rig.fail(1)
+        rig.run_mail()
+        rig.advance(TIMEOUT_MS + 60)
+        return seen(rig)
+
+
+def test_flink_1_20_alone_retries_past_the_timeout_a72() -> None:
+    """The check that FLINK-38082 brought is in 2.0.2 and 2.3.0, and not in 1.20.5."""
+    assert outcome_past_the_timeout(FLINK) == ([], [ArithmeticError], [1])
+    assert outcome_past_the_timeout(FLINK_1_20) == ([], [], [1, (1, 2)])
+
+
+def test_the_profiles_are_none_and_all_of_the_quirks_of_2_3() -> None:
+    of_older = {"retries_past_the_timeout"}
+    names = {field.name for field in fields(Quirks)} - of_older
 
     assert {"strict": Quirks(), "flink": Quirks(**dict.fromkeys(names, True))} == PROFILES
-    assert set(names) == set(CASES)
+    assert names == set(CASES)

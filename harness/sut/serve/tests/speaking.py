@@ -11,43 +11,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.protocol.conversation import Conversation
+from harness.protocol.conversation_file import GREETING, HELLO, ConversationScript, Exchange
 from harness.protocol.events import read_event
 from harness.protocol.program import Program, await_answers
 from harness.sut.serve import SYSTEMS, converse
-from harness.sut.serve.tests.conversation_file import GREETING, HELLO, Exchange
 
 __all__ = ["asked", "lines_in_process", "spoken_in_process", "spoken_to_program"]
 
 QUIET = '{"ev":"quiet"}'
 
 
-class _Script:
-    """What is told next, given what was answered. Mutable."""
-
-    def __init__(self, exchanges: Sequence[Exchange], *, profile: str) -> None:
-        self._exchanges = exchanges
-        self._profile = profile
-        self._states: dict[str, str] = {}
-
-    def line(self, index: int) -> str:
-        """With the profile, and with the states that it restores."""
-        line = self._exchanges[index].told
-        if self._profile != "strict":
-            line = line.replace('"config":{', f'"config":{{"profile":"{self._profile}",')
-        for number, state in self._states.items():
-            line = line.replace(f'"state of snapshot {number}"', state)
-        return line
-
-    def learn(self, answer: Sequence[str]) -> None:
-        """Keep the states of its snapshots."""
-        for event in map(json.loads, answer):
-            if event["ev"] == "snapshot":
-                self._states[str(event["id"])] = json.dumps(event["state"])
-
-
 def spoken_in_process(system: str, exchanges: Sequence[Exchange], *, profile: str) -> list[list[str]]:
     """The answers of a system of this project, each read and followed."""
-    script = _Script(exchanges, profile=profile)
+    script = ConversationScript(exchanges, profile=profile)
     answers: list[list[str]] = []
     told: list[str] = []
     heard: list[str] = []
@@ -87,7 +63,7 @@ def lines_in_process(system: str, lines: Sequence[bytes]) -> list[bytes]:
 
 def spoken_to_program(program: Program, exchanges: Sequence[Exchange], *, profile: str) -> list[list[str]]:
     """The answers of a running program, each read and followed."""
-    script = _Script(exchanges, profile=profile)
+    script = ConversationScript(exchanges, profile=profile)
     told, answers = list[str](), list[list[str]]()
     for index in range(len(exchanges)):
         told.append(script.line(index))

@@ -12,11 +12,11 @@ import pytest
 
 from harness.errors import FloodmarkError
 from harness.oracle.provide import find_oracle
+from harness.protocol.conversation_file import HELLO, ConversationFile, Exchange, catalogue
 from harness.protocol.program import Limits, Program
+from harness.protocol.transcript import Transcript
 from harness.sut.serve import SYSTEMS
-from harness.sut.serve.tests.conversation_file import HELLO, ConversationFile, Exchange, catalogue
 from harness.sut.serve.tests.speaking import asked, spoken_in_process, spoken_to_program
-from harness.sut.serve.tests.transcript import Transcript
 from harness.world.settings import WorldSettings
 
 CATALOGUE = catalogue()

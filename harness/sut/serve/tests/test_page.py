@@ -8,12 +8,12 @@ from typing import get_args
 
 import pytest
 
+from harness.protocol.conversation_file import conversation_in
 from harness.protocol.events import Event
 from harness.sut.serve import SYSTEMS
 from harness.sut.serve.config import Code
 from harness.sut.serve.conversation import COMMANDS
 from harness.sut.serve.line import LINE_MAX
-from harness.sut.serve.tests.conversation_file import conversation_in
 from harness.sut.serve.tests.speaking import QUIET, spoken_in_process
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "sut-protocol.md"

@@ -15,9 +15,9 @@ import pytest
 
 from harness.errors import Exit
 from harness.oracle.provide import SETUP
+from harness.protocol.conversation_file import HELLO, catalogue
 from harness.protocol.program import Limits, Program, await_answers
 from harness.sut.serve import SYSTEMS
-from harness.sut.serve.tests.conversation_file import HELLO, catalogue
 
 FLOODMARK = str(Path(sys.executable).with_name("floodmark"))
 LIMIT_S = 60

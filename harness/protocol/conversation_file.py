@@ -6,11 +6,20 @@ what a line may leave open is written in `conversations/README.md` and nowhere e
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["GREETING", "HELLO", "ConversationFile", "Exchange", "catalogue", "conversation_in"]
+__all__ = [
+    "GREETING",
+    "HELLO",
+    "ConversationFile",
+    "ConversationScript",
+    "Exchange",
+    "catalogue",
+    "conversation_in",
+]
 
 FOLDER = Path(__file__).with_name("conversations")
 HELLO = '{"cmd":"hello","protocol":1}'
@@ -55,6 +64,30 @@ class ConversationFile:
         told = "\n".join(exchange.told for exchange in self.exchanges)
         needed = [ability for word, ability in _ABILITY_OF.items() if word in told]
         return needed + ["flink-profile"] * (profile == "flink")
+
+
+class ConversationScript:
+    """What is told next, given what was answered. Mutable."""
+
+    def __init__(self, exchanges: Sequence[Exchange], *, profile: str) -> None:
+        self._exchanges = exchanges
+        self._profile = profile
+        self._states: dict[str, str] = {}
+
+    def line(self, index: int) -> str:
+        """With the profile, and with the states that it restores."""
+        line = self._exchanges[index].told
+        if self._profile != "strict" and '"profile":' not in line:
+            line = line.replace('"config":{', f'"config":{{"profile":"{self._profile}",')
+        for number, state in self._states.items():
+            line = line.replace(f'"state of snapshot {number}"', state)
+        return line
+
+    def learn(self, answer: Sequence[str]) -> None:
+        """Keep the states of its snapshots."""
+        for event in map(json.loads, answer):
+            if event["ev"] == "snapshot":
+                self._states[str(event["id"])] = json.dumps(event["state"])
 
 
 def catalogue() -> list[ConversationFile]:

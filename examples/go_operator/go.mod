@@ -1,0 +1,3 @@
+module example.com/go_operator
+
+go 1.21

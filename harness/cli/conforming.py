@@ -1,0 +1,260 @@
+"""Carries out `floodmark conform`: judges each program, writes certificates and the page side by side, and prints.
+
+Invariant: the exit code follows from the programs that the command line names; those put beside are only shown, unless
+there is nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.cli.told import REPORTS
+from harness.clock import monotonic_us, utc_now
+from harness.conformance.case import Case
+from harness.conformance.implementations import BESIDE, command_of
+from harness.conformance.operator_judged import Asked, OperatorJudged, judge_operator
+from harness.conformance.protocol_certificate import protocol_certificate
+from harness.errors import Exit, NothingRan, UsageError, WorldError, worst_code
+from harness.protocol.program import Limits
+from harness.runs.order import new_run_id
+from harness.world.settings import WorldSettings
+from reports.certificate_write import write_certificate
+from reports.side_by_side import write_side_by_side
+
+__all__ = ["Wanted", "carry_out"]
+
+FAILED_TOLD = 3
+"""So many failed cases are printed in full; all are in the report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the command line asks for."""
+
+    command: tuple[str, ...]
+    profile: str
+    seed: int
+    scripts: int
+    beside: tuple[str, ...]
+    others: tuple[str, ...]
+    label: str | None
+    answer_s: float
+    report: Path | None
+    form: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    """One program that was judged."""
+
+    judged: OperatorJudged
+    folder: Path
+    took_s: float
+    own: bool
+    """Whether the command line names it, so that it decides the exit code."""
+
+
+def carry_out(wanted: Wanted) -> int:
+    """Judges, writes and prints; returns the exit code."""
+    own = _own(wanted)
+    names = _beside_names(wanted)
+    if not own and not names:
+        raise NothingRan(
+            "there is nothing to judge", fix="floodmark conform -- YOUR COMMAND; or add --beside all"
+        )
+    folder = _fresh(wanted.report or REPORTS / f"{new_run_id()}-conform")
+    columns: list[_Column] = []
+    absent: dict[str, str] = {}
+    for number, asked in enumerate(own):
+        place = folder if number == 0 else folder / _slug(asked.label)
+        columns.append(_judged(asked, place, own=True))
+    for name in names:
+        try:
+            asked = _beside(name, wanted)
+        except WorldError as error:
+            absent[BESIDE[name].label] = str(error.fix or error.what)
+            continue
+        columns.append(_judged(asked, folder / _slug(name), own=not own))
+    document = _document(columns, absent, wanted, folder)
+    if len(columns) + len(absent) > 1:
+        write_side_by_side(document, folder / "side-by-side.html")
+    _write(folder / "conform.json", document)
+    click.echo(
+        json.dumps(document, separators=(",", ":")) if wanted.form == "json" else "\n".join(_lines(document))
+    )
+    return worst_code([_code(column.judged) for column in columns if column.own])
+
+
+def _code(judged: OperatorJudged) -> Exit:
+    if judged.failed or judged.counts["not run"]:
+        return Exit.VIOLATION
+    return Exit.HOLD if judged.holds else Exit.UNDECIDED
+
+
+# -------------------------------------------------------------------------------------- what is to be judged
+
+
+def _own(wanted: Wanted) -> list[Asked]:
+    named = [("", wanted.command)] if wanted.command else []
+    for other in wanted.others:
+        label, sign, command = other.partition("=")
+        if not sign or not label.strip() or not command.strip():
+            raise UsageError(
+                f"--also {other!r} is not LABEL=COMMAND", fix="for example --also mine='node op.js'"
+            )
+        named.append((label.strip(), tuple(shlex.split(command))))
+    if wanted.label and not wanted.command:
+        raise UsageError("--label names COMMAND, and there is none", fix="add -- COMMAND")
+    return [
+        _asked(wanted, label=label or wanted.label or Path(argv[-1]).name, argv=argv, asks=wanted.profile)
+        for label, argv in named
+    ]
+
+
+def _asked(wanted: Wanted, *, label: str, argv: Sequence[str], asks: str) -> Asked:
+    return Asked(
+        label=label,
+        argv=argv,
+        asks=asks,
+        yardstick=wanted.profile,
+        seed=wanted.seed,
+        scripts=wanted.scripts,
+        limits=Limits(start_s=3 * wanted.answer_s, answer_s=wanted.answer_s),
+    )
+
+
+def _beside_names(wanted: Wanted) -> list[str]:
+    if "all" in wanted.beside:
+        return [*BESIDE]
+    for name in wanted.beside:
+        if name not in BESIDE:
+            close = get_close_matches(name, BESIDE, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(BESIDE)}"
+            raise UsageError(f"there is no implementation {name!r} to put beside", fix=hint)
+    return list(dict.fromkeys(wanted.beside))
+
+
+def _beside(name: str, wanted: Wanted) -> Asked:
+    one = BESIDE[name]
+    command = command_of(one, WorldSettings.from_environment())
+    limits = Limits()  # a Java machine may need its time
+    return replace(_asked(wanted, label=one.label, argv=command, asks=one.asks), limits=limits)
+
+
+def _fresh(folder: Path) -> Path:
+    if (folder / "certificate.json").exists() or (folder / "conform.json").exists():
+        raise UsageError(f"{folder} holds a certificate already", fix="name another folder with --report DIR")
+    return folder
+
+
+def _slug(label: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-." else "-" for letter in label) or "program"
+
+
+# --------------------------------------------------------------------------------------------- judging, writing
+
+
+def _judged(asked: Asked, folder: Path, *, own: bool) -> _Column:
+    begun_us = monotonic_us()
+    count = 0
+
+    def heard(_case: Case) -> None:
+        nonlocal count
+        count += 1
+        if sys.stderr.isatty():
+            click.echo(f"\r{asked.label}: {count} cases", nl=False, err=True)
+
+    judged = judge_operator(asked, heard=heard)
+    if sys.stderr.isatty():
+        click.echo("\r\033[K", nl=False, err=True)
+    took_s = (monotonic_us() - begun_us) / 1e6
+    try:
+        certificate = protocol_certificate(
+            judged, folder, made_at=utc_now().isoformat(timespec="seconds"), took_s=took_s
+        )
+    except OSError as error:
+        message = f"the certificate could not be written to {folder}: {error.strerror or error}"
+        raise WorldError(message, fix="free some space, or name another folder with --report DIR") from error
+    write_certificate(certificate, folder)
+    return _Column(judged=judged, folder=folder, took_s=took_s, own=own)
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    try:
+        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        message = f"{path} could not be written: {error.strerror or error}"
+        raise WorldError(message, fix="free some space, or name another folder with --report DIR") from error
+
+
+def _document(
+    columns: Sequence[_Column], absent: Mapping[str, str], wanted: Wanted, folder: Path
+) -> dict[str, Any]:
+    return {
+        "judged_by": wanted.profile,
+        "seed": wanted.seed,
+        "scripts_per_mode": wanted.scripts,
+        "columns": [
+            {
+                **column.judged.as_json(),
+                "own": column.own,
+                "took_s": round(column.took_s, 1),
+                "page": (column.folder / "index.html").relative_to(folder).as_posix(),
+                "folder": str(column.folder),
+            }
+            for column in columns
+        ],
+        "absent": [{"label": label, "fix": fix} for label, fix in absent.items()],
+        "page": str(folder / ("side-by-side.html" if len(columns) + len(absent) > 1 else "index.html")),
+    }
+
+
+# ----------------------------------------------------------------------------------------------------- printing
+
+
+def _lines(document: Mapping[str, Any]) -> Iterator[str]:
+    for column in document["columns"]:
+        yield from _of_column(column)
+    for one in document["absent"]:
+        yield f"NOT HERE  {one['label']}: {one['fix']}"
+    yield f"page     {document['page']}"
+
+
+def _of_column(column: Mapping[str, Any]) -> Iterator[str]:
+    counts = column["counts"]
+    word = "PASS" if column["holds"] else "FAIL" if counts["fail"] or counts["not run"] else "NOTHING SHOWN"
+    told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
+    judged_by = f"judged by {column['judged_by']}"
+    if column["asked_to_serve"] != column["judged_by"]:
+        judged_by += f", serving {column['asked_to_serve']}"
+    yield f"{word}  {column['label']} ({column['name']} {column['version']}, {judged_by}): {told}"
+    failed = column["failed"]
+    if not column["own"]:
+        known = dict.fromkeys(one["known"] for one in failed)
+        for number in known:
+            mine = [one for one in failed if one["known"] == number]
+            yield f"  {number or 'not explained'}: {len(mine)} cases. {mine[0]['explained']}".rstrip()
+        return
+    for one in failed[:FAILED_TOLD]:
+        yield f"  {one['name']}: {one['claim']}"
+        yield f"    {one['why']}"
+        if one["explained"]:
+            yield f"    known: {one['known']}, {one['explained']}"
+        yield from (f"    expected  {line}" for line in one["expected"] or ["nothing"])
+        yield from (f"    came      {line}" for line in one["came"] or ["nothing"])
+        yield f"    to paste into {one['paste_into']}:"
+        yield from (f"{line}" for line in one["to_paste"].splitlines())
+    if len(failed) > FAILED_TOLD:
+        yield f"  {len(failed) - FAILED_TOLD} more are in the certificate"
+    yield f"  seed {column['seed']}, {column['scripts']} random scripts, {column['commands']} commands"
+    yield f"  again  {column['again']}"
+    yield f"  certificate  {column['folder']}/certificate.json"

@@ -1,0 +1,44 @@
+"""Judges the conversations of a protocol's certificate again, from their transcripts and the catalogue.
+
+Invariant: a conversation passes only if every command of its file was answered as the file says; random scripts have no
+transcript and are not judged again, only their seed repeats them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.conformance.certificate import Certificate, CertifiedRun
+from harness.protocol.conversation_file import HELLO, ConversationFile, catalogue, conversation_in
+from harness.protocol.transcript import Transcript
+
+__all__ = ["conversations_judged_again"]
+
+
+def conversations_judged_again(certificate: Certificate, folder: Path) -> Iterator[tuple[CertifiedRun, str]]:
+    """Each run whose transcript can be judged, with what is wrong with its verdict; empty: nothing."""
+    files = {file.name: file for file in catalogue()}
+    for run in certificate.runs:
+        if run.scenario is None or run.name not in files or not (folder / run.scenario.file).is_file():
+            continue
+        again = _verdict(folder / run.scenario.file, files[run.name])
+        wrong = (
+            f"judged again its transcript is a {again}, not a {run.verdict}" if again != run.verdict else ""
+        )
+        yield run, wrong
+
+
+def _verdict(transcript: Path, file: ConversationFile) -> str:
+    try:
+        spoken = conversation_in(transcript.read_text(encoding="utf-8"), name=file.name)
+        told = [one for one in spoken.exchanges if file.greeted or one.told != HELLO]
+        wanted = [one for one in file.exchanges if file.greeted or one.told != HELLO]
+        written, heard = Transcript(), Transcript()
+        same = [
+            written.take(want.told, want.answer) == heard.take(got.told, got.answer)
+            for want, got in zip(wanted, told, strict=False)
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return "unreadable text"
+    return "pass" if all(same) and len(told) == len(wanted) else "fail"

@@ -1,0 +1,164 @@
+"""Random scripts on the reference and one program: a case for each mode, with the first differences, shrunk and named.
+
+The reference answers as the yardstick says, whatever profile the program is asked for. A difference is named by
+experiment where one quirk of Flink explains it (`harness.explore.script_difference`). Invariant: seeds and numbers of
+scripts are those of the settings; a mode that the program does not claim is a case that was not claimed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from harness.conformance.case import Case, CaseOutcome, Spoken
+from harness.conformance.conversations_judged import spoken_alone
+from harness.conformance.explained import systems_by_statement
+from harness.explore.script_difference import explaining_quirk, serving_command
+from harness.protocol.comparison import DifferingScript, MismatchKind, report, said
+from harness.protocol.coverage import SIGHTS
+from harness.protocol.differential import compare_systems
+from harness.protocol.driver import command_line
+from harness.protocol.events import Event, Hello
+from harness.protocol.program import Limits
+from harness.protocol.script import MODES, script_json
+from harness.protocol.script_drawing import ScriptSettings, draw_script
+from harness.protocol.shrinking import shrink
+from harness.protocol.twins import Twins
+
+__all__ = ["ScriptsJudged", "judge_scripts"]
+
+GROUP: Final = "random scripts"
+DIFFERENCES_MAX: Final = 3
+"""So many differences of a mode are shrunk and told."""
+SHRINKING_RUNS: Final = 300
+SHRINKING_RUNS_OF_BREACHES: Final = 20
+STRICT: Final = "reference-strict"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptsJudged:
+    """The cases, and what the scripts that ran have covered."""
+
+    cases: Sequence[Case]
+    coverage: Mapping[str, int]
+    """Each sight of `harness.protocol.coverage`, with how often it was met, zeros included."""
+    scripts: int
+    commands: int
+    digest: str
+    """Of the scripts that were drawn."""
+
+
+def judge_scripts(
+    argv: Sequence[str],
+    *,
+    hello: Hello,
+    asks: str,
+    yardstick: str,
+    seed: int,
+    scripts: int,
+    limits: Limits,
+    heard: Callable[[Case], None],
+) -> ScriptsJudged:
+    """Run `scripts` scripts of each mode; a script of seed N is the same everywhere."""
+    reference = serving_command("reference" if yardstick == asks else STRICT)
+    counts: Counter[str] = Counter(dict.fromkeys(SIGHTS, 0))
+    digest = hashlib.sha256()
+    cases: list[Case] = []
+    ran = commands = 0
+    for mode in MODES:
+        if mode not in hello.abilities:
+            why = f"needs {mode}"
+            found = [
+                Case(name=f"{GROUP}/{mode}", claim=_claim(mode), outcome=CaseOutcome.NOT_CLAIMED, why=why)
+            ]
+        else:
+            with Twins(reference, argv, limits=limits) as twins:
+                common = frozenset(word for word in twins.hellos[0].abilities if word in hello.abilities)
+                settings = ScriptSettings(modes=(mode,), profile=asks, abilities=common)
+                outcome = compare_systems(
+                    twins,
+                    seed=seed,
+                    scripts=scripts,
+                    settings=settings,
+                    differences_max=DIFFERENCES_MAX,
+                    shrink_runs=0,
+                )
+                differences = [
+                    shrink(twins, one, runs_max=_shrinking_runs(one)) for one in outcome.differences
+                ]
+            for number in range(outcome.scripts):
+                drawn = draw_script(seed, number, settings=settings)
+                digest.update(json.dumps(script_json(drawn), sort_keys=True).encode())
+            counts.update(outcome.coverage.counts)
+            ran, commands = ran + outcome.scripts, commands + outcome.commands
+            found = _cases(mode, differences, argv, yardstick=yardstick, limits=limits) or [
+                Case(name=f"{GROUP}/{mode}", claim=_claim(mode), outcome=CaseOutcome.PASS)
+            ]
+        cases.extend(found)
+        for case in found:
+            heard(case)
+    return ScriptsJudged(
+        cases=cases,
+        coverage={sight: counts[sight] for sight in SIGHTS},
+        scripts=ran,
+        commands=commands,
+        digest=digest.hexdigest(),
+    )
+
+
+def _claim(mode: str) -> str:
+    return f"On random scripts of mode {mode} it answers as the reference does."
+
+
+def _shrinking_runs(found: DifferingScript) -> int:
+    """A breach costs two new processes a run, and a hang its whole limit."""
+    if found.mismatch.kind is not MismatchKind.RIGHT_BREACH:
+        return SHRINKING_RUNS
+    return 0 if "gave no answer" in found.mismatch.detail else SHRINKING_RUNS_OF_BREACHES
+
+
+def _cases(
+    mode: str, differences: Sequence[DifferingScript], argv: Sequence[str], *, yardstick: str, limits: Limits
+) -> list[Case]:
+    """One case for each difference; those that one quirk explains are told once."""
+    cases: list[Case] = []
+    for number, one in enumerate(differences, 1):
+        known = ""
+        if _has_answers(one):
+            systems = systems_by_statement(yardstick)
+            known = explaining_quirk(one.script, argv, limits=limits, systems=systems)
+        if known and any(case.known == known for case in cases):
+            continue
+        kind = one.mismatch.kind
+        told = [command_line(exchange.right_command).decode().strip() for exchange in one.exchanges]
+        lines = ['{"cmd":"hello","protocol":1}', *told]
+        last = one.exchanges[-1] if one.exchanges else None
+        cases.append(
+            Case(
+                name=f"{GROUP}/{mode}" + (f" {number}" if len(differences) > 1 else ""),
+                claim=_claim(mode),
+                outcome=CaseOutcome.FAIL,
+                why=f"{kind} ({one.script.name}): {one.mismatch.detail}",
+                expected=_lines(last.left) if last else (),
+                came=_lines(last.right) if last else (),
+                spoken=spoken_alone(argv, lines, limits=limits) if last else [Spoken(told=report(one))],
+                known=known,
+            )
+        )
+    return cases
+
+
+def _has_answers(found: DifferingScript) -> bool:
+    return bool(found.exchanges) and found.mismatch.kind not in {
+        MismatchKind.LEFT_BREACH,
+        MismatchKind.RIGHT_BREACH,
+        MismatchKind.ONCE,
+    }
+
+
+def _lines(events: Sequence[Event]) -> list[str]:
+    return [said(event) for event in events]

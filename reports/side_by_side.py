@@ -1,0 +1,99 @@
+"""Several implementations of the operator on one page: what each answers to the same conversations and random scripts.
+
+Answers to Bowtie's table. Invariant: it is made from the document of `floodmark conform --format json` alone; it needs
+no script and loads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from harness.errors import WorldError
+from reports.page import templates
+
+__all__ = ["side_by_side_page", "write_side_by_side"]
+
+_STYLE: Final = Path(__file__).parent / "templates" / "page.css"
+_COUNTED: Final = ("pass", "fail", "not run")
+
+
+def side_by_side_page(document: Mapping[str, Any]) -> str:
+    """The page as text."""
+    columns: Sequence[Mapping[str, Any]] = document["columns"]
+    return (
+        templates()
+        .get_template("side_by_side.html.j2")
+        .render(
+            document=document,
+            columns=columns,
+            groups=_groups(columns),
+            differences=[_differences(column) for column in columns],
+            style=Markup(_STYLE.read_text(encoding="utf-8")),  # noqa: S704 - a file of ours
+        )
+    )
+
+
+def write_side_by_side(document: Mapping[str, Any], path: Path) -> None:
+    """Writes the page. Raises WorldError if it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(side_by_side_page(document), encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        message = f"the page cannot be written to {path}: {error.strerror or error}"
+        raise WorldError(message, fix="free disk space, or name another folder with --report DIR") from error
+
+
+def _groups(columns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """For each group of cases its counts by column, and its cases with each column's outcome."""
+    names = dict.fromkeys(case["name"].partition("/")[0] for column in columns for case in column["cases"])
+    return [_group(name, columns) for name in names]
+
+
+def _group(name: str, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    by_column = [
+        {_plain(case["name"]): case for case in column["cases"] if case["name"].partition("/")[0] == name}
+        for column in columns
+    ]
+    cases = {case: found["claim"] for mine in by_column for case, found in mine.items()}
+    return {
+        "name": name,
+        "cells": [_cell(mine.values()) for mine in by_column],
+        "cases": [
+            {
+                "name": case.partition("/")[2],
+                "claim": claim,
+                "outcomes": [mine[case]["outcome"] if case in mine else "" for mine in by_column],
+            }
+            for case, claim in cases.items()
+        ],
+    }
+
+
+def _plain(name: str) -> str:
+    """Random scripts have a case for each difference (`random scripts/ordered 2`); here each mode is one row."""
+    group, _, rest = name.partition("/")
+    return f"{group}/{rest.partition(' ')[0]}"
+
+
+def _cell(cases: Any) -> dict[str, int]:
+    outcomes = [case["outcome"] for case in cases]
+    return {
+        "passed": outcomes.count("pass"),
+        "failed": outcomes.count("fail"),
+        "of": sum(outcome in _COUNTED for outcome in outcomes),
+    }
+
+
+def _differences(column: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The failed cases, those with one explanation together, what nothing explains first."""
+    by_known: dict[str, list[Mapping[str, Any]]] = {}
+    for failed in column["failed"]:
+        by_known.setdefault(failed["known"], []).append(failed)
+    return [
+        {"known": known, "explained": cases[0]["explained"], "cases": cases, "first": cases[0]}
+        for known, cases in sorted(by_known.items())
+    ]

@@ -17,7 +17,7 @@ __all__ = ["OPTIONS", "project_settings"]
 OPTIONS = (
     "level", "world", "proxy", "sut", "expected", "seed", "runs", "jobs", "mutant", "report", "format", "keep",
     "budget", "runner", "cluster", "master", "on", "schema", "data", "records", "set", "tag", "offline",
-    "quiet", "verbose", "no-color", "fail-on",
+    "quiet", "verbose", "no-color", "fail-on", "baseline", "open",
 )  # fmt: skip
 """The options of `docs/reference/command-line.md` that a project may set."""
 
@@ -29,6 +29,7 @@ _PARAMETERS = {
     "tag": "tags",
     "format": "form",
     "no-color": "no_color",
+    "open": "opens",
 }
 """Options whose parameter has another name in the code."""
 

@@ -74,7 +74,7 @@ def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", PAGES[page])
     inside = [link for link in links if not re.match(r"[a-z]+:", link)]
 
-    assert not [link for link in inside if not ((ROOT / page).parent / link).exists()]
+    assert not [link for link in inside if not ((ROOT / page).parent / link).is_file()]
 
 
 @pytest.mark.parametrize("page", PAGES)

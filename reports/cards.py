@@ -18,6 +18,8 @@ _TABLE: Final = re.compile(
 )
 _HEADING: Final = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
 _TAG: Final = re.compile(r"<[^>]*>")
+_ONE_LINE: Final = 14
+"""A heading with more letters may take two lines beside its cell."""
 _END_OF_STYLE: Final = "</style>"
 _NARROW: Final = "@media screen and (max-width:640px){%s}"
 
@@ -35,6 +37,7 @@ def with_cards(page: str) -> str:
     marked = _TABLE.sub(named, page)
     rules = "".join(
         f'.head-{number} tr>:nth-child({place})::before{{content:"{_quoted(heading)}"}}'
+        + (f".head-{number} tr>:nth-child({place}){{min-height:44px}}" if len(heading) > _ONE_LINE else "")
         for head, number in heads.items()
         for place, heading in enumerate(head, start=1)
         if heading

@@ -48,8 +48,8 @@ class Strip:
 
     @property
     def says(self) -> str:
-        """The steps in words."""
-        steps = "; ".join(f"{mark.label} at {mark.told}" for mark in self.marks)
+        """The steps with their times; what each is stands in the explanation."""
+        steps = ", ".join(f"{mark.label} at {mark.told.partition(':')[0]}" for mark in self.marks)
         return f"Counterexample, {self.subject}: {steps}."
 
 

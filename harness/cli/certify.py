@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import own_files_options, run_options
+from harness.cli.options import own_files_options, refuse_no_world, run_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ def certify(**asked: Any) -> int:
 
     add_current_folder()
     profile = profile_named(asked["profile"] or fitting_profile(asked["sut"]))
-    level = _level(profile, asked["level"])
+    level = _level(profile, asked)
     subject, planned = (
         _of_job(profile, asked) if profile.name == "pipeline" else _of_python(profile, level, asked)
     )
@@ -81,13 +81,18 @@ def certify(**asked: Any) -> int:
     return carry_out_and_write(wanted, asked)
 
 
-def _level(profile: CertificationProfile, asked: str | None) -> str:
+def _level(profile: CertificationProfile, asked: dict[str, Any]) -> str:
     from harness.errors import UsageError
 
-    if asked is not None and asked not in profile.levels:
-        message = f"profile {profile.name} does not run at level {asked}"
+    level: str = asked["level"] or profile.level
+    if level not in profile.levels:
+        message = f"profile {profile.name} does not run at level {level}"
         raise UsageError(message, fix=f"leave --level out: it runs at level {' or '.join(profile.levels)}")
-    return asked or profile.level
+    refuse_no_world(level, asked["world"])
+    if asked["keep"] == "database":
+        message = "--keep database: a certificate keeps histories, verdicts and scenarios"
+        raise UsageError(message, fix="run the scenario alone: floodmark run SCENARIO --keep database")
+    return level
 
 
 def _of_python(
@@ -98,7 +103,9 @@ def _of_python(
     from harness.conformance.certifying import PlannedRun
     from harness.conformance.subjects import operator_subject, python_subject
     from harness.defects import own_variant
+    from harness.engine.level import refuse
     from harness.errors import UsageError
+    from harness.levels import level_named
     from harness.runs.order import REFERENCE, Order
     from harness.scenario.catalogue import catalogue, resolve
     from harness.scenario.file import apply_settings, load
@@ -138,6 +145,7 @@ def _of_python(
                 ),
                 fails_on_pitfall=True,
             )
+            refuse(order, level_named(level))
             planned.append(PlannedRun(name=chosen.name, order=order))
     if profile.name == "operator":
         return operator_subject(sut, mutant), planned
@@ -231,7 +239,7 @@ def _sentence_of(outcome: RunOutcome) -> str:
     told += [f"pitfall {found.name}: {found.says}" for found in plain.pitfalls]
     if not told:
         return read_run(plain).sentence
-    return " ".join(f"{part[0].upper()}{part[1:].rstrip('.')}." for part in told)
+    return " ".join(f"{part[0].upper()}{part[1:]}" + ("" if part[-1] in ".…" else ".") for part in told)
 
 
 def _run_again(

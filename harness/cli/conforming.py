@@ -23,7 +23,7 @@ from harness.conformance.case import Case
 from harness.conformance.implementations import BESIDE, command_of
 from harness.conformance.operator_judged import Asked, OperatorJudged, judge_operator
 from harness.conformance.protocol_certificate import protocol_certificate
-from harness.errors import Exit, NothingRan, UsageError, WorldError, worst_code
+from harness.errors import Exit, NothingRan, SutError, UsageError, WorldError, worst_code
 from harness.protocol.program import Limits
 from harness.runs.order import new_run_id
 from harness.world.settings import WorldSettings
@@ -74,9 +74,16 @@ def carry_out(wanted: Wanted) -> int:
     folder = _fresh(wanted.report or REPORTS / f"{new_run_id()}-conform")
     columns: list[_Column] = []
     absent: dict[str, str] = {}
+    mute = False
     for number, asked in enumerate(own):
         place = folder if number == 0 else folder / _slug(asked.label)
-        columns.append(_judged(asked, place, own=True))
+        try:
+            columns.append(_judged(asked, place, own=True))
+        except SutError as error:
+            if len(own) + len(names) == 1:
+                raise
+            mute = True
+            absent[asked.label] = str(error).partition("\n")[0]
     for name in names:
         try:
             asked = _beside(name, wanted)
@@ -91,7 +98,8 @@ def carry_out(wanted: Wanted) -> int:
     click.echo(
         json.dumps(document, separators=(",", ":")) if wanted.form == "json" else "\n".join(_lines(document))
     )
-    return worst_code([_code(column.judged) for column in columns if column.own])
+    code = worst_code([_code(column.judged) for column in columns if column.own])
+    return Exit.USAGE if mute and code is not Exit.VIOLATION else code
 
 
 def _code(judged: OperatorJudged) -> Exit:
@@ -225,7 +233,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     for column in document["columns"]:
         yield from _of_column(column)
     for one in document["absent"]:
-        yield f"NOT HERE  {one['label']}: {one['fix']}"
+        yield f"NOT JUDGED  {one['label']}: {one['fix']}"
     yield f"page     {document['page']}"
 
 

@@ -61,9 +61,10 @@ def job(scenarios: tuple[str, ...], **asked: Any) -> int:
     10 unknown or vacuous, 11 the environment failed, or the job does not work without faults.
     """
     from harness.cli.campaigning import go
+    from harness.engine.campaign import few_of
 
     orders = list(_orders(scenarios, asked))
-    title = ", ".join(dict.fromkeys(order.scenario.scenario for order in orders))
+    title = few_of(list(dict.fromkeys(order.scenario.scenario for order in orders)))
     return go(orders, title=title, **{name: asked[name] for name in _CAMPAIGN}).exit_code
 
 

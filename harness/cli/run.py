@@ -102,6 +102,7 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     """
     from harness.choices import fresh_seed
     from harness.cli.campaigning import go
+    from harness.engine.campaign import few_of
     from harness.scenario.catalogue import resolve
     from harness.scenario.file import apply_settings, load_many
     from harness.scenario.own_files import with_asked_files
@@ -129,7 +130,7 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
         for file, scenario, one in zip(files, loaded, each, strict=True)
         for order in _orders(scenario, file, settings, one)
     ]
-    title = ", ".join(scenario.scenario for scenario in loaded)
+    title = few_of([scenario.scenario for scenario in loaded])
     asked["baseline"] = _baseline(asked["baseline"])
     finished = go(orders, title=title, **{name: asked[name] for name in _CAMPAIGN})
     for scenario in loaded:

@@ -44,7 +44,7 @@ from harness.history.values import without_secrets
 from harness.runs.order import AnyOrder
 from harness.runs.outcome import RunOutcome
 from harness.runs.versions import versions
-from harness.verdict import INVARIANTS
+from harness.verdict import INVARIANTS, Outcome
 
 __all__ = ["Certification", "PlannedRun", "certified"]
 
@@ -105,8 +105,14 @@ def certified(
         raise KeyboardInterrupt
     rows = rows_of(runs, INVARIANTS)
     head = concluded(runs, asked=len(wanted.planned), second=second)
+    over = wanted.budget_s is not None and len(runs) < len(wanted.planned)
     not_shown = [
         *dict.fromkeys(made.left_out),
+        *(
+            [f"The budget of {wanted.budget_s:g} s was over after {len(runs)} of {len(wanted.planned)} runs."]
+            if over
+            else []
+        ),
         *([f"The runs ended early: {made.error.what}"] if made.error else []),
         *([f"It was interrupted after {len(runs)} of {len(wanted.planned)} runs."] if stop.is_set() else []),
         *wanted.not_shown,
@@ -146,7 +152,7 @@ def _carried_out(wanted: Certification, plan: StagePlan, *, observer: Observer, 
             if stop.is_set() or (budget is not None and budget.passed):
                 break
             try:
-                _made(made, planned, stage, limit_s=None if budget is None else budget.left_s)
+                _made(made, planned, stage, budget=budget)
             except WorldError as error:
                 if not made.outcomes:
                     raise
@@ -157,16 +163,17 @@ def _carried_out(wanted: Certification, plan: StagePlan, *, observer: Observer, 
     return made
 
 
-def _made(made: _Made, planned: PlannedRun, stage: RunStage, *, limit_s: float | None) -> None:
+def _made(made: _Made, planned: PlannedRun, stage: RunStage, *, budget: Deadline | None) -> None:
     try:
-        outcome = stage.run(planned.order, limit_s=limit_s)
+        outcome = stage.run(planned.order, limit_s=None if budget is None else budget.left_s)
     except CannotHere as sentence:
         made.left_out.append(f"{planned.name} could not run here: {sentence.what}")
         return
     except SutError as error:
         made.refused.append((planned, error))
         return
-    if not outcome.interrupted:
+    cut_off = budget is not None and budget.passed and outcome.judgement.outcome is Outcome.UNKNOWN
+    if not outcome.interrupted and not cut_off:  # else it was not made to its end
         made.outcomes.append((planned, outcome))
 
 

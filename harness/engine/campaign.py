@@ -26,7 +26,7 @@ from harness.runs.order import AnyOrder
 from harness.runs.outcome import CountedRun, Extent, MissingRuns, PlannedRuns, RunOutcome
 from harness.verdict import Outcome
 
-__all__ = ["KEPT_MAX", "Finished", "carry_out"]
+__all__ = ["KEPT_MAX", "Finished", "carry_out", "few_of"]
 
 KEPT_MAX: Final = 12
 """Up to this many repeatable runs are all made whole; more are counted first."""
@@ -112,6 +112,15 @@ class Finished:
         if self.error is not None and code is Exit.HOLD:
             return self.error.exit_code
         return code if self.ran == self.asked else Exit.UNDECIDED
+
+
+def few_of(names: Sequence[str]) -> str:
+    """The first of many names, and how many more there are."""
+    more = len(names) - _NAMES_TOLD
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:_NAMES_TOLD])} and {more} more"
+
+
+_NAMES_TOLD: Final = 4
 
 
 def carry_out(
@@ -256,7 +265,7 @@ class _Campaign:
     def _in_words(self) -> str:
         """The description of the campaign before it runs, with its seeds."""
         orders = self._orders
-        names = ", ".join(dict.fromkeys(order.scenario.scenario for order in orders))
+        names = few_of(list(dict.fromkeys(order.scenario.scenario for order in orders)))
         seeds = sorted({order.seed for order in orders})
         span = f"{seeds[0]}..{seeds[-1]}" if len(seeds) > 1 else f"{seeds[0]}"
         runs = f"{len(orders)} {'run' if len(orders) == 1 else 'runs'}"

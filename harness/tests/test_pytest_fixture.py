@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -102,6 +103,8 @@ def test_the_fixture_passes_a_right_function_and_shows_the_report_u5(session: Se
     assert done.returncode == 0, done.stdout
     assert "sut      enrich:right" in done.stdout
     assert len(list(session.folder.glob("reports/out/*/runs/*/history.jsonl"))) == 1
+    (file,) = session.folder.glob("reports/out/*/run.json")
+    assert [run["seed"] for run in json.loads(file.read_bytes())["counted"]] == [5, 6, 7]
 
 
 def test_the_assertions_text_is_the_explanation_u5(session: Session) -> None:

@@ -25,6 +25,7 @@ from reports.campaign_view import CampaignView, view_of
 
 __all__ = [
     "HOSTILE",
+    "counted_pass",
     "hostile_outcome",
     "lost_outcome",
     "many",
@@ -353,12 +354,12 @@ def many(folder: Path, *, runs: int = 60, asked: int = 70) -> CampaignView:
     return view_of(full, counted=counted, extent=extent)
 
 
-def _counted(scenario: str, seed: int, like: RunOutcome | None) -> CountedRun:
-    """A counted run with the verdict and the cause of `like`; None: a pass."""
-    passed = CountedRun(
+def counted_pass(scenario: str, seed: int, *, level: str = "sim") -> CountedRun:
+    """A run that was only counted, and passed."""
+    return CountedRun(
         scenario=scenario,
         mutant=None,
-        level="sim",
+        level=level,
         seed=seed,
         outcome=Outcome.PASS,
         as_expected=True,
@@ -366,6 +367,11 @@ def _counted(scenario: str, seed: int, like: RunOutcome | None) -> CountedRun:
         took_s=0.02,
         digest=f"{seed:064x}",
     )
+
+
+def _counted(scenario: str, seed: int, like: RunOutcome | None) -> CountedRun:
+    """A counted run with the verdict and the cause of `like`; None: a pass."""
+    passed = counted_pass(scenario, seed)
     if like is None:
         return passed
     told = CountedRun.of(like)

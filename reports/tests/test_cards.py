@@ -32,6 +32,12 @@ def test_tables_of_one_head_share_their_rules_and_the_text_stays() -> None:
     assert '::before{content:"c \\000026 d"}' in page
 
 
+def test_a_long_heading_gets_the_room_of_two_lines() -> None:
+    page = with_cards("<style></style><table><thead><tr><th>what the run showed</th></tr></thead></table>")
+
+    assert ".head-1 tr>:nth-child(1){min-height:44px}" in page
+
+
 def test_a_heading_cannot_end_the_style() -> None:
     page = with_cards("<style></style><table><thead><tr><th>&lt;/style&gt;</th></tr></thead></table>")
 

@@ -50,7 +50,7 @@ def test_the_runs_of_a_find_have_seeds_from_its_own_on(
 ) -> None:
     main(["run", str(found), "--runs", "2", "--jobs", "1", "--quiet", "--report", "two"])
 
-    seeds = [run["seed"] for run in json.loads(Path("two/run.json").read_text(encoding="utf-8"))["runs"]]
+    seeds = [run["seed"] for run in json.loads(Path("two/run.json").read_text(encoding="utf-8"))["counted"]]
     assert seeds == [0, 1]
     assert "of 2 runs" in capsys.readouterr().out
 
@@ -162,3 +162,38 @@ def test_neither_or_both_of_a_name_and_the_last_failed_is_refused(capsys: pytest
     assert main(["replay"]) == Exit.USAGE
     assert main(["replay", "x", "--last-failed"]) == Exit.USAGE
     assert "or give --last-failed" in capsys.readouterr().err
+
+
+CAMPAIGN = [
+    "run", "calm", "--level", "sim", "--seed", "7", "--runs", "13", "--jobs", "1", "--quiet",
+    "--set", "workload.records=20", "--set", "workload.checkpoint_every=6",
+    "--set", "expects.records=40", "--set", "expects.checkpoints=3",
+]  # fmt: skip
+
+
+def test_of_a_campaign_each_failed_run_is_repeated_not_only_the_one_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main([*CAMPAIGN, "--mutant", "watermarks-at-once", "--report", "reports/out/first"])
+
+    assert main(["replay", "--last-failed", "--jobs", "1", "--quiet", "--report", "again"]) == Exit.HOLD
+
+    document = json.loads(Path("again/run.json").read_text("utf-8"))
+    assert [run["seed"] for run in document["counted"]] == list(range(7, 20))
+    assert "same     13 of 13 runs" in capsys.readouterr().out
+
+
+def test_a_campaign_is_replayed_whole_and_a_run_of_another_digest_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main([*CAMPAIGN, "--report", "first"])
+    file = Path("first/run.json")
+    document = json.loads(file.read_text("utf-8"))
+    document["counted"][5]["digest"] = "0" * 64
+    file.write_text(json.dumps(document), "utf-8")
+
+    assert main(["replay", "first", "--jobs", "1", "--quiet"]) == Exit.UNDECIDED
+
+    told = capsys.readouterr().out
+    assert "OTHER    calm seed 12: another history than the report's" in told
+    assert "same     12 of 13 runs" in told

@@ -1,0 +1,140 @@
+"""`floodmark certify` and `floodmark verify`: files, words and exit codes, from the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.cli.certifying import certificate_exit
+from harness.cli.main import main
+from harness.conformance import profiles
+from harness.conformance.certificate import load_certificate
+from harness.conformance.profiles import ChosenScenario, profile_named
+from harness.errors import Exit
+from reports.tests.certificate_sample import certificate
+
+SMALL = """
+scenario: small
+about: Twelve records and one cut connection, for a small certificate.
+levels: [sim]
+operator: {mode: ordered, capacity: 4, timeout: 5s}
+workload: {subtasks: 1, records: 12, keys: 6, rate: 200/s, checkpoint_every: 5}
+faults:
+  - {id: cut, do: cut, link: lookups, when: {call: 4}}
+decisive: [V1, V8]
+"""
+
+
+@pytest.fixture
+def small_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Each profile is one small scenario; the current folder is empty but for it."""
+    (tmp_path / "small.yaml").write_text(SMALL)
+
+    def small(name: str) -> profiles.CertificationProfile:
+        return replace(profile_named(name), scenarios=(ChosenScenario(scenario="small.yaml"),))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(profiles, "profile_named", small)
+    return tmp_path
+
+
+def test_a_green_certificate_is_verified_until_a_byte_changes_and_never_overwritten(
+    small_profile: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["certify", "--sut", "reference", "--report", "c", "-q"]
+
+    assert main(words) == Exit.HOLD
+    told = capsys.readouterr().out
+    assert told.startswith("CONFORMANT  reference, profile operator\n")
+    assert "again    floodmark certify --sut reference --profile operator --level sim\n" in told
+    assert sorted(path.name for path in (small_profile / "c").iterdir()) == [
+        "badge.svg", "certificate.json", "history", "index.html", "scenarios", "verdicts",
+    ]  # fmt: skip
+
+    assert main(["verify", "c", "-q"]) == Exit.HOLD
+    assert "HOLDS" in capsys.readouterr().out
+
+    badge = small_profile / "c" / "badge.svg"
+    badge.write_text(badge.read_text().replace("conformant", "perfect"))
+    assert main(["verify", "c/certificate.json", "-q", "--format", "json"]) == Exit.VIOLATION
+    assert json.loads(capsys.readouterr().out)["problems"] == [
+        "badge.svg is not the one that follows from certificate.json"
+    ]
+
+    assert main(words) == Exit.USAGE
+    assert "c holds a certificate already" in capsys.readouterr().err
+
+
+def test_a_planted_defect_is_not_conformant_and_the_cause_comes_first(
+    small_profile: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["certify", "--sut", "reference", "--mutant", "crossed-replies", "--report", "c", "-q"]
+
+    assert main(words) == Exit.VIOLATION
+    lines = capsys.readouterr().out.splitlines()
+
+    assert lines[0].startswith("NOT CONFORMANT  crossed-replies")
+    assert lines[1].startswith("cause    Output 0 of record ")
+    assert load_certificate(small_profile / "c" / "certificate.json").tone == "bad"
+
+
+def test_the_form_json_is_the_file_itself(small_profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["certify", "--sut", "reference", "--report", "c", "-q", "--format", "json"])
+
+    assert capsys.readouterr().out == (small_profile / "c" / "certificate.json").read_text()
+
+
+def test_a_full_disk_is_told_with_exit_code_11(
+    small_profile: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "history")
+
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+
+    assert main(["certify", "--sut", "reference", "--report", "c", "-q"]) == Exit.ENVIRONMENT
+    assert "the certificate could not be written to c: No space left on device" in capsys.readouterr().err
+    assert not (small_profile / "c" / "certificate.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["certify"], "--sut"),
+        (["certify", "--sut", "refrence"], "did you mean 'reference'"),
+        (["certify", "--sut", "no_such_module_at_all:lookup"], "no_such_module_at_all"),
+        (["certify", "--sut", "no.toml"], "there is no job file no.toml"),
+        (["certify", "--sut", "reference", "--profile", "moon"], "moon"),
+        (["certify", "--sut", "reference", "--mutant", "no-such"], "no mutant called 'no-such'"),
+        (["certify", "--sut", "reference", "--scenario", "clam"], "did you mean `calm`"),
+        (["certify", "--sut", "reference", "--keep", "database"], "--keep database"),
+        (["certify", "--sut", "reference", "--level", "live", "--world", "simulated"], "needs one"),
+        (["verify"], "CERTIFICATE"),
+        (["verify", "none.json"], "cannot be read: No such file"),
+        (["verify", "small.yaml"], "is no certificate"),
+    ],
+)
+def test_bad_usage_is_told_before_anything_starts(
+    small_profile: Path, capsys: pytest.CaptureFixture[str], words: list[str], says: str
+) -> None:
+    assert main(words) == Exit.USAGE
+    assert says in capsys.readouterr().err
+    assert [path.name for path in small_profile.iterdir()] == ["small.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "made"),
+    [
+        (Exit.HOLD, lambda: certificate_exit(certificate())),
+        (Exit.VIOLATION, lambda: certificate_exit(certificate(bad=True), interrupted=True, failed=True)),
+        (Exit.INTERRUPTED, lambda: certificate_exit(certificate(), interrupted=True)),
+        (Exit.ENVIRONMENT, lambda: certificate_exit(certificate(), failed=True)),
+    ],
+)
+def test_the_exit_code_takes_the_worst(exit_code: Exit, made: Callable[[], Exit]) -> None:
+    assert made() is exit_code

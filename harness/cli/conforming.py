@@ -34,6 +34,8 @@ __all__ = ["Wanted", "carry_out"]
 
 FAILED_TOLD = 3
 """So many failed cases are printed in full; all are in the report."""
+FAILED_NAMED = 15
+"""So many are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,8 +263,11 @@ def _of_column(column: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"    came      {line}" for line in one["came"] or ["nothing"])
         yield f"    to paste into {one['paste_into']}:"
         yield from (f"{line}" for line in one["to_paste"].splitlines())
+    yield from (f"  {one['name']}: {one['claim']}" for one in failed[FAILED_TOLD:FAILED_NAMED])
+    if len(failed) > FAILED_NAMED:
+        yield f"  {len(failed) - FAILED_NAMED} more failed"
     if len(failed) > FAILED_TOLD:
-        yield f"  {len(failed) - FAILED_TOLD} more are in the certificate"
+        yield f"  the lines of all {len(failed)} are in the certificate"
     yield f"  seed {column['seed']}, {column['scripts']} random scripts, {column['commands']} commands"
     yield f"  again  {column['again']}"
     yield f"  certificate  {column['folder']}/certificate.json"

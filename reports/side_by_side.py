@@ -13,6 +13,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from harness.errors import WorldError
+from reports.cards import with_cards
 from reports.page import templates
 
 __all__ = ["side_by_side_page", "write_side_by_side"]
@@ -24,7 +25,7 @@ _COUNTED: Final = ("pass", "fail", "not run")
 def side_by_side_page(document: Mapping[str, Any]) -> str:
     """The page as text."""
     columns: Sequence[Mapping[str, Any]] = document["columns"]
-    return (
+    return with_cards(
         templates()
         .get_template("side_by_side.html.j2")
         .render(

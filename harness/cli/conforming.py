@@ -23,7 +23,7 @@ from harness.conformance.case import Case
 from harness.conformance.implementations import BESIDE, command_of
 from harness.conformance.operator_judged import Asked, OperatorJudged, judge_operator
 from harness.conformance.protocol_certificate import protocol_certificate
-from harness.errors import Exit, NothingRan, UsageError, WorldError, worst_code
+from harness.errors import Exit, NothingRan, SutError, UsageError, WorldError, worst_code
 from harness.protocol.program import Limits
 from harness.runs.order import new_run_id
 from harness.world.settings import WorldSettings
@@ -34,6 +34,8 @@ __all__ = ["Wanted", "carry_out"]
 
 FAILED_TOLD = 3
 """So many failed cases are printed in full; all are in the report."""
+FAILED_NAMED = 15
+"""So many are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +76,16 @@ def carry_out(wanted: Wanted) -> int:
     folder = _fresh(wanted.report or REPORTS / f"{new_run_id()}-conform")
     columns: list[_Column] = []
     absent: dict[str, str] = {}
+    mute = False
     for number, asked in enumerate(own):
         place = folder if number == 0 else folder / _slug(asked.label)
-        columns.append(_judged(asked, place, own=True))
+        try:
+            columns.append(_judged(asked, place, own=True))
+        except SutError as error:
+            if len(own) + len(names) == 1:
+                raise
+            mute = True
+            absent[asked.label] = str(error).partition("\n")[0]
     for name in names:
         try:
             asked = _beside(name, wanted)
@@ -91,7 +100,8 @@ def carry_out(wanted: Wanted) -> int:
     click.echo(
         json.dumps(document, separators=(",", ":")) if wanted.form == "json" else "\n".join(_lines(document))
     )
-    return worst_code([_code(column.judged) for column in columns if column.own])
+    code = worst_code([_code(column.judged) for column in columns if column.own])
+    return Exit.USAGE if mute and code is not Exit.VIOLATION else code
 
 
 def _code(judged: OperatorJudged) -> Exit:
@@ -225,7 +235,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     for column in document["columns"]:
         yield from _of_column(column)
     for one in document["absent"]:
-        yield f"NOT HERE  {one['label']}: {one['fix']}"
+        yield f"NOT JUDGED  {one['label']}: {one['fix']}"
     yield f"page     {document['page']}"
 
 
@@ -253,8 +263,11 @@ def _of_column(column: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"    came      {line}" for line in one["came"] or ["nothing"])
         yield f"    to paste into {one['paste_into']}:"
         yield from (f"{line}" for line in one["to_paste"].splitlines())
+    yield from (f"  {one['name']}: {one['claim']}" for one in failed[FAILED_TOLD:FAILED_NAMED])
+    if len(failed) > FAILED_NAMED:
+        yield f"  {len(failed) - FAILED_NAMED} more failed"
     if len(failed) > FAILED_TOLD:
-        yield f"  {len(failed) - FAILED_TOLD} more are in the certificate"
+        yield f"  the lines of all {len(failed)} are in the certificate"
     yield f"  seed {column['seed']}, {column['scripts']} random scripts, {column['commands']} commands"
     yield f"  again  {column['again']}"
     yield f"  certificate  {column['folder']}/certificate.json"

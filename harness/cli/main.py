@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, TextIO
@@ -138,6 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - an internal error needs its exit code too
         if isinstance(error, SystemExit) and COMPLETE in os.environ:
             return int(error.code or 0)  # click has answered the shell
+        import traceback
+
         traceback.print_exc()
         _say(f"floodmark: internal error ({type(error).__name__}); please report it with the lines above")
         return Exit.INTERNAL

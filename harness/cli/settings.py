@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ __all__ = ["OPTIONS", "project_settings"]
 OPTIONS = (
     "level", "world", "proxy", "sut", "expected", "seed", "runs", "jobs", "mutant", "report", "format", "keep",
     "budget", "runner", "cluster", "master", "on", "schema", "data", "records", "set", "tag", "offline",
-    "quiet", "verbose", "no-color", "fail-on",
+    "quiet", "verbose", "no-color", "fail-on", "baseline", "open",
 )  # fmt: skip
 """The options of `docs/reference/command-line.md` that a project may set."""
 
@@ -30,6 +29,7 @@ _PARAMETERS = {
     "tag": "tags",
     "format": "form",
     "no-color": "no_color",
+    "open": "opens",
 }
 """Options whose parameter has another name in the code."""
 
@@ -54,6 +54,8 @@ def project_settings(commands: Iterable[str]) -> dict[str, Any]:
 
 def _known(name: str, file: Path) -> str:
     if name not in OPTIONS:
+        from difflib import get_close_matches  # late, so that `--help` is fast
+
         close = get_close_matches(name, OPTIONS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"choose from: {', '.join(OPTIONS)}"
         message = f"{file}: [tool.floodmark] has no setting {name!r}"

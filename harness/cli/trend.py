@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import open_option, open_page, speech_options
+from harness.cli.options import open_page, speech_options
 
 if TYPE_CHECKING:
     from reports.over_time import Point, Series
@@ -27,14 +27,14 @@ __all__ = ["trend"]
               help="Write a page with small charts to this file.")  # fmt: skip
 @click.option("--fail-on", "fails_on", type=click.Choice(["slower"]), default=None,
               help="slower: exit code 1 if the newest report of a scenario is slower.")  # fmt: skip
-@open_option
+@click.option("--open", "shows_page", is_flag=True, help="Show the page in the browser; not where CI is set.")
 @speech_options
 def trend(
     folders: tuple[Path, ...],
     *,
     page: Path | None,
     fails_on: str | None,
-    opens: bool,
+    shows_page: bool,
     form: str,
     quiet: bool,
     verbose: bool,
@@ -53,7 +53,7 @@ def trend(
     from reports.trend_page import write_trend
 
     del quiet, verbose  # nothing takes long
-    if opens and page is None:
+    if shows_page and page is None:
         raise UsageError("--open shows the page, and no --page is named", fix="add --page trend.html")
     series = series_of(past_reports(folders))
     if page is not None:
@@ -67,7 +67,7 @@ def trend(
             _print(series, no_color=no_color)
     if page is not None:
         click.echo(f"page     {page}", err=form != "pretty")
-        open_page(page, wanted=opens)
+        open_page(page, wanted=shows_page)
     newest_is_slower = any(one.points[-1].slower for one in series)
     return Exit.VIOLATION if fails_on and newest_is_slower else Exit.HOLD
 

@@ -17,7 +17,7 @@ from typing import Final
 from harness.conformance.case import Case, CaseOutcome, Spoken
 from harness.conformance.conversations_judged import spoken_alone
 from harness.conformance.explained import systems_by_statement
-from harness.explore.script_difference import explaining_quirk, serving_command
+from harness.explore.script_difference import explaining_quirks, serving_command
 from harness.protocol.comparison import DifferingScript, MismatchKind, report, said
 from harness.protocol.coverage import SIGHTS
 from harness.protocol.differential import compare_systems
@@ -125,12 +125,13 @@ def _cases(
     mode: str, differences: Sequence[DifferingScript], argv: Sequence[str], *, yardstick: str, limits: Limits
 ) -> list[Case]:
     """One case for each difference; those that one quirk explains are told once."""
+    named = [one for one in differences if _has_answers(one)]
+    quirks = explaining_quirks(
+        [one.script for one in named], argv, limits=limits, systems=systems_by_statement(yardstick)
+    )
     cases: list[Case] = []
     for number, one in enumerate(differences, 1):
-        known = ""
-        if _has_answers(one):
-            systems = systems_by_statement(yardstick)
-            known = explaining_quirk(one.script, argv, limits=limits, systems=systems)
+        known = next((quirk for of, quirk in zip(named, quirks, strict=True) if of is one), "")
         if known and any(case.known == known for case in cases):
             continue
         kind = one.mismatch.kind

@@ -23,7 +23,7 @@ from harness.protocol.shrinking import shrink
 from harness.protocol.twins import Twins
 from harness.sut.serve.systems import QUIRK_SYSTEMS
 
-__all__ = ["SERVED", "explaining_quirk", "script_difference", "serving_command"]
+__all__ = ["SERVED", "explaining_quirks", "script_difference", "serving_command"]
 
 SERVED: Final = ("reference", "reference-emitter", "flink")
 """The systems that can be compared over the protocol, by name."""
@@ -99,21 +99,29 @@ def _twins(left: str, right: str) -> Twins:
     return Twins(serving_command(left), serving_command(right), limits=Limits())
 
 
-def explaining_quirk(
-    script: Script, other: Sequence[str], *, limits: Limits, systems: Mapping[str, str] = QUIRK_SYSTEMS
-) -> str:
-    """The statement of the one quirk with which the reference does what `other` does on this script; "" if none.
+def explaining_quirks(
+    scripts: Sequence[Script],
+    other: Sequence[str],
+    *,
+    limits: Limits,
+    systems: Mapping[str, str] = QUIRK_SYSTEMS,
+) -> list[str]:
+    """For each script the statement of the one quirk with which the reference does what `other` does; "" if none.
 
-    `systems`: which of ours to try, by statement.
+    `systems`: which of ours to try, by statement. Each pair of programs is started once.
     """
+    found = [""] * len(scripts)
     for statement, system in systems.items():
+        if all(found):
+            break
         with Twins(serving_command(system), other, limits=limits) as twins:
-            if run_lockstep(twins, script) is None:
-                return statement
-    return ""
+            for place, script in enumerate(scripts):
+                if not found[place] and run_lockstep(twins, script) is None:
+                    found[place] = statement
+    return found
 
 
 def _quirk(found: DifferingScript, sides: Sequence[str]) -> str:
     """The statement of the one quirk with which the reference does what Flink does on this script."""
     other = next((name for name in sides if name != "reference"), sides[1])
-    return explaining_quirk(found.script, serving_command(other), limits=Limits())
+    return explaining_quirks([found.script], serving_command(other), limits=Limits())[0]

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from harness.cli.setup import setup
 from harness.errors import WorldError
 from harness.oracle import program
-from harness.oracle.program import archive_of, program_jar
+from harness.oracle.program import FLINKS, archive_of, program_jar
 from harness.oracle.provide import find_oracle, provide_oracle
 from harness.oracle.tests.machine import ANSWERS_EACH_LINE, COMPILES, bare_machine, put_flink, put_program
 from harness.world.processes import run_to_end
@@ -138,3 +138,22 @@ def test_the_command_provides_the_oracle_and_nothing_else(
 
     assert result.exception is None
     assert [line.partition(":")[0] for line in result.stdout.splitlines()] == ["Flink 2.3.0", "oracle"]
+
+
+def test_an_older_flink_has_a_folder_and_a_program_of_its_own(
+    machine: WorldSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = FLINKS["1.20"]
+    monkeypatch.setattr(program, "run_to_end", pip_that_brings(f"flink-dist-{older}.jar"))
+    with pytest.raises(WorldError, match=f"no Flink {older}") as lacking:
+        find_oracle(machine, version=older)
+
+    with provisioning(machine, rebuild=False, say=lambda sentence: None) as task:
+        said = [step.thing for step in provide_oracle(task, version=older)]
+
+    assert lacking.value.fix == "floodmark setup --oracle --flink 1.20"
+    assert said == [f"Flink {older}", "oracle"]
+    assert f"flink-dist-{older}.jar" in " ".join(find_oracle(machine, version=older))
+    assert program_jar(machine, version=older) != program_jar(machine)
+    with pytest.raises(WorldError, match=r"no Flink 2\.3\.0"):
+        find_oracle(machine)

@@ -46,11 +46,11 @@ class Delta:
 
     @property
     def says(self) -> str:
-        before, now, width = (
-            limit_text(self.name, value) for value in (self.before, self.now, self.band.width)
+        before, now, low, high = (
+            limit_text(self.name, value) for value in (self.before, self.now, self.band.low, self.band.high)
         )
         change = f" ({self.now / self.before:.2f} times)" if self.before else ""
-        band = f"+- {width}" + (", assumed" if self.assumed else "")
+        band = f"{low} to {high} by noise" + (", assumed" if self.assumed else "")
         return f"{self.name} {before} -> {now}{change}: {self.verdict} ({band})"
 
 
@@ -132,7 +132,8 @@ class Comparison:
                             "measure": delta.name,
                             "before": delta.before,
                             "now": delta.now,
-                            "noise": delta.band.width,
+                            "low": delta.band.low,
+                            "high": delta.band.high,
                             "noise_assumed": delta.assumed,
                             "verdict": delta.verdict,
                         }
@@ -245,12 +246,12 @@ def _deltas(before: Sequence[PastRun], now: Sequence[PastRun]) -> Iterator[Delta
             continue
         band = band_of(name, was)
         middle = median(was)
+        width = max(_ASSUMED * middle, 1.0 if name != SHOWN[-1] else 0.01)
         yield Delta(
             name=name,
             before=middle,
             now=median(became),
-            band=band
-            or Band(middle=middle, width=max(_ASSUMED * middle, 1.0 if name != SHOWN[-1] else 0.01)),
+            band=band or Band(middle=middle, low=max(0.0, middle - width), high=middle + width),
             assumed=band is None,
         )
 

@@ -6,6 +6,7 @@ Answers to Bowtie's report and Sonobuoy's bundle. Invariant: both are made from 
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,7 @@ from harness.history.values import visible
 from reports.cards import with_cards
 from reports.page import templates
 
-__all__ = ["certificate_markdown", "certificate_page"]
+__all__ = ["certificate_markdown", "certificate_page", "drawing"]
 
 _SIGNS: Final = {"good": "✓", "bad": "✗", "open": "?"}
 """A sign beside the colour, by tone."""
@@ -44,6 +45,14 @@ def certificate_page(certificate: Certificate) -> str:
             style=Markup(_STYLE.read_text(encoding="utf-8")),  # noqa: S704 - a file of ours
         )
     )
+
+
+def drawing() -> str:
+    """A digest of what draws page and badge: while it is the same, one certificate gives the same bytes."""
+    here = Path(__file__).parent
+    files = [here / "templates" / "certificate.html.j2", _STYLE]
+    files += [here / name for name in ("certificate_page.py", "certificate_write.py", "cards.py", "page.py")]
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 def _failed(certificate: Certificate) -> list[CertifiedRun]:

@@ -59,6 +59,7 @@ def certify(**asked: Any) -> int:
     from harness.conformance.profiles import profile_named
     from harness.conformance.subjects import fitting_profile
     from harness.sut.user_modules import add_current_folder
+    from reports.certificate_page import drawing
 
     add_current_folder()
     profile = profile_named(asked["profile"] or fitting_profile(asked["sut"]))
@@ -75,6 +76,7 @@ def certify(**asked: Any) -> int:
         not_shown=list(_not_shown(profile, level, planned)),
         again=_again(asked, profile, level),
         sentence_of=_sentence_of,
+        drawing=drawing(),
         jobs=asked["jobs"] or os.cpu_count() or 1,
         budget_s=asked["budget"],
     )

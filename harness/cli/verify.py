@@ -60,13 +60,12 @@ def verify(
 
 
 def _of_pages(certificate: Certificate, folder: Path) -> Iterator[str]:
-    """Page and badge that are not those of the certificate, if this version of Floodmark wrote them."""
-    from harness.runs.versions import VERSION
-    from reports.certificate_page import certificate_page
+    """Page and badge that are not those of the certificate, if the same templates drew them."""
+    from reports.certificate_page import certificate_page, drawing
     from reports.certificate_write import BADGE, PAGE, certificate_badge
 
-    if certificate.versions.get("floodmark") != VERSION:
-        return
+    if certificate.versions.get("page") != drawing():
+        return  # another version drew them
     for name, text in ((PAGE, certificate_page(certificate)), (BADGE, certificate_badge(certificate))):
         try:
             if (folder / name).read_bytes() != text.encode("utf-8", "backslashreplace"):

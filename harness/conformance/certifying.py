@@ -70,6 +70,8 @@ class Certification:
     again: str
     sentence_of: Callable[[RunOutcome], str]
     """What is said of a run, the cause first."""
+    drawing: str = ""
+    """A digest of what draws the page."""
     jobs: int = 1
     """Processes that judge."""
     budget_s: float | None = None
@@ -129,7 +131,7 @@ def certified(
         profile_about=wanted.profile_about,
         level=wanted.level,
         world=list(dict.fromkeys(_world(outcome) for _, outcome in made.outcomes)),
-        versions=versions(wanted.level),
+        versions=versions(wanted.level) | ({"page": wanted.drawing} if wanted.drawing else {}),
         made_at=utc_now().isoformat(timespec="seconds"),
         took_s=round((monotonic_us() - began_us) / 1e6, 1),
         asked=len(wanted.planned),

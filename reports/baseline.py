@@ -68,6 +68,8 @@ class Compared:
     """Violations of now that the earlier report has in no run of it."""
     mended: tuple[str, ...]
     deltas: tuple[Delta, ...]
+    unmeasured: tuple[str, ...]
+    """Measures that fewer of its runs have now: what was not measured may be the slowest."""
 
     def lines(self) -> Iterator[str]:
         before, now = (_counts(verdicts) for verdicts in self.verdicts)
@@ -79,6 +81,7 @@ class Compared:
         yield from (f"  new violation: {name}" for name in self.new)
         yield from (f"  mended: {name}" for name in self.mended)
         yield from (f"  {delta.says}" for delta in self.deltas)
+        yield from (f"  {sentence}" for sentence in self.unmeasured)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +126,7 @@ class Comparison:
                     ],
                     "new_violations": list(one.new),
                     "mended_violations": list(one.mended),
+                    "less_measured": list(one.unmeasured),
                     "measures": [
                         {
                             "measure": delta.name,
@@ -220,7 +224,18 @@ def _compared(kind: Named, before: Sequence[PastRun], now: Sequence[PastRun]) ->
         new=tuple(name for name in violations[1] if name not in violations[0]),
         mended=tuple(name for name in violations[0] if name not in violations[1]),
         deltas=tuple(_deltas(before, now)),
+        unmeasured=tuple(_unmeasured(before, now)),
     )
+
+
+def _unmeasured(before: Sequence[PastRun], now: Sequence[PastRun]) -> Iterator[str]:
+    for name in SHOWN:
+        was, became = (sum(name in run.measures for run in runs) for runs in (before, now))
+        if became * len(before) < was * len(now):
+            yield (
+                f"{name} was measured in {was} of {len(before)} runs before, and in {became} of {len(now)} now: "
+                "the others may be the slowest"
+            )
 
 
 def _deltas(before: Sequence[PastRun], now: Sequence[PastRun]) -> Iterator[Delta]:

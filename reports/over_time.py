@@ -92,6 +92,8 @@ class Point:
     verdicts: Mapping[str, int]
     values: Mapping[str, float]
     """Of each measure, that of the median run; one that no run has is not there."""
+    lacking: Mapping[str, int]
+    """Of each measure, how many runs do not have it."""
     departures: tuple[Departure, ...] = ()
 
     @property
@@ -139,6 +141,13 @@ class Series:
         for point in self.points:
             for one in point.departures:
                 yield f"{point.report} is {'slower' if one.is_worse else 'quicker'}: {one.says}"
+        for name in SHOWN:
+            lacking = {point.report: point.lacking[name] for point in self.points if point.lacking[name]}
+            if lacking and sum(lacking.values()) < self.runs:
+                yield (
+                    f"{name} was not measured in {sum(lacking.values())} of {self.runs} runs "
+                    f"({', '.join(lacking)}), which may be the slowest"
+                )
         if self.vacuous:
             reports = sum(bool(point.verdicts.get("vacuous")) for point in self.points)
             word = "flaky: " if self.is_flaky else ""
@@ -187,6 +196,7 @@ def _point(report: PastReport, runs: Sequence[PastRun]) -> Point:
         as_expected=sum(run.as_expected for run in runs),
         verdicts=Counter(run.verdict for run in runs),
         values=values,
+        lacking={name: sum(name not in run.measures for run in runs) for name in SHOWN},
     )
 
 
@@ -200,6 +210,7 @@ def _with_departures(points: Sequence[Point]) -> tuple[Point, ...]:
             as_expected=point.as_expected,
             verdicts=point.verdicts,
             values=point.values,
+            lacking=point.lacking,
             departures=tuple(_departures(point, points[:place], [*points[:place], *points[place + 1 :]])),
         )
         for place, point in enumerate(points)
@@ -256,6 +267,7 @@ def _series_as_json(series: Series) -> dict[str, Any]:
                 "as_expected": point.as_expected,
                 "verdicts": dict(point.verdicts),
                 "measures": dict(point.values),
+                "not_measured": {name: count for name, count in point.lacking.items() if count},
                 "departures": [
                     {
                         "measure": one.name,

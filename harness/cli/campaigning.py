@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -290,6 +291,9 @@ def _print(finished: Finished, console: Console) -> None:
         _print_table(finished, console)
 
 
+_CAUSES_TOLD = 10
+
+
 def _print_table(finished: Finished, console: Console) -> None:
     table = Table(box=box.SIMPLE_HEAD)
     for heading in _headings():
@@ -304,6 +308,11 @@ def _print_table(finished: Finished, console: Console) -> None:
     console.print(
         f"{finished.ran} runs in {finished.took_s:.1f} s, checked against all invariants; {kept} are shown above"
     )
+    causes = Counter(run.cause for run in finished.counted if not run.as_expected)
+    for cause, runs in causes.most_common(_CAUSES_TOLD):
+        console.print(f"cause    {visible(cause)}: {runs} of {finished.ran} runs", soft_wrap=True)
+    if len(causes) > _CAUSES_TOLD:
+        console.print(f"and {len(causes) - _CAUSES_TOLD} more causes, in the report")
     console.print(f"digest   {finished.digest} of all histories", soft_wrap=True)
     for tally in finished.tallies:
         if tally.first is not None:

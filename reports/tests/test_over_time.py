@@ -16,7 +16,7 @@ from reports.past_report import load_past, past_reports, report_of
 from reports.trend_page import trend_text
 
 Measures = Mapping[str, float]
-USUAL: Measures = {"recovery_p95": 60.0, "latency_p95": 200.0, "calls_per_record": 1.0}
+USUAL: Measures = {"recovery_p95": 60.0, "latency_p50": 20.0, "latency_p95": 200.0, "calls_per_record": 1.0}
 
 
 def run(seed: int, verdict: str = "pass", measures: Measures = USUAL, **more: Any) -> dict[str, Any]:
@@ -75,6 +75,17 @@ def test_noise_alone_names_none(tmp_path: Path) -> None:
 
     assert [point.report for point in series.points if point.departures] == []
     assert list(series.told()) == []
+
+
+def test_a_run_that_never_recovered_is_named_for_it_may_be_the_slowest(tmp_path: Path) -> None:
+    never = {name: value for name, value in USUAL.items() if name != "recovery_p95"}
+    places = [report(tmp_path, f"r{n}", [run(1, measures=never if n == 2 else USUAL)]) for n in range(5)]
+
+    (series,) = series_of(past_reports(places))
+
+    assert list(series.told()) == [
+        "recovery_p95 was not measured in 1 of 5 runs (r2), which may be the slowest"
+    ]
 
 
 def test_three_reports_are_too_few_to_tell(tmp_path: Path) -> None:
@@ -194,6 +205,7 @@ def test_beside_a_baseline_changes_violations_and_times_are_told(tmp_path: Path)
     assert (told.new, told.mended) == ((), ("V8 lost",))
     assert {delta.name: delta.verdict for delta in told.deltas} == {
         "recovery_p95": "slower",
+        "latency_p50": "within noise",
         "latency_p95": "within noise",
         "calls_per_record": "within noise",
     }
@@ -208,6 +220,17 @@ def test_beside_a_baseline_a_new_violation_is_told(tmp_path: Path) -> None:
     assert comparison.scenarios[0].new == ("V8 lost",)
     assert comparison.only_now == ("other at sim",)
     assert "  new violation: V8 lost" in "\n".join(comparison.lines())
+
+
+def test_beside_a_baseline_what_is_no_more_measured_is_told(tmp_path: Path) -> None:
+    before = report_of(report(tmp_path, "before", [run(1)]))
+    now = report_of(report(tmp_path, "now", [run(1, measures={"latency_p95": 200.0})]))
+
+    told = compared(now, baseline=before).scenarios[0].unmeasured
+
+    assert told[0] == (
+        "recovery_p95 was measured in 1 of 1 runs before, and in 0 of 1 now: the others may be the slowest"
+    )
 
 
 def test_another_system_under_test_is_compared_and_remarked(tmp_path: Path) -> None:

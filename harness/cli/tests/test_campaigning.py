@@ -137,6 +137,8 @@ def test_the_first_run_that_is_not_as_it_should_be_is_told_with_its_command(
 
     said = capsys.readouterr().out
     assert "first    floodmark run calm --level sim --seed 7" in said
+    assert "cause    the lookup raised ValueError at " in said
+    assert ": 13 of 13 runs" in said
 
 
 async def forgets(record: Lookup) -> object:

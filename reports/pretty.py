@@ -65,19 +65,19 @@ def terminal(stream: TextIO, *, color: bool | None = None) -> Console:
     )
 
 
-def print_outcomes(outcomes: Sequence[RunOutcome], *, console: Console) -> None:
-    """Read the histories and print the runs."""
-    print_sections(sections_of(outcomes), console=console)
+def print_outcomes(outcomes: Sequence[RunOutcome], *, console: Console, of: int = 0) -> None:
+    """Read the histories and print the runs; `of`: of how many, if they are only some."""
+    print_sections(sections_of(outcomes), console=console, of=of)
 
 
-def print_sections(sections: Sequence[RunSection], *, console: Console) -> None:
+def print_sections(sections: Sequence[RunSection], *, console: Console, of: int = 0) -> None:
     """Print runs whose histories are read, and a total if there are several.
 
     Of the runs that ended early for one cause, only the first is printed with details. If all of several went as
     expected and have nothing to tell, a few lines stand for all, so that they fit a screen.
     """
     outcomes = [section.outcome for section in sections]
-    if len(sections) > 1 and all(map(_has_nothing_to_tell, sections)):
+    if max(len(sections), of) > 1 and all(map(_has_nothing_to_tell, sections)):
         _print_green(sections, console)
         return
     few, causes, strips = len(sections) <= _RUNS_IN_FULL, Causes.of(outcomes), strips_of(outcomes)
@@ -110,7 +110,8 @@ def _print_green(sections: Sequence[RunSection], console: Console) -> None:
     for strip in strips_of([section.outcome for section in sections]):
         for line in strip_lines(strip):
             _say(_text(line), console)
-    _say(_headline(headline_of([section.outcome for section in sections])), console)
+    if len(sections) > 1:
+        _say(_headline(headline_of([section.outcome for section in sections])), console)
 
 
 def _print_heading(section: RunSection, console: Console) -> None:

@@ -285,7 +285,7 @@ def _document(
 
 def _print(finished: Finished, console: Console) -> None:
     console.record = True
-    print_outcomes(finished.outcomes, console=console)
+    print_outcomes(finished.outcomes, console=console, of=finished.ran)
     refuse_other_lines(console.export_text(), finished.outcomes)
     if finished.ran > len(finished.outcomes):
         _print_table(finished, console)
@@ -306,7 +306,7 @@ def _print_table(finished: Finished, console: Console) -> None:
         console.print(f"and {len(finished.tallies) - len(shown)} more scenarios, all as expected")
     kept = len(finished.outcomes)
     console.print(
-        f"{finished.ran} runs in {finished.took_s:.1f} s, checked against all invariants; {kept} are shown above"
+        f"{finished.ran} runs in {finished.took_s:.1f} s, checked against all invariants; {kept} shown above"
     )
     causes = Counter(run.cause for run in finished.counted if not run.as_expected)
     for cause, runs in causes.most_common(_CAUSES_TOLD):

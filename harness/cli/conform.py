@@ -56,8 +56,9 @@ def conform(
     Some 250 conversations, then random scripts with a stated seed, each against the reference. A case that fails is
     printed with the lines to paste into the program.
 
-    Exit code: 0 all hold, 1 a case fails, 2 interrupted, 4 bad usage, or a program that cannot be started or does not
-    speak the protocol at all, 5 nothing to judge, 10 nothing was shown, 11 the environment failed.
+    Exit code: 0 all hold, 1 a case fails, 2 interrupted, 3 the two judges disagree, 4 bad usage, or a program that
+    cannot be started or does not speak the protocol at all, 5 nothing to judge, 10 nothing was shown,
+    11 the environment failed.
     """
     from harness.cli.conforming import Wanted, carry_out
 

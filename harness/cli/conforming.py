@@ -100,11 +100,17 @@ def carry_out(wanted: Wanted) -> int:
     click.echo(
         json.dumps(document, separators=(",", ":")) if wanted.form == "json" else "\n".join(_lines(document))
     )
-    code = worst_code([_code(column.judged) for column in columns if column.own])
+    codes = [_code(column.judged) for column in columns if column.own]
+    if Exit.INTERNAL in codes:
+        click.echo("floodmark: the judges disagree, as the certificate says; please report it", err=True)
+        return Exit.INTERNAL
+    code = worst_code(codes)
     return Exit.USAGE if mute and code is not Exit.VIOLATION else code
 
 
 def _code(judged: OperatorJudged) -> Exit:
+    if any(case.second == "differs" for case in judged.cases):
+        return Exit.INTERNAL
     if judged.failed or judged.counts["not run"]:
         return Exit.VIOLATION
     return Exit.HOLD if judged.holds else Exit.UNDECIDED

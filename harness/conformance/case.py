@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
-__all__ = ["Case", "CaseOutcome", "Spoken"]
+__all__ = ["Case", "CaseOutcome", "Opinion", "Spoken"]
+
+Opinion = Literal["agrees", "differs", "silent"]
+"""What a second judge says of the first one's verdict."""
 
 
 class CaseOutcome(StrEnum):
@@ -49,6 +53,8 @@ class Case:
     """The conversation from `hello` to the command that went wrong."""
     known: str = ""
     """The statement of the quirk that explains it (`A80`), or of the version; empty: nothing known does."""
+
+    second: Opinion = "silent"
 
     @property
     def group(self) -> str:

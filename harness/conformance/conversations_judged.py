@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from harness.conformance.case import Case, CaseOutcome, Spoken
+from harness.conformance.case import Case, CaseOutcome, Opinion, Spoken
 from harness.conformance.explained import systems_by_statement
+from harness.conformance.second_opinion import second_opinion
 from harness.explore.script_difference import serving_command
 from harness.protocol.conversation_file import (
     HELLO,
@@ -27,8 +28,10 @@ from harness.protocol.events import Hello, ProtocolBreach
 from harness.protocol.program import Limits
 from harness.protocol.transcript import Transcript
 
-__all__ = ["judge_conversations", "spoken_alone"]
+__all__ = ["STRICT", "judge_conversations", "spoken_alone"]
 
+STRICT: Final = "reference-strict"
+"""The reference without quirks, whatever profile it is asked to serve."""
 BREACHES_MAX: Final = 3
 """After so many conversations in a row that broke off, the rest is not run."""
 
@@ -87,6 +90,7 @@ def judge_conversations(
 ) -> list[Case]:
     """All cases of a profile of the catalogue (`yardstick`); the program is asked to serve profile `asks`."""
     speaker, quirks = Speaker(argv, limits=limits), _Quirks(yardstick=yardstick, limits=limits)
+    second = Speaker(serving_command("reference" if yardstick == asks else STRICT), limits=Limits())
     cases: list[Case] = []
     in_a_row = 0
     try:
@@ -100,11 +104,13 @@ def judge_conversations(
             if case is None:
                 judged = _judged(speaker, file, asks=asks)
                 in_a_row = in_a_row + 1 if judged.broke_off else 0
-                case = _case(file, judged, known=quirks.explaining(file, judged))
+                opinion = _opinion(second, file, judged, asks=asks)
+                case = _case(file, judged, known=quirks.explaining(file, judged), second=opinion)
             heard(case)
             cases.append(case)
     finally:
         speaker.end()
+        second.end()
         quirks.end()
     return cases
 
@@ -217,7 +223,18 @@ class _Quirks:
             speaker.end()
 
 
-def _case(file: ConversationFile, judged: _Judged, *, known: str) -> Case:
+def _opinion(second: Speaker, file: ConversationFile, judged: _Judged, *, asks: str) -> Opinion:
+    if judged.broke_off or "only after other conversations" in judged.why:
+        return "silent"
+    driver = second.fresh(greet=False) if file.greeted else second.ready()
+    try:
+        return second_opinion(driver, file, judged.spoken, asks=asks, first=judged.outcome)
+    finally:
+        if file.greeted:
+            second.end()
+
+
+def _case(file: ConversationFile, judged: _Judged, *, known: str, second: Opinion) -> Case:
     return Case(
         name=file.name,
         claim=file.claim,
@@ -227,6 +244,7 @@ def _case(file: ConversationFile, judged: _Judged, *, known: str) -> Case:
         came=judged.came,
         spoken=judged.spoken,
         known=known,
+        second=second,
     )
 
 

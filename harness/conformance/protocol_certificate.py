@@ -29,6 +29,7 @@ from harness.conformance.certificate import (
 )
 from harness.conformance.conclusion import concluded, rows_of
 from harness.conformance.operator_judged import OperatorJudged, repeated_by
+from harness.conformance.second_opinion import JUDGE, judge_digest
 from harness.protocol.script import MODES
 
 __all__ = ["CHECKS", "protocol_certificate"]
@@ -65,10 +66,7 @@ _VERDICTS: Final[dict[CaseOutcome, Verdict]] = {
     CaseOutcome.NOT_RUN: "unknown",
 }
 _NO_MODE: Final = "any mode"
-_ONE_JUDGE: Final = (
-    "each conversation is judged by its file, which a person wrote from the statements, and each random script by "
-    "the reference's answers; neither has a second judge"
-)
+_ONE_JUDGE: Final = "random scripts, and conversations that broke off, have one judge."
 
 
 def protocol_certificate(judged: OperatorJudged, folder: Path, *, made_at: str, took_s: float) -> Certificate:
@@ -77,7 +75,18 @@ def protocol_certificate(judged: OperatorJudged, folder: Path, *, made_at: str, 
         case for case in judged.cases if case.outcome not in {CaseOutcome.NOT_CLAIMED, CaseOutcome.EXEMPT}
     ]
     runs = [_run(case, judged, folder) for case in counted]
-    second = SecondWord(judge="none", sha256="", judged=0, agreed=0, silent=len(runs), why_silent=_ONE_JUDGE)
+    heard = [run for run in runs if run.second != "silent"]
+    second = SecondWord(
+        judge=JUDGE,
+        sha256=judge_digest(),
+        judged=len(heard),
+        agreed=sum(run.second == "agrees" for run in heard),
+        differs=[
+            f"{run.name}: the first judge says {run.verdict}" for run in heard if run.second == "differs"
+        ],
+        silent=len(runs) - len(heard),
+        why_silent=_ONE_JUDGE,
+    )
     conclusion = concluded(runs, asked=len(runs), second=second)
     asked = judged.asked
     return sealed(
@@ -159,6 +168,7 @@ def _run(case: Case, judged: OperatorJudged, folder: Path) -> CertifiedRun:
         scenario=conversation,
         again=f"{command} < failed/{stem}.jsonl" if paste else "",
         paste=paste,
+        second=case.second,
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.conformance.case import Case, CaseOutcome, Spoken
-from harness.conformance.conversations_judged import spoken_alone
+from harness.conformance.conversations_judged import STRICT, spoken_alone
 from harness.conformance.explained import systems_by_statement
 from harness.explore.script_difference import explaining_quirks, serving_command
 from harness.protocol.comparison import DifferingScript, MismatchKind, report, said
@@ -36,7 +36,6 @@ DIFFERENCES_MAX: Final = 3
 """So many differences of a mode are shrunk and told."""
 SHRINKING_RUNS: Final = 300
 SHRINKING_RUNS_OF_BREACHES: Final = 20
-STRICT: Final = "reference-strict"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,6 +47,14 @@ def test_a_green_campaign_fits_a_screen(tmp_path: Path) -> None:
     refuse_other_lines(text, outcomes)
 
 
+def test_the_one_run_that_a_green_campaign_shows_is_printed_in_two_lines(tmp_path: Path) -> None:
+    stream = io.StringIO()
+
+    print_outcomes([pass_outcome(tmp_path)], console=terminal(stream), of=1000)
+
+    assert len(stream.getvalue().splitlines()) == 2
+
+
 def test_one_run_that_is_not_green_is_printed_with_its_details(tmp_path: Path) -> None:
     outcomes = [pass_outcome(tmp_path), lost_outcome(tmp_path)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from harness.conformance.case import Case, CaseOutcome
 from harness.conformance.conversations_judged import BREACHES_MAX, judge_conversations
 from harness.conformance.operator_judged import Asked, judge_operator
 from harness.errors import Exit, SutError
+from harness.explore.script_difference import serving_command
 from harness.protocol.conversation_file import catalogue
 from harness.protocol.driver import ProgramDriver
 from harness.protocol.events import Hello
@@ -57,6 +59,22 @@ def test_a_program_that_forgets_timestamps_fails_with_the_lines_to_paste() -> No
     assert first.expected != first.came
     assert "is answered otherwise" in first.why
     assert any(case.outcome is CaseOutcome.NOT_CLAIMED for case in cases)
+    judged_twice = {case.second for case in cases if case.outcome in {CaseOutcome.PASS, CaseOutcome.FAIL}}
+    assert judged_twice == {"agrees"}
+
+
+@pytest.mark.real
+@pytest.mark.timeout(120)
+def test_a_file_of_the_catalogue_that_is_wrong_sets_the_judges_at_odds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = next(file for file in FEW if file.name == "order/ordered_output_is_input_order")
+    wrong = replace(file, exchanges=[*file.exchanges[:-1], replace(file.exchanges[-1], answer=())])
+    monkeypatch.setattr(conversations_judged, "catalogue", lambda: [wrong])
+
+    (case,) = judged(serving_command("reference"))
+
+    assert (case.outcome, case.second) == (CaseOutcome.FAIL, "differs")
 
 
 @pytest.mark.real

@@ -1,0 +1,89 @@
+"""A second opinion on a conversation: the reference is told the same, and the answers are compared.
+
+The first judge compares with the catalogue's file (`harness.protocol.transcript`); this one never reads what the file
+expects, and compares by `harness.protocol.comparison`, which shares no code with the first. Invariant: where it cannot
+tell (a conversation that broke off, a held failure that each side may report later), it is silent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import file_digest
+from pathlib import Path
+from typing import Any, Final
+
+from harness.conformance.case import CaseOutcome, Opinion, Spoken
+from harness.protocol import comparison
+from harness.protocol.comparison import MismatchKind, Moment, compare
+from harness.protocol.conversation import ConversationPhase
+from harness.protocol.conversation_file import HELLO, ConversationFile, ConversationScript
+from harness.protocol.driver import ProgramDriver
+from harness.protocol.events import Event, Hello, read_event
+
+__all__ = ["JUDGE", "judge_digest", "second_opinion"]
+
+JUDGE: Final = "harness/protocol/comparison.py, which compares with the reference's answers"
+
+
+def judge_digest() -> str:
+    """The SHA-256 of the second judge's file."""
+    assert comparison.__file__ is not None, "it is a file of ours"
+    with Path(comparison.__file__).open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def second_opinion(
+    reference: ProgramDriver,
+    file: ConversationFile,
+    spoken: Sequence[Spoken],
+    *,
+    asks: str,
+    first: CaseOutcome,
+) -> Opinion:
+    """Whether the second judge agrees with the first; `spoken`: what the program was told, and its answers."""
+    script = ConversationScript(file.exchanges, profile=asks)
+    moment = Moment()
+    for index, theirs in enumerate(spoken):
+        if theirs.told == HELLO and not file.greeted:
+            continue
+        told = script.line(index)
+        answer = reference.tell_line(told)
+        script.learn(answer)
+        command = _command(told)
+        if command.get("cmd") == "open":
+            moment = _opened(command)
+        left, right = _events(answer), _events(theirs.answer)
+        mismatch = compare(command, left, right, moment=moment)
+        if mismatch is not None:
+            if mismatch.kind is MismatchKind.FAILURE and command.get("hold") is True:
+                return "silent"
+            return "agrees" if first is CaseOutcome.FAIL else "differs"
+        talk = reference.conversation
+        moment = Moment(
+            blocked=talk.blocked,
+            failed=talk.phase is ConversationPhase.FAILED,
+            mode=moment.mode,
+            reissued=moment.reissued,
+        )
+    return "agrees" if first is CaseOutcome.PASS else "differs"
+
+
+def _events(answer: Sequence[str]) -> list[Event]:
+    """Without `hello`, in which each program names itself."""
+    events = [read_event(line.encode()) for line in answer]
+    return [event for event in events if type(event) is not Hello]
+
+
+def _opened(command: Mapping[str, Any]) -> Moment:
+    config = command.get("config")
+    mode = str(config.get("mode", "")) if isinstance(config, dict) else ""
+    return Moment(mode=mode, reissued=mode != "ordered" and command.get("restore") is not None)
+
+
+def _command(line: str) -> Mapping[str, Any]:
+    try:
+        command = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return command if isinstance(command, dict) else {}

@@ -46,11 +46,11 @@ class Delta:
 
     @property
     def says(self) -> str:
-        before, now, width = (
-            limit_text(self.name, value) for value in (self.before, self.now, self.band.width)
+        before, now, low, high = (
+            limit_text(self.name, value) for value in (self.before, self.now, self.band.low, self.band.high)
         )
         change = f" ({self.now / self.before:.2f} times)" if self.before else ""
-        band = f"+- {width}" + (", assumed" if self.assumed else "")
+        band = f"{low} to {high} by noise" + (", assumed" if self.assumed else "")
         return f"{self.name} {before} -> {now}{change}: {self.verdict} ({band})"
 
 
@@ -68,6 +68,8 @@ class Compared:
     """Violations of now that the earlier report has in no run of it."""
     mended: tuple[str, ...]
     deltas: tuple[Delta, ...]
+    unmeasured: tuple[str, ...]
+    """Measures that fewer of its runs have now: what was not measured may be the slowest."""
 
     def lines(self) -> Iterator[str]:
         before, now = (_counts(verdicts) for verdicts in self.verdicts)
@@ -79,6 +81,7 @@ class Compared:
         yield from (f"  new violation: {name}" for name in self.new)
         yield from (f"  mended: {name}" for name in self.mended)
         yield from (f"  {delta.says}" for delta in self.deltas)
+        yield from (f"  {sentence}" for sentence in self.unmeasured)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,12 +126,14 @@ class Comparison:
                     ],
                     "new_violations": list(one.new),
                     "mended_violations": list(one.mended),
+                    "less_measured": list(one.unmeasured),
                     "measures": [
                         {
                             "measure": delta.name,
                             "before": delta.before,
                             "now": delta.now,
-                            "noise": delta.band.width,
+                            "low": delta.band.low,
+                            "high": delta.band.high,
                             "noise_assumed": delta.assumed,
                             "verdict": delta.verdict,
                         }
@@ -220,7 +225,18 @@ def _compared(kind: Named, before: Sequence[PastRun], now: Sequence[PastRun]) ->
         new=tuple(name for name in violations[1] if name not in violations[0]),
         mended=tuple(name for name in violations[0] if name not in violations[1]),
         deltas=tuple(_deltas(before, now)),
+        unmeasured=tuple(_unmeasured(before, now)),
     )
+
+
+def _unmeasured(before: Sequence[PastRun], now: Sequence[PastRun]) -> Iterator[str]:
+    for name in SHOWN:
+        was, became = (sum(name in run.measures for run in runs) for runs in (before, now))
+        if became * len(before) < was * len(now):
+            yield (
+                f"{name} was measured in {was} of {len(before)} runs before, and in {became} of {len(now)} now: "
+                "the others may be the slowest"
+            )
 
 
 def _deltas(before: Sequence[PastRun], now: Sequence[PastRun]) -> Iterator[Delta]:
@@ -230,12 +246,12 @@ def _deltas(before: Sequence[PastRun], now: Sequence[PastRun]) -> Iterator[Delta
             continue
         band = band_of(name, was)
         middle = median(was)
+        width = max(_ASSUMED * middle, 1.0 if name != SHOWN[-1] else 0.01)
         yield Delta(
             name=name,
             before=middle,
             now=median(became),
-            band=band
-            or Band(middle=middle, width=max(_ASSUMED * middle, 1.0 if name != SHOWN[-1] else 0.01)),
+            band=band or Band(middle=middle, low=max(0.0, middle - width), high=middle + width),
             assumed=band is None,
         )
 

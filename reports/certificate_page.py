@@ -16,9 +16,9 @@ from harness.history.values import visible
 from reports.cards import with_cards
 from reports.page import templates
 
-__all__ = ["SIGNS", "certificate_markdown", "certificate_page", "grid_of"]
+__all__ = ["certificate_markdown", "certificate_page"]
 
-SIGNS: Final = {"good": "✓", "bad": "✗", "open": "?"}
+_SIGNS: Final = {"good": "✓", "bad": "✗", "open": "?"}
 """A sign beside the colour, by tone."""
 _STYLE: Final = Path(__file__).parent / "templates" / "page.css"
 _TOLD_IN_FULL: Final = 12
@@ -29,14 +29,14 @@ Grid = list[tuple[str, str, list[CheckRow | None]]]
 
 def certificate_page(certificate: Certificate) -> str:
     """`index.html`: one file, without script."""
-    families, grid = grid_of(certificate)
+    families, grid = _grid_of(certificate)
     failed = _failed(certificate)
     return with_cards(
         templates()
         .get_template("certificate.html.j2")
         .render(
             one=certificate,
-            sign=SIGNS[certificate.tone],
+            sign=_SIGNS[certificate.tone],
             failed=failed[:_TOLD_IN_FULL],
             failed_more=len(failed[_TOLD_IN_FULL:]),
             families=families,
@@ -52,7 +52,7 @@ def _failed(certificate: Certificate) -> list[CertifiedRun]:
     return sorted(found, key=lambda run: run.verdict != "fail" and not run.pitfalls)
 
 
-def grid_of(certificate: Certificate) -> tuple[list[str], Grid]:
+def _grid_of(certificate: Certificate) -> tuple[list[str], Grid]:
     """The families, and for each check its sentence and its row under each family."""
     families = list(dict.fromkeys(row.family for row in certificate.rows))
     rows = {(row.check, row.family): row for row in certificate.rows}
@@ -64,9 +64,9 @@ def grid_of(certificate: Certificate) -> tuple[list[str], Grid]:
 
 def certificate_markdown(certificate: Certificate) -> str:
     """For a pull request: the head, the table, and what is not shown."""
-    families, grid = grid_of(certificate)
+    families, grid = _grid_of(certificate)
     lines = [
-        f"### {SIGNS[certificate.tone]} {certificate.word}: {_cell(certificate.subject.name)}",
+        f"### {_SIGNS[certificate.tone]} {certificate.word}: {_cell(certificate.subject.name)}",
         "",
         *([f"**{_cell(certificate.cause)}**", ""] if certificate.cause else []),
         _cell(certificate.sentence),

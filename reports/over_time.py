@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import median, quantiles
 from typing import Any, Final
 
 from harness.runs.outcome import limit_text
@@ -21,9 +21,8 @@ SHOWN: Final = ("recovery_p95", "latency_p50", "latency_p95", "calls_per_record"
 """The measures of a trend, in the order of its columns."""
 _BEFORE_MIN: Final = 3
 """Fewer other values say nothing about noise."""
-_DEVIATIONS: Final = 3
-_OF_MAD: Final = 1.4826
-"""By which the median absolute deviation of normal noise is its standard deviation."""
+_RANGES: Final = 1.5
+"""Tukey's fences: so many interquartile ranges beyond the quartiles."""
 _SHARE_MIN: Final = 0.1
 """The band is at least so much of the median to each side: less is no regression, however still the others are."""
 _LEAST: Final = {"calls_per_record": 0.01}
@@ -35,29 +34,30 @@ class Band:
     """What a value may be by noise."""
 
     middle: float
-    width: float
-    """To each side."""
+    low: float
+    high: float
 
-    @property
-    def high(self) -> float:
-        return self.middle + self.width
-
-    @property
-    def low(self) -> float:
-        return max(0.0, self.middle - self.width)
+    def text(self, name: str) -> str:
+        """`64 ms, 50.7 ms to 77.3 ms by noise`."""
+        middle, low, high = (limit_text(name, value) for value in (self.middle, self.low, self.high))
+        return f"{middle}, {low} to {high} by noise"
 
 
 def band_of(name: str, values: Sequence[float]) -> Band | None:
-    """The band that `values` of the measure `name` set: three deviations around the median, and at least a tenth.
+    """The band that `values` of the measure `name` set: Tukey's fences, and at least a tenth around the median.
 
     None: they are fewer than three.
     """
     if len(values) < _BEFORE_MIN:
         return None
-    middle = median(values)
-    spread = median(abs(value - middle) for value in values)
-    width = max(_DEVIATIONS * _OF_MAD * spread, _SHARE_MIN * middle, _LEAST.get(name, _LEAST_MS))
-    return Band(middle=middle, width=width)
+    first, middle, third = quantiles(values, n=4, method="inclusive")
+    least = max(_SHARE_MIN * middle, _LEAST.get(name, _LEAST_MS))
+    beyond = _RANGES * (third - first)
+    return Band(
+        middle=middle,
+        low=max(0.0, min(first - beyond, middle - least)),
+        high=max(third + beyond, middle + least),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +74,8 @@ class Departure:
 
     @property
     def says(self) -> str:
-        """`recovery_p95 is 640 ms, others 60 ms +- 6 ms`."""
-        value, middle, width = (
-            limit_text(self.name, number) for number in (self.value, self.band.middle, self.band.width)
-        )
-        return f"{self.name} is {value}, the others {middle} +- {width}"
+        """`recovery_p95 is 640 ms (the others 60 ms, 54 ms to 66 ms by noise)`."""
+        return f"{self.name} is {limit_text(self.name, self.value)} (the others {self.band.text(self.name)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +89,8 @@ class Point:
     verdicts: Mapping[str, int]
     values: Mapping[str, float]
     """Of each measure, that of the median run; one that no run has is not there."""
+    lacking: Mapping[str, int]
+    """Of each measure, how many runs do not have it."""
     departures: tuple[Departure, ...] = ()
 
     @property
@@ -139,6 +138,13 @@ class Series:
         for point in self.points:
             for one in point.departures:
                 yield f"{point.report} is {'slower' if one.is_worse else 'quicker'}: {one.says}"
+        for name in SHOWN:
+            lacking = {point.report: point.lacking[name] for point in self.points if point.lacking[name]}
+            if lacking and sum(lacking.values()) < self.runs:
+                yield (
+                    f"{name} was not measured in {sum(lacking.values())} of {self.runs} runs "
+                    f"({', '.join(lacking)}), which may be the slowest"
+                )
         if self.vacuous:
             reports = sum(bool(point.verdicts.get("vacuous")) for point in self.points)
             word = "flaky: " if self.is_flaky else ""
@@ -187,6 +193,7 @@ def _point(report: PastReport, runs: Sequence[PastRun]) -> Point:
         as_expected=sum(run.as_expected for run in runs),
         verdicts=Counter(run.verdict for run in runs),
         values=values,
+        lacking={name: sum(name not in run.measures for run in runs) for name in SHOWN},
     )
 
 
@@ -200,6 +207,7 @@ def _with_departures(points: Sequence[Point]) -> tuple[Point, ...]:
             as_expected=point.as_expected,
             verdicts=point.verdicts,
             values=point.values,
+            lacking=point.lacking,
             departures=tuple(_departures(point, points[:place], [*points[:place], *points[place + 1 :]])),
         )
         for place, point in enumerate(points)
@@ -247,7 +255,10 @@ def _series_as_json(series: Series) -> dict[str, Any]:
             "invariants": dict(series.vacuous_of),
             "seeds_that_differ": list(series.flips),
         },
-        "bands": {name: {"middle": band.middle, "width": band.width} for name, band in series.bands.items()},
+        "bands": {
+            name: {"middle": band.middle, "low": band.low, "high": band.high}
+            for name, band in series.bands.items()
+        },
         "points": [
             {
                 "report": point.report,
@@ -256,12 +267,14 @@ def _series_as_json(series: Series) -> dict[str, Any]:
                 "as_expected": point.as_expected,
                 "verdicts": dict(point.verdicts),
                 "measures": dict(point.values),
+                "not_measured": {name: count for name, count in point.lacking.items() if count},
                 "departures": [
                     {
                         "measure": one.name,
                         "value": one.value,
                         "middle": one.band.middle,
-                        "width": one.band.width,
+                        "low": one.band.low,
+                        "high": one.band.high,
                         "slower": one.is_worse,
                     }
                     for one in point.departures

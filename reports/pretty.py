@@ -121,6 +121,8 @@ def _print_heading(section: RunSection, console: Console) -> None:
     heading = f"{outcome.scenario}{at}  level {outcome.level_in_words}  seed {outcome.seed}{planted}"
     _say(_text(heading, style="bold"), console)
     _say(_headline(section.reading), console)
+    if section.reading.tone is Tone.BAD and section.job is None and section.banner.broke:
+        _say(_text(f"  broke: {section.banner.broke}", style="bold"), console)
 
 
 def _print_details(section: RunSection, console: Console) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "SealedFile",
     "SecondWord",
     "SubjectOfCertificate",
+    "Tone",
     "certificate_text",
     "digest_of_runs",
     "load_certificate",

@@ -46,7 +46,7 @@ from harness.runs.outcome import RunOutcome
 from harness.runs.versions import versions
 from harness.verdict import INVARIANTS, Outcome
 
-__all__ = ["Certification", "PlannedRun", "certified"]
+__all__ = ["Certification", "PlannedRun", "certified", "second_word"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

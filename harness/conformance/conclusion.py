@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from harness.conformance.certificate import CertifiedRun, CheckRow, SecondWord, Tone
 
-__all__ = ["NO_FAULT", "Conclusion", "concluded", "rows_of", "silences"]
+__all__ = ["concluded", "rows_of", "silences"]
 
-NO_FAULT = "no fault"
+_NO_FAULT = "no fault"
 """The family of runs without faults."""
 
 
@@ -29,12 +29,12 @@ class Conclusion:
 
 def rows_of(runs: Sequence[CertifiedRun], about: Mapping[str, str]) -> list[CheckRow]:
     """A row for each check and family, in the order of `about`, then of the runs; `about` has each check's sentence."""
-    families = dict.fromkeys(family for run in runs for family in run.families or [NO_FAULT])
+    families = dict.fromkeys(family for run in runs for family in run.families or [_NO_FAULT])
     checks = [check for check in about if any(check in run.checks for run in runs)]
     rows = []
     for check in checks:
         for family in families:
-            mine = [run for run in runs if check in run.checks and family in (run.families or [NO_FAULT])]
+            mine = [run for run in runs if check in run.checks and family in (run.families or [_NO_FAULT])]
             counts = Counter(run.checks[check] for run in mine)
             if mine:
                 rows.append(

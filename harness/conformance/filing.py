@@ -37,7 +37,6 @@ __all__ = [
     "WHY_SILENT",
     "TwiceJudged",
     "disk_errors_named",
-    "judged_twice",
     "second_judge_digest",
     "stem_of",
     "twice_judged",

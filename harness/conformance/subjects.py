@@ -23,7 +23,7 @@ from harness.sut.variant import Variant
 if TYPE_CHECKING:
     from harness.jobs.job_file import JobFile
 
-__all__ = ["certified_file", "fitting_profile", "job_subject", "operator_subject", "python_subject"]
+__all__ = ["fitting_profile", "job_subject", "operator_subject", "python_subject"]
 
 _FILES_MAX: Final = 200
 """Most files of a subject that are named one by one."""

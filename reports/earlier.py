@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,7 +51,8 @@ def _locked(folder: Path) -> Iterator[None]:
     """Waits until no other process writes a report into `folder`."""
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        with suppress(OSError):  # some network drives have no locks; the report is written all the same
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)

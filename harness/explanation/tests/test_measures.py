@@ -116,8 +116,8 @@ def test_a_kill_without_a_successor_is_no_recovery() -> None:
 
     assert measures["recovery_max"].value is None
     assert measures["recovery_max"].why == (
-        "1 of 1 disturbances were not measured (kill of attempt 1 of subtask 0: no 20 results in a row were as quick as "
-        "before)"
+        "1 of 1 disturbances were not measured (kill of attempt 1 of subtask 0: no 20 results in a row were as quick "
+        "as before)"
     )
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from harness.errors import WorldError
 from harness.runs.outcome import limit_text
+from harness.whole_file import disk_errors_told, write_whole
 from reports.markdown import plain_text
 from reports.over_time import SHOWN, Band, band_of
 from reports.past_report import PastReport, PastRun, report_of
@@ -176,13 +176,10 @@ def write_comparison(folder: Path, *, baseline: PastReport) -> Comparison:
     Raises WorldError if they cannot be written.
     """
     comparison = compared(report_of(folder), baseline=baseline)
-    try:
-        (folder / "baseline.json").write_text(json.dumps(comparison.as_json(), indent=2) + "\n", "utf-8")
+    with disk_errors_told(f"the comparison cannot be written to {folder}"):
+        write_whole(folder / "baseline.json", json.dumps(comparison.as_json(), indent=2) + "\n")
         with (folder / "summary.md").open("a", encoding="utf-8", errors="backslashreplace") as summary:
             summary.write(comparison.markdown())
-    except OSError as error:
-        message = f"the comparison cannot be written to {folder}: {error.strerror or error}"
-        raise WorldError(message, fix="free some space, or name another folder with --report DIR") from error
     return comparison
 
 

@@ -10,8 +10,8 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from harness.conformance.certificate import CERTIFICATE, Certificate, certificate_text
-from harness.errors import WorldError
 from harness.history.values import visible
+from harness.whole_file import disk_errors_told, write_whole
 from reports.certificate_page import certificate_page
 
 __all__ = ["BADGE", "PAGE", "certificate_badge", "write_certificate"]
@@ -61,16 +61,7 @@ def write_certificate(certificate: Certificate, folder: Path) -> Path:
         BADGE: certificate_badge(certificate),
         CERTIFICATE: certificate_text(certificate),
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with disk_errors_told(f"the certificate could not be written to {folder}"):
         for name, text in texts.items():
-            temporary = folder / f".{name}.part"
-            try:
-                temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
-                temporary.replace(folder / name)
-            finally:
-                temporary.unlink(missing_ok=True)
-    except OSError as error:
-        message = f"the certificate could not be written to {folder}: {error.strerror or error}"
-        raise WorldError(message, fix="free some space, or name another folder with --report DIR") from error
+            write_whole(folder / name, text)
     return folder / PAGE

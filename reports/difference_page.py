@@ -11,7 +11,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.errors import WorldError
+from harness.whole_file import disk_errors_told, write_whole
 from reports.page import templates
 
 __all__ = ["write_difference"]
@@ -35,9 +35,7 @@ def _page(document: Mapping[str, Any]) -> str:
 
 def write_difference(document: Mapping[str, Any], path: Path) -> None:
     """Writes the page. Raises WorldError if it cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_page(document), encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        message = f"the page cannot be written to {path}: {error.strerror or error}"
-        raise WorldError(message, fix="free disk space, or name another file") from error
+    with disk_errors_told(
+        f"the page cannot be written to {path}", fix="free disk space, or name another file"
+    ):
+        write_whole(path, _page(document))

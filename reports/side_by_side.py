@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from harness.errors import WorldError
+from harness.whole_file import disk_errors_told, write_whole
 from reports.cards import with_cards
 from reports.page import templates
 
@@ -40,12 +40,8 @@ def side_by_side_page(document: Mapping[str, Any]) -> str:
 
 def write_side_by_side(document: Mapping[str, Any], path: Path) -> None:
     """Writes the page. Raises WorldError if it cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(side_by_side_page(document), encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        message = f"the page cannot be written to {path}: {error.strerror or error}"
-        raise WorldError(message, fix="free disk space, or name another folder with --report DIR") from error
+    with disk_errors_told(f"the page cannot be written to {path}"):
+        write_whole(path, side_by_side_page(document))
 
 
 def _groups(columns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from harness.errors import WorldError
 from harness.runs.outcome import limit_text
+from harness.whole_file import disk_errors_told, write_whole
 from reports.cards import with_cards
 from reports.chart_scale import LinearScale
 from reports.over_time import SHOWN, Series
@@ -79,12 +79,10 @@ def trend_text(series: Sequence[Series]) -> str:
 
 def write_trend(series: Sequence[Series], path: Path) -> None:
     """Writes the page. Raises WorldError if it cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(trend_text(series), encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        message = f"the page cannot be written to {path}: {error.strerror or error}"
-        raise WorldError(message, fix="free disk space, or name another file") from error
+    with disk_errors_told(
+        f"the page cannot be written to {path}", fix="free disk space, or name another file"
+    ):
+        write_whole(path, trend_text(series))
 
 
 def _charts(series: Series) -> Iterator[_Chart]:

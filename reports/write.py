@@ -7,18 +7,14 @@ flush to disk, rename), and the page, JUnit, JSON and Markdown contain none of t
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO
 
-from harness.errors import WorldError
 from harness.history.values import without_secrets
 from harness.runs.outcome import CountedRun, Extent, RunOutcome
+from harness.whole_file import disk_errors_told, whole_file, write_whole
 from reports.campaign_view import view_of
 from reports.earlier import set_aside
 from reports.junit import junit_text
@@ -31,8 +27,6 @@ __all__ = ["write_report"]
 
 _HISTORIES = "history"
 _CHUNK = 1 << 20
-_READABLE = 0o644
-"""Temporary files are readable only by their owner; a report is readable by all."""
 
 
 def _on_standard_error(sentence: str) -> None:
@@ -57,7 +51,7 @@ def write_report(
     already goes to a folder in it, and `tell` gets a sentence about that. `secrets` are replaced in all texts. Raises
     WorldError if the folder cannot be written.
     """
-    with _disk_errors_named(folder):
+    with disk_errors_told(f"the report could not be written to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         with set_aside(folder, staying=[outcome.history for outcome in outcomes]) as earlier:
             taken: list[str] = []
@@ -70,8 +64,7 @@ def write_report(
                 "index.html": page_text(view, title=title, earlier=earlier),
             }
             for name, text in texts.items():
-                with _whole_file(folder / name) as file:
-                    file.write(without_secrets(text, secrets).encode("utf-8", "backslashreplace"))
+                write_whole(folder / name, without_secrets(text, secrets))
     if earlier:
         tell(f"floodmark: the report that was in {folder} before is in {folder / earlier}")
     return folder / "index.html"
@@ -104,7 +97,7 @@ def _free_name(outcome: RunOutcome, taken: list[str]) -> str:
 
 
 def _copy(source: Path, target: Path) -> None:
-    with source.open("rb") as read, _whole_file(target) as written:
+    with source.open("rb") as read, whole_file(target) as written:
         while chunk := read.read(_CHUNK):
             written.write(chunk)
 
@@ -112,32 +105,3 @@ def _copy(source: Path, target: Path) -> None:
 def _fingerprint(path: Path) -> tuple[str, int]:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest(), path.stat().st_size
-
-
-@contextmanager
-def _whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that gets its name when the block succeeds; on an error nothing is left."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(_READABLE)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def _disk_errors_named(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        place = error.filename or folder
-        raise WorldError(
-            f"the report could not be written to {folder}: {error.strerror or error} ({place})",
-            fix="free some space, or name another folder with --report DIR",
-        ) from error

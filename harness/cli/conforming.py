@@ -26,6 +26,7 @@ from harness.conformance.protocol_certificate import protocol_certificate
 from harness.errors import Exit, NothingRan, SutError, UsageError, WorldError, worst_code
 from harness.protocol.program import Limits
 from harness.runs.order import new_run_id
+from harness.whole_file import disk_errors_told, write_whole
 from harness.world.settings import WorldSettings
 from reports.certificate_write import write_certificate
 from reports.side_by_side import write_side_by_side
@@ -193,23 +194,17 @@ def _judged(asked: Asked, folder: Path, *, own: bool) -> _Column:
     if sys.stderr.isatty():
         click.echo("\r\033[K", nl=False, err=True)
     took_s = (monotonic_us() - begun_us) / 1e6
-    try:
+    with disk_errors_told(f"the certificate could not be written to {folder}"):
         certificate = protocol_certificate(
             judged, folder, made_at=utc_now().isoformat(timespec="seconds"), took_s=took_s
         )
-    except OSError as error:
-        message = f"the certificate could not be written to {folder}: {error.strerror or error}"
-        raise WorldError(message, fix="free some space, or name another folder with --report DIR") from error
     write_certificate(certificate, folder)
     return _Column(judged=judged, folder=folder, took_s=took_s, own=own)
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
-    try:
-        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        message = f"{path} could not be written: {error.strerror or error}"
-        raise WorldError(message, fix="free some space, or name another folder with --report DIR") from error
+    with disk_errors_told(f"{path} could not be written"):
+        write_whole(path, json.dumps(document, indent=1) + "\n")
 
 
 def _document(

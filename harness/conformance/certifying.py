@@ -27,12 +27,10 @@ from harness.conformance.filing import (
     SECOND_JUDGE,
     WHY_SILENT,
     TwiceJudged,
-    disk_errors_named,
     second_judge_digest,
     stem_of,
     twice_judged,
     verdict_document,
-    whole_text,
     write_history,
     write_scenario,
 )
@@ -45,6 +43,7 @@ from harness.runs.order import AnyOrder
 from harness.runs.outcome import RunOutcome
 from harness.runs.versions import versions
 from harness.verdict import INVARIANTS, Outcome
+from harness.whole_file import disk_errors_told, write_whole
 
 __all__ = ["Certification", "PlannedRun", "certified", "second_word"]
 
@@ -101,7 +100,7 @@ def certified(
     if not made.outcomes:
         _refuse_nothing(made, stop)
     observer.phase("judge", f"{len(made.outcomes)} histories, by two judges")
-    with disk_errors_named(plan.report):
+    with disk_errors_told(f"the certificate could not be written to {plan.report}"):
         runs, second = _filed(wanted, made, plan.report, observer=observer, stop=stop)
     if not runs:
         raise KeyboardInterrupt
@@ -255,7 +254,7 @@ def _run(
     document = verdict_document(outcome, judged)
     verdict, scenario = folder / "verdicts" / f"{stem}.json", folder / "scenarios" / f"{stem}.yaml"
     history = folder / "history" / f"{stem}.jsonl.gz"
-    whole_text(verdict, without_secrets(json.dumps(document, indent=1, ensure_ascii=True) + "\n", secrets))
+    write_whole(verdict, without_secrets(json.dumps(document, indent=1, ensure_ascii=True) + "\n", secrets))
     write_scenario(outcome.plan, scenario)
     return CertifiedRun(
         name=planned.name,

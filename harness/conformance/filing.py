@@ -8,15 +8,12 @@ from __future__ import annotations
 import gzip
 import json
 import multiprocessing
-import os
 import re
 import shutil
 import signal
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -31,24 +28,22 @@ from harness.history.strict_json import integers_of_any_length
 from harness.history.values import without_credentials
 from harness.runs.outcome import RunOutcome
 from harness.verdict import Judgement, Outcome, worst
+from harness.whole_file import whole_file, write_whole
 
 __all__ = [
     "SECOND_JUDGE",
     "WHY_SILENT",
     "TwiceJudged",
-    "disk_errors_named",
     "second_judge_digest",
     "stem_of",
     "twice_judged",
     "verdict_document",
-    "whole_text",
     "write_history",
     "write_scenario",
 ]
 
 SECOND_JUDGE: Final = "harness/second_judge.py"
 WHY_SILENT: Final = "the second judge knows no histories that are seen from outside."
-_READABLE: Final = 0o644
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,9 +130,8 @@ def stem_of(name: str, seed: int) -> str:
 def write_history(source: Path, target: Path) -> None:
     """The history, compressed; equal histories give equal files. Its source is removed."""
     with (
-        _whole_file(target) as temporary,
+        whole_file(target) as raw,
         source.open("rb") as read,
-        temporary.open("wb") as raw,
         gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed,
     ):
         shutil.copyfileobj(read, packed, 1 << 20)
@@ -146,7 +140,7 @@ def write_history(source: Path, target: Path) -> None:
 
 def write_scenario(plan: Any, target: Path) -> None:
     """The scenario as it ran, settings applied: JSON, which is YAML, so that `floodmark run` takes it."""
-    whole_text(target, json.dumps(plan, indent=2, ensure_ascii=True) + "\n")
+    write_whole(target, json.dumps(plan, indent=2, ensure_ascii=True) + "\n")
 
 
 def verdict_document(outcome: RunOutcome, judged: TwiceJudged) -> dict[str, Any]:
@@ -177,37 +171,3 @@ def verdict_document(outcome: RunOutcome, judged: TwiceJudged) -> dict[str, Any]
 
 def _free(value: Any) -> dict[str, Any]:
     return dict(without_credentials(value))
-
-
-def whole_text(path: Path, text: str) -> None:
-    """Writes a text; the file gets its name when it is complete."""
-    with _whole_file(path) as temporary:
-        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
-
-
-@contextmanager
-def _whole_file(path: Path) -> Iterator[Path]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        temporary.chmod(_READABLE)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def disk_errors_named(folder: Path) -> Iterator[None]:
-    """Turns an OSError of the block into a WorldError that names the folder."""
-    try:
-        yield
-    except OSError as error:
-        place = error.filename or folder
-        message = f"the certificate could not be written to {folder}: {error.strerror or error} ({place})"
-        raise WorldError(message, fix="free some space, or name another folder with --report DIR") from error

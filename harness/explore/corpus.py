@@ -6,10 +6,8 @@ and none is ever removed; what cannot be read is named in one line and left as i
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -18,8 +16,9 @@ from typing import Final
 from harness.errors import FloodmarkError, UsageError, WorldError
 from harness.scenario.file import dump, loads
 from harness.scenario.model import Scenario
+from harness.whole_file import disk_errors_told, write_whole
 
-__all__ = ["CORPUS_VERSION", "Corpus", "Entry", "write_whole"]
+__all__ = ["CORPUS_VERSION", "Corpus", "Entry"]
 
 CORPUS_VERSION: Final = 1
 _FIRST_LINE: Final = re.compile(r"# floodmark corpus (\d+), seed (\d+)\b")
@@ -93,21 +92,9 @@ class Corpus:
             head = f"# floodmark corpus {CORPUS_VERSION}, seed {entry.seed}: {again} (features: {reached})\n"
             named = entry.scenario.model_copy(update={"scenario": f"corpus-{entry.digest}"})
             fix = "free some space there, or name another folder with --corpus"
-            write_whole(file, head + dump(named), refused=f"the corpus cannot be written to {file}", fix=fix)
+            with disk_errors_told(f"the corpus cannot be written to {file}", fix=fix):
+                write_whole(file, head + dump(named))
         return file
-
-
-def write_whole(file: Path, text: str, *, refused: str, fix: str) -> None:
-    """Write a file at once, so that none is ever half of itself. Raises WorldError, and leaves no rest."""
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        part.replace(file)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise WorldError(f"{refused}: {error.strerror or error}", fix=fix) from error
 
 
 def _reason(error: Exception) -> str:

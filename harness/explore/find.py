@@ -15,7 +15,6 @@ from typing import Final, Self, TypeVar
 
 from harness.errors import UsageError
 from harness.explanation.explain import explained_events
-from harness.explore.corpus import write_whole
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.runs.order import REFERENCE, Order
@@ -23,6 +22,7 @@ from harness.scenario.file import dump_short, load
 from harness.scenario.model import Scenario
 from harness.scenario_parts.found_parts import SavedChoices, ShownViolation
 from harness.verdict import Judgement
+from harness.whole_file import disk_errors_told, write_whole
 
 __all__ = ["Find", "load_find"]
 
@@ -142,7 +142,8 @@ class Find:
         file = folder / self.file_name
         text = f"# floodmark run {file}\n{dump_short(self.saved)}"
         fix = "free disk space, or name another folder"
-        write_whole(file, text, refused=f"the find cannot be saved as {file}", fix=fix)
+        with disk_errors_told(f"the find cannot be saved as {file}", fix=fix):
+            write_whole(file, text)
         return file
 
 

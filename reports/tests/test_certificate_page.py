@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -83,10 +84,10 @@ def test_the_file_follows_the_schema(tmp_path: Path) -> None:
 def test_a_full_disk_is_told_and_leaves_no_certificate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, content: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+    def full(file: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "fsync", full)
 
     with pytest.raises(WorldError, match="No space left on device") as raised:
         write_certificate(certificate(), tmp_path)

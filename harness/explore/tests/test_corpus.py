@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -65,11 +66,10 @@ def test_a_corpus_that_is_a_file_is_a_mistake_of_the_caller(tmp_path: Path) -> N
 
 
 def test_a_full_disk_leaves_no_half_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Path, text: str, encoding: str) -> int:
-        self.touch()
+    def full(file: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(os, "fsync", full)
 
     with pytest.raises(WorldError, match="No space left on device"):
         Corpus(folder=tmp_path).keep(ENTRY, reached=1)

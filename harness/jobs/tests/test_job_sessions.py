@@ -23,6 +23,7 @@ _TWO = 'scenarios = ["calm-job", "killed-before-commit"]'
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     for name, text in JOB_FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     uncommented = JOB_FILES["job.toml"].replace('# scenarios = ["late-commit"]', _TWO)
     (tmp_path / "job.toml").write_text(uncommented)
@@ -61,8 +62,8 @@ def test_the_beginning_of_a_job_passes_and_its_marked_line_is_convicted(project:
 
 def test_the_fixture_takes_the_job_beside_the_test_and_fails_with_what_was_lost(project: Path) -> None:
     _break(project)
-    (project / "inner").mkdir()
-    for name in (*JOB_FILES,):
+    for name in JOB_FILES:
+        (project / "inner" / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).rename(project / "inner" / name)
     test = "def test_it(floodmark):\n    floodmark.job('killed-before-commit', seed=7)\n"
     (project / "inner" / "test_job.py").write_text(test)

@@ -33,6 +33,7 @@ class Unfit:
         self.folder = folder
         self.tag = f"MARK_OF_{folder.name}"
         for name, text in JOB_FILES.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
 
     def write(self, name: str, text: str) -> None:

@@ -103,7 +103,7 @@ def test_a_find_that_cannot_be_written_is_printed(capsys: pytest.CaptureFixture[
 
     told = capsys.readouterr().out
     assert "no file could be written, so here it is:" in told
-    assert "scenario: random-" in told
+    assert "\nscenario: " in told
 
 
 def test_an_interruption_reports_what_there_is_and_ends_with_2(

@@ -5,7 +5,7 @@
 It shares no code with Floodmark's checkers, and needs nothing but the standard library, so that a stranger can judge
 again what a report tells, from the files beside it. `floodmark check --second` and the tests compare both judges.
 HISTORY is `.jsonl` or `.jsonl.gz`. Of the rules for well-formed files only the form of each line is checked here.
-It asks the whole history again for each question, so its time grows with the square of the history. The notions of
+It asks the whole history again for most questions, so its time grows with the square of the history. The notions of
 the page are methods of `Page`; each invariant is a function, `v1`, `v2`, ...; a rule is one line where it can be.
 """
 
@@ -289,12 +289,10 @@ class Page:
 
     def stands(self, emissions: list[Json], marks: list[tuple[int, Any]]) -> list[int | None]:
         """For each emission its position as a watermark; None for an `out` and for a surplus one."""
-        places: list[int | None] = []
-        for i, e in enumerate(emissions):
-            k = sum(o["k"] == "owm" and o["w"] == e["w"] for o in emissions[:i]) if e["k"] == "owm" else 0
-            known = sorted(pos for pos, w in marks if e["k"] == "owm" and w == e["w"])
-            places.append(known[k] if k < len(known) else None)
-        return places
+        free: dict[Any, list[int]] = {}
+        for pos, w in sorted(marks, key=lambda mark: mark[0]): free.setdefault(w, []).append(pos)
+        known = [free.get(e["w"]) if e["k"] == "owm" else None for e in emissions]
+        return [positions.pop(0) if positions else None for positions in known]
 
     def visible_stands(self, s: int) -> list[int | None]:
         return self.stands(self.visible(s), self.marks(s))
@@ -450,15 +448,19 @@ def v3(page: Page) -> Findings:
 def v4(page: Page) -> Findings:
     """Monotone: no `owm` behind a higher one, in O* or in an attempt, unless the source falls so itself."""
     for s in page.subtasks:
-        marks = page.marks(s)
+        places: dict[Any, list[float]] = {}
+        for p, w in page.marks(s): places.setdefault(w, []).append(p)
         pairs = zip(page.visible(s), page.visible_stands(s), strict=True)
         sequences = [[e for e, place in pairs if place is not None]]
         sequences += [[e for e, _ in page.attempt_stands(s, a)] for a in page.attempts(s)]
         for sequence in sequences:
+            highest = -EVER
             for i, e in enumerate(sequence):
-                for before in [b for b in sequence[:i] if high(b["w"]) > high(e["w"])]:
-                    fell = (w == before["w"] and x == e["w"] and p < q for p, w in marks for q, x in marks)
-                    if not any(fell): yield shown("watermark-back", e)
+                now = high(e["w"])
+                highest = max(highest, now)
+                for before in [b for b in sequence[:i] if high(b["w"]) > now] if now < highest else []:
+                    fell = min(places.get(before["w"], [EVER])) < max(places.get(e["w"], [-EVER]))
+                    if not fell: yield shown("watermark-back", e)
 
 def v5(page: Page) -> Findings:
     """No crossing: what precedes an `owm` in its attempt's input is resolved."""

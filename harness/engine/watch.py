@@ -43,10 +43,18 @@ class AttemptReaper:
         self._recorder = recorder
         self._dead: set[tuple[int, int]] = set()
 
-    def look(self, progress: Progress) -> list[AttemptView]:
-        """Records the attempts that died since the last call, and returns them."""
-        alive = (view for name, view in progress.attempts.items() if name not in self._dead and not view.over)
-        gone = [view for view in alive if _is_gone(view)]
+    def look(self, progress: Progress, *, again: Callable[[], Progress]) -> list[AttemptView]:
+        """Records the attempts that died since the last call, and returns them.
+
+        `again` reads the journals once more: a process may write whom it dies for after `progress` was read, and be
+        gone before it is looked for.
+        """
+        alive = ((name, view) for name, view in progress.attempts.items() if name not in self._dead)
+        names = [name for name, view in alive if not view.over and _is_gone(view)]
+        if not names:
+            return []
+        newest = again().attempts
+        gone = [newest[name] for name in names if not newest[name].over]
         # One process may have acted for several attempts, and ends them all with itself.
         died_for = {view.process: view.dies_for for view in gone if view.dies_for is not None}
         for view in gone:
@@ -149,7 +157,7 @@ class Watch:
                 progress = follower.poll()
                 state = execution.poll()
                 self._record_ends(state, reaper)
-                self._tell_dead(reaper.look(progress))
+                self._tell_dead(reaper.look(progress, again=follower.poll))
                 why = state.error or _why_stop(stop, deadline)
                 if why is not None or not state.running:
                     break
@@ -158,7 +166,7 @@ class Watch:
                     world.look()
                     self._tell(progress, schedule, elapsed_s=budget_s - deadline.left_s)
                 pause(_POLL_S)
-        self._tell_dead(reaper.look(follower.poll()))
+        self._tell_dead(reaper.look(follower.poll(), again=follower.poll))
         over_by_itself = state.error is None and not stop.is_set()
         if (
             why is not None

@@ -49,27 +49,27 @@ def test_an_attempt_whose_process_is_gone_is_recorded_as_dead_once(
 ) -> None:
     reaper, progress = AttemptReaper(recorder), seen(gone)
 
-    assert [view.attempt for view in reaper.look(progress)] == [3]
-    assert reaper.look(progress) == []
+    assert [view.attempt for view in reaper.look(progress, again=lambda: progress)] == [3]
+    assert reaper.look(progress, again=lambda: progress) == []
     assert kills(recorder) == [("kill", 1, 3)]
 
 
 def test_an_attempt_that_said_that_it_is_over_is_not_dead(recorder: Recorder, gone: ProcessIdentity) -> None:
-    assert AttemptReaper(recorder).look(seen(gone, over=True)) == []
+    assert AttemptReaper(recorder).look(seen(gone, over=True), again=lambda: seen(gone, over=True)) == []
 
 
 def test_a_living_attempt_is_not_dead(recorder: Recorder) -> None:
-    assert AttemptReaper(recorder).look(seen(this_process())) == []
+    assert AttemptReaper(recorder).look(seen(this_process()), again=lambda: seen(this_process())) == []
 
 
 def test_a_process_of_the_same_pid_that_was_born_later_is_another(recorder: Recorder) -> None:
     earlier = replace(this_process(), started=this_process().started - 100)
 
-    assert AttemptReaper(recorder).look(seen(earlier))
+    assert AttemptReaper(recorder).look(seen(earlier), again=lambda: seen(earlier))
 
 
 def test_an_attempt_that_has_not_told_its_process_yet_is_not_dead(recorder: Recorder) -> None:
-    assert AttemptReaper(recorder).look(seen(None)) == []
+    assert AttemptReaper(recorder).look(seen(None), again=lambda: seen(None)) == []
 
 
 def test_a_zombie_is_not_gone_yet(recorder: Recorder) -> None:
@@ -77,10 +77,10 @@ def test_a_zombie_is_not_gone_yet(recorder: Recorder) -> None:
     who = identify(process.pid)
     process.kill()
 
-    assert AttemptReaper(recorder).look(seen(who)) == []
+    assert AttemptReaper(recorder).look(seen(who), again=lambda: seen(who)) == []
 
     process.communicate(timeout=10)
-    assert AttemptReaper(recorder).look(seen(who))
+    assert AttemptReaper(recorder).look(seen(who), again=lambda: seen(who))
 
 
 def caused(recorder: Recorder) -> list[Any]:
@@ -95,9 +95,26 @@ def test_a_kill_names_the_fault_for_which_the_attempt_was_about_to_die_trust2(
     progress.attempts[1, 3].dies_for = "kill"
     reaper.codes[gone.pid] = -9
 
-    reaper.look(progress)
+    reaper.look(progress, again=lambda: progress)
 
     assert caused(recorder) == [("kill", "kill", None)]
+
+
+def test_a_process_that_tells_whom_it_dies_for_just_before_it_is_gone_is_heard_trust2(
+    recorder: Recorder, gone: ProcessIdentity
+) -> None:
+    newer = seen(gone)
+    newer.attempts[1, 3].dies_for = "kill"
+
+    AttemptReaper(recorder).look(seen(gone), again=lambda: newer)
+
+    assert caused(recorder) == [("kill", "kill", None)]
+
+
+def test_an_attempt_that_is_over_just_before_it_is_gone_is_not_dead(
+    recorder: Recorder, gone: ProcessIdentity
+) -> None:
+    assert AttemptReaper(recorder).look(seen(gone), again=lambda: seen(gone, over=True)) == []
 
 
 def test_a_kill_at_the_end_of_the_run_is_the_harnesss_own_trust2(
@@ -107,7 +124,7 @@ def test_a_kill_at_the_end_of_the_run_is_the_harnesss_own_trust2(
     reaper.codes[gone.pid] = -9
     reaper.stopped.add(gone.pid)
 
-    reaper.look(seen(gone))
+    reaper.look(seen(gone), again=lambda: seen(gone))
 
     assert caused(recorder) == [("kill", "outside", None)]
 
@@ -119,7 +136,7 @@ def test_a_signal_that_nobody_planned_comes_from_outside_and_is_a_threat_trust2(
     reaper = AttemptReaper(recorder)
     reaper.codes[gone.pid] = code
 
-    reaper.look(seen(gone))
+    reaper.look(seen(gone), again=lambda: seen(gone))
 
     assert [(kind, by) for kind, by, _ in caused(recorder)] == [("~outside", None), ("kill", "outside")]
     lines = [json.loads(line) for line in recorder.path.read_text().splitlines()]
@@ -134,7 +151,7 @@ def test_a_process_that_ends_by_itself_or_by_its_own_mistake_has_no_cause_trust2
     reaper = AttemptReaper(recorder)
     reaper.codes[gone.pid] = code
 
-    reaper.look(seen(gone))
+    reaper.look(seen(gone), again=lambda: seen(gone))
 
     assert caused(recorder) == [("kill", None, None)]
 
@@ -142,6 +159,6 @@ def test_a_process_that_ends_by_itself_or_by_its_own_mistake_has_no_cause_trust2
 def test_a_process_whose_end_nobody_saw_has_no_cause_trust2(
     recorder: Recorder, gone: ProcessIdentity
 ) -> None:
-    AttemptReaper(recorder).look(seen(gone))
+    AttemptReaper(recorder).look(seen(gone), again=lambda: seen(gone))
 
     assert caused(recorder) == [("kill", None, None)]

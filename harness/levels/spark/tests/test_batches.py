@@ -166,7 +166,8 @@ def test_what_an_attempt_has_made_does_not_die_with_its_worker_in_another_attemp
             if subtask == 1:
                 journal.closed()
 
-    dead = AttemptReaper(Recorder(tmp_path / "harness.jsonl")).look(Follower(tmp_path).poll())
+    follower = Follower(tmp_path)
+    dead = AttemptReaper(Recorder(tmp_path / "harness.jsonl")).look(follower.poll(), again=follower.poll)
 
     assert [(view.subtask, view.attempt) for view in dead] == [(0, 22)]
 

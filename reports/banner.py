@@ -17,7 +17,7 @@ from harness.explanation.events import element_ids
 from harness.explanation.glimpse import Json
 from harness.history.values import brief, visible
 from harness.runs.outcome import RunOutcome
-from harness.runs.symptom import GRAVEST
+from harness.runs.symptom import GRAVEST, OF_LOOKUP
 from harness.verdict import Anomaly, InvariantVerdict, Outcome
 from reports.history_view import HistoryView
 from reports.losses import Loss, losses_of
@@ -27,10 +27,6 @@ from reports.reading import Reading, Tone, counts_towards, read_run
 __all__ = ["Banner", "banner_of", "banner_of_all", "gravest"]
 
 _UNEXPLAINED: Final = "V24"
-_RAISED: Final = re.compile(
-    r"the lookup (?:raised|called) (?P<what>.*) for record (?P<record>\d+) \((?P<line>[^()]+)\)\Z", re.DOTALL
-)
-"""As `harness.sut.user_lookup.failure_of_lookup` writes it."""
 _SENTENCE_CHARS: Final = 220
 _ABSENT: Final = frozenset({"lost", "no-effect", "row-missing", "missing"})
 _TAKES_WAS: Final = frozenset({"lost", "taken back", "doubled", "wrong", "never offered", "never done"})
@@ -97,7 +93,7 @@ def banner_of_all(banners: Sequence[tuple[RunOutcome, Banner]], headline: Readin
 
 def gravest(outcome: RunOutcome) -> list[InvariantVerdict]:
     """The violated invariants, the gravest first: what the user's own function did, then what touches the rows."""
-    raised = _RAISED.search(outcome.error or "") is not None
+    raised = OF_LOOKUP.search(outcome.error or "") is not None
     ranks = {name: rank for rank, name in enumerate((_UNEXPLAINED, *GRAVEST) if raised else GRAVEST)}
     violated = [v for v in outcome.judgement.invariants if v.outcome is Outcome.FAIL]
     return sorted(violated, key=lambda verdict: ranks.get(verdict.invariant, len(ranks)))
@@ -110,7 +106,7 @@ def what_broke(outcome: RunOutcome, view: HistoryView) -> str:
 
 def _what_broke(outcome: RunOutcome, view: HistoryView) -> Iterator[str]:
     told = [v for v in gravest(outcome) if v.anomalies]
-    raised = _RAISED.search(outcome.error or "")
+    raised = OF_LOOKUP.search(outcome.error or "")
     if raised is not None:
         first = _raised_first(told[0].anomalies[0], view) if told else None
         yield _raised(first or raised)
@@ -137,7 +133,7 @@ def _raised_first(anomaly: Anomaly, view: HistoryView) -> re.Match[str] | None:
     if anomaly.kind != "unexplained-failure":
         return None
     errors = [e.get("error") for e in view.excerpts.events_of(anomaly) if e["k"] == "failed"]
-    found = (_RAISED.search(error) for error in errors if isinstance(error, str))
+    found = (OF_LOOKUP.search(error) for error in errors if isinstance(error, str))
     return next((match for match in found if match is not None), None)
 
 

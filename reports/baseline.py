@@ -14,11 +14,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from harness.runs.outcome import limit_text
+from harness.runs.outcome import measure_text
 from harness.whole_file import disk_errors_told, write_whole
 from reports.markdown import plain_text
-from reports.over_time import SHOWN, Band, band_of
-from reports.past_report import PastReport, PastRun, report_of
+from reports.over_time import SHOWN, Band, band_of, least_change
+from reports.past_report import Kind, PastReport, PastRun, report_of, title_of
 
 __all__ = ["Comparison", "compared", "write_comparison"]
 
@@ -47,7 +47,7 @@ class Delta:
     @property
     def says(self) -> str:
         before, now, low, high = (
-            limit_text(self.name, value) for value in (self.before, self.now, self.band.low, self.band.high)
+            measure_text(self.name, value) for value in (self.before, self.now, self.band.low, self.band.high)
         )
         change = f" ({self.now / self.before:.2f} times)" if self.before else ""
         band = f"{low} to {high} by noise" + (", assumed" if self.assumed else "")
@@ -149,8 +149,8 @@ class Comparison:
 
 def compared(now: PastReport, *, baseline: PastReport) -> Comparison:
     """`now` beside `baseline`; if no system under test is in both, by scenario and level alone, which is remarked."""
-    before: Mapping[Named, Sequence[PastRun]] = {**baseline.by_kind}
-    after: Mapping[Named, Sequence[PastRun]] = {**now.by_kind}
+    before: Mapping[Kind, Sequence[PastRun]] = {**baseline.by_kind}
+    after: Mapping[Kind, Sequence[PastRun]] = {**now.by_kind}
     remark = ""
     if not before.keys() & after.keys():
         before, after = _without_sut(baseline.runs), _without_sut(now.runs)
@@ -160,8 +160,8 @@ def compared(now: PastReport, *, baseline: PastReport) -> Comparison:
     return Comparison(
         baseline=baseline.name,
         scenarios=tuple(_compared(kind, before[kind], after[kind]) for kind in after if kind in before),
-        only_now=tuple(_title(kind) for kind in after if kind not in before),
-        only_before=tuple(_title(kind) for kind in before if kind not in after),
+        only_now=tuple(title_of(kind) for kind in after if kind not in before),
+        only_before=tuple(title_of(kind) for kind in before if kind not in after),
         remark=remark,
     )
 
@@ -183,14 +183,11 @@ def write_comparison(folder: Path, *, baseline: PastReport) -> Comparison:
     return comparison
 
 
-Named = tuple[str, ...]
-
-
-def _without_sut(runs: Sequence[PastRun]) -> dict[Named, tuple[PastRun, ...]]:
-    found: dict[Named, tuple[PastRun, ...]] = {}
+def _without_sut(runs: Sequence[PastRun]) -> Mapping[Kind, Sequence[PastRun]]:
+    found: dict[Kind, list[PastRun]] = {}
     for run in runs:
         scenario, level, _, mutant = run.kind
-        found[scenario, level, "", mutant] = (*found.get((scenario, level, "", mutant), ()), run)
+        found.setdefault((scenario, level, "", mutant), []).append(run)
     return found
 
 
@@ -198,20 +195,14 @@ def _suts(report: PastReport) -> str:
     return ", ".join(dict.fromkeys(run.kind[2] for run in report.runs))
 
 
-def _title(kind: Named) -> str:
-    scenario, level, sut, mutant = kind
-    subject = f" of {sut}" if sut not in {"", "reference"} else ""
-    return f"{scenario} at {level}{subject}" + (f" with planted {mutant}" if mutant else "")
-
-
-def _compared(kind: Named, before: Sequence[PastRun], now: Sequence[PastRun]) -> Compared:
+def _compared(kind: Kind, before: Sequence[PastRun], now: Sequence[PastRun]) -> Compared:
     was = {run.seed: run.verdict for run in before}
     violations = [
         list(dict.fromkeys(violation for run in runs for violation in run.violations))
         for runs in (before, now)
     ]
     return Compared(
-        title=_title(kind),
+        title=title_of(kind),
         runs=(len(before), len(now)),
         verdicts=(Counter(run.verdict for run in before), Counter(run.verdict for run in now)),
         changed=tuple(
@@ -243,7 +234,7 @@ def _deltas(before: Sequence[PastRun], now: Sequence[PastRun]) -> Iterator[Delta
             continue
         band = band_of(name, was)
         middle = median(was)
-        width = max(_ASSUMED * middle, 1.0 if name != SHOWN[-1] else 0.01)
+        width = max(_ASSUMED * middle, least_change(name))
         yield Delta(
             name=name,
             before=middle,

@@ -10,18 +10,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from markupsafe import Markup
-
 from harness.conformance.certificate import Certificate, CertifiedRun, CheckRow
 from harness.history.values import visible
 from reports.cards import with_cards
-from reports.page import templates
+from reports.page import style_of, templates
 
 __all__ = ["certificate_markdown", "certificate_page", "drawing"]
 
 _SIGNS: Final = {"good": "✓", "bad": "✗", "open": "?"}
 """A sign beside the colour, by tone."""
-_STYLE: Final = Path(__file__).parent / "templates" / "page.css"
 _TOLD_IN_FULL: Final = 12
 """Most runs that do not hold whose sentences are on the page."""
 
@@ -42,7 +39,7 @@ def certificate_page(certificate: Certificate) -> str:
             failed_more=len(failed[_TOLD_IN_FULL:]),
             families=families,
             grid=grid,
-            style=Markup(_STYLE.read_text(encoding="utf-8")),  # noqa: S704 - a file of ours
+            style=style_of("page.css"),
         )
     )
 
@@ -50,7 +47,7 @@ def certificate_page(certificate: Certificate) -> str:
 def drawing() -> str:
     """A digest of what draws page and badge: while it is the same, one certificate gives the same bytes."""
     here = Path(__file__).parent
-    files = [here / "templates" / "certificate.html.j2", _STYLE]
+    files = [here / "templates" / name for name in ("certificate.html.j2", "page.css")]
     files += [here / name for name in ("certificate_page.py", "certificate_write.py", "cards.py", "page.py")]
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 

@@ -13,7 +13,7 @@ from typing import Final
 from harness.history.values import brief, without_credentials
 from harness.runs.outcome import FaultRecord, FaultTime
 from reports.chart_scale import Band, LinearScale, Tick, bands_of, bucket_of, label_rows, points, time_ticks
-from reports.chart_story import STRIP_HEIGHT, Strip, strip_of
+from reports.chart_story import STRIP_HEIGHT, StoryStrip, strip_of
 from reports.counterexample import Counterexample
 from reports.history_view import HistoryView
 from reports.outside_view import FaultSpan, OutsideView, StartSpan
@@ -71,7 +71,7 @@ class JobTimeline:
     done: Tick | None
     bands: tuple[Band, ...]
     ticks: tuple[Tick, ...]
-    strip: Strip | None
+    strip: StoryStrip | None
     """The counterexample, marked."""
     says: str
 

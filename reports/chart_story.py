@@ -13,7 +13,7 @@ from typing import Final
 from reports.chart_scale import LinearScale
 from reports.counterexample import Counterexample, Step
 
-__all__ = ["STRIP_HEIGHT", "Strip", "strip_of"]
+__all__ = ["STRIP_HEIGHT", "StoryStrip", "strip_of"]
 
 STRIP_HEIGHT: Final = 50
 _LETTER, _PADDING, _GAP = 6.8, 10, 5
@@ -38,7 +38,7 @@ class StepMark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strip:
+class StoryStrip:
     """The strip; its labels stand at `y`, its lines begin at `y + 8` and reach the lanes at `base`."""
 
     subject: str
@@ -60,7 +60,7 @@ def strip_of(
     top: float,
     lanes: Mapping[int, tuple[float, float]],
     whole: tuple[float, float],
-) -> Strip | None:
+) -> StoryStrip | None:
     """The strip of a counterexample at height `top`; None if there is none.
 
     `lanes`: from where to where the lane of each subtask reaches; `whole`: the same for events of no lane.
@@ -71,7 +71,7 @@ def strip_of(
     widths = [len(label) * _LETTER + _PADDING for label in labels]
     moments = [scale(step.at_s) for step in told.steps]
     lefts = _spread([x - width / 2 for x, width in zip(moments, widths, strict=True)], widths, scale)
-    return Strip(
+    return StoryStrip(
         subject=told.subject,
         y=top + 14,
         base=top + STRIP_HEIGHT - 6,

@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.runs.outcome import FaultRecord
 from reports.chart_scale import Band, LinearScale, Tick, bands_of, bucket_of, label_rows, points, time_ticks
-from reports.chart_story import STRIP_HEIGHT, Strip, strip_of
+from reports.chart_story import STRIP_HEIGHT, StoryStrip, strip_of
 from reports.counterexample import Counterexample
 from reports.history_view import HistoryView, Lane
 
@@ -84,7 +84,7 @@ class Timeline:
     lanes: tuple[LaneDrawing, ...]
     bands: tuple[Band, ...]
     ticks: tuple[Tick, ...]
-    strip: Strip | None
+    strip: StoryStrip | None
     """The counterexample, marked."""
     says: str
 

@@ -9,14 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from harness.whole_file import disk_errors_told, write_whole
-from reports.page import templates
+from reports.page import style_of, templates
 
 __all__ = ["write_difference"]
-
-_STYLE = Path(__file__).parent / "templates" / "page.css"
 
 
 def _page(document: Mapping[str, Any]) -> str:
@@ -28,7 +24,7 @@ def _page(document: Mapping[str, Any]) -> str:
             document=document,
             first=document["first"],
             measures=[one for one in document["measures"] if one["left"] != one["right"]],
-            style=Markup(_STYLE.read_text(encoding="utf-8")),  # noqa: S704 - a file of ours
+            style=style_of("page.css"),
         )
     )
 

@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -34,8 +34,10 @@ def set_aside(folder: Path, *, staying: Collection[Path] = ()) -> Iterator[str]:
         if not found:
             yield ""
             return
-        place = _free_place(folder)
-        moved = [(path, place / path.relative_to(folder)) for path in [*found, *_histories(folder, staying)]]
+        told = _told(folder)
+        place = _free_place(folder, told)
+        leaving = [*found, *_histories(folder, told, staying)]
+        moved = [(path, place / path.relative_to(folder)) for path in leaving]
         try:
             for path, target in moved:
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -67,9 +69,9 @@ def _told(folder: Path) -> dict[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
-def _free_place(folder: Path) -> Path:
+def _free_place(folder: Path, told: Mapping[str, Any]) -> Path:
     """`earlier/<id of its first run>`, with a number if that is there already."""
-    runs = _told(folder).get("runs")
+    runs = told.get("runs")
     first = runs[0] if isinstance(runs, list) and runs and isinstance(runs[0], dict) else {}
     name = _NAME.sub("-", str(first.get("run_id", "")))[:80].strip("-") or "report"
     place, number = folder / _FOLDER / name, 1
@@ -79,9 +81,9 @@ def _free_place(folder: Path) -> Path:
     return place
 
 
-def _histories(folder: Path, staying: Collection[Path]) -> list[Path]:
+def _histories(folder: Path, told: Mapping[str, Any], staying: Collection[Path]) -> list[Path]:
     """The histories that it lists, each with what else lies in the run's own folder."""
-    told, found = _told(folder), dict[Path, None]()
+    found: dict[Path, None] = {}
     kept = {path.resolve() for path in staying}
     for run in [*_listed(told.get("runs")), *_listed(told.get("counted"))]:
         history = run.get("history")

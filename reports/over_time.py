@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median, quantiles
 from typing import Any, Final
 
-from harness.runs.outcome import limit_text
-from reports.past_report import PastReport, PastRun
+from harness.runs.outcome import measure_text
+from reports.past_report import PastReport, PastRun, title_of
 
-__all__ = ["SHOWN", "Band", "Point", "Series", "band_of", "series_of", "trend_document"]
+__all__ = ["SHOWN", "Band", "Point", "Series", "band_of", "least_change", "series_of", "trend_document"]
 
 SHOWN: Final = ("recovery_p95", "latency_p50", "latency_p95", "calls_per_record")
 """The measures of a trend, in the order of its columns."""
@@ -39,8 +39,13 @@ class Band:
 
     def text(self, name: str) -> str:
         """`64 ms, 50.7 ms to 77.3 ms by noise`."""
-        middle, low, high = (limit_text(name, value) for value in (self.middle, self.low, self.high))
+        middle, low, high = (measure_text(name, value) for value in (self.middle, self.low, self.high))
         return f"{middle}, {low} to {high} by noise"
+
+
+def least_change(name: str) -> float:
+    """The least change of a measure that is worth telling."""
+    return _LEAST.get(name, _LEAST_MS)
 
 
 def band_of(name: str, values: Sequence[float]) -> Band | None:
@@ -51,7 +56,7 @@ def band_of(name: str, values: Sequence[float]) -> Band | None:
     if len(values) < _BEFORE_MIN:
         return None
     first, middle, third = quantiles(values, n=4, method="inclusive")
-    least = max(_SHARE_MIN * middle, _LEAST.get(name, _LEAST_MS))
+    least = max(_SHARE_MIN * middle, least_change(name))
     beyond = _RANGES * (third - first)
     return Band(
         middle=middle,
@@ -75,7 +80,9 @@ class Departure:
     @property
     def says(self) -> str:
         """`recovery_p95 is 640 ms (the others 60 ms, 54 ms to 66 ms by noise)`."""
-        return f"{self.name} is {limit_text(self.name, self.value)} (the others {self.band.text(self.name)})"
+        return (
+            f"{self.name} is {measure_text(self.name, self.value)} (the others {self.band.text(self.name)})"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +136,7 @@ class Series:
 
     @property
     def title(self) -> str:
-        subject = "" if self.sut == "reference" else f" of {self.sut}"
-        planted = f" with planted {self.mutant}" if self.mutant else ""
-        return f"{self.scenario} at {self.level}{subject}{planted}"
+        return title_of((self.scenario, self.level, self.sut, self.mutant))
 
     def told(self) -> Iterator[str]:
         """Sentences: which reports are slower or quicker, and what of vacuous verdicts."""
@@ -200,14 +205,8 @@ def _point(report: PastReport, runs: Sequence[PastRun]) -> Point:
 def _with_departures(points: Sequence[Point]) -> tuple[Point, ...]:
     """Each point with the measures that leave the band of the points before it; of the first few, of all others."""
     return tuple(
-        Point(
-            report=point.report,
-            started_at=point.started_at,
-            runs=point.runs,
-            as_expected=point.as_expected,
-            verdicts=point.verdicts,
-            values=point.values,
-            lacking=point.lacking,
+        replace(
+            point,
             departures=tuple(_departures(point, points[:place], [*points[:place], *points[place + 1 :]])),
         )
         for place, point in enumerate(points)

@@ -41,7 +41,7 @@ from reports.reading import (
 from reports.run_section import NOT_CLAIMED, RunSection
 from reports.sweep_strip import crash_point_of
 
-__all__ = ["PAGE_BYTES_MAX", "page_text"]
+__all__ = ["PAGE_BYTES_MAX", "page_text", "style_of", "templates"]
 
 PAGE_BYTES_MAX = 1_000_000
 """What the runs shown in full may take."""
@@ -206,15 +206,16 @@ def _page(view: CampaignView, *, title: str, detail: _Detail, earlier: str) -> s
             anchor_of=view.anchor_of,
             meanings=OUTCOME_MEANING,
             not_claimed=NOT_CLAIMED,
-            style=Markup("".join(_style(name) for name in ("page.css", "campaign.css"))),  # noqa: S704  files of ours
+            style=style_of("page.css", "campaign.css"),
             counts_towards=counts_towards,
             detail=detail,
         )
     )
 
 
-def _style(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
+def style_of(*names: str) -> Markup:
+    """The style sheets of these names, for the head of a page."""
+    return Markup("".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in names))  # noqa: S704  files of ours
 
 
 def _drawn(section: RunSection, index: int, total: int, detail: _Detail) -> _Drawn:

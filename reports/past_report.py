@@ -7,7 +7,7 @@ that is no report is refused with its name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ import msgspec
 
 from harness.errors import HistoryError, UsageError
 
-__all__ = ["PastReport", "PastRun", "load_past", "past_reports", "report_of"]
+__all__ = ["Kind", "PastReport", "PastRun", "load_past", "past_reports", "report_of", "title_of"]
 
 _DOCUMENT: Final = "run.json"
 _VERDICTS: Final = frozenset({"pass", "fail", "unknown", "vacuous", "not-claimed"})
@@ -69,6 +69,13 @@ Kind = tuple[str, ...]
 """What runs of several reports are compared by: scenario, level, system under test, planted defect or an empty text."""
 
 
+def title_of(kind: Kind) -> str:
+    """A kind in words; a system under test that is the reference, or left out of the comparison, is not named."""
+    scenario, level, sut, mutant = kind
+    subject = f" of {sut}" if sut not in {"", "reference"} else ""
+    return f"{scenario} at {level}{subject}" + (f" with planted {mutant}" if mutant else "")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
     """One run, as a report lists it."""
@@ -95,9 +102,10 @@ class PastReport:
     by_kind: Mapping[Kind, tuple[PastRun, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
-        kinds = dict.fromkeys(run.kind for run in self.runs)
-        found = {kind: tuple(run for run in self.runs if run.kind == kind) for kind in kinds}
-        object.__setattr__(self, "by_kind", found)
+        found: dict[Kind, list[PastRun]] = {}
+        for run in self.runs:
+            found.setdefault(run.kind, []).append(run)
+        object.__setattr__(self, "by_kind", {kind: tuple(runs) for kind, runs in found.items()})
 
 
 def past_reports(places: Sequence[Path]) -> tuple[PastReport, ...]:
@@ -108,12 +116,8 @@ def past_reports(places: Sequence[Path]) -> tuple[PastReport, ...]:
     files = list(dict.fromkeys(file.resolve() for place in places for file in _files(place)))
     reports = [load_past(file) for file in files]
     names = _short_names([file.parent for file in files])
-    named = [_renamed(report, name) for report, name in zip(reports, names, strict=True)]
+    named = [replace(report, name=name) for report, name in zip(reports, names, strict=True)]
     return tuple(sorted(named, key=lambda report: report.started_at))
-
-
-def _renamed(report: PastReport, name: str) -> PastReport:
-    return PastReport(name=name, started_at=report.started_at, runs=report.runs)
 
 
 def _files(place: Path) -> Iterator[Path]:

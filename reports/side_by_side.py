@@ -10,15 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from markupsafe import Markup
-
 from harness.whole_file import disk_errors_told, write_whole
 from reports.cards import with_cards
-from reports.page import templates
+from reports.page import style_of, templates
 
 __all__ = ["side_by_side_page", "write_side_by_side"]
 
-_STYLE: Final = Path(__file__).parent / "templates" / "page.css"
 _COUNTED: Final = ("pass", "fail", "not run")
 
 
@@ -33,7 +30,7 @@ def side_by_side_page(document: Mapping[str, Any]) -> str:
             columns=columns,
             groups=_groups(columns),
             differences=[_differences(column) for column in columns],
-            style=Markup(_STYLE.read_text(encoding="utf-8")),  # noqa: S704 - a file of ours
+            style=style_of("page.css"),
         )
     )
 

@@ -9,18 +9,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from markupsafe import Markup
-
-from harness.runs.outcome import limit_text
+from harness.runs.outcome import measure_text
 from harness.whole_file import disk_errors_told, write_whole
 from reports.cards import with_cards
 from reports.chart_scale import LinearScale
 from reports.over_time import SHOWN, Series
-from reports.page import templates
+from reports.page import style_of, templates
 
 __all__ = ["trend_text", "write_trend"]
 
-_STYLE = Path(__file__).parent / "templates" / "page.css"
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 340, 120, 8, 8, 24, 22
 _LABEL_MAX = 22
 _RUNS = "runs that were vacuous"
@@ -69,10 +66,10 @@ def trend_text(series: Sequence[Series]) -> str:
         .render(
             drawn=[(one, list(_charts(one)), list(one.told())) for one in series],
             shown=SHOWN,
-            text_of=limit_text,
+            text_of=measure_text,
             headline=f"{reports} reports: {slower} slower, {flaky} flaky",
             tone="bad" if slower else "open" if flaky else "good",
-            style=Markup(_STYLE.read_text(encoding="utf-8")),  # noqa: S704 - a file of ours
+            style=style_of("page.css"),
         )
     )
 
@@ -132,4 +129,4 @@ def _short(name: str) -> str:
 
 
 def _text(name: str, value: float) -> str:
-    return str(value) if name == _RUNS else limit_text(name, value)
+    return str(value) if name == _RUNS else measure_text(name, value)

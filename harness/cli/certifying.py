@@ -1,4 +1,4 @@
-"""The part of `certify` that runs, writes and prints; other commands that make certificates share the second half.
+"""The part of `certify` that runs, writes and prints; `conform` shares the check of the folder.
 
 Invariant: the exit code follows from the certificate that was written, or from what kept it from being written.
 """
@@ -22,12 +22,11 @@ from reports.certificate_page import certificate_markdown
 from reports.certificate_write import write_certificate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["carry_out_and_write", "certificate_exit", "fresh_folder", "print_certificate"]
 
 _COLOURS = {"good": "green", "bad": "red", "open": "yellow"}
-_DISAGREE = "the judges disagree"
 
 
 def carry_out_and_write(wanted: Certification, asked: dict[str, Any]) -> int:
@@ -54,9 +53,11 @@ def carry_out_and_write(wanted: Certification, asked: dict[str, Any]) -> int:
     return certificate_exit(certificate, interrupted=interrupted, failed=failed is not None)
 
 
-def fresh_folder(folder: Path) -> Path:
-    """The folder. Raises UsageError if it has a certificate, or files of one, already."""
-    for name in (CERTIFICATE, "history", "verdicts", "scenarios"):
+def fresh_folder(
+    folder: Path, *, files: Sequence[str] = (CERTIFICATE, "history", "verdicts", "scenarios")
+) -> Path:
+    """The folder. Raises UsageError if it has a certificate, or other `files` of one, already."""
+    for name in files:
         if (folder / name).exists():
             message = f"{folder} holds a certificate already ({name})"
             raise UsageError(message, fix="name another folder with --report, or remove this one")

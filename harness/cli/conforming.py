@@ -17,9 +17,11 @@ from typing import Any
 
 import click
 
+from harness.cli.certifying import fresh_folder
 from harness.cli.told import REPORTS
 from harness.clock import monotonic_us, utc_now
 from harness.conformance.case import Case
+from harness.conformance.certificate import CERTIFICATE
 from harness.conformance.implementations import BESIDE, command_of
 from harness.conformance.operator_judged import Asked, OperatorJudged, judge_operator
 from harness.conformance.protocol_certificate import protocol_certificate
@@ -74,7 +76,9 @@ def carry_out(wanted: Wanted) -> int:
         raise NothingRan(
             "there is nothing to judge", fix="floodmark conform -- YOUR COMMAND; or add --beside all"
         )
-    folder = _fresh(wanted.report or REPORTS / f"{new_run_id()}-conform")
+    folder = fresh_folder(
+        wanted.report or REPORTS / f"{new_run_id()}-conform", files=(CERTIFICATE, "conform.json")
+    )
     columns: list[_Column] = []
     absent: dict[str, str] = {}
     mute = False
@@ -165,12 +169,6 @@ def _beside(name: str, wanted: Wanted) -> Asked:
     command = command_of(one, WorldSettings.from_environment())
     limits = Limits()  # a Java machine may need its time
     return replace(_asked(wanted, label=one.label, argv=command, asks=one.asks), limits=limits)
-
-
-def _fresh(folder: Path) -> Path:
-    if (folder / "certificate.json").exists() or (folder / "conform.json").exists():
-        raise UsageError(f"{folder} holds a certificate already", fix="name another folder with --report DIR")
-    return folder
 
 
 def _slug(label: str) -> str:

@@ -76,7 +76,7 @@ def setup(
     with provisioning(WorldSettings.from_environment(), rebuild=rebuild, say=_progress) as task:
         if oracle or kafka:
             steps: Iterator[ProvisionStep] = chain(
-                _oracle(task, flinks or ("2.3",)) if oracle else (), _kafka(task) if kafka else ()
+                _oracle(task, flinks) if oracle else (), _kafka(task) if kafka else ()
             )
         else:
             steps = _steps(task, world=world, offline_images=offline_images, toxiproxy=proxy == "auto")
@@ -85,11 +85,11 @@ def setup(
 
 
 def _oracle(task: Provision, flinks: tuple[str, ...]) -> Iterator[ProvisionStep]:
-    from harness.oracle.program import FLINKS
+    from harness.oracle.program import FLINK_VERSION, FLINKS
     from harness.oracle.provide import provide_oracle
 
-    for line in flinks:
-        yield from provide_oracle(task, version=FLINKS[line])
+    for version in [FLINKS[line] for line in flinks] or [FLINK_VERSION]:
+        yield from provide_oracle(task, version=version)
 
 
 def _kafka(task: Provision) -> Iterator[ProvisionStep]:

@@ -116,10 +116,10 @@ def _headings() -> list[str]:
 
 
 def _cells(point: Point) -> list[str]:
-    from harness.runs.outcome import limit_text
+    from harness.runs.outcome import measure_text
     from reports.over_time import SHOWN
 
-    values = [limit_text(name, point.values[name]) if name in point.values else "-" for name in SHOWN]
+    values = [measure_text(name, point.values[name]) if name in point.values else "-" for name in SHOWN]
     vacuous = str(point.verdicts.get("vacuous", 0))
     return [
         point.report,

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
 
-__all__ = ["Case", "CaseOutcome", "Opinion", "Spoken"]
+from harness.conformance.certificate import Agreement
 
-Opinion = Literal["agrees", "differs", "silent"]
-"""What a second judge says of the first one's verdict."""
+__all__ = ["Case", "CaseOutcome", "Spoken"]
 
 
 class CaseOutcome(StrEnum):
@@ -54,7 +52,7 @@ class Case:
     known: str = ""
     """The statement of the quirk that explains it (`A80`), or of the version; empty: nothing known does."""
 
-    second: Opinion = "silent"
+    second: Agreement = "silent"
 
     @property
     def group(self) -> str:

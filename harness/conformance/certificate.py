@@ -18,6 +18,7 @@ from harness.errors import HistoryError
 
 __all__ = [
     "CERTIFICATE",
+    "Agreement",
     "Certificate",
     "CertifiedRun",
     "CheckRow",
@@ -41,6 +42,8 @@ VersionOfCertificate = Literal[1]
 Tone = Literal["good", "bad", "open"]
 """Whether all was shown, something is violated, or something is left undecided."""
 Verdict = Literal["pass", "fail", "unknown", "vacuous", "not-claimed"]
+Agreement = Literal["agrees", "differs", "silent"]
+"""What the second judge says of the first one's verdict; `silent`: it could not judge."""
 
 
 class _Piece(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -119,7 +122,7 @@ class CertifiedRun(_Piece, frozen=True, kw_only=True):
     checks: dict[str, Verdict]
     pitfalls: list[str] = []
     """Mistakes in the use of asynchronous lookups; each makes a run not hold."""
-    second: Literal["agrees", "differs", "silent"] = "silent"
+    second: Agreement = "silent"
     scenario: SealedFile | None = None
     history: SealedFile | None = None
     judgement: SealedFile | None = None

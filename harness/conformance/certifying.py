@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from msgspec.structs import replace as replace_fields
+
 from harness.clock import Deadline, monotonic_us, utc_now
 from harness.conformance.certificate import (
     Certificate,
@@ -22,14 +24,14 @@ from harness.conformance.certificate import (
     sealed,
     sealed_file,
 )
-from harness.conformance.conclusion import concluded, rows_of, silences
+from harness.conformance.conclusion import concluded, rows_of, second_word, silences
 from harness.conformance.filing import (
     SECOND_JUDGE,
     WHY_SILENT,
     TwiceJudged,
+    both_judge_all,
     second_judge_digest,
     stem_of,
-    twice_judged,
     verdict_document,
     write_history,
     write_scenario,
@@ -45,7 +47,7 @@ from harness.runs.versions import versions
 from harness.verdict import INVARIANTS, Outcome
 from harness.whole_file import disk_errors_told, write_whole
 
-__all__ = ["Certification", "PlannedRun", "certified", "second_word"]
+__all__ = ["Certification", "PlannedRun", "certified", "word_of_second_judge"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +100,7 @@ def certified(
     began_us = monotonic_us()
     made = _carried_out(wanted, plan, observer=observer, stop=stop)
     if not made.outcomes:
-        _refuse_nothing(made, stop)
+        _refuse_no_run(made, stop)
     observer.phase("judge", f"{len(made.outcomes)} histories, by two judges")
     with disk_errors_told(f"the certificate could not be written to {plan.report}"):
         runs, second = _filed(wanted, made, plan.report, observer=observer, stop=stop)
@@ -153,7 +155,7 @@ def _carried_out(wanted: Certification, plan: StagePlan, *, observer: Observer, 
             if stop.is_set() or (budget is not None and budget.passed):
                 break
             try:
-                _made(made, planned, stage, budget=budget)
+                _carry_out_one(made, planned, stage, budget=budget)
             except WorldError as error:
                 if not made.outcomes:
                     raise
@@ -164,7 +166,7 @@ def _carried_out(wanted: Certification, plan: StagePlan, *, observer: Observer, 
     return made
 
 
-def _made(made: _Made, planned: PlannedRun, stage: RunStage, *, budget: Deadline | None) -> None:
+def _carry_out_one(made: _Made, planned: PlannedRun, stage: RunStage, *, budget: Deadline | None) -> None:
     try:
         outcome = stage.run(planned.order, limit_s=None if budget is None else budget.left_s)
     except CannotHere as sentence:
@@ -178,7 +180,7 @@ def _made(made: _Made, planned: PlannedRun, stage: RunStage, *, budget: Deadline
         made.outcomes.append((planned, outcome))
 
 
-def _refuse_nothing(made: _Made, stop: Stop) -> None:
+def _refuse_no_run(made: _Made, stop: Stop) -> None:
     if stop.is_set():
         raise KeyboardInterrupt
     if made.refused:
@@ -201,7 +203,7 @@ def _filed(
             outcome.history.parent.parent.rmdir()
     runs: dict[int, CertifiedRun] = {}
     differs: list[str] = []
-    judgements = twice_judged(histories, jobs=wanted.jobs, goes_on=lambda: not stop.is_set())
+    judgements = both_judge_all(histories, jobs=wanted.jobs, goes_on=lambda: not stop.is_set())
     for number, judged in enumerate(judgements):
         planned, outcome = made.outcomes[number]
         if isinstance(judged, FloodmarkError):
@@ -223,19 +225,17 @@ def _filed(
             again=planned.order.again,
         )
     ordered = [runs[number] for number in sorted(runs)]
-    return ordered, second_word(ordered, differs)
+    return ordered, word_of_second_judge(ordered, differs)
 
 
-def second_word(runs: Sequence[CertifiedRun], differs: Sequence[str]) -> SecondWord:
+def word_of_second_judge(runs: Sequence[CertifiedRun], differs: Sequence[str]) -> SecondWord:
     """What the second judge said of the runs that have a history."""
-    judged = [run for run in runs if run.second != "silent"]
     silent = sum(run.second == "silent" and run.history is not None for run in runs)
-    return SecondWord(
+    return second_word(
+        runs,
         judge=SECOND_JUDGE,
         sha256=second_judge_digest(),
-        judged=len(judged),
-        agreed=sum(run.second == "agrees" for run in judged),
-        differs=list(differs),
+        differs=differs,
         silent=silent,
         why_silent=WHY_SILENT if silent else "",
     )
@@ -265,7 +265,7 @@ def _run(
         sentence=without_secrets(wanted.sentence_of(replace(outcome, history=history)), secrets),
         checks={one["invariant"]: one["verdict"] for one in judged.judgement["invariants"]},
         pitfalls=[found.name for found in outcome.pitfalls],
-        second=judged.second,  # type: ignore[arg-type]  # one of its three words
+        second=judged.second,
         scenario=sealed_file(scenario, below=folder),
         history=sealed_file(history, below=folder),
         judgement=sealed_file(verdict, below=folder),
@@ -285,14 +285,8 @@ def _with_values(subject: SubjectOfCertificate, made: _Made) -> SubjectOfCertifi
         outcome.values.partition("; ")[0].rstrip(".") + "." for _, outcome in made.outcomes if outcome.values
     )
     from_runs = list(told)
-    return SubjectOfCertificate(
-        kind=subject.kind,
-        name=subject.name,
-        about=subject.about,
-        files=subject.files,
-        facts=subject.facts,
-        expected_from=[*subject.expected_from, *from_runs[:_VALUES_TOLD], *_more(from_runs)],
-    )
+    expected_from = [*subject.expected_from, *from_runs[:_VALUES_TOLD], *_more(from_runs)]
+    return replace_fields(subject, expected_from=expected_from)
 
 
 _VALUES_TOLD = 6

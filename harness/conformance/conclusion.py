@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from harness.conformance.certificate import CertifiedRun, CheckRow, SecondWord, Tone
 
-__all__ = ["concluded", "rows_of", "silences"]
+__all__ = ["concluded", "rows_of", "second_word", "silences"]
 
 _NO_FAULT = "no fault"
 """The family of runs without faults."""
@@ -66,16 +66,35 @@ def concluded(runs: Sequence[CertifiedRun], *, asked: int, second: SecondWord) -
         return Conclusion(
             tone="bad", word="the judges disagree", sentence=f"{counts} {judges}", cause=second.differs[0]
         )
-    for tone, word, which in (("bad", "not conformant", bad), ("open", "not decided", undecided)):
-        if which:
-            cause = _cause(which[0])
-            return Conclusion(
-                tone="bad" if tone == "bad" else "open", word=word, sentence=f"{counts} {judges}", cause=cause
-            )
-    if len(runs) < asked or not runs:
-        cause = f"Only {len(runs)} of {asked} runs were made."
-        return Conclusion(tone="open", word="not decided", sentence=f"{counts} {judges}", cause=cause)
-    return Conclusion(tone="good", word="conformant", sentence=f"{counts} {judges}", cause="")
+    sentence = f"{counts} {judges}"
+    if bad:
+        return Conclusion(tone="bad", word="not conformant", sentence=sentence, cause=_cause(bad[0]))
+    if undecided or len(runs) < asked or not runs:
+        cause = _cause(undecided[0]) if undecided else f"Only {len(runs)} of {asked} runs were made."
+        return Conclusion(tone="open", word="not decided", sentence=sentence, cause=cause)
+    return Conclusion(tone="good", word="conformant", sentence=sentence, cause="")
+
+
+def second_word(
+    runs: Sequence[CertifiedRun],
+    *,
+    judge: str,
+    sha256: str,
+    differs: Sequence[str],
+    silent: int,
+    why_silent: str,
+) -> SecondWord:
+    """What the second judge said of the runs; `silent`: of how many it could not say anything, and why."""
+    judged = [run for run in runs if run.second != "silent"]
+    return SecondWord(
+        judge=judge,
+        sha256=sha256,
+        judged=len(judged),
+        agreed=sum(run.second == "agrees" for run in judged),
+        differs=list(differs),
+        silent=silent,
+        why_silent=why_silent,
+    )
 
 
 def _is_bad(run: CertifiedRun) -> bool:

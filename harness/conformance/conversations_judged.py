@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from harness.conformance.case import Case, CaseOutcome, Opinion, Spoken
+from harness.conformance.case import Case, CaseOutcome, Spoken
+from harness.conformance.certificate import Agreement
+from harness.conformance.conversation_agreement import agreement_of
 from harness.conformance.explained import systems_by_statement
-from harness.conformance.second_opinion import second_opinion
 from harness.explore.script_difference import serving_command
 from harness.protocol.conversation_file import (
     HELLO,
@@ -46,6 +47,8 @@ class _Judged:
     came: Sequence[str] = ()
     spoken: Sequence[Spoken] = ()
     broke_off: bool = False
+    only_after_others: bool = False
+    """Whether it failed only in a process that had held other conversations before."""
 
 
 class Speaker:
@@ -104,8 +107,8 @@ def judge_conversations(
             if case is None:
                 judged = _judged(speaker, file, asks=asks)
                 in_a_row = in_a_row + 1 if judged.broke_off else 0
-                opinion = _opinion(second, file, judged, asks=asks)
-                case = _case(file, judged, known=quirks.explaining(file, judged), second=opinion)
+                agreement = _agreement(second, file, judged, asks=asks)
+                case = _case(file, judged, known=quirks.explaining(file, judged), second=agreement)
             heard(case)
             cases.append(case)
     finally:
@@ -157,7 +160,7 @@ def _judged(speaker: Speaker, file: ConversationFile, *, asks: str) -> _Judged:
             speaker.end()
     if alone.outcome is CaseOutcome.PASS:
         why = f"{judged.why} (only after other conversations in the same process; alone it passes)"
-        return replace(judged, why=why)
+        return replace(judged, why=why, only_after_others=True)
     return alone
 
 
@@ -223,18 +226,18 @@ class _Quirks:
             speaker.end()
 
 
-def _opinion(second: Speaker, file: ConversationFile, judged: _Judged, *, asks: str) -> Opinion:
-    if judged.broke_off or "only after other conversations" in judged.why:
+def _agreement(second: Speaker, file: ConversationFile, judged: _Judged, *, asks: str) -> Agreement:
+    if judged.broke_off or judged.only_after_others:
         return "silent"
     driver = second.fresh(greet=False) if file.greeted else second.ready()
     try:
-        return second_opinion(driver, file, judged.spoken, asks=asks, first=judged.outcome)
+        return agreement_of(driver, file, judged.spoken, asks=asks, first=judged.outcome)
     finally:
         if file.greeted:
             second.end()
 
 
-def _case(file: ConversationFile, judged: _Judged, *, known: str, second: Opinion) -> Case:
+def _case(file: ConversationFile, judged: _Judged, *, known: str, second: Agreement) -> Case:
     return Case(
         name=file.name,
         claim=file.claim,

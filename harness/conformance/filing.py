@@ -1,6 +1,6 @@
 """The files beside a certificate: of each run its history, its verdict by both judges, and its scenario.
 
-Invariant: what `judged_twice` says depends on the history's file alone, so that `floodmark verify` can ask it again.
+Invariant: what `both_judge` says depends on the history's file alone, so that `floodmark verify` can ask it again.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, Final
 from harness import second_judge
 from harness.checkers.outside.judge import judge_history
 from harness.checkers.second_opinion import second_opinion
+from harness.conformance.certificate import Agreement
 from harness.errors import FloodmarkError, HistoryError, WorldError
 from harness.history.outside import OUTSIDE
 from harness.history.strict_json import integers_of_any_length
@@ -34,9 +35,9 @@ __all__ = [
     "SECOND_JUDGE",
     "WHY_SILENT",
     "TwiceJudged",
+    "both_judge_all",
     "second_judge_digest",
     "stem_of",
-    "twice_judged",
     "verdict_document",
     "write_history",
     "write_scenario",
@@ -52,13 +53,12 @@ class TwiceJudged:
 
     judgement: dict[str, Any]
     """The first judge's, as `floodmark check --format json` prints it, unexplained."""
-    second: str
-    """`agrees`, `differs` or `silent`."""
+    second: Agreement
     second_verdict: str
     differs: tuple[str, ...]
 
 
-def judged_twice(path: Path) -> TwiceJudged:
+def both_judge(path: Path) -> TwiceJudged:
     """Asks both judges. Raises HistoryError if the file is no history."""
     with integers_of_any_length():
         judged = judge_history(path)
@@ -76,7 +76,7 @@ def judged_twice(path: Path) -> TwiceJudged:
     )
 
 
-def twice_judged(
+def both_judge_all(
     paths: Sequence[Path], *, jobs: int, goes_on: Callable[[], bool] = lambda: True
 ) -> Iterator[TwiceJudged | FloodmarkError]:
     """Both judges on each file, in order, in `jobs` processes; an error for a file that is no history.
@@ -110,7 +110,7 @@ def twice_judged(
 
 def _judged_or_error(path: Path) -> TwiceJudged | FloodmarkError:
     try:
-        return judged_twice(path)
+        return both_judge(path)
     except WorldError:
         raise
     except FloodmarkError as error:

@@ -12,7 +12,6 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 from harness.conformance.case import Case, CaseOutcome
@@ -23,6 +22,7 @@ from harness.errors import UsageError
 from harness.protocol.driver import ProgramDriver
 from harness.protocol.events import Hello
 from harness.protocol.program import Limits
+from harness.runs.versions import VERSION
 
 __all__ = ["Asked", "OperatorJudged", "judge_operator", "repeated_by"]
 
@@ -95,7 +95,7 @@ class OperatorJudged:
             "not_shown": self.not_shown,
             "coverage": dict(random.coverage) if random else {},
             "digests": {"conversations": _digest(self.cases), "scripts": random.digest if random else ""},
-            "versions": {"floodmark": version("floodmark"), "python": platform.python_version()},
+            "versions": self.versions,
             "again": repeated_by(asked),
         }
 
@@ -107,6 +107,11 @@ class OperatorJudged:
             {"group": name, **{outcome.value: found[outcome.value] for outcome in CaseOutcome}}
             for name, found in groups.items()
         ]
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Of what judged."""
+        return {"floodmark": VERSION, "python": platform.python_version()}
 
     @property
     def not_shown(self) -> list[str]:

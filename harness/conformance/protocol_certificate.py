@@ -7,11 +7,9 @@ Invariant: all but the subject, the versions and the time follows from the cases
 
 from __future__ import annotations
 
-import platform
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -20,16 +18,15 @@ from harness.conformance.certificate import (
     Certificate,
     CertifiedRun,
     SealedFile,
-    SecondWord,
     SubjectOfCertificate,
     Verdict,
     digest_of_runs,
     sealed,
     sealed_file,
 )
-from harness.conformance.conclusion import concluded, rows_of
+from harness.conformance.conclusion import concluded, rows_of, second_word
+from harness.conformance.conversation_agreement import JUDGE, judge_digest
 from harness.conformance.operator_judged import OperatorJudged, repeated_by
-from harness.conformance.second_opinion import JUDGE, judge_digest
 from harness.protocol.script import MODES
 
 __all__ = ["CHECKS", "protocol_certificate"]
@@ -75,16 +72,14 @@ def protocol_certificate(judged: OperatorJudged, folder: Path, *, made_at: str, 
         case for case in judged.cases if case.outcome not in {CaseOutcome.NOT_CLAIMED, CaseOutcome.EXEMPT}
     ]
     runs = [_run(case, judged, folder) for case in counted]
-    heard = [run for run in runs if run.second != "silent"]
-    second = SecondWord(
+    second = second_word(
+        runs,
         judge=JUDGE,
         sha256=judge_digest(),
-        judged=len(heard),
-        agreed=sum(run.second == "agrees" for run in heard),
         differs=[
-            f"{run.name}: the first judge says {run.verdict}" for run in heard if run.second == "differs"
+            f"{run.name}: the first judge says {run.verdict}" for run in runs if run.second == "differs"
         ],
-        silent=len(runs) - len(heard),
+        silent=sum(run.second == "silent" for run in runs),
         why_silent=_ONE_JUDGE,
     )
     conclusion = concluded(runs, asked=len(runs), second=second)
@@ -104,7 +99,7 @@ def protocol_certificate(judged: OperatorJudged, folder: Path, *, made_at: str, 
             ),
             level="operator protocol, virtual time",
             world=["no database: the harness plays the service, the clock, the source and the coordinator"],
-            versions={"floodmark": version("floodmark"), "python": platform.python_version()},
+            versions=judged.versions,
             made_at=made_at,
             took_s=took_s,
             asked=len(runs),

@@ -23,7 +23,7 @@ from harness.conformance.certificate import (
     sealed_file,
 )
 from harness.conformance.conclusion import concluded, rows_of
-from harness.conformance.filing import TwiceJudged, second_judge_digest, twice_judged
+from harness.conformance.filing import TwiceJudged, both_judge_all, second_judge_digest
 from harness.conformance.protocol_verifying import conversations_judged_again
 from harness.errors import FloodmarkError
 from harness.runs.versions import VERSION
@@ -85,7 +85,7 @@ def verified(
     paths = [folder / run.history.file for run in readable if run.history is not None]
     again: list[CertifiedRun] = []
     twice = 0
-    for number, judged in enumerate(twice_judged(paths, jobs=jobs, goes_on=goes_on)):
+    for number, judged in enumerate(both_judge_all(paths, jobs=jobs, goes_on=goes_on)):
         run = readable[number]
         if isinstance(judged, FloodmarkError):
             problems.append(f"{_named(run)}: {judged.what}")
@@ -238,6 +238,4 @@ def _remarks(certificate: Certificate) -> Iterator[str]:
         yield f"{certificate.second.judge} is not the file that judged then"
     if certificate.second.silent:
         yield f"{certificate.second.silent} runs were judged by one judge only: {certificate.second.why_silent}"
-    if certificate.subject.kind == PROTOCOL:
-        yield f"conversations are not judged again from files; this holds them again: {certificate.again}"
     yield "the digests of the subject's own files are not checked: those files are not beside the certificate"

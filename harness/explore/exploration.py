@@ -199,7 +199,7 @@ def _as_it_is(entry: Entry) -> Candidate:
     return Candidate(way="given", seed=entry.seed, parent=entry.scenario)
 
 
-def _as_they_are(plan: Plan) -> list[Entry]:
+def _shelf_as_it_is(plan: Plan) -> list[Entry]:
     """The shelf, small scenarios first, so that many are seen early; nothing if its scenarios are not to be used."""
     given = {entry.scenario.scenario for entry in plan.given}
     whole = [
@@ -232,7 +232,7 @@ class _Search:
         self._plan = plan
         self._drawn = 0
         self._given: Sequence[Entry] = plan.given
-        self._whole = iter(_as_they_are(plan))
+        self._whole = iter(_shelf_as_it_is(plan))
         self._kept: list[_Kept] = []
         self._fresh: list[_Kept] = []
         """Kept in this round; changed from the next one on."""

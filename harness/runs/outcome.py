@@ -25,7 +25,7 @@ __all__ = [
     "RunOutcome",
     "Threshold",
     "WorldDescription",
-    "limit_text",
+    "measure_text",
     "seen_as_expected",
 ]
 
@@ -144,7 +144,7 @@ _A_RATIO = "calls_per_record"
 """The one measure that is no time."""
 
 
-def limit_text(name: str, value: float) -> str:
+def measure_text(name: str, value: float) -> str:
     """The value of a measure with its unit: `2 s`, `63.5 ms`, `1.2`."""
     if name == _A_RATIO:
         return f"{value:.4g}"
@@ -178,10 +178,10 @@ class Threshold:
     @property
     def says(self) -> str:
         """In a sentence without its full stop: `recovery_p95 is 3.2 s, and at most 2 s is allowed`."""
-        limit = limit_text(self.name, self.limit)
+        limit = measure_text(self.name, self.limit)
         if self.verdict == "unknown":
             return f"{self.name} could not be measured, and at most {limit} is allowed: {self.why}"
-        taken = "" if self.value is None else limit_text(self.name, self.value)
+        taken = "" if self.value is None else measure_text(self.name, self.value)
         found = f"is {taken}" if taken else f"is more than {limit}, though not measured whole ({self.why})"
         return f"{self.name} {found}, and at most {limit} is allowed"
 

@@ -15,6 +15,7 @@ from harness.verdict import InvariantVerdict, Judgement, Outcome
 
 __all__ = [
     "GRAVEST",
+    "OF_LOOKUP",
     "Ended",
     "cause_of",
     "counts_for",
@@ -48,8 +49,12 @@ GRAVEST: Final = (
 )
 """The order in which violations are named: first what the database lost, doubled or got wrong."""
 
-_RAISED = re.compile(r"the lookup raised (?P<kind>\w+): .* for record \d+ \((?P<line>[^()]+)\)\Z", re.DOTALL)
+OF_LOOKUP: Final = re.compile(
+    r"the lookup (?P<did>raised|called) (?P<what>.*) for record (?P<record>\d+) \((?P<line>[^()]+)\)\Z",
+    re.DOTALL,
+)
 """As `harness.sut.user_lookup.failure_of_lookup` writes it."""
+_EXCEPTION = re.compile(r"(\w+): ")
 _RAISED_IN_TASK = re.compile(r"a task that the lookup started raised .* \([^()]+\)\Z", re.DOTALL)
 """As `harness.sut.user_lookup.failure_of_task` writes it."""
 _EXITED = re.compile(r"the worker's process (ended with exit code \d+|was ended by SIG\w+)\Z")
@@ -129,8 +134,9 @@ def _violation(judgement: Judgement, meant: Sequence[str]) -> str:
 
 def error_cause(error: str | None) -> str | None:
     """The exception with its line, or the exit, that ended a run; None: it ended otherwise."""
-    if (raised := _RAISED.search(error or "")) is not None:
-        return f"the lookup raised {raised['kind']} at {raised['line']}"
+    raised = OF_LOOKUP.search(error or "")
+    if raised is not None and raised["did"] == "raised" and (kind := _EXCEPTION.match(raised["what"])):
+        return f"the lookup raised {kind[1]} at {raised['line']}"
     ended = _RAISED_IN_TASK.search(error or "") or _EXITED.search(error or "")
     return None if ended is None else ended[0]
 
@@ -172,4 +178,6 @@ def worth_showing(runs: Sequence[tuple[str, bool]], *, of: int = 0) -> list[int]
         if cause or few:
             firsts.setdefault(cause or str(index), index)
     found = sorted(firsts.values(), key=lambda index: (runs[index][1], index))
-    return sorted(found[:_SHOWN_MAX]) or [0][: len(runs)]
+    if not found:
+        return [0] if runs else []
+    return sorted(found[:_SHOWN_MAX])

@@ -15,19 +15,9 @@ from harness.cli.main import main
 from harness.conformance import profiles
 from harness.conformance.certificate import load_certificate
 from harness.conformance.profiles import ChosenScenario, profile_named
+from harness.conformance.tests.small import SMALL
 from harness.errors import Exit
 from reports.tests.certificate_sample import certificate
-
-SMALL = """
-scenario: small
-about: Twelve records and one cut connection, for a small certificate.
-levels: [sim]
-operator: {mode: ordered, capacity: 4, timeout: 5s}
-workload: {subtasks: 1, records: 12, keys: 6, rate: 200/s, checkpoint_every: 5}
-faults:
-  - {id: cut, do: cut, link: lookups, when: {call: 4}}
-decisive: [V1, V8]
-"""
 
 
 @pytest.fixture

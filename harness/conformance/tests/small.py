@@ -13,9 +13,9 @@ from harness.levels import level_named
 from harness.runs.order import Order
 from harness.scenario.file import loads
 
-__all__ = ["make_certificate", "small_certification"]
+__all__ = ["SMALL", "make_certificate", "small_certification"]
 
-_SMALL = """
+SMALL = """
 scenario: small
 about: Twelve records and one cut connection, for a small certificate.
 levels: [sim]
@@ -29,7 +29,7 @@ decisive: [V1, V8]
 
 def small_certification(*, seeds: tuple[int, ...] = (1, 2), mutant: str | None = None) -> Certification:
     """What to certify: the reference, or a planted defect of it."""
-    scenario = loads(_SMALL, file="small.yaml")
+    scenario = loads(SMALL, file="small.yaml")
     return Certification(
         subject=operator_subject("reference", mutant),
         profile="operator",

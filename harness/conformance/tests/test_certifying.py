@@ -10,7 +10,7 @@ import pytest
 
 import harness
 from harness.conformance.certificate import CertifiedRun, SecondWord, schema_of_certificates
-from harness.conformance.certifying import second_word
+from harness.conformance.certifying import word_of_second_judge
 from harness.conformance.conclusion import concluded, rows_of, silences
 from harness.conformance.profiles import PROFILES, families_of, profile_named
 from harness.conformance.subjects import fitting_profile, job_subject, python_subject
@@ -42,7 +42,7 @@ def run(
 
 
 def second(*runs: CertifiedRun, differs: tuple[str, ...] = ()) -> SecondWord:
-    return second_word(runs, differs)
+    return word_of_second_judge(runs, differs)
 
 
 def word(*runs: CertifiedRun, asked: int | None = None) -> str:

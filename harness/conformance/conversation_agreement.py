@@ -1,4 +1,4 @@
-"""A second opinion on a conversation: the reference is told the same, and the answers are compared.
+"""The second judge of conversations: the reference is told the same, and the answers are compared.
 
 The first judge compares with the catalogue's file (`harness.protocol.transcript`); this one never reads what the file
 expects, and compares by `harness.protocol.comparison`, which shares no code with the first. Invariant: where it cannot
@@ -13,7 +13,8 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Any, Final
 
-from harness.conformance.case import CaseOutcome, Opinion, Spoken
+from harness.conformance.case import CaseOutcome, Spoken
+from harness.conformance.certificate import Agreement
 from harness.protocol import comparison
 from harness.protocol.comparison import MismatchKind, Moment, compare
 from harness.protocol.conversation import ConversationPhase
@@ -21,7 +22,7 @@ from harness.protocol.conversation_file import HELLO, ConversationFile, Conversa
 from harness.protocol.driver import ProgramDriver
 from harness.protocol.events import Event, Hello, read_event
 
-__all__ = ["JUDGE", "judge_digest", "second_opinion"]
+__all__ = ["JUDGE", "agreement_of", "judge_digest"]
 
 JUDGE: Final = "harness/protocol/comparison.py, which compares with the reference's answers"
 
@@ -33,14 +34,14 @@ def judge_digest() -> str:
         return file_digest(file, "sha256").hexdigest()
 
 
-def second_opinion(
+def agreement_of(
     reference: ProgramDriver,
     file: ConversationFile,
     spoken: Sequence[Spoken],
     *,
     asks: str,
     first: CaseOutcome,
-) -> Opinion:
+) -> Agreement:
     """Whether the second judge agrees with the first; `spoken`: what the program was told, and its answers."""
     script = ConversationScript(file.exchanges, profile=asks)
     moment = Moment()

@@ -17,7 +17,7 @@ from typing import Any, Final
 from harness.runs.outcome import measure_text
 from harness.whole_file import disk_errors_told, write_whole
 from reports.markdown import plain_text
-from reports.over_time import SHOWN, Band, band_of, least_change
+from reports.over_time import SHOWN, NoiseBand, band_of, least_change
 from reports.past_report import Kind, PastReport, PastRun, report_of, title_of
 
 __all__ = ["Comparison", "compared", "write_comparison"]
@@ -34,7 +34,7 @@ class Delta:
     name: str
     before: float
     now: float
-    band: Band
+    band: NoiseBand
     assumed: bool
     """Whether the band is assumed, because the earlier report has fewer than three runs."""
 
@@ -239,7 +239,7 @@ def _deltas(before: Sequence[PastRun], now: Sequence[PastRun]) -> Iterator[Delta
             name=name,
             before=middle,
             now=median(became),
-            band=band or Band(middle=middle, low=max(0.0, middle - width), high=middle + width),
+            band=band or NoiseBand(middle=middle, low=max(0.0, middle - width), high=middle + width),
             assumed=band is None,
         )
 

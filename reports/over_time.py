@@ -15,7 +15,16 @@ from typing import Any, Final
 from harness.runs.outcome import measure_text
 from reports.past_report import PastReport, PastRun, title_of
 
-__all__ = ["SHOWN", "Band", "Point", "Series", "band_of", "least_change", "series_of", "trend_document"]
+__all__ = [
+    "SHOWN",
+    "NoiseBand",
+    "Point",
+    "TrendSeries",
+    "band_of",
+    "least_change",
+    "series_of",
+    "trend_document",
+]
 
 SHOWN: Final = ("recovery_p95", "latency_p50", "latency_p95", "calls_per_record")
 """The measures of a trend, in the order of its columns."""
@@ -30,7 +39,7 @@ _LEAST_MS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Band:
+class NoiseBand:
     """What a value may be by noise."""
 
     middle: float
@@ -48,7 +57,7 @@ def least_change(name: str) -> float:
     return _LEAST.get(name, _LEAST_MS)
 
 
-def band_of(name: str, values: Sequence[float]) -> Band | None:
+def band_of(name: str, values: Sequence[float]) -> NoiseBand | None:
     """The band that `values` of the measure `name` set: Tukey's fences, and at least a tenth around the median.
 
     None: they are fewer than three.
@@ -58,7 +67,7 @@ def band_of(name: str, values: Sequence[float]) -> Band | None:
     first, middle, third = quantiles(values, n=4, method="inclusive")
     least = max(_SHARE_MIN * middle, least_change(name))
     beyond = _RANGES * (third - first)
-    return Band(
+    return NoiseBand(
         middle=middle,
         low=max(0.0, min(first - beyond, middle - least)),
         high=max(third + beyond, middle + least),
@@ -71,7 +80,7 @@ class Departure:
 
     name: str
     value: float
-    band: Band
+    band: NoiseBand
 
     @property
     def is_worse(self) -> bool:
@@ -106,7 +115,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class TrendSeries:
     """One scenario over all reports that have it, the oldest first."""
 
     scenario: str
@@ -114,7 +123,7 @@ class Series:
     sut: str
     mutant: str
     points: tuple[Point, ...]
-    bands: Mapping[str, Band]
+    bands: Mapping[str, NoiseBand]
     """Of each measure, that of all reports together."""
     vacuous_of: Mapping[str, int]
     """How many runs were vacuous, for each invariant that was; `the run` counts whole runs."""
@@ -161,7 +170,7 @@ class Series:
             yield f"{len(self.points)} reports are too few to tell noise from a change: four are needed"
 
 
-def series_of(reports: Sequence[PastReport]) -> tuple[Series, ...]:
+def series_of(reports: Sequence[PastReport]) -> tuple[TrendSeries, ...]:
     """A series for each scenario, level, system under test and planted defect, in the order of their appearance."""
     kinds = dict.fromkeys(kind for report in reports for kind in report.by_kind)
     made = []
@@ -171,7 +180,7 @@ def series_of(reports: Sequence[PastReport]) -> tuple[Series, ...]:
         points = _with_departures([_point(report, runs) for report, runs in mine])
         every = [run for _, runs in mine for run in runs]
         made.append(
-            Series(
+            TrendSeries(
                 scenario=scenario,
                 level=level,
                 sut=sut,
@@ -221,7 +230,7 @@ def _departures(point: Point, before: Sequence[Point], others: Sequence[Point]) 
             yield Departure(name=name, value=value, band=band)
 
 
-def _bands(points: Sequence[Point]) -> dict[str, Band]:
+def _bands(points: Sequence[Point]) -> dict[str, NoiseBand]:
     found = {
         name: band_of(name, [point.values[name] for point in points if name in point.values])
         for name in SHOWN
@@ -236,12 +245,12 @@ def _flips(runs: Sequence[PastRun]) -> Iterator[int]:
     yield from (seed for seed, seen in verdicts.items() if {"vacuous", "pass"} <= seen)
 
 
-def trend_document(series: Sequence[Series]) -> dict[str, Any]:
+def trend_document(series: Sequence[TrendSeries]) -> dict[str, Any]:
     """The trend as a JSON value."""
     return {"trend": 1, "series": [_series_as_json(one) for one in series]}
 
 
-def _series_as_json(series: Series) -> dict[str, Any]:
+def _series_as_json(series: TrendSeries) -> dict[str, Any]:
     return {
         "scenario": series.scenario,
         "level": series.level,

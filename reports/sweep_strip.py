@@ -25,7 +25,7 @@ _SIGNS: Final = {Tone.GOOD: ".", Tone.BAD: "X", Tone.OPEN: "?"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CrashPoint:
+class StripPoint:
     """One run of a sweep: the job was killed before or after its n-th message."""
 
     n: int
@@ -51,11 +51,11 @@ class Strip:
 
     scenario: str
     sut: str
-    rows: tuple[tuple[str, tuple[CrashPoint, ...]], ...]
+    rows: tuple[tuple[str, tuple[StripPoint, ...]], ...]
     """`before` and `after`, each with its points by n."""
 
     @property
-    def points(self) -> tuple[CrashPoint, ...]:
+    def points(self) -> tuple[StripPoint, ...]:
         """All points, by n."""
         return tuple(
             sorted((p for _, points in self.rows for p in points), key=lambda p: (p.n, p.moment == "after"))
@@ -95,7 +95,7 @@ def strips_of(outcomes: Sequence[RunOutcome], *, places: Sequence[int] | None = 
 
     `places`: the place of each outcome among all runs; None: they are all runs.
     """
-    found: dict[tuple[str, str], list[CrashPoint]] = {}
+    found: dict[tuple[str, str], list[StripPoint]] = {}
     for index, outcome in enumerate(outcomes):
         point = crash_point_of(outcome)
         if point is not None:
@@ -108,10 +108,10 @@ def strips_of(outcomes: Sequence[RunOutcome], *, places: Sequence[int] | None = 
     )
 
 
-def _point(index: int, outcome: RunOutcome, n: int, moment: str) -> CrashPoint:
+def _point(index: int, outcome: RunOutcome, n: int, moment: str) -> StripPoint:
     reading = read_run(outcome)
     evidence = outcome.faults[0].evidence if outcome.faults else {}
-    return CrashPoint(
+    return StripPoint(
         n=n,
         moment=moment,
         run=index,
@@ -127,7 +127,7 @@ def _held(value: Any) -> str:
     return value if isinstance(value, str) else brief(value, limit=80)
 
 
-def _rows(points: Sequence[CrashPoint]) -> Iterator[tuple[str, tuple[CrashPoint, ...]]]:
+def _rows(points: Sequence[StripPoint]) -> Iterator[tuple[str, tuple[StripPoint, ...]]]:
     for moment in _MOMENTS:
         of_moment = sorted((p for p in points if p.moment == moment), key=lambda point: point.n)
         if of_moment:

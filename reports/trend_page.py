@@ -13,7 +13,7 @@ from harness.runs.outcome import measure_text
 from harness.whole_file import disk_errors_told, write_whole
 from reports.cards import with_cards
 from reports.chart_scale import LinearScale
-from reports.over_time import SHOWN, Series
+from reports.over_time import SHOWN, TrendSeries
 from reports.page import style_of, templates
 
 __all__ = ["trend_text", "write_trend"]
@@ -55,7 +55,7 @@ class _Chart:
         return " ".join(f"{dot.x:.1f},{dot.y:.1f}" for dot in self.dots)
 
 
-def trend_text(series: Sequence[Series]) -> str:
+def trend_text(series: Sequence[TrendSeries]) -> str:
     """The page."""
     slower = sum(bool(point.slower) for one in series for point in one.points)
     flaky = sum(one.is_flaky for one in series)
@@ -74,7 +74,7 @@ def trend_text(series: Sequence[Series]) -> str:
     )
 
 
-def write_trend(series: Sequence[Series], path: Path) -> None:
+def write_trend(series: Sequence[TrendSeries], path: Path) -> None:
     """Writes the page. Raises WorldError if it cannot be written."""
     with disk_errors_told(
         f"the page cannot be written to {path}", fix="free disk space, or name another file"
@@ -82,7 +82,7 @@ def write_trend(series: Sequence[Series], path: Path) -> None:
         write_whole(path, trend_text(series))
 
 
-def _charts(series: Series) -> Iterator[_Chart]:
+def _charts(series: TrendSeries) -> Iterator[_Chart]:
     for name in SHOWN:
         values = {
             place: point.values[name] for place, point in enumerate(series.points) if name in point.values
@@ -94,7 +94,7 @@ def _charts(series: Series) -> Iterator[_Chart]:
         yield _chart(series, _RUNS, shares)
 
 
-def _chart(series: Series, name: str, values: dict[int, float] | dict[int, int]) -> _Chart:
+def _chart(series: TrendSeries, name: str, values: dict[int, float] | dict[int, int]) -> _Chart:
     band = series.bands.get(name)
     highest = max((*values.values(), band.high if band else 0.0)) or 1.0
     across = LinearScale(low=0, high=max(1, len(series.points) - 1), start=_LEFT, end=_WIDTH - _RIGHT)

@@ -15,7 +15,7 @@ from harness.checkers.case import SubtaskView
 from harness.checkers.history_trace import AttemptTrace
 from harness.checkers.inputs import RecordOf, elements_of
 from harness.checkers.invariant import Findings, Invariant
-from harness.checkers.retries import Backoff, retry_anomalies
+from harness.checkers.retries import BackoffRange, retry_anomalies
 from harness.history.event import Call, Close, Dead, End, Failed, Id, In, Kill, Out, Res, Restore
 from harness.history.stalls import Stalls
 from harness.history.values import shown
@@ -38,7 +38,7 @@ class CallsAndOutcomes(Invariant):
         """Each call, outcome and output that is out of sequence or at the wrong time."""
         header = view.case.header
         retry = header.operator.retry
-        backoff = None if retry is None else Backoff(retry)
+        backoff = None if retry is None else BackoffRange(retry)
         faults = Stalls(view.case.trace.faults if retry else (), every=True)
         anomalies: list[Anomaly] = []
         calls = 0

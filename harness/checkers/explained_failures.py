@@ -21,7 +21,7 @@ from harness.checkers.invariant import Findings, Invariant
 from harness.history.causes import CAUSES_OUTSIDE
 from harness.history.event import Call, Close, Ended, Failed, Kill, Res, Start
 from harness.history.header import OperatorHeader
-from harness.history.stalls import FaultSpan, fault_spans
+from harness.history.stalls import FaultEvents, fault_spans
 from harness.history.values import shown
 from harness.verdict import Anomaly
 
@@ -144,7 +144,7 @@ class _Causes:
             for span in self._spans
         )
 
-    def _lasts_to(self, span: FaultSpan, since: _Asked | Res | Call) -> bool:
+    def _lasts_to(self, span: FaultEvents, since: _Asked | Res | Call) -> bool:
         end = span.end
         return end is None or end.n > since.n or since.t - end.t <= self._recover_us
 
@@ -189,7 +189,7 @@ class _Causes:
                 return False
 
 
-def _reaches(span: FaultSpan, kind: str, s: int) -> bool:
+def _reaches(span: FaultEvents, kind: str, s: int) -> bool:
     """Whether the fault can cause such an event of this subtask without being named by it."""
     can, only = span.begin.can, span.begin.s
     return can is not UNSET and kind in can and only in (UNSET, s)

@@ -19,7 +19,7 @@ from harness.history.stalls import Stalls
 from harness.history.values import shown
 from harness.verdict import Anomaly
 
-__all__ = ["Backoff", "retry_anomalies"]
+__all__ = ["BackoffRange", "retry_anomalies"]
 
 _US_PER_MS = 1000
 _EARLY_MS = 1
@@ -29,7 +29,7 @@ _Next = Call | Res | Dead
 """What may follow R: see N above."""
 
 
-class Backoff:
+class BackoffRange:
     """The wait after each call of a record, as the shortest and the longest that the strategy allows, in ms.
 
     They differ only in profile `flink`, where the last delay is shared by all records. Mutable: a cache that grows
@@ -85,7 +85,7 @@ class _Record:
 
 
 def retry_anomalies(
-    attempt: AttemptTrace, *, header: Header, backoff: Backoff, faults: Stalls, over_at: float
+    attempt: AttemptTrace, *, header: Header, backoff: BackoffRange, faults: Stalls, over_at: float
 ) -> Iterator[Anomaly]:
     """The violations in one attempt, which failed or came to its end at `over_at`; `faults` holds all faults."""
     retry = header.operator.retry
@@ -109,7 +109,7 @@ class _Judge:
         *,
         header: Header,
         retry: Retry,
-        backoff: Backoff,
+        backoff: BackoffRange,
         faults: Stalls,
         over_at: float,
     ) -> None:

@@ -60,10 +60,10 @@ def conform(
     cannot be started or does not speak the protocol at all, 5 nothing to judge, 10 nothing was shown,
     11 the environment failed.
     """
-    from harness.cli.conforming import Wanted, carry_out
+    from harness.cli.conforming import ConformRequest, carry_out
 
     return carry_out(
-        Wanted(
+        ConformRequest(
             command=command,
             profile=profile,
             seed=seed,

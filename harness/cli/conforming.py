@@ -20,7 +20,7 @@ import click
 from harness.cli.certifying import fresh_folder
 from harness.cli.told import REPORTS
 from harness.clock import monotonic_us, utc_now
-from harness.conformance.case import Case
+from harness.conformance.case import ConformCase
 from harness.conformance.certificate import CERTIFICATE
 from harness.conformance.implementations import BESIDE, command_of
 from harness.conformance.operator_judged import Asked, OperatorJudged, judge_operator
@@ -33,7 +33,7 @@ from harness.world.settings import WorldSettings
 from reports.certificate_write import write_certificate
 from reports.side_by_side import write_side_by_side
 
-__all__ = ["Wanted", "carry_out"]
+__all__ = ["ConformRequest", "carry_out"]
 
 FAILED_TOLD = 3
 """So many failed cases are printed in full; all are in the report."""
@@ -42,7 +42,7 @@ FAILED_NAMED = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ConformRequest:
     """What the command line asks for."""
 
     command: tuple[str, ...]
@@ -68,7 +68,7 @@ class _Column:
     """Whether the command line names it, so that it decides the exit code."""
 
 
-def carry_out(wanted: Wanted) -> int:
+def carry_out(wanted: ConformRequest) -> int:
     """Judges, writes and prints; returns the exit code."""
     own = _own(wanted)
     names = _beside_names(wanted)
@@ -124,7 +124,7 @@ def _code(judged: OperatorJudged) -> Exit:
 # -------------------------------------------------------------------------------------- what is to be judged
 
 
-def _own(wanted: Wanted) -> list[Asked]:
+def _own(wanted: ConformRequest) -> list[Asked]:
     named = [("", wanted.command)] if wanted.command else []
     for other in wanted.others:
         label, sign, command = other.partition("=")
@@ -141,7 +141,7 @@ def _own(wanted: Wanted) -> list[Asked]:
     ]
 
 
-def _asked(wanted: Wanted, *, label: str, argv: Sequence[str], asks: str) -> Asked:
+def _asked(wanted: ConformRequest, *, label: str, argv: Sequence[str], asks: str) -> Asked:
     return Asked(
         label=label,
         argv=argv,
@@ -153,7 +153,7 @@ def _asked(wanted: Wanted, *, label: str, argv: Sequence[str], asks: str) -> Ask
     )
 
 
-def _beside_names(wanted: Wanted) -> list[str]:
+def _beside_names(wanted: ConformRequest) -> list[str]:
     if "all" in wanted.beside:
         return [*BESIDE]
     for name in wanted.beside:
@@ -164,7 +164,7 @@ def _beside_names(wanted: Wanted) -> list[str]:
     return list(dict.fromkeys(wanted.beside))
 
 
-def _beside(name: str, wanted: Wanted) -> Asked:
+def _beside(name: str, wanted: ConformRequest) -> Asked:
     one = BESIDE[name]
     command = command_of(one, WorldSettings.from_environment())
     limits = Limits()  # a Java machine may need its time
@@ -182,7 +182,7 @@ def _judged(asked: Asked, folder: Path, *, own: bool) -> _Column:
     begun_us = monotonic_us()
     count = 0
 
-    def heard(_case: Case) -> None:
+    def heard(_case: ConformCase) -> None:
         nonlocal count
         count += 1
         if sys.stderr.isatty():
@@ -206,7 +206,7 @@ def _write(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def _document(
-    columns: Sequence[_Column], absent: Mapping[str, str], wanted: Wanted, folder: Path
+    columns: Sequence[_Column], absent: Mapping[str, str], wanted: ConformRequest, folder: Path
 ) -> dict[str, Any]:
     return {
         "judged_by": wanted.profile,

@@ -58,13 +58,13 @@ def diff(
     11 the environment failed.
     """
     from harness.choices import fresh_seed
-    from harness.cli.diffing import Wanted, difference, told
+    from harness.cli.diffing import DiffRequest, difference, told
     from harness.errors import Exit, UsageError
 
     if mutant is not None and against is not None:
         message = f"--mutant {mutant} is the right system, and so is --against {against}"
         raise UsageError(message, fix="leave one of them out")
-    wanted = Wanted(
+    wanted = DiffRequest(
         names=names,
         left=sut,
         right=against if mutant is None else mutant,

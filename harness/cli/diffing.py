@@ -31,7 +31,7 @@ from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, SUTS
 from harness.testing.judging import refuse_blind_judge
 from harness.testing.running import checked_sut, history_of, load, order_of, run_of
 
-__all__ = ["Wanted", "difference", "told"]
+__all__ = ["DiffRequest", "difference", "told"]
 
 Document = Mapping[str, Any]
 _FLINK: Final = "flink"
@@ -45,7 +45,7 @@ _WIDTH: Final = 92
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DiffRequest:
     """What the command line asks for."""
 
     names: tuple[str, ...]
@@ -59,7 +59,7 @@ class Wanted:
     settings: tuple[str, ...] = ()
 
 
-def difference(wanted: Wanted) -> Document:
+def difference(wanted: DiffRequest) -> Document:
     """The document of the difference. Raises a FloodmarkError for what cannot be compared."""
     if len(wanted.names) > _TWO:
         raise UsageError(
@@ -149,14 +149,14 @@ def _read(path: Path, *, name: str) -> ComparedRun:
 # ------------------------------------------------------------------------------ one scenario, two systems
 
 
-def _of_scenario(sides: Sequence[str], scenario: Scenario, wanted: Wanted) -> Document:
+def _of_scenario(sides: Sequence[str], scenario: Scenario, wanted: DiffRequest) -> Document:
     seeds = range(wanted.seed, wanted.seed + (wanted.runs or 1))
     left, right = ([_ran(side, scenario, seed, wanted) for seed in seeds] for side in sides)
     how = f"scenario {scenario.scenario} at level {wanted.level}"
     return _document((sides[0], sides[1]), left, right, how=how, seeds=list(seeds))
 
 
-def _ran(side: str, scenario: Scenario, seed: int, wanted: Wanted) -> ComparedRun:
+def _ran(side: str, scenario: Scenario, seed: int, wanted: DiffRequest) -> ComparedRun:
     order = order_of(
         scenario,
         source=scenario,
@@ -173,7 +173,7 @@ def _ran(side: str, scenario: Scenario, seed: int, wanted: Wanted) -> ComparedRu
 # -------------------------------------------------------------------- scripts of the protocol, programs of mail
 
 
-def _of_scripts(sides: Sequence[str], scenario: Scenario | None, wanted: Wanted) -> Document:
+def _of_scripts(sides: Sequence[str], scenario: Scenario | None, wanted: DiffRequest) -> Document:
     if strange := [side for side in sides if side not in SERVED]:
         message = f"{strange[0]} cannot be compared over the operator protocol"
         raise UsageError(message, fix=f"over the protocol: {', '.join(SERVED)}; or add --level live")
@@ -220,7 +220,7 @@ def _quirk_told(quirk: str) -> str:
     return "not documented: no single quirk of profile `flink` explains it"
 
 
-def _of_mail(sides: Sequence[str], wanted: Wanted) -> Document:
+def _of_mail(sides: Sequence[str], wanted: DiffRequest) -> Document:
     if strange := [side for side in sides if side not in {REFERENCE, *MAILBOXES}]:
         message = f"{strange[0]} needs a scenario to run"
         raise UsageError(message, fix="name one; without it only mailboxes and served systems are compared")

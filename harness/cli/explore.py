@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from harness.engine.executors import Executors
     from harness.engine.level import Stop
-    from harness.explore.corpus import Entry
+    from harness.explore.corpus import CorpusEntry
     from harness.explore.exploration import Explored, Plan
     from harness.explore.finds import Group
     from harness.explore.trial import Subject
@@ -104,7 +104,7 @@ def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[s
     """What is explored, and what of the corpus cannot be used."""
     from harness.choices import fresh_seed
     from harness.explore.changing import exploring_form
-    from harness.explore.corpus import Corpus, Entry
+    from harness.explore.corpus import Corpus, CorpusEntry
     from harness.explore.exploration import Plan
     from harness.scenario.file import load_many
     from harness.verdict import INVARIANTS
@@ -118,7 +118,7 @@ def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[s
     notes: list[str] = []
     kept = list(Corpus(folder=asked["corpus"]).read(notes.append)) if asked["corpus"] is not None else []
     given = [
-        Entry(
+        CorpusEntry(
             scenario=exploring_form(scenario),
             seed=scenario.choices.seed if scenario.choices else seed + number,
         )
@@ -247,7 +247,7 @@ class _Command:
         finally:
             self._took_s = (monotonic_us() - began_us) / 1e6
 
-    def _keeper(self) -> Callable[[Entry, int], None]:
+    def _keeper(self) -> Callable[[CorpusEntry, int], None]:
         from harness.explore.corpus import Corpus
 
         folder = self._asked["corpus"]
@@ -255,7 +255,7 @@ class _Command:
             return lambda entry, reached: None
         corpus = Corpus(folder=folder)
 
-        def keep(entry: Entry, reached: int) -> None:
+        def keep(entry: CorpusEntry, reached: int) -> None:
             corpus.keep(entry, reached=reached)
 
         return keep

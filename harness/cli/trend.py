@@ -16,7 +16,7 @@ import click
 from harness.cli.options import open_page, speech_options
 
 if TYPE_CHECKING:
-    from reports.over_time import Point, Series
+    from reports.over_time import Point, TrendSeries
 
 __all__ = ["trend"]
 
@@ -72,7 +72,7 @@ def trend(
     return Exit.VIOLATION if fails_on and newest_is_slower else Exit.HOLD
 
 
-def _print(series: Sequence[Series], *, no_color: bool) -> None:
+def _print(series: Sequence[TrendSeries], *, no_color: bool) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -95,7 +95,7 @@ def _print(series: Sequence[Series], *, no_color: bool) -> None:
         console.print()
 
 
-def _markdown(series: Sequence[Series]) -> Iterator[str]:
+def _markdown(series: Sequence[TrendSeries]) -> Iterator[str]:
     from reports.markdown import plain_text
 
     for one in series:

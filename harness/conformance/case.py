@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from harness.conformance.certificate import Agreement
 
-__all__ = ["Case", "CaseOutcome", "Spoken"]
+__all__ = ["CaseOutcome", "ConformCase", "Spoken"]
 
 
 class CaseOutcome(StrEnum):
@@ -36,7 +36,7 @@ class Spoken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class ConformCase:
     """One case with its result."""
 
     name: str

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from harness.conformance.case import Case, CaseOutcome, Spoken
+from harness.conformance.case import CaseOutcome, ConformCase, Spoken
 from harness.conformance.certificate import Agreement
 from harness.conformance.conversation_agreement import agreement_of
 from harness.conformance.explained import systems_by_statement
@@ -89,12 +89,12 @@ def judge_conversations(
     asks: str,
     yardstick: str,
     limits: Limits,
-    heard: Callable[[Case], None],
-) -> list[Case]:
+    heard: Callable[[ConformCase], None],
+) -> list[ConformCase]:
     """All cases of a profile of the catalogue (`yardstick`); the program is asked to serve profile `asks`."""
     speaker, quirks = Speaker(argv, limits=limits), _Quirks(yardstick=yardstick, limits=limits)
     second = Speaker(serving_command("reference" if yardstick == asks else STRICT), limits=Limits())
-    cases: list[Case] = []
+    cases: list[ConformCase] = []
     in_a_row = 0
     try:
         for file in catalogue():
@@ -103,7 +103,7 @@ def judge_conversations(
             case = _not_for_it(file, hello=hello, asks=asks)
             if case is None and in_a_row >= BREACHES_MAX:
                 why = f"given up after {BREACHES_MAX} conversations in a row that broke off"
-                case = Case(name=file.name, claim=file.claim, outcome=CaseOutcome.NOT_RUN, why=why)
+                case = ConformCase(name=file.name, claim=file.claim, outcome=CaseOutcome.NOT_RUN, why=why)
             if case is None:
                 judged = _judged(speaker, file, asks=asks)
                 in_a_row = in_a_row + 1 if judged.broke_off else 0
@@ -133,15 +133,15 @@ def spoken_alone(argv: Sequence[str], told: Sequence[str], *, limits: Limits) ->
     return spoken
 
 
-def _not_for_it(file: ConversationFile, *, hello: Hello, asks: str) -> Case | None:
+def _not_for_it(file: ConversationFile, *, hello: Hello, asks: str) -> ConformCase | None:
     """The case, if this program need not answer so."""
     lacking = [ability for ability in file.needs(asks) if ability not in hello.abilities]
     if lacking:
         why = f"needs {', '.join(lacking)}"
-        return Case(name=file.name, claim=file.claim, outcome=CaseOutcome.NOT_CLAIMED, why=why)
+        return ConformCase(name=file.name, claim=file.claim, outcome=CaseOutcome.NOT_CLAIMED, why=why)
     if hello.name in file.not_for:
         why = file.not_for[hello.name]
-        return Case(name=file.name, claim=file.claim, outcome=CaseOutcome.EXEMPT, why=why)
+        return ConformCase(name=file.name, claim=file.claim, outcome=CaseOutcome.EXEMPT, why=why)
     return None
 
 
@@ -237,8 +237,8 @@ def _agreement(second: Speaker, file: ConversationFile, judged: _Judged, *, asks
             second.end()
 
 
-def _case(file: ConversationFile, judged: _Judged, *, known: str, second: Agreement) -> Case:
-    return Case(
+def _case(file: ConversationFile, judged: _Judged, *, known: str, second: Agreement) -> ConformCase:
+    return ConformCase(
         name=file.name,
         claim=file.claim,
         outcome=judged.outcome,

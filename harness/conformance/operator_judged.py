@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.conformance.case import Case, CaseOutcome
+from harness.conformance.case import CaseOutcome, ConformCase
 from harness.conformance.conversations_judged import judge_conversations
 from harness.conformance.explained import EXPLANATIONS
 from harness.conformance.scripts_judged import ScriptsJudged, judge_scripts
@@ -48,7 +48,7 @@ class OperatorJudged:
 
     asked: Asked
     hello: Hello
-    cases: Sequence[Case]
+    cases: Sequence[ConformCase]
     random: ScriptsJudged | None
     """None where the conversations had to be given up, or no scripts were asked for."""
 
@@ -59,7 +59,7 @@ class OperatorJudged:
         return {outcome.value: found[outcome] for outcome in CaseOutcome}
 
     @property
-    def failed(self) -> list[Case]:
+    def failed(self) -> list[ConformCase]:
         """The cases that failed, in the order in which they were run."""
         return [case for case in self.cases if case.outcome is CaseOutcome.FAIL]
 
@@ -139,7 +139,9 @@ class OperatorJudged:
         ]
 
 
-def judge_operator(asked: Asked, *, heard: Callable[[Case], None] = lambda case: None) -> OperatorJudged:
+def judge_operator(
+    asked: Asked, *, heard: Callable[[ConformCase], None] = lambda case: None
+) -> OperatorJudged:
     """Judge a program. Raises SutError if it cannot be spoken to at all."""
     with ProgramDriver(asked.argv, limits=asked.limits) as driver:
         hello = driver.greet()
@@ -172,7 +174,7 @@ def judge_operator(asked: Asked, *, heard: Callable[[Case], None] = lambda case:
     return OperatorJudged(asked=asked, hello=hello, cases=cases, random=random)
 
 
-def _failed_json(case: Case, argv: Sequence[str]) -> dict[str, Any]:
+def _failed_json(case: ConformCase, argv: Sequence[str]) -> dict[str, Any]:
     explained = EXPLANATIONS.get(case.known)
     return {
         "name": case.name,
@@ -188,7 +190,7 @@ def _failed_json(case: Case, argv: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _digest(cases: Sequence[Case]) -> str:
+def _digest(cases: Sequence[ConformCase]) -> str:
     """Of every command that was sent in a conversation, and every answer."""
     digest = hashlib.sha256()
     for case in cases:

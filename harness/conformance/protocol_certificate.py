@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from harness.conformance.case import Case, CaseOutcome
+from harness.conformance.case import CaseOutcome, ConformCase
 from harness.conformance.certificate import (
     Certificate,
     CertifiedRun,
@@ -137,7 +137,7 @@ def _files(argv: Sequence[str]) -> Iterator[SealedFile]:
             yield sealed_file(path.resolve(), below=path.resolve().parent)
 
 
-def _run(case: Case, judged: OperatorJudged, folder: Path) -> CertifiedRun:
+def _run(case: ConformCase, judged: OperatorJudged, folder: Path) -> CertifiedRun:
     verdict = _VERDICTS[case.outcome]
     stem = case.name.replace("/", "__").replace(" ", "_")
     conversation = None
@@ -167,7 +167,7 @@ def _run(case: Case, judged: OperatorJudged, folder: Path) -> CertifiedRun:
     )
 
 
-def _families(case: Case) -> list[str]:
+def _families(case: ConformCase) -> list[str]:
     if case.group not in CHECKS or case.name.startswith("random scripts/"):
         return [case.name.partition("/")[2].partition(" ")[0]]
     told = "".join(one.told for one in case.spoken)

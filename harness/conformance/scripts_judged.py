@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness.conformance.case import Case, CaseOutcome, Spoken
+from harness.conformance.case import CaseOutcome, ConformCase, Spoken
 from harness.conformance.conversations_judged import STRICT, spoken_alone
 from harness.conformance.explained import systems_by_statement
 from harness.explore.script_difference import explaining_quirks, serving_command
@@ -42,7 +42,7 @@ SHRINKING_RUNS_OF_BREACHES: Final = 20
 class ScriptsJudged:
     """The cases, and what the scripts that ran have covered."""
 
-    cases: Sequence[Case]
+    cases: Sequence[ConformCase]
     coverage: Mapping[str, int]
     """Each sight of `harness.protocol.coverage`, with how often it was met, zeros included."""
     scripts: int
@@ -60,19 +60,21 @@ def judge_scripts(
     seed: int,
     scripts: int,
     limits: Limits,
-    heard: Callable[[Case], None],
+    heard: Callable[[ConformCase], None],
 ) -> ScriptsJudged:
     """Run `scripts` scripts of each mode; a script of seed N is the same everywhere."""
     reference = serving_command("reference" if yardstick == asks else STRICT)
     counts: Counter[str] = Counter(dict.fromkeys(SIGHTS, 0))
     digest = hashlib.sha256()
-    cases: list[Case] = []
+    cases: list[ConformCase] = []
     ran = commands = 0
     for mode in MODES:
         if mode not in hello.abilities:
             why = f"needs {mode}"
             found = [
-                Case(name=f"{GROUP}/{mode}", claim=_claim(mode), outcome=CaseOutcome.NOT_CLAIMED, why=why)
+                ConformCase(
+                    name=f"{GROUP}/{mode}", claim=_claim(mode), outcome=CaseOutcome.NOT_CLAIMED, why=why
+                )
             ]
         else:
             with Twins(reference, argv, limits=limits) as twins:
@@ -95,7 +97,7 @@ def judge_scripts(
             counts.update(outcome.coverage.counts)
             ran, commands = ran + outcome.scripts, commands + outcome.commands
             found = _cases(mode, differences, argv, yardstick=yardstick, limits=limits) or [
-                Case(name=f"{GROUP}/{mode}", claim=_claim(mode), outcome=CaseOutcome.PASS)
+                ConformCase(name=f"{GROUP}/{mode}", claim=_claim(mode), outcome=CaseOutcome.PASS)
             ]
         cases.extend(found)
         for case in found:
@@ -122,13 +124,13 @@ def _shrinking_runs(found: DifferingScript) -> int:
 
 def _cases(
     mode: str, differences: Sequence[DifferingScript], argv: Sequence[str], *, yardstick: str, limits: Limits
-) -> list[Case]:
+) -> list[ConformCase]:
     """One case for each difference; those that one quirk explains are told once."""
     named = [one for one in differences if _has_answers(one)]
     quirks = explaining_quirks(
         [one.script for one in named], argv, limits=limits, systems=systems_by_statement(yardstick)
     )
-    cases: list[Case] = []
+    cases: list[ConformCase] = []
     for number, one in enumerate(differences, 1):
         known = next((quirk for of, quirk in zip(named, quirks, strict=True) if of is one), "")
         if known and any(case.known == known for case in cases):
@@ -138,7 +140,7 @@ def _cases(
         lines = ['{"cmd":"hello","protocol":1}', *told]
         last = one.exchanges[-1] if one.exchanges else None
         cases.append(
-            Case(
+            ConformCase(
                 name=f"{GROUP}/{mode}" + (f" {number}" if len(differences) > 1 else ""),
                 claim=_claim(mode),
                 outcome=CaseOutcome.FAIL,

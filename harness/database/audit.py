@@ -20,8 +20,8 @@ from harness.database.stored_tables import COUNT_OF, ROWS_OF, StoredRow, countin
 from harness.errors import WorldError
 
 __all__ = [
+    "CommittedProgress",
     "EpochRow",
-    "Progress",
     "ServerCounter",
     "ServerCounts",
     "batched",
@@ -136,7 +136,7 @@ class EpochRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class CommittedProgress:
     """What was committed and completed, as the database has it."""
 
     epochs: tuple[EpochRow, ...]
@@ -144,11 +144,11 @@ class Progress:
     """The checkpoints that the coordinator completed, if the run has one."""
 
 
-def read_progress(tables: KeptConnection) -> Progress:
+def read_progress(tables: KeptConnection) -> CommittedProgress:
     """Reads the tables `epoch` and `completed`. Raises pymysql's errors."""
     with tables.opened().cursor() as cursor:
         cursor.execute("SELECT subtask, epoch, token FROM epoch ORDER BY subtask, epoch")
         epochs = tuple(EpochRow(subtask=s, epoch=c, token=token) for s, c, token in cursor.fetchall())
         cursor.execute("SELECT epoch FROM completed ORDER BY epoch")
         completed = tuple(epoch for (epoch,) in cursor.fetchall())
-    return Progress(epochs=epochs, completed=completed)
+    return CommittedProgress(epochs=epochs, completed=completed)

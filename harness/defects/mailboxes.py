@@ -20,10 +20,10 @@ from functools import partial
 from harness.defects.defect import PropertyDefect
 from reference_impl.mailbox.mailbox import MIN_PRIORITY, Deliverable, Mail, Mailbox, MailboxState, MailRunner
 
-__all__ = ["OF_MAILBOXES", "Hole", "MailboxOfEra3"]
+__all__ = ["OF_MAILBOXES", "MailboxDefect", "MailboxOfEra3"]
 
 
-class Hole(Enum):
+class MailboxDefect(Enum):
     """The wrong decisions of the third era, each of which can be switched on alone."""
 
     UNSEEN_TAKE_REVERSES_URGENT = "unseen-take-reverses-urgent"
@@ -151,7 +151,7 @@ class _MailboxOfEra2(_ClassicMailbox):
 class MailboxOfEra3(_ClassicMailbox):
     """With FLINK-35796: urgent mail alone is pulled into a batch that runs. It has the holes in `holes`."""
 
-    def __init__(self, *, loop: asyncio.AbstractEventLoop, holes: frozenset[Hole]) -> None:
+    def __init__(self, *, loop: asyncio.AbstractEventLoop, holes: frozenset[MailboxDefect]) -> None:
         super().__init__(loop=loop)
         self._holes = holes
 
@@ -162,13 +162,13 @@ class MailboxOfEra3(_ClassicMailbox):
         (self._current if into_batch else self._queue).appendleft(mail)
 
     def _pull(self, *, all_mail: bool) -> None:
-        if _is_urgent(self._current) and Hole.UNSEEN_TAKE_REVERSES_URGENT in self._holes:
+        if _is_urgent(self._current) and MailboxDefect.UNSEEN_TAKE_REVERSES_URGENT in self._holes:
             return
         was_empty = not self._current
         if not self._new_urgent() and not (was_empty and all_mail):
             return
         self._pull_urgent()
-        if all_mail or (was_empty and Hole.MAIL_BEHIND_URGENT_STARVES not in self._holes):
+        if all_mail or (was_empty and MailboxDefect.MAIL_BEHIND_URGENT_STARVES not in self._holes):
             self._current.extend(self._queue)
             self._queue.clear()
 
@@ -179,12 +179,12 @@ class MailboxOfEra3(_ClassicMailbox):
             self._current.insert(place, self._queue.popleft())
 
     def _take_on_waking(self, priority: int) -> Deliverable | None:
-        if Hole.PARKED_TAKE_REVERSES_URGENT in self._holes:
+        if MailboxDefect.PARKED_TAKE_REVERSES_URGENT in self._holes:
             return super()._take_on_waking(priority)
         return self.try_take(priority)
 
     def try_take_ignoring_deferrable(self, priority: int) -> Deliverable | None:
-        deferrable_too = Hole.FINISH_SKIPS_DEFERRABLE not in self._holes or priority == MIN_PRIORITY
+        deferrable_too = MailboxDefect.FINISH_SKIPS_DEFERRABLE not in self._holes or priority == MIN_PRIORITY
         return self._take(priority, deferrable_too=deferrable_too)
 
 
@@ -200,7 +200,9 @@ def _take_first(mails: deque[Deliverable], priority: int, *, deferrable_too: boo
     return None
 
 
-def _with_hole(hole: Hole, *, about: str, mirrors: str, statements: tuple[str, ...]) -> PropertyDefect:
+def _with_hole(
+    hole: MailboxDefect, *, about: str, mirrors: str, statements: tuple[str, ...]
+) -> PropertyDefect:
     """The third era with one hole, under the hole's name."""
     return PropertyDefect(
         name=hole.value,
@@ -235,28 +237,28 @@ OF_MAILBOXES = (
         mirrors="Flink with FLINK-35796",
         replaces="Mailbox",
         statements=("M8", "M10", "M16", "M17"),
-        wrong=partial(MailboxOfEra3, holes=frozenset(Hole)),
+        wrong=partial(MailboxOfEra3, holes=frozenset(MailboxDefect)),
     ),
     _with_hole(
-        Hole.UNSEEN_TAKE_REVERSES_URGENT,
+        MailboxDefect.UNSEEN_TAKE_REVERSES_URGENT,
         about="after a take that may not take the urgent mail that it pulls, later urgent mail is reversed",
         mirrors="a hole of FLINK-35796",
         statements=("M16", "M17"),
     ),
     _with_hole(
-        Hole.PARKED_TAKE_REVERSES_URGENT,
+        MailboxDefect.PARKED_TAKE_REVERSES_URGENT,
         about="a waiting take reads the head of the queue, where urgent mail stands reversed",
         mirrors="a hole of FLINK-35796",
         statements=("M16", "M17"),
     ),
     _with_hole(
-        Hole.MAIL_BEHIND_URGENT_STARVES,
+        MailboxDefect.MAIL_BEHIND_URGENT_STARVES,
         about="an empty batch gets urgent mail alone, and the mail behind it waits",
         mirrors="FLINK-39898",
         statements=("M10",),
     ),
     _with_hole(
-        Hole.FINISH_SKIPS_DEFERRABLE,
+        MailboxDefect.FINISH_SKIPS_DEFERRABLE,
         about="no take by an operator returns its deferrable mail, not even when it finishes",
         mirrors="FLINK-39481",
         statements=("M8",),

@@ -21,7 +21,7 @@ from harness.canaries.all import HONEST_ONES
 from harness.canaries.canary import Canary
 from harness.canaries.of_tables import WRITTEN, WRITTEN_LETTERS, WRITTEN_RECORDS
 from harness.canaries.telling import tell
-from harness.database.audit import Progress
+from harness.database.audit import CommittedProgress
 from harness.database.driver import MySqlDriver
 from harness.database.endpoint import Endpoint, KeptConnection
 from harness.database.epoch import Visible
@@ -147,7 +147,7 @@ class _Place:
             lines += rows
             if table in canary.claims.get("tables", {}) and table not in canary.unread:
                 lines.append({"k": "read", "table": table, "rows": len(rows)})
-        return Stored(tables=lines, unread=(), progress=Progress(epochs=(), completed=()), counts={})
+        return Stored(tables=lines, unread=(), progress=CommittedProgress(epochs=(), completed=()), counts={})
 
     def has_gap_without(self, canary: Canary) -> bool:
         """Whether a line taken from the middle of this canary's file is missed."""

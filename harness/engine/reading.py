@@ -12,7 +12,7 @@ from typing import Any
 
 import pymysql
 
-from harness.database.audit import Progress, count_rows, read_progress, read_table, reading
+from harness.database.audit import CommittedProgress, count_rows, read_progress, read_table, reading
 from harness.database.endpoint import Endpoint, KeptConnection
 from harness.database.own_tables import read_effects
 from harness.database.stored_tables import ROWS_OF, StoredRow, stored_value
@@ -35,7 +35,7 @@ class Stored:
     """The rows of its tables as events, and a `read` for each table that was read to its end."""
     unread: Sequence[str]
     """Why tables could not be read, a sentence each."""
-    progress: Progress
+    progress: CommittedProgress
     counts: Mapping[str, int]
 
 
@@ -73,7 +73,7 @@ def read_stored(
                 message = f"the run is over, but the database does not answer: {error}"
                 fix = "look at the server's log; run it again with --keep always"
                 raise WorldError(message, fix=fix) from error
-            progress, counts = Progress(epochs=(), completed=()), {}
+            progress, counts = CommittedProgress(epochs=(), completed=()), {}
     return Stored(tables=lines, unread=unread, progress=progress, counts=counts)
 
 

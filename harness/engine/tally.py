@@ -26,7 +26,7 @@ from harness.explanation.measures import measures_taken
 from harness.history.text import digest_of
 from harness.runs.order import AnyOrder
 from harness.runs.outcome import CountedRun, RunOutcome, Threshold, seen_as_expected
-from harness.runs.symptom import Ended, cause_of, without_numbers, worth_showing
+from harness.runs.symptom import RunEnding, cause_of, without_numbers, worth_showing
 from harness.verdict import NO_EVIDENCE, Judgement, Outcome
 
 __all__ = ["Counted", "Tally", "count", "tallies", "worth_keeping"]
@@ -309,7 +309,7 @@ def _cause(
 ) -> str:
     """As `RunOutcome.cause`; the scenario becomes JSON only where that is read."""
     undecided = judgement.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS}
-    ended = Ended(
+    ended = RunEnding(
         error=record.error,
         interrupted=record.interrupted,
         as_expected=as_expected,

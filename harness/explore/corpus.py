@@ -18,14 +18,14 @@ from harness.scenario.file import dump, loads
 from harness.scenario.model import Scenario
 from harness.whole_file import disk_errors_told, write_whole
 
-__all__ = ["CORPUS_VERSION", "Corpus", "Entry"]
+__all__ = ["CORPUS_VERSION", "Corpus", "CorpusEntry"]
 
 CORPUS_VERSION: Final = 1
 _FIRST_LINE: Final = re.compile(r"# floodmark corpus (\d+), seed (\d+)\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CorpusEntry:
     """A scenario with the seed of the run that reached something."""
 
     scenario: Scenario
@@ -45,7 +45,7 @@ class Corpus:
 
     folder: Path
 
-    def read(self, tell: Callable[[str], None]) -> Iterator[Entry]:
+    def read(self, tell: Callable[[str], None]) -> Iterator[CorpusEntry]:
         """The entries, by name; `tell` gets one line for each file that is none. Raises UsageError for a file."""
         if self.folder.exists() and not self.folder.is_dir():
             message = f"--corpus {self.folder} is no folder"
@@ -61,7 +61,7 @@ class Corpus:
                 if entry is not None:
                     yield entry
 
-    def _read_one(self, file: Path, tell: Callable[[str], None]) -> Entry | None:
+    def _read_one(self, file: Path, tell: Callable[[str], None]) -> CorpusEntry | None:
         try:
             text = file.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -79,12 +79,12 @@ class Corpus:
             )
             return None
         try:
-            return Entry(scenario=loads(text, file=str(file)), seed=int(found[2]))
+            return CorpusEntry(scenario=loads(text, file=str(file)), seed=int(found[2]))
         except FloodmarkError as error:
             tell(f"corpus: {file} is skipped: {_reason(error)}")
             return None
 
-    def keep(self, entry: Entry, *, reached: int) -> Path:
+    def keep(self, entry: CorpusEntry, *, reached: int) -> Path:
         """Write one entry, unless it is there; `reached`: the number of its features. Raises WorldError."""
         file = self.folder / f"{entry.digest}.yaml"
         if not file.exists():

@@ -20,7 +20,7 @@ from harness.clock import Deadline
 from harness.engine.executors import Executors
 from harness.errors import SutError
 from harness.explore.changing import exploring_form
-from harness.explore.corpus import Entry
+from harness.explore.corpus import CorpusEntry
 from harness.explore.features import Feature
 from harness.explore.trial import Candidate, Subject, Trial, Violation, Way, made, try_all
 from harness.scenario.model import Scenario
@@ -57,7 +57,7 @@ class Plan:
     only: frozenset[str] = frozenset()
     """The invariants whose violations count; empty: all."""
     keep_going: bool = False
-    given: tuple[Entry, ...] = ()
+    given: tuple[CorpusEntry, ...] = ()
     """Run first, and changed: the scenarios that were named, and what the corpus holds."""
     shelf: tuple[Scenario, ...] = ()
     """The catalogue: shortened and changed, and each that was not given run once as it is."""
@@ -71,7 +71,7 @@ class Plan:
 class Sighting:
     """A violation and the run that showed it."""
 
-    entry: Entry
+    entry: CorpusEntry
     violations: tuple[Violation, ...]
     run: int
     """The number of the run, from 1."""
@@ -91,7 +91,7 @@ class Explored:
     outcomes: Counter[str] = field(default_factory=Counter)
     features: Counter[Feature] = field(default_factory=Counter)
     """In how many runs each was reached."""
-    kept: list[Entry] = field(default_factory=list)
+    kept: list[CorpusEntry] = field(default_factory=list)
     """The entries that reached something new, in the order in which they were found."""
     sightings: list[Sighting] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
@@ -114,7 +114,7 @@ class Exploring:
     executors: Executors
     deadline: Deadline | None = None
     stopped: Callable[[], bool] = lambda: False
-    on_kept: Callable[[Entry, int], None] = lambda entry, reached: None
+    on_kept: Callable[[CorpusEntry, int], None] = lambda entry, reached: None
     on_run: Callable[[Explored], None] = lambda explored: None
 
     @property
@@ -182,7 +182,7 @@ def _take(
     explored.features.update(trial.features)
     search.learn(candidate, new=len(new))
     if new or violations:
-        entry = Entry(scenario=made(candidate), seed=candidate.seed)
+        entry = CorpusEntry(scenario=made(candidate), seed=candidate.seed)
         if new:
             explored.newest = " · ".join(min(new))
             explored.kept.append(entry)
@@ -195,11 +195,11 @@ def _take(
     using.on_run(explored)
 
 
-def _as_it_is(entry: Entry) -> Candidate:
+def _as_it_is(entry: CorpusEntry) -> Candidate:
     return Candidate(way="given", seed=entry.seed, parent=entry.scenario)
 
 
-def _shelf_as_it_is(plan: Plan) -> list[Entry]:
+def _shelf_as_it_is(plan: Plan) -> list[CorpusEntry]:
     """The shelf, small scenarios first, so that many are seen early; nothing if its scenarios are not to be used."""
     given = {entry.scenario.scenario for entry in plan.given}
     whole = [
@@ -207,7 +207,7 @@ def _shelf_as_it_is(plan: Plan) -> list[Entry]:
     ]
     whole.sort(key=lambda scenario: scenario.workload.records * scenario.workload.subtasks)
     return [
-        Entry(scenario=exploring_form(scenario), seed=plan.seed + number)
+        CorpusEntry(scenario=exploring_form(scenario), seed=plan.seed + number)
         for number, scenario in enumerate(whole)
     ]
 
@@ -216,7 +216,7 @@ def _shelf_as_it_is(plan: Plan) -> list[Entry]:
 class _Kept:
     """An entry and how often it was changed. Mutable."""
 
-    entry: Entry
+    entry: CorpusEntry
     worth: float
     chosen: int = 0
 
@@ -231,7 +231,7 @@ class _Search:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._drawn = 0
-        self._given: Sequence[Entry] = plan.given
+        self._given: Sequence[CorpusEntry] = plan.given
         self._whole = iter(_shelf_as_it_is(plan))
         self._kept: list[_Kept] = []
         self._fresh: list[_Kept] = []
@@ -289,7 +289,7 @@ class _Search:
             self._yield[candidate.way] += new
             self._tried[candidate.way] += 1
 
-    def keep(self, entry: Entry, features: frozenset[Feature]) -> None:
+    def keep(self, entry: CorpusEntry, features: frozenset[Feature]) -> None:
         """An entry that reached something new; it is worth more, the rarer its features are."""
         self._counts.update(features)
         worth = sum(1 / self._counts[feature] for feature in features)

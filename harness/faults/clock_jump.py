@@ -13,7 +13,7 @@ from harness.clock import monotonic_us
 from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import ShiftBy, Subtask, UntilEffective, Way
 from harness.faults.real.attempt_site import AttemptSite, Shift
-from harness.faults.real.evidence import Found, Line, acts, measurements
+from harness.faults.real.evidence import Line, RecordedFault, acts, measurements
 from harness.faults.simulated.act import Act, Evidence, SimulatedRun
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class ClockJump(InsideFault):
         after_ms = attempt.clock.offset_ms()
         attempt.journal.measured(self.id, "offset", when=when, before_ms=before_ms, after_ms=after_ms)
 
-    def found(self, lines: Sequence[Line]) -> Found | None:
+    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
         """Looks at the first attempt that performed it."""
         jumps = acts(self.id, lines)
         if not jumps:
@@ -96,14 +96,16 @@ class ClockJump(InsideFault):
         asked_ms = -(self.lasts or 0) if first["how"] == "freeze" else self.shift
         moved = next((line for line in measured if _as_asked(_change_ms(line), asked_ms)), None)
         if moved is None:
-            return Found(began_us=first["t"], ended_us=ended_us)
+            return RecordedFault(began_us=first["t"], ended_us=ended_us)
         evidence = {
             "subtask": first["s"],
             "how": first["how"],
             "asked_ms": asked_ms,
             "offset_changed_ms": max((_change_ms(line) for line in measured), key=abs),
         }
-        return Found(began_us=first["t"], measured_us=moved["t"], ended_us=ended_us, evidence=evidence)
+        return RecordedFault(
+            began_us=first["t"], measured_us=moved["t"], ended_us=ended_us, evidence=evidence
+        )
 
     def simulated(self, run: SimulatedRun) -> Act:
         return SimulatedJump(run, how=self.how, shift_ms=self.shift, lasts_ms=self.lasts)

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from harness.choices import Draw
 from harness.faults.model.fields import Count, Delay, Share, Subtask
-from harness.faults.model.workload import Element, ShapingFault, Source, first_taken, inputs
-from harness.faults.real.evidence import Found, Line
+from harness.faults.model.workload import Element, ShapedSource, ShapingFault, first_taken, inputs
+from harness.faults.real.evidence import Line, RecordedFault
 from harness.faults.simulated.on_attempt import Shaped
 from harness.history.event import In, Wm
 
@@ -55,7 +55,7 @@ class HotKey(ShapingFault):
             for index, (lookup, ts) in enumerate(records)
         ]
 
-    def place(self, source: Source, *, records: int) -> range:
+    def place(self, source: ShapedSource, *, records: int) -> range:
         first = source.position_of(min(self.first_record, records))
         if self.count is None:
             return range(first, len(source))
@@ -64,7 +64,7 @@ class HotKey(ShapingFault):
     def watched(self) -> Shaped:
         return _Heated()
 
-    def found(self, lines: Sequence[Line]) -> Found | None:
+    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
         """Looks at the first attempt that took its first record."""
         for taken in inputs(self, lines):
             place = first_taken(self, taken)
@@ -75,11 +75,11 @@ class HotKey(ShapingFault):
                 )
         return None
 
-    def _found(self, before: Sequence[Line], records: Sequence[Line]) -> Found:
+    def _found(self, before: Sequence[Line], records: Sequence[Line]) -> RecordedFault:
         began_us, ended_us = records[0]["t"], records[-1]["t"]
         share, usual = _share(records), _share(before)
         if len(records) < _RECORDS_MIN or share < self.share / 100 * _SHARE or share <= usual:
-            return Found(began_us=began_us, ended_us=ended_us)
+            return RecordedFault(began_us=began_us, ended_us=ended_us)
         evidence = {
             "subtask": records[0]["s"],
             "records": len(records),
@@ -87,7 +87,7 @@ class HotKey(ShapingFault):
             "share_percent": round(share * 100),
             "share_before_percent": round(usual * 100),
         }
-        return Found(began_us=began_us, measured_us=ended_us, ended_us=ended_us, evidence=evidence)
+        return RecordedFault(began_us=began_us, measured_us=ended_us, ended_us=ended_us, evidence=evidence)
 
 
 def _share(records: Sequence[Line]) -> float:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from harness.faults.model.fields import Lasts, Subtask
-from harness.faults.model.workload import ShapingFault, Source, first_taken, inputs
-from harness.faults.real.evidence import Found, Line
+from harness.faults.model.workload import ShapedSource, ShapingFault, first_taken, inputs
+from harness.faults.real.evidence import Line, RecordedFault
 from harness.faults.simulated.on_attempt import Shaped
 from harness.history.event import In, Wm
 
@@ -35,7 +35,7 @@ class IdleInput(ShapingFault):
     def silence(self) -> tuple[int, int]:
         return self.first_record - 1, self.lasts
 
-    def place(self, source: Source, *, records: int) -> range:
+    def place(self, source: ShapedSource, *, records: int) -> range:
         """From the record before the pause to the record after it."""
         first = min(self.first_record, records)
         return range(source.position_of(max(1, first - 1)), source.position_of(first) + 1)
@@ -43,7 +43,7 @@ class IdleInput(ShapingFault):
     def watched(self) -> Shaped:
         return _Silence()
 
-    def found(self, lines: Sequence[Line]) -> Found | None:
+    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
         """Looks at the first attempt that took its record."""
         for taken in inputs(self, lines):
             place = first_taken(self, taken)
@@ -51,14 +51,14 @@ class IdleInput(ShapingFault):
                 return self._found(taken[place - 1], taken[place])
         return None
 
-    def _found(self, before: Line, record: Line) -> Found:
+    def _found(self, before: Line, record: Line) -> RecordedFault:
         silent_ms = (record["t"] - before["t"]) / 1000
         began_us, ended_us = before["t"], record["t"]
         is_of_one = before["a"] == record["a"]  # else the time of a restart is in it
         if silent_ms < self.lasts * _SHARE or not is_of_one:
-            return Found(began_us=began_us, ended_us=ended_us)
+            return RecordedFault(began_us=began_us, ended_us=ended_us)
         evidence = {"subtask": record["s"], "silent_ms": round(silent_ms, 1), "asked_ms": self.lasts}
-        return Found(began_us=began_us, measured_us=ended_us, ended_us=ended_us, evidence=evidence)
+        return RecordedFault(began_us=began_us, measured_us=ended_us, ended_us=ended_us, evidence=evidence)
 
 
 class _Silence(Shaped):

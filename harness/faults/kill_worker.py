@@ -14,7 +14,7 @@ from typing import Annotated, Literal, NoReturn
 
 from harness.faults.model.fault import FoundFault
 from harness.faults.model.fields import Subtask, Way
-from harness.faults.real.evidence import Found, Line, is_speech, reaped_code
+from harness.faults.real.evidence import Line, RecordedFault, is_speech, reaped_code
 from harness.history.causes import Caused
 
 __all__ = ["EXIT_CODE", "InjectedFailure", "KillWorker", "die"]
@@ -42,7 +42,7 @@ class KillWorker(FoundFault):
     subtask: Subtask
     how: Annotated[Literal["sigkill", "sigsegv", "exit", "exception"], Way] = "sigkill"
 
-    def found(self, lines: Sequence[Line]) -> Found | None:
+    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
         """From the attempt's note to the start of the next attempt; None if its phase was never reached."""
         note = next((line for line in lines if line["k"] == "~dies" and line["fault"] == self.id), None)
         if note is None:
@@ -51,11 +51,11 @@ class KillWorker(FoundFault):
         mine = [line for line in lines if line.get("s") == subtask]
         successor = next((line for line in mine if line["k"] == "start" and line["a"] > attempt), None)
         if successor is None:
-            return Found(began_us=note["t"])
+            return RecordedFault(began_us=note["t"])
         over = _over(note, mine)
         code = reaped_code(subtask, attempt, lines)
         if over is None or code not in {None, _CODES[note["how"]]}:
-            return Found(began_us=note["t"], ended_us=successor["t"])
+            return RecordedFault(began_us=note["t"], ended_us=successor["t"])
         evidence = {
             "subtask": subtask,
             "phase": note["phase"],
@@ -66,7 +66,9 @@ class KillWorker(FoundFault):
             "next_attempt": successor["a"],
             "restart_ms": round((successor["t"] - note["t"]) / 1000, 1),
         }
-        return Found(began_us=note["t"], measured_us=over["t"], ended_us=successor["t"], evidence=evidence)
+        return RecordedFault(
+            began_us=note["t"], measured_us=over["t"], ended_us=successor["t"], evidence=evidence
+        )
 
 
 def _over(note: Line, mine: Sequence[Line]) -> Line | None:

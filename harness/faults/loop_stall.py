@@ -13,7 +13,7 @@ from harness.clock import monotonic_us, pause
 from harness.faults.model.fault import InsideFault, Repeats
 from harness.faults.model.fields import Lasts, Subtask
 from harness.faults.real.attempt_site import ActJournal, AttemptSite
-from harness.faults.real.evidence import Found, Line, acts, measurements
+from harness.faults.real.evidence import Line, RecordedFault, acts, measurements
 from harness.faults.simulated.act import Act, Evidence, RunningAttempt, SimulatedRun
 
 __all__ = ["LoopStall", "SimulatedLoopStall"]
@@ -41,7 +41,7 @@ class LoopStall(InsideFault, Repeats):
         lag_ms = round((monotonic_us() - due_us) / 1000, 1)
         journal.measured(self.id, "loop lag", lag_ms=lag_ms)
 
-    def found(self, lines: Sequence[Line]) -> Found | None:
+    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
         """Covers all its repetitions; the loop must have been late each time."""
         stalls = acts(self.id, lines)
         if not stalls:
@@ -50,14 +50,16 @@ class LoopStall(InsideFault, Repeats):
         lags = list(measurements(self.id, lines))
         late = [line for line in lags if line["lag_ms"] >= self.lasts]
         if not late or len(late) < len(lags):
-            return Found(began_us=began_us, ended_us=lags[-1]["t"] if lags else None)
+            return RecordedFault(began_us=began_us, ended_us=lags[-1]["t"] if lags else None)
         evidence = {
             "subtask": stalls[0]["s"],
             "asked_ms": self.lasts,
             "loop_lag_ms": min(line["lag_ms"] for line in late),
             "times": len(late),
         }
-        return Found(began_us=began_us, measured_us=late[0]["t"], ended_us=late[-1]["t"], evidence=evidence)
+        return RecordedFault(
+            began_us=began_us, measured_us=late[0]["t"], ended_us=late[-1]["t"], evidence=evidence
+        )
 
     def simulated(self, run: SimulatedRun) -> Act:
         return SimulatedLoopStall(run, self.subtask, lasts_ms=self.lasts)

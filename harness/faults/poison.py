@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from harness.faults.model.fault import Effect
 from harness.faults.model.fields import Way
 from harness.faults.model.workload import CallFault, StruckCall, find_calls
-from harness.faults.real.evidence import Found, Line
+from harness.faults.real.evidence import Line, RecordedFault
 
 __all__ = ["Poison"]
 
@@ -52,7 +52,7 @@ class Poison(CallFault):
             case "silent":
                 """The call is never made and never completes."""
 
-    def found(self, lines: Sequence[Line]) -> Found | None:
+    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
         return find_calls(self, lines, _came_of)
 
 

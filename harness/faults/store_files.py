@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import Subtask, Times
 from harness.faults.real.attempt_site import AttemptSite
-from harness.faults.real.evidence import Found, Line, acts
+from harness.faults.real.evidence import Line, RecordedFault, acts
 from harness.faults.simulated.act import Act, Evidence, SimulatedRun
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class _OfFiles(InsideFault):
     def simulated(self, run: SimulatedRun) -> Act:
         return _SimulatedDamage(run, self)
 
-    def found(self, lines: Sequence[Line]) -> Found | None:
+    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
         """The damaged files that a restore found."""
         damaged = acts(self.id, lines)
         if not damaged:
@@ -65,7 +65,7 @@ class _OfFiles(InsideFault):
         met = [line for line in lines if line["k"] == "~store" and (line["file"], line["what"]) in what]
         began_us, last_us = damaged[0]["t"], lines[-1]["t"]
         if not met:
-            return Found(began_us=began_us, ended_us=last_us)
+            return RecordedFault(began_us=began_us, ended_us=last_us)
         evidence = _evidence(
             subtask=met[0]["s"],
             what=met[0]["what"],
@@ -73,7 +73,9 @@ class _OfFiles(InsideFault):
             damaged=[Damage(bytes=line["bytes"], of=line["of"]) for line in damaged],
             restored=met[-1]["to"],
         )
-        return Found(began_us=began_us, measured_us=met[0]["t"], ended_us=met[-1]["t"], evidence=evidence)
+        return RecordedFault(
+            began_us=began_us, measured_us=met[0]["t"], ended_us=met[-1]["t"], evidence=evidence
+        )
 
 
 class StoreTorn(_OfFiles):

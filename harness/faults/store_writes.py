@@ -15,7 +15,7 @@ from harness.clock import monotonic_us, pause
 from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import Delay, Lasts, Subtask, Way
 from harness.faults.real.attempt_site import AttemptSite
-from harness.faults.real.evidence import Found, Line, acts, measurements
+from harness.faults.real.evidence import Line, RecordedFault, acts, measurements
 from harness.faults.simulated.act import Act, Evidence, SimulatedRun
 from harness.faults.simulated.on_attempt import OnStore
 
@@ -39,13 +39,13 @@ class _OfWrites(InsideFault):
 
     def _found(
         self, lines: Sequence[Line], *, met: Sequence[Line], evidence: Mapping[str, Any]
-    ) -> Found | None:
+    ) -> RecordedFault | None:
         """From its act to the end of its duration; `met` are the recorded writes that it affected."""
         begun = acts(self.id, lines)
         if not begun:
             return None
         over_us = begun[-1]["t"] + self.lasts * 1000
-        return Found(
+        return RecordedFault(
             began_us=begun[0]["t"],
             measured_us=met[0]["t"] if met else None,
             ended_us=over_us if over_us <= lines[-1]["t"] else None,
@@ -74,7 +74,7 @@ class StoreSlow(_OfWrites):
         attempt.journal.acted(self.id, "store slow", asked_ms=self.delay)
         attempt.store.meets(meet, lasts_ms=self.lasts)
 
-    def found(self, lines: Sequence[Line]) -> Found | None:
+    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
         """The writes that it delayed by at least `delay`."""
         held = [line for line in measurements(self.id, lines) if line["took_ms"] >= self.delay]
         slowest_ms = max((line["took_ms"] for line in held), default=0)
@@ -104,7 +104,7 @@ class StoreFailing(_OfWrites):
         attempt.journal.acted(self.id, "store failing", how=self.how)
         attempt.store.meets(meet, lasts_ms=self.lasts)
 
-    def found(self, lines: Sequence[Line]) -> Found | None:
+    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
         refused = list(measurements(self.id, lines))
         errors = dict(sorted(Counter(line["errno"] for line in refused).items()))
         return self._found(lines, met=refused, evidence={"writes": len(refused), "errors": errors})

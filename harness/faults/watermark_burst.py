@@ -10,8 +10,8 @@ from itertools import takewhile
 from typing import Any, Literal
 
 from harness.faults.model.fields import Count, Subtask
-from harness.faults.model.workload import ShapingFault, Source, first_taken, inputs
-from harness.faults.real.evidence import Found, Line
+from harness.faults.model.workload import ShapedSource, ShapingFault, first_taken, inputs
+from harness.faults.real.evidence import Line, RecordedFault
 from harness.faults.simulated.on_attempt import Shaped
 from harness.history.event import In, Wm
 
@@ -32,14 +32,14 @@ class WatermarkBurst(ShapingFault):
     def burst(self, records: int) -> tuple[int, int]:
         return min(self.first_record - 1, records), self.count
 
-    def place(self, source: Source, *, records: int) -> range:
+    def place(self, source: ShapedSource, *, records: int) -> range:
         first = source.position_of(min(self.first_record, records))
         return range(first - self.count, first)
 
     def watched(self) -> Shaped:
         return _Burst(of_one=self.subtask is not None)
 
-    def found(self, lines: Sequence[Line]) -> Found | None:
+    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
         """Looks at the first attempt that took its record."""
         for taken in inputs(self, lines):
             place = first_taken(self, taken)
@@ -47,17 +47,17 @@ class WatermarkBurst(ShapingFault):
                 return self._found(taken[:place], taken[place])
         return None
 
-    def _found(self, before: Sequence[Line], record: Line) -> Found:
+    def _found(self, before: Sequence[Line], record: Line) -> RecordedFault:
         burst = list(takewhile(lambda line: line["k"] == "wm", reversed(before)))
         began_us, ended_us = burst[-1]["t"] if burst else record["t"], record["t"]
         if len(burst) < self.count:
-            return Found(began_us=began_us, ended_us=ended_us)
+            return RecordedFault(began_us=began_us, ended_us=ended_us)
         evidence = {
             "subtask": record["s"],
             "watermarks": len(burst),
             "within_ms": round((ended_us - began_us) / 1000, 1),
         }
-        return Found(began_us=began_us, measured_us=ended_us, ended_us=ended_us, evidence=evidence)
+        return RecordedFault(began_us=began_us, measured_us=ended_us, ended_us=ended_us, evidence=evidence)
 
 
 class _Burst(Shaped):

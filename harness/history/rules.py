@@ -37,7 +37,7 @@ class _Taken(NamedTuple):
     ts: int | None
 
 
-class Rescalings:
+class SubtaskLifetimes:
     """Which subtasks rescales have ended and begun. Mutable: the state of a fold."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Rescalings:
 class SourceIdentity:
     """Compares each `in` and `wm` with earlier ones of that position or id. Mutable: the state of a fold."""
 
-    def __init__(self, rescalings: Rescalings) -> None:
+    def __init__(self, rescalings: SubtaskLifetimes) -> None:
         self._rescalings = rescalings
         self._places: dict[tuple[int, int], _Place] = {}
         self._taken: dict[int | str, _Taken] = {}
@@ -275,7 +275,7 @@ class Rules:
         self._order = LineOrder()
         self._lives: dict[tuple[int, int], _Life] = {}
         self._newest: dict[int, int] = {}
-        self._rescalings = Rescalings()
+        self._rescalings = SubtaskLifetimes()
         self._source = SourceIdentity(self._rescalings)
         self._seqs: dict[int, int] = {}
         self._faults: Counter[str] = Counter()

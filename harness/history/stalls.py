@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from harness.history.event import FaultEvent
 
-__all__ = ["FaultSpan", "Stalls", "fault_spans"]
+__all__ = ["FaultEvents", "Stalls", "fault_spans"]
 
 
-class FaultSpan(NamedTuple):
+class FaultEvents(NamedTuple):
     """One fault: the events at which it began and ended."""
 
     begin: FaultEvent
@@ -24,7 +24,7 @@ class FaultSpan(NamedTuple):
     """None: it never ended."""
 
 
-def fault_spans(faults: Iterable[FaultEvent]) -> list[FaultSpan]:
+def fault_spans(faults: Iterable[FaultEvent]) -> list[FaultEvents]:
     """All faults, in the order in which they begin. The `end` of a name ends its oldest fault that still runs."""
     running: dict[str, deque[FaultEvent]] = {}
     ended: dict[int, FaultEvent] = {}
@@ -36,7 +36,7 @@ def fault_spans(faults: Iterable[FaultEvent]) -> list[FaultSpan]:
             begun.append(fault)
         elif oldest:
             ended[oldest.popleft().n] = fault
-    return [FaultSpan(fault, ended.get(fault.n)) for fault in begun]
+    return [FaultEvents(fault, ended.get(fault.n)) for fault in begun]
 
 
 class Stalls:

@@ -28,7 +28,7 @@ from pymysqlreplication.row_event import (
 from harness.clock import Deadline, monotonic_us
 from harness.database.endpoint import Endpoint, connect
 
-__all__ = ["Change", "ChangeLog", "LogPosition", "Transaction", "log_position"]
+__all__ = ["ChangeLog", "LogPosition", "LoggedChange", "LoggedTransaction", "log_position"]
 
 _ROWS: Final = (WriteRowsEvent, UpdateRowsEvent, PartialUpdateRowsEvent, DeleteRowsEvent)
 _READ: Final = (*_ROWS, QueryEvent, XidEvent, XAPrepareEvent, RotateEvent, HeartbeatLogEvent)
@@ -48,7 +48,7 @@ class LogPosition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class LoggedChange:
     """One change of one row, by column."""
 
     op: Literal["insert", "update", "delete"]
@@ -60,13 +60,13 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
+class LoggedTransaction:
     """A whole group of the log: the changes of a transaction, or one statement of DDL."""
 
     end: LogPosition
     seen_us: int
     """When the log was first seen to hold it, by the machine's monotonic clock."""
-    changes: Sequence[Change] = ()
+    changes: Sequence[LoggedChange] = ()
     session: int | None = None
     """The session that wrote it, where the log says so (MySQL)."""
     statement: str = ""
@@ -95,7 +95,7 @@ class ChangeLog:
     """
 
     def __init__(
-        self, root: Endpoint, *, database: str, begin: LogPosition, take: Callable[[Transaction], None]
+        self, root: Endpoint, *, database: str, begin: LogPosition, take: Callable[[LoggedTransaction], None]
     ) -> None:
         self._root = root
         self._database = database
@@ -237,7 +237,7 @@ class ChangeLog:
         group, self._group = self._group, _Group()
         if group.changes or group.statement:
             self._take(
-                Transaction(
+                LoggedTransaction(
                     end=here,
                     seen_us=monotonic_us(),
                     changes=tuple(group.changes),
@@ -259,22 +259,22 @@ class _Group:
     """A transaction of which not all was read yet. Mutable."""
 
     is_open: bool = False
-    changes: list[Change] = field(default_factory=list)
+    changes: list[LoggedChange] = field(default_factory=list)
     session: int | None = None
     statement: str = ""
 
 
-def _changes(event: Any) -> Iterator[Change]:
+def _changes(event: Any) -> Iterator[LoggedChange]:
     match event:
         case WriteRowsEvent():
             for row in event.rows:
-                yield Change(op="insert", table=event.table, now=row["values"])
+                yield LoggedChange(op="insert", table=event.table, now=row["values"])
         case DeleteRowsEvent():
             for row in event.rows:
-                yield Change(op="delete", table=event.table, was=row["values"])
+                yield LoggedChange(op="delete", table=event.table, was=row["values"])
         case UpdateRowsEvent():
             for row in event.rows:
-                yield Change(
+                yield LoggedChange(
                     op="update", table=event.table, was=row["before_values"], now=row["after_values"]
                 )
 

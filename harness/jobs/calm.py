@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from harness.errors import WorldError
-from harness.jobs.calm_twin import CalmTwin
+from harness.jobs.calm_twin import CalmRun
 from harness.jobs.finished import ExpectedRows
 from harness.jobs.job_database import AUDIT
 from harness.jobs.life import JobLife
@@ -25,7 +25,7 @@ __all__ = ["calm_of"]
 _INBOX: Final = "inbox"
 
 
-def calm_of(life: JobLife, *, expected: ExpectedRows | None) -> CalmTwin:
+def calm_of(life: JobLife, *, expected: ExpectedRows | None) -> CalmRun:
     """What a life without faults shows; `expected`: what the user's function states, or None.
 
     Raises WorldError if the job did not work.
@@ -58,7 +58,7 @@ def calm_of(life: JobLife, *, expected: ExpectedRows | None) -> CalmTwin:
     found = dict(expected_of(life.seen.columns.row(row) for row in table))
     whole: Callable[[str], list[list[Any]]] = lambda text: found.get(text, [])  # noqa: E731
     wanted = expected if expected is not None else {text: whole(text) for text in life.offered_ids}
-    twin = CalmTwin(
+    twin = CalmRun(
         pace=pace,
         expected=wanted,
         messages=tuple(life.faults.traffic.messages),
@@ -69,7 +69,7 @@ def calm_of(life: JobLife, *, expected: ExpectedRows | None) -> CalmTwin:
     return twin
 
 
-def _refuse_wrong(twin: CalmTwin, expected: ExpectedRows | None) -> None:
+def _refuse_wrong(twin: CalmRun, expected: ExpectedRows | None) -> None:
     """Raises WorldError if the calm run breaks a claim of the job."""
     record = record_of(twin.life, twin, expect_from="none" if expected is None else "given")
     judgement = record.judge(record.header, record.events)

@@ -17,11 +17,11 @@ from harness.jobs.life_parts import Pace
 from harness.jobs.traffic import Message
 from harness.scenario_parts.triggers import SinkMoment
 
-__all__ = ["CalmTwin", "refuse_moments"]
+__all__ = ["CalmRun", "refuse_moments"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CalmTwin:
+class CalmRun:
     """What the calm run shows."""
 
     pace: Pace

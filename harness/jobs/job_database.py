@@ -18,9 +18,9 @@ from pymysql.cursors import DictCursor
 
 from harness.clock import Deadline, pause
 from harness.database.endpoint import Endpoint, connect
-from harness.jobs.binlog import LogPosition, Transaction, log_position
+from harness.jobs.binlog import LoggedTransaction, LogPosition, log_position
 
-__all__ = ["AUDIT", "JobDatabase", "Snapshot", "audited_session"]
+__all__ = ["AUDIT", "JobDatabase", "TableReading", "audited_session"]
 
 AUDIT: Final = "floodmark_audit"
 _ASK_S: Final = 1.0
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class TableReading:
     """What SQL reads of the tables at one place of the log."""
 
     at: LogPosition
@@ -40,7 +40,7 @@ class Snapshot:
     """How many rows the database counts in each."""
 
 
-def audited_session(transaction: Transaction) -> int | None:
+def audited_session(transaction: LoggedTransaction) -> int | None:
     """The session that wrote a transaction, as the trigger or the log tells it."""
     for change in transaction.changes:
         if change.table == AUDIT and change.now is not None:
@@ -141,7 +141,7 @@ class JobDatabase:
             return str(error.args[-1])
         return ""
 
-    def snapshot(self, tables: Sequence[str], *, limit_s: float) -> Snapshot:
+    def snapshot(self, tables: Sequence[str], *, limit_s: float) -> TableReading:
         """Reads `tables` whole; waits up to `limit_s` for a server that does not answer. Raises pymysql's errors."""
         self.settle()
         deadline = Deadline(limit_s)
@@ -153,7 +153,7 @@ class JobDatabase:
                     raise
             pause(0.1)
 
-    def _snapshot(self, tables: Sequence[str]) -> Snapshot:
+    def _snapshot(self, tables: Sequence[str]) -> TableReading:
         with connect(self.root, statement_s=_READ_S) as connection, connection.cursor(DictCursor) as cursor:
             cursor.execute("SET SESSION time_zone = '+00:00'")
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -169,7 +169,7 @@ class JobDatabase:
                 counts[table] = sum(row["n"] for row in cursor.fetchall())
                 cursor.execute(f"SELECT * FROM `{table}`")
                 read[table] = list(cursor.fetchall())
-        return Snapshot(at=at, tables=read, counts=counts)
+        return TableReading(at=at, tables=read, counts=counts)
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
         with connect(self.root) as connection, connection.cursor(DictCursor) as cursor:

@@ -22,7 +22,7 @@ from harness.engine.level import Opening, OutsideRecord, RunSite
 from harness.engine.refusals import refuse_in_world
 from harness.errors import UsageError, WorldError
 from harness.jobs.calm import calm_of
-from harness.jobs.calm_twin import CalmTwin, refuse_moments
+from harness.jobs.calm_twin import CalmRun, refuse_moments
 from harness.jobs.environment import MARK, inherited, refuse_templates
 from harness.jobs.expectation import NO_VALUES, expect_from, stated
 from harness.jobs.finished import ExpectedRows
@@ -108,7 +108,7 @@ class JobPlays:
     """Makes the runs of a campaign. Mutable: keeps the calm twins."""
 
     opening: Opening
-    _calm: dict[str, CalmTwin] = field(default_factory=dict)
+    _calm: dict[str, CalmRun] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     def __call__(self, order: JobOrder, site: RunSite) -> OutsideRecord:
@@ -134,7 +134,7 @@ class JobPlays:
         given = read_input(order.job, order.scenario, seed=order.drawn_by)
         return self._calm_twin(order, given, site, site.world).messages
 
-    def _calm_twin(self, order: JobOrder, given: JobInput, site: RunSite, world: World) -> CalmTwin:
+    def _calm_twin(self, order: JobOrder, given: JobInput, site: RunSite, world: World) -> CalmRun:
         """The twin that this order shares with others; it is run now, if it was not before."""
         scenario = order.scenario
         name = repr(
@@ -161,7 +161,7 @@ class JobPlays:
                 )
             return self._calm[name]
 
-    def _made_calm(self, order: JobOrder, given: JobInput, site: RunSite, world: World) -> CalmTwin:
+    def _made_calm(self, order: JobOrder, given: JobInput, site: RunSite, world: World) -> CalmRun:
         found: list[ExpectedRows] = []
         life = self._lived(order, given, site, world, calm=None, further_start=False, states=found.append)
         return calm_of(life, expected=found[0] if found else None)
@@ -173,7 +173,7 @@ class JobPlays:
         site: RunSite,
         world: World,
         *,
-        calm: CalmTwin | None,
+        calm: CalmRun | None,
         further_start: bool,
         states: Callable[[ExpectedRows], None] = lambda rows: None,
     ) -> JobLife:
@@ -227,13 +227,13 @@ def _of_log(world: World, ground: JobGround) -> World:
     return replace(world, direct=Address(host=root.host, port=root.port))
 
 
-def _limit_s(order: JobOrder, calm: CalmTwin | None, site: RunSite) -> float:
+def _limit_s(order: JobOrder, calm: CalmRun | None, site: RunSite) -> float:
     budget_s = order.scenario.budget / 1000
     own_s = _CALM_TIMES * budget_s if calm is None else budget_s + _SLOW_TIMES * calm.pace.took_us / 1e6
     return own_s if site.limit_s is None else min(own_s, site.limit_s)
 
 
-def _further_start(order: JobOrder, calm: CalmTwin) -> tuple[bool, str]:
+def _further_start(order: JobOrder, calm: CalmRun) -> tuple[bool, str]:
     """Whether the finished job is started once more, and why not."""
     if order.job.claims.delivery == "at-least-once":
         return False, "The finished job was not started once more: at-least-once allows that it writes again."

@@ -20,7 +20,7 @@ from harness.errors import WorldError
 from harness.jobs.binlog import ChangeLog, LogPosition
 from harness.jobs.disturbance import JobFaults
 from harness.jobs.finished import EndSeen, How, how_finished, missing_records
-from harness.jobs.job_database import JobDatabase, Snapshot
+from harness.jobs.job_database import JobDatabase, TableReading
 from harness.jobs.life_parts import LifeParts
 from harness.jobs.lookups_seen import LookupsSeen
 from harness.jobs.offering import Offering
@@ -56,7 +56,7 @@ class JobLife:
     gave_up: str = ""
     interrupted: bool = False
     exits: list[JobExitSeen] = field(default_factory=list)
-    readings: list[Snapshot] = field(default_factory=list)
+    readings: list[TableReading] = field(default_factory=list)
     premade: str = ""
     """Of a calm life: see `LifeParts.premade`."""
     notes: list[str] = field(default_factory=list)

@@ -18,7 +18,7 @@ from harness.history.outside import (
     OutsideHeader,
     OutsideSink,
 )
-from harness.jobs.calm_twin import CalmTwin
+from harness.jobs.calm_twin import CalmRun
 from harness.jobs.job_database import audited_session
 from harness.jobs.life import JobLife
 from harness.jobs.lookups_seen import connects_for_each_call
@@ -38,7 +38,7 @@ _SAYS = {
 
 def record_of(
     life: JobLife,
-    calm: CalmTwin,
+    calm: CalmRun,
     *,
     expect_from: Literal["given", "calm", "none"],
     notes: tuple[str, ...] = (),
@@ -79,7 +79,7 @@ def record_of(
     )
 
 
-def _without_rows(life: JobLife, calm: CalmTwin, expect_from: str) -> Iterator[str]:
+def _without_rows(life: JobLife, calm: CalmRun, expect_from: str) -> Iterator[str]:
     """A warning if the calm twin wrote no row for some records: it is then right that they have none."""
     ids = life.offered_ids
     empty = [text for text in ids if not calm.expected.get(text)]
@@ -94,7 +94,7 @@ def _on_history_clock(record: FaultRecord, origin_us: int) -> FaultRecord:
     return replace(record, times=tuple(time.moved(origin_us) for time in record.times))
 
 
-def _header(life: JobLife, calm: CalmTwin, expect_from: Literal["given", "calm", "none"]) -> OutsideHeader:
+def _header(life: JobLife, calm: CalmRun, expect_from: Literal["given", "calm", "none"]) -> OutsideHeader:
     order = life.parts.order
     claims, sink, pace = order.job.claims, order.job.sink, calm.pace
     return OutsideHeader(
@@ -123,7 +123,7 @@ def _header(life: JobLife, calm: CalmTwin, expect_from: Literal["given", "calm",
     )
 
 
-def _accounting(life: JobLife, calm: CalmTwin) -> Mapping[str, int]:
+def _accounting(life: JobLife, calm: CalmRun) -> Mapping[str, int]:
     """What SQL counts in the last reading; `doubled` only where no record yields several rows."""
     offered = {"offered": life.offered}
     if not life.readings or life.seen.columns is None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.errors import UsageError
-from harness.jobs.job_database import Snapshot
+from harness.jobs.job_database import TableReading
 from harness.jobs.job_file import SinkTable
 from harness.jobs.recording import JobRecording
 from harness.jobs.sink_rows import SinkColumns, id_text
@@ -20,7 +20,7 @@ __all__ = ["note_tables", "refuse_columns"]
 
 def note_tables(
     recording: JobRecording,
-    snapshot: Snapshot,
+    snapshot: TableReading,
     number: int,
     *,
     sink: SinkTable,

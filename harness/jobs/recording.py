@@ -30,7 +30,7 @@ from harness.history.outside import (
     PartRead,
     TableRow,
 )
-from harness.jobs.binlog import LogPosition, Transaction
+from harness.jobs.binlog import LoggedTransaction, LogPosition
 from harness.jobs.sink_rows import SinkColumns, SinkReplay, id_text
 
 __all__ = ["JobRecording", "events_of"]
@@ -159,11 +159,11 @@ class JobRecording:
 
 def events_of(
     recording: JobRecording,
-    transactions: Sequence[Transaction],
+    transactions: Sequence[LoggedTransaction],
     columns: SinkColumns | None,
     owners: OwnersOfSessions,
     *,
-    session_of: Callable[[Transaction], int | None],
+    session_of: Callable[[LoggedTransaction], int | None],
     until: LogPosition | None = None,
 ) -> list[OutsideEvent]:
     """The events of the history, those of the log at their places among the others; numbers and times are set."""
@@ -187,12 +187,12 @@ def events_of(
 
 
 def _rows(
-    transactions: Sequence[Transaction],
+    transactions: Sequence[LoggedTransaction],
     columns: SinkColumns,
     owners: OwnersOfSessions,
-    session_of: Callable[[Transaction], int | None],
+    session_of: Callable[[LoggedTransaction], int | None],
     until: LogPosition | None,
-) -> Iterator[tuple[Transaction, dict[str, Any]]]:
+) -> Iterator[tuple[LoggedTransaction, dict[str, Any]]]:
     """The fields of each `row` event, with its transaction."""
     replay, number = SinkReplay(columns=columns), 0
     for transaction in transactions:

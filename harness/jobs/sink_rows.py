@@ -13,7 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from harness.jobs.binlog import Change, Transaction
+from harness.jobs.binlog import LoggedChange, LoggedTransaction
 from harness.jobs.job_file import SinkTable
 
 __all__ = ["SinkColumns", "SinkReplay", "expected_of", "id_text", "is_of_table", "told_value"]
@@ -151,7 +151,7 @@ class SinkReplay:
     _of: dict[str, SinkRow] = field(default_factory=dict)
     _by_id: dict[str, Counter[str]] = field(default_factory=dict)
 
-    def take(self, transaction: Transaction) -> list[RowChange]:
+    def take(self, transaction: LoggedTransaction) -> list[RowChange]:
         """Applies a transaction; returns what it does to the table."""
         changes = [
             self._change(change) for change in transaction.changes if change.table == self.columns.sink.table
@@ -173,7 +173,7 @@ class SinkReplay:
         counts = self._by_id.get(id_text(told), Counter[str]())
         return [self._of[text] for text, count in counts.items() for _ in range(count)]
 
-    def _change(self, change: Change) -> RowChange:
+    def _change(self, change: LoggedChange) -> RowChange:
         row = self.columns.row(change.now if change.now is not None else change.was or {})
         was = self.columns.row(change.was) if change.op == "update" and change.was is not None else None
         return RowChange(op=change.op, row=row, was=was)

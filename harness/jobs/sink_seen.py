@@ -16,7 +16,7 @@ from typing import Any
 import pymysql
 
 from harness.errors import WorldError
-from harness.jobs.binlog import LogPosition, Transaction
+from harness.jobs.binlog import LoggedTransaction, LogPosition
 from harness.jobs.job_database import JobDatabase
 from harness.jobs.job_file import SinkTable
 from harness.jobs.reading_tables import refuse_columns
@@ -33,7 +33,7 @@ class SinkSeen:
     sink: SinkTable
     offered: Mapping[str, Any]
     """The id of each record that is offered, by its text."""
-    transactions: list[Transaction] = field(default_factory=list)
+    transactions: list[LoggedTransaction] = field(default_factory=list)
     columns: SinkColumns | None = None
     """None: the table is not there yet."""
     replay: SinkReplay | None = None
@@ -60,7 +60,7 @@ class SinkSeen:
         """How many rows the table has by now."""
         return 0 if self.replay is None else self.replay.rows.total()
 
-    def take(self, transaction: Transaction) -> None:
+    def take(self, transaction: LoggedTransaction) -> None:
         """Keeps a transaction of the log."""
         with self._lock:
             self.transactions.append(transaction)

@@ -37,8 +37,8 @@ __all__ = [
     "RUNS_LEAST",
     "Charge",
     "Matrix",
+    "MatrixRow",
     "ReferenceResult",
-    "Row",
     "Suspect",
     "SuspectResult",
     "fill",
@@ -251,7 +251,7 @@ class Charge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class MatrixRow:
     """A suspect's row of the matrix."""
 
     label: str
@@ -268,20 +268,20 @@ class Matrix:
 
     charge: Charge
     reference: ReferenceResult
-    rows: tuple[Row, ...]
+    rows: tuple[MatrixRow, ...]
     equivalents: tuple[Sameness, ...]
 
     @property
-    def survivors(self) -> tuple[Row, ...]:
+    def survivors(self) -> tuple[MatrixRow, ...]:
         """Suspects that were tried to the end and not convicted."""
         return tuple(row for row in self.rows if self._was_tried(row) and not row.trial.is_convicted)
 
     @property
-    def untried(self) -> tuple[Row, ...]:
+    def untried(self) -> tuple[MatrixRow, ...]:
         """Suspects not convicted because the time budget ended or no scenario applied."""
         return tuple(row for row in self.rows if not self._was_tried(row))
 
-    def _was_tried(self, row: Row) -> bool:
+    def _was_tried(self, row: MatrixRow) -> bool:
         return row.trial.is_convicted or (row.trial.in_time and row.trial.runs > 0)
 
     @property
@@ -395,8 +395,8 @@ def _refuse_blindness_here() -> None:
     SimulatedLevel().refuse_blindness(None)
 
 
-def _row(suspect: Suspect, trial: SuspectResult) -> Row:
-    return Row(
+def _row(suspect: Suspect, trial: SuspectResult) -> MatrixRow:
+    return MatrixRow(
         label=suspect.label,
         name=suspect.name,
         about=suspect.about,

@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.defects import DEFECTS, HARNESS_CHECKS, PropertyDefect
 from harness.kill_matrix.equivalents import Sameness
-from harness.kill_matrix.matrix import OURS, Matrix, Row, Suspect, find_suspect
+from harness.kill_matrix.matrix import OURS, Matrix, MatrixRow, Suspect, find_suspect
 from harness.verdict import INVARIANTS
 
 __all__ = ["as_json", "as_markdown", "as_text", "opening", "page_text", "summary"]
@@ -42,7 +42,7 @@ def summary(matrix: Matrix) -> str:
     return "\n".join(told)
 
 
-def _why_untried(row: Row) -> str:
+def _why_untried(row: MatrixRow) -> str:
     return "the scenarios in which it shows never occurred" if row.trial.in_time else "the budget was over"
 
 
@@ -59,7 +59,7 @@ def as_text(matrix: Matrix) -> str:
     return "\n".join([*lines, "", *same, "", summary(matrix)])
 
 
-def _words(row: Row) -> Iterator[str]:
+def _words(row: MatrixRow) -> Iterator[str]:
     trial = row.trial
     for name in trial.named:
         yield f"{name}* {trial.convicted[name]}" if name in trial.convicted else f"{name}* -"
@@ -82,7 +82,7 @@ def as_markdown(matrix: Matrix) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _cells(row: Row) -> Iterator[str]:
+def _cells(row: MatrixRow) -> Iterator[str]:
     trial = row.trial
     for name in _COLUMNS:
         told = str(trial.convicted.get(name, "-" if name in trial.named else ""))
@@ -107,7 +107,7 @@ def as_json(matrix: Matrix) -> str:
     return json.dumps(told, ensure_ascii=False, indent=2)
 
 
-def _object(row: Row) -> dict[str, Any]:
+def _object(row: MatrixRow) -> dict[str, Any]:
     trial = row.trial
     return {
         "number": row.label,

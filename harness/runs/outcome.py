@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.runs.symptom import Ended, cause_of
+from harness.runs.symptom import RunEnding, cause_of
 from harness.verdict import Judgement, Outcome
 
 __all__ = [
@@ -264,7 +264,7 @@ class RunOutcome:
     @property
     def cause(self) -> str:
         """What it has shown, in words by which the runs of a campaign are grouped; empty: it simply passed."""
-        ended = Ended(
+        ended = RunEnding(
             error=self.error,
             interrupted=self.interrupted,
             as_expected=self.as_expected,

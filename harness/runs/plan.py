@@ -18,9 +18,9 @@ from harness.scenario_parts.own_records import OwnRecord
 
 __all__ = [
     "Crash",
+    "RescaledShare",
     "RunPlan",
     "Runner",
-    "Share",
     "decode_plan",
     "encode_plan",
     "numbers_of",
@@ -42,7 +42,7 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
     """`sigkill`, `sigsegv`, `exit` or `exception`."""
 
 
-class Share(msgspec.Struct, frozen=True, kw_only=True):
+class RescaledShare(msgspec.Struct, frozen=True, kw_only=True):
     """What a subtask starts with that a rescale begins."""
 
     generation: int
@@ -96,7 +96,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     runner: Runner = "continuous"
     inside: list[dict[str, Any]] = []
     """The other faults that attempts perform themselves, as JSON; `fault_of` reads them back."""
-    shares: dict[int, Share] = {}
+    shares: dict[int, RescaledShare] = {}
     """Of each subtask that a rescale has begun."""
 
 
@@ -106,7 +106,7 @@ def numbers_of(plan: RunPlan, *, subtasks: int) -> range:
     return range(first, first + subtasks)
 
 
-def _newest(shares: dict[int, Share]) -> list[int]:
+def _newest(shares: dict[int, RescaledShare]) -> list[int]:
     generation = max((share.generation for share in shares.values()), default=0)
     return [number for number, share in shares.items() if share.generation == generation]
 

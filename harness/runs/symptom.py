@@ -16,7 +16,7 @@ from harness.verdict import InvariantVerdict, Judgement, Outcome
 __all__ = [
     "GRAVEST",
     "OF_LOOKUP",
-    "Ended",
+    "RunEnding",
     "cause_of",
     "counts_for",
     "decisive_in",
@@ -62,7 +62,7 @@ _EXITED = re.compile(r"the worker's process (ended with exit code \d+|was ended 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class RunEnding:
     """What else than its verdict says how a run went."""
 
     error: str | None = None
@@ -78,7 +78,7 @@ class Ended:
     """The names of those that were crossed, or not measured, and decide."""
 
 
-def cause_of(judgement: Judgement, ended: Ended) -> str:
+def cause_of(judgement: Judgement, ended: RunEnding) -> str:
     """Invariant and class of the violation, exception and line, or why nothing was shown; empty: it simply passed."""
     if ended.mutant is not None:
         return f"planted {ended.mutant}: {_of_mutant(judgement, ended)}"
@@ -87,7 +87,7 @@ def cause_of(judgement: Judgement, ended: Ended) -> str:
     return _found(judgement, ended)
 
 
-def _of_mutant(judgement: Judgement, ended: Ended) -> str:
+def _of_mutant(judgement: Judgement, ended: RunEnding) -> str:
     shown = _violation(judgement, ended.convicts)
     if ended.as_expected:
         return f"convicted by {shown or 'a vacuous V23'}"
@@ -96,7 +96,7 @@ def _of_mutant(judgement: Judgement, ended: Ended) -> str:
     )
 
 
-def _found(judgement: Judgement, ended: Ended) -> str:
+def _found(judgement: Judgement, ended: RunEnding) -> str:
     raised = error_cause(ended.error)
     if raised is not None:
         return raised

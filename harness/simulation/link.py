@@ -19,7 +19,7 @@ from harness.database.endpoint import QUERY
 from harness.simulation.hub import Due, Hub
 from harness.simulation.replies import LOST_CONNECTION, REFUSED, ConnectRefused
 from harness.simulation.server import Reply, SimulatedServer, SimulatedSession
-from harness.simulation.wire import SimulatedPacket, Statement, packets, statement_of
+from harness.simulation.wire import SimulatedPacket, WireRequest, packets, statement_of
 
 __all__ = ["Flight", "HubAlarm", "LinkAct", "SimulatedConnection", "SimulatedLink"]
 
@@ -131,7 +131,7 @@ class Flight(Struct, eq=False):
         return not self.sql
 
     @property
-    def statement(self) -> Statement:
+    def statement(self) -> WireRequest:
         """The wire form of the flight."""
         return statement_of(self.sql, self.args, many=self.many, row_bytes=self.connection.link.row_bytes)
 

@@ -44,7 +44,15 @@ from harness.simulation.replies import (
     refused,
 )
 from harness.simulation.statements import STATEMENTS, TableStatement
-from harness.simulation.tables import Branch, Effects, Locks, StatementFailed, Tables, Transaction, cycle
+from harness.simulation.tables import (
+    Branch,
+    Effects,
+    Locks,
+    SimulatedTables,
+    StatementFailed,
+    Transaction,
+    cycle,
+)
 from harness.simulation.wire import bytes_of
 
 __all__ = [
@@ -92,7 +100,7 @@ class SimulatedServer:
         self,
         *,
         hub: Hub,
-        tables: Tables,
+        tables: SimulatedTables,
         on_commit: Callable[[SimulatedSession, Effects], None],
         executor: Callable[[str], Control],
     ) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from harness.database.epoch import INSERT_DEAD_LETTER, INSERT_OUTPUT
 from harness.database.stored_tables import COUNT_OF, ROWS_OF, counting
-from harness.simulation.tables import OutputChange, OutputRow, StatementFailed, Tables, Transaction
+from harness.simulation.tables import OutputChange, OutputRow, SimulatedTables, StatementFailed, Transaction
 
 __all__ = ["STATEMENTS", "TableStatement", "select"]
 
@@ -38,8 +38,8 @@ class TableStatement(Struct, frozen=True, kw_only=True):
     `run` may raise `StatementFailed`. `many`: `args` is a list of rows, even for a single row.
     """
 
-    run: Callable[[Tables, Transaction, Any], Result]
-    locks: Callable[[Tables, Any], Iterable[Key]] | None = None
+    run: Callable[[SimulatedTables, Transaction, Any], Result]
+    locks: Callable[[SimulatedTables, Any], Iterable[Key]] | None = None
     writes: bool = False
     """Refused while the server is read-only; also for a locking read, as MariaDB refuses it too."""
     grows: bool = False
@@ -56,19 +56,19 @@ def _rows(rows: list[tuple[Any, ...]]) -> Result:
 # fence
 
 
-def _fence_row(_tables: Tables, args: _Args) -> list[Key]:
+def _fence_row(_tables: SimulatedTables, args: _Args) -> list[Key]:
     return [("fence", args[-1])]
 
 
-def _all_fences(tables: Tables, _args: _Args) -> list[Key]:
+def _all_fences(tables: SimulatedTables, _args: _Args) -> list[Key]:
     return [("fence", subtask) for subtask in tables.fence.sorted_keys()]
 
 
-def _first_fences(tables: Tables, args: _Args) -> list[Key]:
+def _first_fences(tables: SimulatedTables, args: _Args) -> list[Key]:
     return _all_fences(tables, args)[: args[0]]
 
 
-def _raise_token(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+def _raise_token(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
     now_ms, subtask = args
     row = transaction.read_newest(tables.fence, subtask)
     if row is None:
@@ -78,7 +78,7 @@ def _raise_token(tables: Tables, transaction: Transaction, args: _Args) -> Resul
     return Result(affected=1)
 
 
-def _end_subtask(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+def _end_subtask(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
     row = transaction.read_newest(tables.fence, args[0])
     if row is None or row[2] == 1:
         return Result()
@@ -86,7 +86,7 @@ def _end_subtask(tables: Tables, transaction: Transaction, args: _Args) -> Resul
     return Result(affected=1)
 
 
-def _fence_off_ended(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+def _fence_off_ended(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
     row = transaction.read_newest(tables.fence, args[0])
     if row is None:
         return Result()
@@ -94,7 +94,7 @@ def _fence_off_ended(tables: Tables, transaction: Transaction, args: _Args) -> R
     return Result(affected=1)
 
 
-def _insert_fence(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+def _insert_fence(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
     subtask, origin_ms = args
     if transaction.read_newest(tables.fence, subtask) is not None:
         raise StatementFailed(DUPLICATE, f"Duplicate entry '{subtask}' for key 'PRIMARY'")
@@ -102,55 +102,55 @@ def _insert_fence(tables: Tables, transaction: Transaction, args: _Args) -> Resu
     return Result(affected=1)
 
 
-def _new_fence(_tables: Tables, args: _Args) -> list[Key]:
+def _new_fence(_tables: SimulatedTables, args: _Args) -> list[Key]:
     return [("fence", args[0])]
 
 
-def _token_and_origin(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+def _token_and_origin(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
     row = transaction.read(tables.fence, args[0])
     return _rows([] if row is None else [row[:2]])
 
 
-def _token(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+def _token(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
     row = transaction.read(tables.fence, args[0])
     return _rows([] if row is None else [row[:1]])
 
 
-def _token_locked(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+def _token_locked(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
     row = transaction.read_newest(tables.fence, args[0])
     return _rows([] if row is None else [row[:1]])
 
 
-def _standings(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+def _standings(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
     return _rows([(key, row[0], row[2]) for key, row in transaction.scan(tables.fence)])
 
 
-def _standings_locked(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+def _standings_locked(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
     read = [(key, transaction.read_newest(tables.fence, key)) for key in tables.fence.sorted_keys()]
     return _rows([(key, row[0], row[2]) for key, row in read if row is not None])
 
 
-def _fences_locked(tables: Tables, _transaction: Transaction, _args: _Args) -> Result:
+def _fences_locked(tables: SimulatedTables, _transaction: Transaction, _args: _Args) -> Result:
     return _rows([(key,) for key in tables.fence.sorted_keys()])
 
 
-def _first_fences_locked(tables: Tables, _transaction: Transaction, args: _Args) -> Result:
+def _first_fences_locked(tables: SimulatedTables, _transaction: Transaction, args: _Args) -> Result:
     return _rows([(key,) for key in tables.fence.sorted_keys()[: args[0]]])
 
 
 # epoch
 
 
-def _epoch_row(_tables: Tables, args: _Args) -> list[Key]:
+def _epoch_row(_tables: SimulatedTables, args: _Args) -> list[Key]:
     return [("epoch", args[0], args[1])]
 
 
-def _epoch_token(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+def _epoch_token(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
     row = transaction.read(tables.epoch, (args[0], args[1]))
     return _rows([] if row is None else [row[:1]])
 
 
-def _newest_of(tables: Tables, transaction: Transaction, subtask: int) -> tuple[Any, ...] | None:
+def _newest_of(tables: SimulatedTables, transaction: Transaction, subtask: int) -> tuple[Any, ...] | None:
     """(epoch, token, pos, elements) of the subtask's newest epoch row, or None."""
 
     def read() -> tuple[Any, ...] | None:
@@ -163,17 +163,17 @@ def _newest_of(tables: Tables, transaction: Transaction, subtask: int) -> tuple[
     return newest
 
 
-def _newest_epoch(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+def _newest_epoch(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
     newest = _newest_of(tables, transaction, args[0])
     return _rows([] if newest is None else [(newest[0], newest[2], newest[3])])
 
 
-def _newest_epoch_number(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+def _newest_epoch_number(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
     newest = _newest_of(tables, transaction, args[0])
     return _rows([(0 if newest is None else newest[0],)])
 
 
-def _insert_epoch(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+def _insert_epoch(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
     subtask, epoch, token, position, elements = args
     if transaction.read_newest(tables.epoch, (subtask, epoch)) is not None:
         raise StatementFailed(DUPLICATE, f"Duplicate entry '{subtask}-{epoch}' for key 'PRIMARY'")
@@ -181,7 +181,7 @@ def _insert_epoch(tables: Tables, transaction: Transaction, args: _Args) -> Resu
     return Result(affected=1)
 
 
-def _delete_epoch(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+def _delete_epoch(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
     key = (args[0], args[1])
     if transaction.read_newest(tables.epoch, key) is None:
         return Result()
@@ -192,11 +192,11 @@ def _delete_epoch(tables: Tables, transaction: Transaction, args: _Args) -> Resu
 # output and dead_letter
 
 
-def _output_keys(tables: Tables, rows: Sequence[_Args]) -> list[Key]:
+def _output_keys(tables: SimulatedTables, rows: Sequence[_Args]) -> list[Key]:
     return [("output", *tables.output_key(row)) for row in rows] if tables.keyed else []
 
 
-def _insert_output(tables: Tables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
+def _insert_output(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
     if tables.keyed:
         fresh: dict[tuple[Any, ...], None] = {}
         for row in rows:
@@ -209,7 +209,7 @@ def _insert_output(tables: Tables, transaction: Transaction, rows: Sequence[_Arg
     return Result(affected=len(rows))
 
 
-def _upsert_output(tables: Tables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
+def _upsert_output(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
     """An existing row keeps its token and is not changed; the audit trigger fires only AFTER INSERT."""
     affected = 0
     for row in rows:
@@ -244,7 +244,7 @@ def _valued(key: tuple[Any, ...], value: str) -> OutputChange:
 def _delete_output(goes: Callable[[OutputRow, int], bool]) -> TableStatement:
     """A DELETE of the rows of a subtask (first argument) that `goes` chooses by the second argument."""
 
-    def run(_tables: Tables, transaction: Transaction, args: _Args) -> Result:
+    def run(_tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
         subtask, bound = args
         transaction.change_outputs(lambda row: None if row.subtask == subtask and goes(row, bound) else row)
         return Result()
@@ -252,17 +252,17 @@ def _delete_output(goes: Callable[[OutputRow, int], bool]) -> TableStatement:
     return TableStatement(run=run, writes=True)
 
 
-def _delete_dead_letters(_tables: Tables, transaction: Transaction, args: _Args) -> Result:
+def _delete_dead_letters(_tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
     transaction.changes += 1
     transaction.letters_before = (args[0], args[1])
     return Result()
 
 
-def _letter_keys(tables: Tables, rows: Sequence[_Args]) -> list[Key]:
+def _letter_keys(tables: SimulatedTables, rows: Sequence[_Args]) -> list[Key]:
     return [("dead_letter", *tables.letter_key(row)) for row in rows] if tables.keyed else []
 
 
-def _insert_dead_letters(tables: Tables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
+def _insert_dead_letters(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
     if tables.keyed:
         fresh: dict[tuple[Any, ...], None] = {}
         for row in rows:
@@ -275,7 +275,7 @@ def _insert_dead_letters(tables: Tables, transaction: Transaction, rows: Sequenc
     return Result(affected=len(rows))
 
 
-def _upsert_dead_letters(tables: Tables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
+def _upsert_dead_letters(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
     affected = 0
     for row in rows:
         if not (tables.keyed and transaction.has_dead_letter(tables.letter_key(row))):
@@ -287,18 +287,18 @@ def _upsert_dead_letters(tables: Tables, transaction: Transaction, rows: Sequenc
 # ack and completed
 
 
-def _ack_row(_tables: Tables, args: _Args) -> list[Key]:
+def _ack_row(_tables: SimulatedTables, args: _Args) -> list[Key]:
     return [("ack", args[0], args[1])]
 
 
-def _replace_ack(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+def _replace_ack(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
     subtask, epoch, token, file = args
     before = transaction.read_newest(tables.ack, (subtask, epoch))
     transaction.write(tables.ack, (subtask, epoch), (token, file))
     return Result(affected=1 if before in (None, (token, file)) else 2)
 
 
-def _parts(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+def _parts(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
     subtask, limit = args
     parts = [
         (key[1], *row)
@@ -308,7 +308,7 @@ def _parts(tables: Tables, transaction: Transaction, args: _Args) -> Result:
     return _rows(parts[:limit])
 
 
-def _acks_up_to(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+def _acks_up_to(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
     subtask, restored = args
     return _rows(
         [
@@ -319,7 +319,7 @@ def _acks_up_to(tables: Tables, transaction: Transaction, args: _Args) -> Result
     )
 
 
-def _acks_to_decide(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+def _acks_to_decide(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
     def read() -> list[tuple[Any, ...]]:
         newest = _newest_completed_of(tables, transaction)
         found = [(key[1], key[0], row[0]) for key, row in transaction.scan(tables.ack) if key[1] > newest]
@@ -330,7 +330,7 @@ def _acks_to_decide(tables: Tables, transaction: Transaction, _args: _Args) -> R
     return _rows(tables.ack.remembered(("to decide", tables.completed.changed), read))
 
 
-def _newest_completed_of(tables: Tables, transaction: Transaction) -> int:
+def _newest_completed_of(tables: SimulatedTables, transaction: Transaction) -> int:
     def read() -> int:
         return max((key for key, _ in transaction.scan(tables.completed)), default=0)
 
@@ -340,15 +340,15 @@ def _newest_completed_of(tables: Tables, transaction: Transaction) -> int:
     return newest
 
 
-def _newest_completed(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+def _newest_completed(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
     return _rows([(_newest_completed_of(tables, transaction),)])
 
 
-def _completed_row(_tables: Tables, args: _Args) -> list[Key]:
+def _completed_row(_tables: SimulatedTables, args: _Args) -> list[Key]:
     return [("completed", args[0])]
 
 
-def _insert_completed(tables: Tables, transaction: Transaction, args: _Args) -> Result:
+def _insert_completed(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
     (epoch,) = args
     if transaction.read_newest(tables.completed, epoch) is not None:
         raise StatementFailed(DUPLICATE, f"Duplicate entry '{epoch}' for key 'PRIMARY'")
@@ -359,22 +359,22 @@ def _insert_completed(tables: Tables, transaction: Transaction, args: _Args) -> 
 # The audit after a run
 
 
-def _refuse_unreadable(tables: Tables, name: str) -> None:
+def _refuse_unreadable(tables: SimulatedTables, name: str) -> None:
     if name in tables.unreadable:
         raise StatementFailed(1146, f"Table '{name}' doesn't exist")
 
 
-def _audit(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+def _audit(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
     _refuse_unreadable(tables, "audit")
     return _rows([_stored(row) for row in transaction.read_audit()])
 
 
-def _outputs(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+def _outputs(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
     _refuse_unreadable(tables, "output")
     return _rows([_stored(row) for row in transaction.read_outputs()])
 
 
-def _dead_letters(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+def _dead_letters(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
     _refuse_unreadable(tables, "dead_letter")
     return _rows(
         [
@@ -388,16 +388,16 @@ def _stored(row: OutputRow) -> tuple[Any, ...]:
     return (row.seq, row.subtask, row.id, row.token, row.epoch, row.j, row.v)
 
 
-def _all_epochs(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+def _all_epochs(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
     return _rows([(*key, row[0]) for key, row in transaction.scan(tables.epoch)])
 
 
-def _all_completed(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+def _all_completed(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
     return _rows([(key,) for key, _ in transaction.scan(tables.completed)])
 
 
 def _count(table: str, of: Callable[[Transaction], int]) -> TableStatement:
-    def run(tables: Tables, transaction: Transaction, _args: _Args) -> Result:
+    def run(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
         _refuse_unreadable(tables, table)
         return _rows([(of(transaction),)])
 
@@ -538,7 +538,7 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
 )
 
 
-def select(tables: Tables, sql: str) -> list[tuple[Any, ...]]:
+def select(tables: SimulatedTables, sql: str) -> list[tuple[Any, ...]]:
     """The rows of a query without arguments, read when no session is open. Raises `StatementFailed`."""
     rows = STATEMENTS[sql].run(tables, Transaction(tables), ()).rows
     assert rows is not None, f"it is no query: {sql}"

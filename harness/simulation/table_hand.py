@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.database.table_hand import ALTERED, FAR_AWAY, STRANGER, TouchedRow
-from harness.simulation.tables import DeadLetterRow, OutputRow, Tables
+from harness.simulation.tables import OutputRow, SimulatedTables, StoredDeadLetter
 
 __all__ = ["SimulatedTableHand"]
 
@@ -15,7 +15,7 @@ __all__ = ["SimulatedTableHand"]
 class SimulatedTableHand:
     """A `TableHand`; its lists are in the order of `seq`."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: SimulatedTables) -> None:
         self._tables = tables
 
     def delete(self, table: str) -> TouchedRow:
@@ -35,7 +35,7 @@ class SimulatedTableHand:
     def alter(self, table: str) -> TouchedRow:
         rows = self._rows(table)
         row = _first(rows)
-        rows[0] = replace(row, **{"error" if isinstance(row, DeadLetterRow) else "v": ALTERED})
+        rows[0] = replace(row, **{"error" if isinstance(row, StoredDeadLetter) else "v": ALTERED})
         return _named(row)
 
     def swap(self, table: str) -> tuple[TouchedRow, TouchedRow]:
@@ -54,7 +54,7 @@ class SimulatedTableHand:
         rows = self._rows(table)
         seq = rows[-1].seq + 1 if rows else 1
         if table == "dead_letter":
-            rows.append(DeadLetterRow(seq, 0, STRANGER, ALTERED, 1, 1))
+            rows.append(StoredDeadLetter(seq, 0, STRANGER, ALTERED, 1, 1))
         else:
             rows.append(OutputRow(seq, 0, STRANGER, 0, ALTERED, 1, 1))
         return _named(rows[-1])
@@ -73,5 +73,5 @@ def _first(rows: list[Any]) -> Any:
     return rows[0]
 
 
-def _named(row: OutputRow | DeadLetterRow) -> TouchedRow:
+def _named(row: OutputRow | StoredDeadLetter) -> TouchedRow:
     return TouchedRow(id=row.id, j=row.j if isinstance(row, OutputRow) else None)

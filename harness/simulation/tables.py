@@ -26,8 +26,8 @@ __all__ = [
     "Locks",
     "OutputChange",
     "OutputRow",
+    "SimulatedTables",
     "StatementFailed",
-    "Tables",
     "Transaction",
     "cycle",
 ]
@@ -303,7 +303,7 @@ class OutputRow(Struct, frozen=True):
     token: int
 
 
-class DeadLetterRow(Struct, frozen=True):
+class StoredDeadLetter(Struct, frozen=True):
     """A row of `dead_letter`."""
 
     seq: int
@@ -318,7 +318,7 @@ class Effects(Struct, frozen=True):
     """The rows that a commit makes visible, in each list in the order of writing."""
 
     outputs: list[OutputRow]
-    dead_letters: list[DeadLetterRow]
+    dead_letters: list[StoredDeadLetter]
     epochs: list[tuple[int, int, int]]
     """(subtask, epoch, token)."""
     completed: list[int]
@@ -375,7 +375,7 @@ OutputChange = Callable[[OutputRow], OutputRow | None]
 """The row that an UPDATE or a DELETE leaves of a row; None: it is deleted."""
 
 
-class Tables:
+class SimulatedTables:
     """The tables of one run. Mutable.
 
     `keyed`: `output` has a unique key (subtask, id, j), `dead_letter` one of (subtask, id); with `by_record` both are
@@ -400,7 +400,7 @@ class Tables:
         self.output: list[OutputRow] = []
         self.audit: list[OutputRow] = []
         """The rows as they were inserted: the trigger copies each row of `output`, and no DELETE or UPDATE."""
-        self.dead_letter: list[DeadLetterRow] = []
+        self.dead_letter: list[StoredDeadLetter] = []
         self._letters = 0
         """The number of letters that were committed; the DELETEs take none of them away."""
         self.output_keys: dict[tuple[Any, ...], None] = {}
@@ -447,7 +447,8 @@ class Tables:
         if transaction.letters_before is not None:
             self._delete_letters(*transaction.letters_before)
         dead = [
-            DeadLetterRow(self._letters + n, *row) for n, row in enumerate(transaction.dead_letters, start=1)
+            StoredDeadLetter(self._letters + n, *row)
+            for n, row in enumerate(transaction.dead_letters, start=1)
         ]
         self._letters += len(dead)
         self.dead_letter += dead
@@ -482,9 +483,9 @@ class Tables:
 
 
 class Transaction:
-    """The snapshot and the uncommitted writes of one transaction, private until `Tables.publish`. Mutable."""
+    """The snapshot and the uncommitted writes of one transaction, private until `SimulatedTables.publish`. Mutable."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: SimulatedTables) -> None:
         self._tables = tables
         self._view: int | None = None
         self._changes_seen: int | None = None
@@ -558,7 +559,7 @@ class Transaction:
         self.pending.setdefault(table, {})[key] = row
 
     def output_key(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        """See `Tables`."""
+        """See `SimulatedTables`."""
         return self._tables.output_key(row)
 
     def has_output(self, key: Sequence[Any]) -> bool:
@@ -577,13 +578,13 @@ class Transaction:
         """The rows of `audit`: all committed ones, then those of its own outputs."""
         return self._with_own(self._tables.audit)
 
-    def read_dead_letters(self) -> list[DeadLetterRow]:
+    def read_dead_letters(self) -> list[StoredDeadLetter]:
         """The rows of `dead_letter`: all committed ones, then its own."""
         committed = self._tables.dead_letter
         if not self.dead_letters:
             return committed
         return committed + [
-            DeadLetterRow(len(committed) + n, *row) for n, row in enumerate(self.dead_letters, start=1)
+            StoredDeadLetter(len(committed) + n, *row) for n, row in enumerate(self.dead_letters, start=1)
         ]
 
     def _with_own(self, committed: list[OutputRow]) -> list[OutputRow]:

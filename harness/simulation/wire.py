@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-__all__ = ["SimulatedPacket", "Statement", "bytes_of", "packets", "statement_of"]
+__all__ = ["SimulatedPacket", "WireRequest", "bytes_of", "packets", "statement_of"]
 
 
-class Statement(Struct, frozen=True):
+class WireRequest(Struct, frozen=True):
     """One request and its reply. `kinds`: message kinds by which a fault selects it, as in the proxy."""
 
     kinds: tuple[str, ...]
@@ -41,7 +41,7 @@ _END: Final = 9
 _COUNT: Final = 5
 _ROW: Final = 64
 
-_HANDSHAKE: Final = Statement(("handshake",), "", 96, (82, *_OK))
+_HANDSHAKE: Final = WireRequest(("handshake",), "", 96, (82, *_OK))
 """The server's greeting comes first; the request is the client's response to the greeting."""
 
 _COMMIT: Final = re.compile(r"(xa )?commit\b")
@@ -50,7 +50,7 @@ _READ: Final = re.compile(r"select\b|show\b|xa recover\b")
 _COLUMNS: Final = re.compile(r"select\b(.*?)\bfrom\b", re.DOTALL)
 
 
-def statement_of(sql: str, args: Sequence[Any], *, many: bool, row_bytes: int) -> Statement:
+def statement_of(sql: str, args: Sequence[Any], *, many: bool, row_bytes: int) -> WireRequest:
     """The wire form of `sql` with `args` (`many`: the rows of one INSERT). Empty `sql`: the handshake."""
     if not sql:
         return _HANDSHAKE
@@ -58,7 +58,7 @@ def statement_of(sql: str, args: Sequence[Any], *, many: bool, row_bytes: int) -
     rows = args if many else [args]
     asks = 5 + len(sql) + sum(len(str(value)) + 4 for row in rows for value in row)
     answers = (_COUNT, *([_COLUMN] * columns), _END, _ROW + row_bytes, _END) if columns else _OK
-    return Statement(kinds, sql, asks, answers)
+    return WireRequest(kinds, sql, asks, answers)
 
 
 @lru_cache(maxsize=1024)
@@ -75,7 +75,7 @@ def _form(sql: str) -> tuple[tuple[str, ...], int]:
     return ("query",), 1 + (named[1].count(",") if named else 0)
 
 
-def packets(statement: Statement) -> Iterator[SimulatedPacket]:
+def packets(statement: WireRequest) -> Iterator[SimulatedPacket]:
     """All packets in their order; a handshake begins with the server's greeting."""
     answers = list(enumerate(statement.answers, start=1))
     if statement is _HANDSHAKE:

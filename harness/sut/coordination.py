@@ -15,7 +15,7 @@ from harness.sut.enrichment import Enriched
 from harness.sut.phases import Phases
 from harness.sut.positions import named, saved
 from harness.workloads.keys import told_key
-from harness.workloads.partitions import Place
+from harness.workloads.partitions import RecordPlace
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 from reference_impl.task.positioned_input import Checkpoint
 
@@ -92,7 +92,7 @@ class JournalledSubtask:
         self._phases = phases
         self._expect = expect
         self._stops_at: int | None = None
-        self._places: Mapping[int, Place] = {}
+        self._places: Mapping[int, RecordPlace] = {}
         self._has_all = False
         """Whether all data has been emitted."""
         self._dead: dict[int, None] = {}
@@ -100,7 +100,7 @@ class JournalledSubtask:
         self._marker: LatencyMarker | None = None
         """The latency marker that has entered and not left."""
 
-    def rescales(self, *, stops_at: int | None, places: Mapping[int, Place], restored: int) -> None:
+    def rescales(self, *, stops_at: int | None, places: Mapping[int, RecordPlace], restored: int) -> None:
         """In a run that rescales. `stops_at`: the checkpoint at which the subtask stops; None: it does not.
 
         `places`: by id, where the source's records stand. Raises `StoppedForRescale` if checkpoint `restored` is there.

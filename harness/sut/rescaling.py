@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from harness.runs.plan import RunPlan, Share
+from harness.runs.plan import RescaledShare, RunPlan
 from harness.scenario.model import Scenario
 from harness.sut.keyed_parts import KeptState, decoded, encoded
 from harness.sut.positions import restored
@@ -75,19 +75,19 @@ class Rescaling:
         self._scenario = scenario
         self._plan = plan
 
-    def shares(self, old: Sequence[OldSubtask], *, checkpoint: int, to: int) -> dict[int, Share]:
+    def shares(self, old: Sequence[OldSubtask], *, checkpoint: int, to: int) -> dict[int, RescaledShare]:
         """The shares of the `to` subtasks that follow, by number; the numbers go on after all earlier ones."""
         first = first_number(self._plan, self._scenario)
         generation = 1 + max((share.generation for share in self._plan.shares.values()), default=0)
         handles = self.redistributed([self._handle(one) for one in old], to)
         texts = [str(e["state"]) for one in old for e in one.elements if "state" in e]
         kept = [decoded(text) for text in texts]
-        shares: dict[int, Share] = {}
+        shares: dict[int, RescaledShare] = {}
         for index, handle in enumerate(handles):
             owned = self.owned(index, to)
             state = [{"state": encoded(self.keyed_state(kept, owned))}] if self._scenario.task else []
             elements = self._elements(handle)
-            shares[first + index] = Share(
+            shares[first + index] = RescaledShare(
                 generation=generation,
                 checkpoint=checkpoint,
                 index=index,

@@ -17,13 +17,13 @@ from harness.workloads.keys import Key
 from harness.workloads.lookups import LookupSource, least_ts, records_of_all
 from harness.workloads.shape import Lookup, MarkOfTime
 
-__all__ = ["PartitionedSource", "Place", "places_before"]
+__all__ = ["PartitionedSource", "RecordPlace", "places_before"]
 
 Element = tuple[Lookup, int | None] | MarkOfTime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RecordPlace:
     """Where a record stands in the source."""
 
     part: int
@@ -47,7 +47,7 @@ class PartitionedSource(LookupSource):
         self._workload = workload
         self._every = workload.watermark_every
         self._inherited = inherited
-        self.places: dict[int, Place] = {}
+        self.places: dict[int, RecordPlace] = {}
         """Of each record that it reads, by id."""
         self.records = []
         next_of: Counter[int] = Counter()
@@ -56,7 +56,7 @@ class PartitionedSource(LookupSource):
             at = next_of[part]
             next_of[part] += 1
             if part in owns and at >= begin_at.get(part, 0):
-                self.places[lookup.id] = Place(part=part, at=at)
+                self.places[lookup.id] = RecordPlace(part=part, at=at)
                 self.records.append((lookup, ts))
         self._marks = self._rising_marks()
         self._idle = []

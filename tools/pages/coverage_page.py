@@ -18,7 +18,7 @@ from typing import Final
 from harness.clock import Deadline
 from harness.engine.executors import open_processes
 from harness.explore.changing import exploring_form
-from harness.explore.corpus import Entry
+from harness.explore.corpus import CorpusEntry
 from harness.explore.exploration import Exploring, Plan, explore
 from harness.explore.features import Feature, features_of
 from harness.explore.reached import COUNTS, Hole, Source, holes, pairs_of, phases_of_faults, sources, written
@@ -95,7 +95,7 @@ def _named(hole: Hole) -> str:
 def _catalogue(jobs: int) -> Source:
     """Each scenario of the catalogue once, at sim."""
     entries = [
-        Entry(scenario=exploring_form(scenario), seed=_SEED)
+        CorpusEntry(scenario=exploring_form(scenario), seed=_SEED)
         for scenario in load_many(["all"])
         if "sim" in scenario.levels
     ]

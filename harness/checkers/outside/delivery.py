@@ -8,7 +8,7 @@ from harness.checkers.invariant import Findings
 from harness.checkers.outside.finish import Finish
 from harness.checkers.outside.job_trace import OutsideTrace
 from harness.checkers.outside.readings import Reading
-from harness.checkers.outside.replay import Found, named
+from harness.checkers.outside.replay import SlotSeen, named
 from harness.checkers.outside.slots import RecordKey, SlotKey, SlotRows, cells
 from harness.verdict import Anomaly
 
@@ -60,7 +60,7 @@ class _Delivery:
         self._first = trace.readings[1]
         self._missing = list(self._missing_at_first())
 
-    def found(self) -> dict[tuple[str, SlotKey], Found]:
+    def found(self) -> dict[tuple[str, SlotKey], SlotSeen]:
         """Everything that convicts, each class and slot once."""
         found = dict(self._trace.replay.found) if self._trace.has_log else {}
         for reading in self._trace.readings.values():
@@ -102,7 +102,7 @@ class _Delivery:
             return True
         return kind == "duplicate" and slot in reading.crowded
 
-    def _undecided_values(self) -> Found | None:
+    def _undecided_values(self) -> SlotSeen | None:
         """The first value of an `upsert` that would convict if the job were finished."""
         if self._write != "upsert" or self._done:
             return None
@@ -126,7 +126,7 @@ class _Delivery:
         """Whether it is known that a record expects a row, or some row of it was ever visible."""
         return self._trace.records.by_key[key].expect is not None or key in self._trace.visible
 
-    def _gone(self, slot: SlotKey, missing: int) -> Iterator[tuple[str, Found]]:
+    def _gone(self, slot: SlotKey, missing: int) -> Iterator[tuple[str, SlotSeen]]:
         """What a finished job says of a slot of which something is missing in reading 1."""
         trace = self._trace
         least = trace.replay.least(slot) if trace.has_log else None
@@ -138,13 +138,13 @@ class _Delivery:
             events = tuple(sorted({offer, *([] if logged is None else [logged]), *ends}))
             yield (
                 "deleted",
-                Found(events, f"a row of {named(slot)} was in the table, and in the end it is not"),
+                SlotSeen(events, f"a row of {named(slot)} was in the table, and in the end it is not"),
             )
         elif not had_more and self._loses and self._expects(slot[0]):
             say = f"a row of {named(slot)} is missing in the table, though the job was finished"
-            yield "lost", Found(tuple(sorted({offer, *ends})), say)
+            yield "lost", SlotSeen(tuple(sorted({offer, *ends})), say)
 
-    def _changed(self) -> Iterator[tuple[SlotKey, Found]]:
+    def _changed(self) -> Iterator[tuple[SlotKey, SlotSeen]]:
         first, second = self._first.slots, self._trace.readings[2].slots
         for slot in {**first, **second}:
             one, other = first.get(slot), second.get(slot)
@@ -152,7 +152,7 @@ class _Delivery:
                 rows = {rows.n for rows in (one, other) if rows is not None and rows.n is not None}
                 reads = {reading.read["table"] for reading in self._trace.readings.values()}
                 say = f"{named(slot)} has other rows in the table after the job was started once more"
-                yield slot, Found(tuple(sorted({*rows, *reads})), say)
+                yield slot, SlotSeen(tuple(sorted({*rows, *reads})), say)
 
     def _rows(self, rows: SlotRows | None) -> object:
         counts = {} if rows is None else rows.counts()

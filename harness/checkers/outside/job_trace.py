@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from harness.checkers.outside.readings import Reading
-from harness.checkers.outside.replay import Replay, differs, named
+from harness.checkers.outside.replay import TableReplay, differs, named
 from harness.checkers.outside.slots import RecordKey, Records, SlotKey
 from harness.history.outside import (
     AskedLookup,
@@ -29,10 +29,10 @@ from harness.history.outside import (
     TableRow,
 )
 
-__all__ = ["FaultTime", "OutsideTrace", "is_by_itself", "is_failed_exit"]
+__all__ = ["JobFaultSpan", "OutsideTrace", "is_by_itself", "is_failed_exit"]
 
 
-class FaultTime:
+class JobFaultSpan:
     """One fault, from begin to end. Mutable: the end is set later."""
 
     __slots__ = ("begin", "end", "index")
@@ -60,11 +60,11 @@ class OutsideTrace:
     def __init__(self, header: OutsideHeader, records: Records, events: Iterable[OutsideEvent]) -> None:
         self.header = header
         self.records = records
-        self.replay = Replay(header, self.records)
+        self.replay = TableReplay(header, self.records)
         self.readings = {number: Reading(number, self.records) for number in (1, 2)}
         self.starts: dict[int, JobStart] = {}
         self.exits: list[JobExit] = []
-        self.faults: list[FaultTime] = []
+        self.faults: list[JobFaultSpan] = []
         self.finished: JobFinished | None = None
         self.giveup: JobGiveUp | None = None
         self.last_offer: float = -math.inf
@@ -119,7 +119,7 @@ class OutsideTrace:
 
     def _fault(self, event: JobFault) -> None:
         if event.phase == "begin":
-            self.faults.append(FaultTime(event, len(self.faults)))
+            self.faults.append(JobFaultSpan(event, len(self.faults)))
             self.replay.begin_fault()
             return
         running = (fault for fault in self.faults if fault.end is None and fault.begin.f == event.f)

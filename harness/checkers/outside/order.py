@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.checkers.invariant import Findings
 from harness.checkers.outside.job_trace import OutsideTrace
-from harness.checkers.outside.replay import Order
+from harness.checkers.outside.replay import SlotOrder
 from harness.checkers.outside.slots import NO_KEY, cells
 from harness.verdict import Anomaly
 
@@ -42,7 +42,7 @@ def _without_log(trace: OutsideTrace) -> str:
     return "" if trace.header.sink.changes else "the database has no log of changes"
 
 
-def _findings(trace: OutsideTrace, order: Order, kind: str) -> Findings:
+def _findings(trace: OutsideTrace, order: SlotOrder, kind: str) -> Findings:
     found = order.found if trace.has_log else {}
     return Findings(
         anomalies=tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from harness.checkers.outside.replay import Found, named, slot_of
+from harness.checkers.outside.replay import SlotSeen, named, slot_of
 from harness.checkers.outside.slots import RecordKey, Records, SlotKey, SlotRows, digest, key_of
 from harness.history.outside import DeadLetterRow, PartRead, TableRow
 
@@ -28,7 +28,7 @@ class Reading:
         self.warnings: list[str] = []
         self.log_differs = False
         """Whether the `read` of the log counts another number of rows."""
-        self.found: dict[tuple[str, SlotKey], Found] = {}
+        self.found: dict[tuple[str, SlotKey], SlotSeen] = {}
         self.crowded: set[SlotKey] = set()
         """The slots with more rows than expected, whatever their values."""
         self._table_rows = 0
@@ -68,17 +68,17 @@ class Reading:
         record = self._records.by_key.get(key[0])
         if record is None:
             say = f"a row of {named(key)}, which was never offered, is in the table in reading {self.number}"
-            self.found.setdefault(("phantom", key), Found((row.n,), say))
+            self.found.setdefault(("phantom", key), SlotSeen((row.n,), say))
         offered = {record.n} if record is not None else set()
         events = tuple(sorted({*offered, row.n if rows.n is None else rows.n, row.n}))
         if rows.is_doubled:
             say = f"{named(key)} {rows.surplus} in reading {self.number}"
-            self.found.setdefault(("duplicate", key), Found(events, say))
+            self.found.setdefault(("duplicate", key), SlotSeen(events, say))
         if rows.has_too_many:
             self.crowded.add(key)
         if rows.wrong > wrong:
             say = f"{named(key)} has a row in the table in reading {self.number} that it must not yield"
-            self.found.setdefault(("wrong-value", key), Found(tuple(sorted({*offered, row.n})), say))
+            self.found.setdefault(("wrong-value", key), SlotSeen(tuple(sorted({*offered, row.n})), say))
 
     def missing(self, slot: SlotKey) -> int:
         """How many of its rows are missing."""

@@ -14,17 +14,17 @@ from harness.checkers.outside.slots import NO_KEY, Digest, Records, SlotKey, Slo
 from harness.history.outside import LogRow, OutsideHeader
 from harness.history.values import shown
 
-__all__ = ["Found", "Order", "Replay", "differs", "named", "slot_of"]
+__all__ = ["SlotOrder", "SlotSeen", "TableReplay", "differs", "named", "slot_of"]
 
 
-class Found(NamedTuple):
+class SlotSeen(NamedTuple):
     """What a transaction or a reading shows of a slot."""
 
     events: tuple[int, ...]
     say: str
 
 
-class Effect(NamedTuple):
+class TableEffect(NamedTuple):
     """A transaction after which the table is another one."""
 
     tx: int
@@ -32,11 +32,11 @@ class Effect(NamedTuple):
     n: int
 
 
-class Zombie(NamedTuple):
+class ZombieEffect(NamedTuple):
     """An effect of a lower start after one of a higher."""
 
-    effect: Effect
-    before: Effect
+    effect: TableEffect
+    before: TableEffect
     """The effect of the highest start until then."""
 
 
@@ -67,14 +67,14 @@ class LoggedSlot:
         return (reached, faults) if reached < faults else None
 
 
-class Order:
+class SlotOrder:
     """Slots that first appear after a later one of the same part, or of the same part and key. Mutable."""
 
     def __init__(self, *, by_key: bool) -> None:
         self._by_key = by_key
         self._highest: dict[Any, tuple[int, int, int, SlotKey]] = {}
         """Position and j of the highest slot so far, the event that showed it, and the slot itself."""
-        self.found: dict[SlotKey, Found] = {}
+        self.found: dict[SlotKey, SlotSeen] = {}
         self.compared = 0
         """How many slots came after another one that they are compared with."""
 
@@ -98,7 +98,7 @@ class Order:
             f" of the source (position {record.pos}, not {before.pos})"
         )
         events = dict.fromkeys((record.n, before.n, highest[2], n))
-        self.found[slot] = Found(tuple(sorted(events)), say)
+        self.found[slot] = SlotSeen(tuple(sorted(events)), say)
 
 
 def named(slot: SlotKey) -> str:
@@ -108,7 +108,7 @@ def named(slot: SlotKey) -> str:
     return told if j is None else f"row {j} of {told}"
 
 
-class Replay:
+class TableReplay:
     """The table that the log makes of an empty one. Mutable."""
 
     def __init__(self, header: OutsideHeader, records: Records) -> None:
@@ -117,10 +117,10 @@ class Replay:
         self._doubles = header.claims.delivery != "at-least-once"
         self._upserts = header.sink.write == "upsert"
         self.slots: dict[SlotKey, LoggedSlot] = {}
-        self.found: dict[tuple[str, SlotKey], Found] = {}
+        self.found: dict[tuple[str, SlotKey], SlotSeen] = {}
         """What V8 convicts of, by class and slot."""
-        self.by_source, self.by_key = Order(by_key=False), Order(by_key=True)
-        self.zombies: list[Zombie] = []
+        self.by_source, self.by_key = SlotOrder(by_key=False), SlotOrder(by_key=True)
+        self.zombies: list[ZombieEffect] = []
         self.unowned: list[int] = []
         """The first effect whose start is not known."""
         self.effects = 0
@@ -129,13 +129,13 @@ class Replay:
         """How many `row` events there were."""
         self.has_starts = False
         """Whether any `row` has a start."""
-        self.missing_row: Found | None = None
+        self.missing_row: SlotSeen | None = None
         """The first row that is taken away and is not there."""
         self.highest: dict[Any, int] = {}
         """The highest j of a row that was ever visible, by id; 0 where rows have no j."""
-        self.less_later: Found | None = None
+        self.less_later: SlotSeen | None = None
         """A slot of which less is missing after the `finished` than there."""
-        self._highest_effect: Effect | None = None
+        self._highest_effect: TableEffect | None = None
         self._open: list[LogRow] = []
         self._faults = 0
         self._bites: Counter[int] = Counter()
@@ -220,7 +220,7 @@ class Replay:
                 say = (
                     f"a row of {named(key)}, which was never offered, is in the table after transaction {tx}"
                 )
-                self.found.setdefault(("phantom", key), Found((n,), say))
+                self.found.setdefault(("phantom", key), SlotSeen((n,), say))
                 self._look_twice(key, self.slots[key], (n,), tx)
         if any(net.values()):
             self._note_effect(rows[-1])
@@ -229,7 +229,7 @@ class Replay:
         if change < 0:
             if not slot.rows.remove(value) and self.missing_row is None:
                 say = f"the log takes a row of {named(key)} away that is not there (event {row.n})"
-                self.missing_row = Found((row.n,), say)
+                self.missing_row = SlotSeen((row.n,), say)
             return
         is_first = slot.rows.n is None
         slot.rows.add(value, row.n)
@@ -246,15 +246,15 @@ class Replay:
         self._look_twice(key, slot, shown_by, tx)
         if rows.wrong and not self._upserts:
             say = f"{named(key)} has a row in the table that it must not yield after transaction {tx}"
-            self.found.setdefault(("wrong-value", key), Found(shown_by, say))
+            self.found.setdefault(("wrong-value", key), SlotSeen(shown_by, say))
         if missing > before and self._write == "append":
             say = f"a row of {named(key)} was in the table, and transaction {tx} takes it away"
-            self.found.setdefault(("deleted", key), Found(shown_by, say))
+            self.found.setdefault(("deleted", key), SlotSeen(shown_by, say))
         if not self._is_read:
             slot.least = missing if slot.least is None else min(slot.least, missing)
         if self._is_over and missing < slot.missing_there and self.less_later is None:
             say = f"a row of {named(key)} that was missing then is in the table later (event {n})"
-            self.less_later = Found((n,), say)
+            self.less_later = SlotSeen((n,), say)
         if missing != before and (faults := slot.now_missing(missing, self._faults)) is not None:
             self._bites[faults[0]] += 1
             self._bites[faults[1]] -= 1
@@ -265,7 +265,7 @@ class Replay:
         if self._doubles and (rows.has_too_many if self._upserts else rows.is_doubled):
             events = tuple(sorted({*shown_by, *(() if rows.n is None else (rows.n,))}))
             self.found.setdefault(
-                ("duplicate", key), Found(events, f"{named(key)} {rows.surplus} after transaction {tx}")
+                ("duplicate", key), SlotSeen(events, f"{named(key)} {rows.surplus} after transaction {tx}")
             )
 
     def _note_visible(self, key: SlotKey) -> None:
@@ -279,12 +279,12 @@ class Replay:
         if not isinstance(row.start, int):
             self.unowned = self.unowned or [row.n]
             return
-        effect = Effect(row.tx, row.start, row.n)
+        effect = TableEffect(row.tx, row.start, row.n)
         highest = self._highest_effect
         if highest is None or effect.start >= highest.start:
             self._highest_effect = effect
         else:
-            self.zombies.append(Zombie(effect, highest))
+            self.zombies.append(ZombieEffect(effect, highest))
 
 
 def _changes(row: LogRow) -> Iterator[tuple[SlotKey, Digest, int]]:

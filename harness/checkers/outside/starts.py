@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from harness.checkers.invariant import Findings
 from harness.checkers.outside.finish import Finish
-from harness.checkers.outside.job_trace import FaultTime, OutsideTrace, is_failed_exit
+from harness.checkers.outside.job_trace import JobFaultSpan, OutsideTrace, is_failed_exit
 from harness.checkers.outside.order import log_not_read
 from harness.checkers.outside.replay import named
 from harness.checkers.outside.slots import RecordKey, cells
@@ -152,7 +152,7 @@ def _is_explained(trace: OutsideTrace, exit_: JobExit) -> bool:
     return any(record.fails and record.n < exit_.n for record in trace.records.by_key.values())
 
 
-def _causes(trace: OutsideTrace, fault: FaultTime, exit_: JobExit) -> bool:
+def _causes(trace: OutsideTrace, fault: JobFaultSpan, exit_: JobExit) -> bool:
     """Whether a fault can be what made a start exit."""
     begin, end = fault.begin, fault.end
     if begin.n > exit_.n:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.checkers.retries import Backoff
+from harness.checkers.retries import BackoffRange
 from harness.checkers.tests.small_histories import (
     answered,
     called,
@@ -25,16 +25,16 @@ from harness.history.header import Retry
 OPERATOR = {"max_tries": 4, "retry": {"backoff": "fixed", "initial_ms": 10}}
 
 
-def exponential(initial_ms: int, multiplier: float | Decimal, **more: Any) -> Backoff:
-    return Backoff(Retry(backoff="exponential", initial_ms=initial_ms, multiplier=multiplier, **more))
+def exponential(initial_ms: int, multiplier: float | Decimal, **more: Any) -> BackoffRange:
+    return BackoffRange(Retry(backoff="exponential", initial_ms=initial_ms, multiplier=multiplier, **more))
 
 
-def waits(backoff: Backoff, calls: int) -> list[int]:
+def waits(backoff: BackoffRange, calls: int) -> list[int]:
     return [backoff.after(k)[0] for k in range(1, calls + 1)]
 
 
 def test_a_fixed_backoff_waits_equally_long_after_each_call_trust4() -> None:
-    assert waits(Backoff(Retry(backoff="fixed", initial_ms=7)), 4) == [7, 7, 7, 7]
+    assert waits(BackoffRange(Retry(backoff="fixed", initial_ms=7)), 4) == [7, 7, 7, 7]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_fixed_backoff_waits_equally_long_after_each_call_trust4() -> None:
     ],
 )
 def test_an_exponential_backoff_is_exact_and_limited_from_its_second_wait_on_trust4(
-    backoff: Backoff, expected: list[int]
+    backoff: BackoffRange, expected: list[int]
 ) -> None:
     assert waits(backoff, 4) == expected
 

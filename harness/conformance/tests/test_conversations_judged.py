@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.conformance import conversations_judged
-from harness.conformance.case import Case, CaseOutcome
+from harness.conformance.case import CaseOutcome, ConformCase
 from harness.conformance.conversations_judged import BREACHES_MAX, judge_conversations
 from harness.conformance.operator_judged import Asked, judge_operator
 from harness.errors import Exit, SutError
@@ -39,7 +39,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversations_judged, "catalogue", lambda: FEW)
 
 
-def judged(argv: list[str]) -> list[Case]:
+def judged(argv: list[str]) -> list[ConformCase]:
     with ProgramDriver(argv, limits=LIMITS) as driver:
         hello = driver.greet()
     return judge_conversations(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.conformance.case import Case, CaseOutcome, Spoken
+from harness.conformance.case import CaseOutcome, ConformCase, Spoken
 from harness.conformance.certificate import Certificate
 from harness.conformance.operator_judged import Asked, OperatorJudged
 from harness.conformance.protocol_certificate import CHECKS, protocol_certificate
@@ -20,12 +20,12 @@ ORDERED = FILES["order/ordered_output_is_input_order"]
 
 def case_of(
     file: ConversationFile, *, outcome: CaseOutcome = CaseOutcome.PASS, wrong: Sequence[str] = ()
-) -> Case:
+) -> ConformCase:
     """The conversation as its file has it, with its last answer replaced if it failed."""
     spoken = [Spoken(told=one.told, answer=one.answer) for one in file.exchanges]
     if outcome is CaseOutcome.FAIL:
         spoken[-1] = Spoken(told=spoken[-1].told, answer=wrong)
-    return Case(
+    return ConformCase(
         name=file.name,
         claim=file.claim,
         outcome=outcome,
@@ -36,7 +36,7 @@ def case_of(
     )
 
 
-def certificate(cases: Sequence[Case], folder: Path) -> Certificate:
+def certificate(cases: Sequence[ConformCase], folder: Path) -> Certificate:
     asked = Asked(label="mine", argv=["./mine"], seed=3, scripts=0, limits=Limits())
     hello = Hello(protocol=1, name="mine", version="7", abilities=["ordered"])
     judged = OperatorJudged(asked=asked, hello=hello, cases=cases, random=None)
@@ -64,7 +64,7 @@ def test_a_case_that_fails_is_the_cause_and_has_its_lines(tmp_path: Path) -> Non
 
 
 def test_what_is_not_claimed_is_told_and_not_counted(tmp_path: Path) -> None:
-    skipped = Case(name="retry/x", claim="", outcome=CaseOutcome.NOT_CLAIMED, why="needs retry")
+    skipped = ConformCase(name="retry/x", claim="", outcome=CaseOutcome.NOT_CLAIMED, why="needs retry")
 
     made = certificate([case_of(ORDERED), skipped], tmp_path)
 
@@ -73,7 +73,7 @@ def test_what_is_not_claimed_is_told_and_not_counted(tmp_path: Path) -> None:
 
 
 def test_nothing_but_skipped_cases_is_not_green(tmp_path: Path) -> None:
-    skipped = Case(name="retry/x", claim="", outcome=CaseOutcome.NOT_CLAIMED, why="needs retry")
+    skipped = ConformCase(name="retry/x", claim="", outcome=CaseOutcome.NOT_CLAIMED, why="needs retry")
 
     assert certificate([skipped], tmp_path).word == "not decided"
 
@@ -91,7 +91,7 @@ def test_a_changed_byte_of_a_transcript_does_not_hold(tmp_path: Path) -> None:
 
 def test_a_failure_that_is_told_as_a_pass_is_judged_again(tmp_path: Path) -> None:
     lie = case_of(ORDERED, outcome=CaseOutcome.FAIL, wrong=('{"ev":"ended"}',))
-    told = Case(name=lie.name, claim=lie.claim, outcome=CaseOutcome.PASS, spoken=lie.spoken)
+    told = ConformCase(name=lie.name, claim=lie.claim, outcome=CaseOutcome.PASS, spoken=lie.spoken)
 
     problems = verified(certificate([told], tmp_path), tmp_path).problems
 

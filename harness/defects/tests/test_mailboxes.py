@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.defects.mailboxes import Hole, MailboxOfEra3
+from harness.defects.mailboxes import MailboxDefect, MailboxOfEra3
 from harness.defects.tests.wrong_parts import wrong_part
 from reference_impl.mailbox.mailbox import Mail, Mailbox, MailboxExecutor
 from reference_impl.mailbox.processor import MailboxProcessor
@@ -109,10 +109,10 @@ DIFFERENCES: list[tuple[str, Script, list[str], list[str]]] = [
 ]
 CONVICTIONS = tuple(dict.fromkeys(name for name, *_ in DIFFERENCES))
 HOLE_SCRIPTS = {
-    Hole.UNSEEN_TAKE_REVERSES_URGENT: urgent_behind_one_that_a_take_did_not_see,
-    Hole.PARKED_TAKE_REVERSES_URGENT: two_urgent_while_a_take_waits,
-    Hole.MAIL_BEHIND_URGENT_STARVES: normal_behind_urgent,
-    Hole.FINISH_SKIPS_DEFERRABLE: deferrable_at_the_finish,
+    MailboxDefect.UNSEEN_TAKE_REVERSES_URGENT: urgent_behind_one_that_a_take_did_not_see,
+    MailboxDefect.PARKED_TAKE_REVERSES_URGENT: two_urgent_while_a_take_waits,
+    MailboxDefect.MAIL_BEHIND_URGENT_STARVES: normal_behind_urgent,
+    MailboxDefect.FINISH_SKIPS_DEFERRABLE: deferrable_at_the_finish,
 }
 
 
@@ -129,9 +129,9 @@ def test_a_variant_differs_from_ours_in_what_its_name_says_m10_m13_m16_m17(
     assert outcome(wrong_part(name), script) == theirs
 
 
-@pytest.mark.parametrize("hole", Hole)
-@pytest.mark.parametrize("other", Hole)
-def test_a_variant_with_one_hole_has_no_other(hole: Hole, other: Hole) -> None:
+@pytest.mark.parametrize("hole", MailboxDefect)
+@pytest.mark.parametrize("other", MailboxDefect)
+def test_a_variant_with_one_hole_has_no_other(hole: MailboxDefect, other: MailboxDefect) -> None:
     script = HOLE_SCRIPTS[other]
 
     same = outcome(wrong_part(hole.value), script) == outcome(Mailbox, script)

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError, WorldError
-from harness.explore.corpus import CORPUS_VERSION, Corpus, Entry
+from harness.explore.corpus import CORPUS_VERSION, Corpus, CorpusEntry
 from harness.explore.drawing import draw_scenario
 
-ENTRY = Entry(scenario=draw_scenario(5), seed=77)
+ENTRY = CorpusEntry(scenario=draw_scenario(5), seed=77)
 
 
-def _read(corpus: Corpus) -> tuple[list[Entry], list[str]]:
+def _read(corpus: Corpus) -> tuple[list[CorpusEntry], list[str]]:
     notes: list[str] = []
     return list(corpus.read(notes.append)), notes
 

@@ -38,7 +38,7 @@ from harness.scenario_parts.values import Name, duration_text
 
 if TYPE_CHECKING:
     from harness.faults.real.attempt_site import AttemptSite
-    from harness.faults.real.evidence import Evidence, Found, Line, Seen
+    from harness.faults.real.evidence import Evidence, Line, RecordedFault, Seen
     from harness.faults.real.fault_site import Site
     from harness.simulation.link import LinkAct
 
@@ -436,7 +436,7 @@ class SparkFault(JobFault):
 class FoundFault(Fault):
     """A fault that attempts perform themselves; its evidence is in the lines that they recorded."""
 
-    def found(self, lines: Sequence[Line]) -> Found | None:
+    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
         """What the recorded lines of a run show of it; None: it never began."""
         raise NotImplementedError
 

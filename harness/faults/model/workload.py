@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from harness.faults.model.fault import Fault, WorkloadFault
 from harness.faults.model.fields import Subtask, Times
 from harness.faults.real.attempt_site import ActJournal
-from harness.faults.real.evidence import Found, Line, acts, measurements
+from harness.faults.real.evidence import Line, RecordedFault, acts, measurements
 
 if TYPE_CHECKING:
     from harness.faults.simulated.on_attempt import Shaped
@@ -21,8 +21,8 @@ __all__ = [
     "CallFault",
     "Element",
     "PassOn",
+    "ShapedSource",
     "ShapingFault",
-    "Source",
     "StruckCall",
     "find_calls",
     "first_taken",
@@ -75,11 +75,11 @@ class CallFault(WorkloadFault):
         """Act on one call."""
         raise NotImplementedError
 
-    def found(self, lines: Sequence[Line]) -> Found | None:
+    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
         return _measured_calls(self, lines)
 
 
-class Source(Protocol):
+class ShapedSource(Protocol):
     """What a shaping fault needs to know about a source."""
 
     def position_of(self, record: int) -> int:
@@ -105,7 +105,7 @@ class ShapingFault(WorkloadFault):
         """The index of a record (from 0) and for how long (ms) the source is silent before it."""
         return None
 
-    def place(self, source: Source, *, records: int) -> range:
+    def place(self, source: ShapedSource, *, records: int) -> range:
         """The source positions that the fault changes."""
         raise NotImplementedError
 
@@ -120,14 +120,14 @@ _IDS_MAX = 5
 """So many records are named."""
 
 
-def find_calls(fault: Fault, lines: Sequence[Line], shows: Shows) -> Found | None:
+def find_calls(fault: Fault, lines: Sequence[Line], shows: Shows) -> RecordedFault | None:
     """From its first act to the last thing that came of one."""
     done = acts(fault.id, lines)
     if not done:
         return None
     shown = [(act, line) for act in done if (line := shows(act, lines)) is not None]
     if not shown:
-        return Found(began_us=done[0]["t"], ended_us=done[-1]["t"])
+        return RecordedFault(began_us=done[0]["t"], ended_us=done[-1]["t"])
     ids = list(dict.fromkeys(act["id"] for act, _ in shown))
     evidence = {
         "subtask": done[0]["s"],
@@ -136,10 +136,12 @@ def find_calls(fault: Fault, lines: Sequence[Line], shows: Shows) -> Found | Non
         "records": ids[:_IDS_MAX],
     }
     ended_us = max(line["t"] for _, line in shown)
-    return Found(began_us=done[0]["t"], measured_us=shown[0][1]["t"], ended_us=ended_us, evidence=evidence)
+    return RecordedFault(
+        began_us=done[0]["t"], measured_us=shown[0][1]["t"], ended_us=ended_us, evidence=evidence
+    )
 
 
-def _measured_calls(fault: Fault, lines: Sequence[Line]) -> Found | None:
+def _measured_calls(fault: Fault, lines: Sequence[Line]) -> RecordedFault | None:
     """Of a fault whose act is measured where it happens."""
     measured = {(line["s"], line["a"], line["id"]): line for line in measurements(fault.id, lines)}
     return find_calls(fault, lines, lambda act, _lines: measured.get((act["s"], act["a"], act["id"])))

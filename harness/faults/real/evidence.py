@@ -21,10 +21,10 @@ __all__ = [
     "NOTICE_US",
     "DeedsRead",
     "Evidence",
-    "Found",
     "Line",
     "Loss",
     "ProxyEvidence",
+    "RecordedFault",
     "Seen",
     "acts",
     "as_the_proxy_saw",
@@ -208,7 +208,7 @@ Line = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class RecordedFault:
     """One fault as a run recorded it; times in microseconds."""
 
     began_us: int

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from harness.faults.real.evidence import Evidence, Found, Line, Seen, is_speech
+from harness.faults.real.evidence import Evidence, Line, RecordedFault, Seen, is_speech
 
 __all__ = ["ATTEMPTS", "CLIENTS", "FAULT", "HARNESS", "PROXY", "witnesses_of", "witnesses_of_found"]
 
@@ -52,7 +52,7 @@ def witnesses_of(evidence: Callable[[Seen], Evidence], seen: Seen, *, by: str) -
 
 
 def witnesses_of_found(
-    found: Callable[[Sequence[Line]], Found | None], lines: Sequence[Line]
+    found: Callable[[Sequence[Line]], RecordedFault | None], lines: Sequence[Line]
 ) -> tuple[str, ...]:
     """As `witnesses_of`, for a fault that attempts perform themselves."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.faults.model.fault import FoundFault, OutsideFault
-from harness.faults.real.evidence import Found, Seen
+from harness.faults.real.evidence import RecordedFault, Seen
 from harness.faults.tests.entries import made
 
 Line = dict[str, Any]
@@ -19,7 +19,7 @@ def fault(do: str, **fields: Any) -> FoundFault:
     return fault
 
 
-def found(fault: FoundFault, lines: list[Line]) -> Found | None:
+def found(fault: FoundFault, lines: list[Line]) -> RecordedFault | None:
     return fault.found(lines)
 
 

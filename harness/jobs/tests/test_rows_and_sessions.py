@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.jobs.binlog import Change, LogPosition, Transaction
+from harness.jobs.binlog import LoggedChange, LoggedTransaction, LogPosition
 from harness.jobs.finished import EndSeen, how_finished
 from harness.jobs.job_file import Job, JobFile, SinkTable
 from harness.jobs.records import JobInput, SourceRecord
@@ -30,12 +30,12 @@ def _at(offset: int, file: str = "log.1") -> LogPosition:
     return LogPosition(file=file, offset=offset)
 
 
-def _transaction(*changes: Change, offset: int = 1, statement: str = "") -> Transaction:
-    return Transaction(end=_at(offset), seen_us=offset, changes=changes, statement=statement)
+def _transaction(*changes: LoggedChange, offset: int = 1, statement: str = "") -> LoggedTransaction:
+    return LoggedTransaction(end=_at(offset), seen_us=offset, changes=changes, statement=statement)
 
 
-def _insert(**values: Any) -> Change:
-    return Change(op="insert", table="enriched", now=values)
+def _insert(**values: Any) -> LoggedChange:
+    return LoggedChange(op="insert", table="enriched", now=values)
 
 
 # ------------------------------------------------------------------------------------------------ rows
@@ -70,9 +70,11 @@ def test_rows_of_one_record_have_numbers_where_a_column_has_them() -> None:
 def test_a_replay_is_the_table_that_the_log_makes() -> None:
     replay = SinkReplay(columns=_columns())
     replay.take(_transaction(_insert(id=1, name="a"), _insert(id=1, name="a"), _insert(id=2, name="b")))
-    update = Change(op="update", table="enriched", was={"id": 2, "name": "b"}, now={"id": 2, "name": "c"})
-    delete = Change(op="delete", table="enriched", was={"id": 1, "name": "a"})
-    replay.take(_transaction(update, delete, Change(op="insert", table="other", now={"id": 9})))
+    update = LoggedChange(
+        op="update", table="enriched", was={"id": 2, "name": "b"}, now={"id": 2, "name": "c"}
+    )
+    delete = LoggedChange(op="delete", table="enriched", was={"id": 1, "name": "a"})
+    replay.take(_transaction(update, delete, LoggedChange(op="insert", table="other", now={"id": 9})))
     assert [row.v for row in replay.of(1)] == [("a",)]
     assert [row.v for row in replay.of("2")] == [("c",)]
     assert replay.rows.total() == 2

@@ -10,15 +10,17 @@ import pytest
 from harness.errors import Exit, HarnessError
 from harness.kill_matrix import matrix as module
 from harness.kill_matrix.equivalents import Sameness
-from harness.kill_matrix.matrix import Charge, Matrix, ReferenceResult, Row, SuspectResult, fill
+from harness.kill_matrix.matrix import Charge, Matrix, MatrixRow, ReferenceResult, SuspectResult, fill
 from harness.kill_matrix.table import as_json, as_markdown, as_text, summary
 from harness.tests.harness_defects import acquits_everything
 
 CHARGE = Charge(names=("settles-twice", "frees-slot-on-call"), seed=1, runs=2, with_equivalents=False)
 
 
-def row(name: str, label: str, trial: SuspectResult) -> Row:
-    return Row(label=label, name=name, about="wrong", mirrors="a mistake", where="anywhere", trial=trial)
+def row(name: str, label: str, trial: SuspectResult) -> MatrixRow:
+    return MatrixRow(
+        label=label, name=name, about="wrong", mirrors="a mistake", where="anywhere", trial=trial
+    )
 
 
 LEAK = row(

@@ -16,7 +16,7 @@ from harness.simulation.controls import executor_of
 from harness.simulation.hub import Actor, Hub
 from harness.simulation.link import SimulatedLink
 from harness.simulation.server import SimulatedServer
-from harness.simulation.tables import Customers, Tables
+from harness.simulation.tables import Customers, SimulatedTables
 from harness.simulation.tape import MemoryRecorder, Tape
 from harness.sut.calm_twin import CalmTwin, Questions
 from harness.sut.registry import load_lookup
@@ -43,7 +43,7 @@ def ask_simulated(
     """The lines of the twin."""
     draw = Draw(questions.seed, "calm twin")
     hub = Hub(draw, limit_ms=_LIMIT_MS, steps_max=_STEPS_MAX)
-    tables = Tables(subtasks=1, customers=Customers(rows))
+    tables = SimulatedTables(subtasks=1, customers=Customers(rows))
     server = SimulatedServer(hub=hub, tables=tables, on_commit=lambda *_: None, executor=executor_of)
     link = SimulatedLink("lookups", hub=hub, draw=draw, server=server, row_bytes=row_bytes)
     lines: list[Mapping[str, Any]] = []

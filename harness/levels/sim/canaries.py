@@ -30,7 +30,7 @@ from harness.runs.order import Order
 from harness.runs.outcome import WorldDescription
 from harness.scenario.model import Scenario
 from harness.simulation.hub import Hub
-from harness.simulation.tables import Customers, DeadLetterRow, OutputRow, Tables
+from harness.simulation.tables import Customers, OutputRow, SimulatedTables, StoredDeadLetter
 from harness.simulation.tape import MemoryRecorder, Tape
 
 __all__ = ["refuse_blind_simulation"]
@@ -103,7 +103,7 @@ class _Place:
     def __init__(self) -> None:
         self._hub = Hub(Draw(0, "canaries"), limit_ms=_LIMIT, steps_max=_LIMIT)
         self.tape = Tape(self._hub)
-        self.tables = Tables(subtasks=1, customers=Customers([]))
+        self.tables = SimulatedTables(subtasks=1, customers=Customers([]))
 
     def go_on(self, t_us: int) -> None:
         self._hub.now_ms = t_us // 1000
@@ -122,7 +122,7 @@ class _Place:
     def store(self, table: str, row: Mapping[str, Any]) -> None:
         stamp = {"subtask": row.get("s", 0), "epoch": row.get("c", 1), "token": row["token"]}
         if table == DEAD_LETTERS:
-            letter = DeadLetterRow(seq=row["seq"], id=row["id"], error=row["error"], **stamp)
+            letter = StoredDeadLetter(seq=row["seq"], id=row["id"], error=row["error"], **stamp)
             self.tables.dead_letter.append(letter)
         else:
             rows = self.tables.audit if table == AUDIT else self.tables.output

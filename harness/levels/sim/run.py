@@ -26,7 +26,7 @@ from harness.runs.order import Order, planned_crashes
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.scenario_parts.own_records import OwnRecord
-from harness.simulation.tables import Tables
+from harness.simulation.tables import SimulatedTables
 from harness.simulation.tape import Tape, untold
 from harness.sut.loop_watch import HoldWatch
 from harness.sut.registry import SUTS
@@ -58,7 +58,7 @@ class Simulated:
     """How many events the journals made by their own count, and the recording lacks."""
     noted: Mapping[str, Sequence[Noted]] = field(default_factory=dict)
     """The acts of each fault, by its id."""
-    tables: Tables
+    tables: SimulatedTables
     misuses: Sequence[Mapping[str, Any]] = ()
     """Notes of the attempts about how the lookup uses the pool and the loop."""
     unread: Sequence[str] = ()

@@ -48,7 +48,7 @@ from harness.simulation.hub import Actor, Hub
 from harness.simulation.link import SimulatedLink
 from harness.simulation.server import SimulatedServer, SimulatedSession
 from harness.simulation.table_hand import SimulatedTableHand
-from harness.simulation.tables import Customers, Effects, Tables
+from harness.simulation.tables import Customers, Effects, SimulatedTables
 from harness.simulation.tape import Tape
 from harness.sut.rescaling import source_of
 from harness.sut.variant import Variant
@@ -106,7 +106,7 @@ class Simulation:
         self.hub = hub = Hub(draw, limit_ms=limit_ms, steps_max=_STEPS_MAX)
         self.tape = Tape(hub)
         workload = scenario.workload
-        self.tables = Tables(
+        self.tables = SimulatedTables(
             subtasks=workload.subtasks,
             customers=Customers(plan.table),
             keyed=SINK_FORMS[scenario.sink].has_output_key and variant.has_output_key,

@@ -10,13 +10,13 @@ from harness.database.stored_tables import COUNT_OF, ROWS_OF, counting, stored_v
 from harness.history.event import Effect, Row, TableRead
 from harness.runs.claims import AUDIT, DEAD_LETTERS
 from harness.simulation.statements import select
-from harness.simulation.tables import StatementFailed, Tables
+from harness.simulation.tables import SimulatedTables, StatementFailed
 from harness.simulation.tape import Tape
 
 __all__ = ["count_tables", "read_tables"]
 
 
-def read_tables(tables: Tables, tape: Tape, *, names: Collection[str] = ROWS_OF) -> list[str]:
+def read_tables(tables: SimulatedTables, tape: Tape, *, names: Collection[str] = ROWS_OF) -> list[str]:
     """The rows of these tables become events of `tape`; a table that cannot be read gets no `read`.
 
     Returns why tables could not be read, a sentence each.
@@ -66,7 +66,7 @@ def _decoded(text: str, values: dict[str, Any]) -> Any:
     return found
 
 
-def count_tables(tables: Tables, *, ordered: bool) -> Mapping[str, int]:
+def count_tables(tables: SimulatedTables, *, ordered: bool) -> Mapping[str, int]:
     """What SQL counts in the tables; a count whose table cannot be read is left out."""
     counts: dict[str, int] = {}
     for name, query in counting(ordered=ordered).items():

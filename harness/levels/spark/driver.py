@@ -71,14 +71,14 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
     jvm: int
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
+class DriverEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     """A run has ended; `error`: why, if it did not get to its end."""
 
     run_id: str
     error: str | None = None
 
 
-DriverReply = Ready | Ended
+DriverReply = Ready | DriverEnded
 
 RUNNERS = {
     "continuous": "harness.levels.spark.job:perform_continuous",
@@ -137,7 +137,7 @@ class _Runs:
             traceback.print_exc()
             error = cause_of_failure(failure)
         self._runs.pop(run_id, None)
-        self._replies.tell(Ended(run_id=run_id, error=error))
+        self._replies.tell(DriverEnded(run_id=run_id, error=error))
 
     def _cancel(self, run_id: str) -> None:
         run = self._runs.get(run_id)

@@ -66,7 +66,7 @@ class OrdersOfState(msgspec.Struct, frozen=True, kw_only=True):
     driver: ProcessIdentity
 
 
-class KeptState(msgspec.Struct, frozen=True, kw_only=True):
+class SubtaskState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one subtask: the snapshot of its newest epoch, and the query that made it."""
 
     saved: SavedEpoch
@@ -137,7 +137,7 @@ class OperatorInState(StatefulProcessor):
         for row in rows:
             subtask, epoch = row.subtask, row.epoch
             elements[row.position] = row.element
-        kept = msgspec.json.decode(self._state.get()[0], type=KeptState) if self._state.exists() else None
+        kept = msgspec.json.decode(self._state.get()[0], type=SubtaskState) if self._state.exists() else None
         share = _share_of(orders, kept, subtask=subtask, epoch=epoch, positions=elements)
         task = TaskContext.get()
         part = run_batch(
@@ -148,7 +148,7 @@ class OperatorInState(StatefulProcessor):
             variant=variant_of(orders.plan.mutant),
         )
         saved = SavedEpoch(epoch=epoch, position=part.position, elements=part.elements)
-        state = KeptState(saved=saved, generation=orders.generation)
+        state = SubtaskState(saved=saved, generation=orders.generation)
         self._state.update((msgspec.json.encode(state).decode(),))
         yield Row(subtask=subtask, part=msgspec.json.encode(part))
 
@@ -157,7 +157,7 @@ class OperatorInState(StatefulProcessor):
 
 
 def _share_of(
-    orders: OrdersOfState, kept: KeptState | None, *, subtask: int, epoch: int, positions: dict[int, str]
+    orders: OrdersOfState, kept: SubtaskState | None, *, subtask: int, epoch: int, positions: dict[int, str]
 ) -> ShareOfBatch:
     batch = (orders.generation - 1) * orders.last_epoch + epoch - 1
     return ShareOfBatch(

@@ -24,7 +24,7 @@ __all__ = [
     "STATEMENT_BYTES",
     "UNASKED",
     "WORDS",
-    "Exchange",
+    "CommandExchange",
     "MessageKind",
     "plain",
 ]
@@ -99,7 +99,7 @@ _NAME_MAX: Final = 64
 WORDS: Final = frozenset(kind.value for kind in MessageKind)
 
 
-class Exchange(msgspec.Struct, kw_only=True, eq=False):
+class CommandExchange(msgspec.Struct, kw_only=True, eq=False):
     """One request and its reply, assembled from packets. Mutable; compared by identity.
 
     `answer`: our error for the client, because the request never reached the server (`b""`: none). `replaced`: our
@@ -115,7 +115,7 @@ class Exchange(msgspec.Struct, kw_only=True, eq=False):
     replies: int = 0
     answer: bytes = b""
     replaced: bytes = b""
-    before: tuple[Exchange, ...] = ()
+    before: tuple[CommandExchange, ...] = ()
     in_autocommit: bool = False
 
     def statement(self) -> str:

@@ -6,7 +6,7 @@ sequence number. For a request that the server never received, no reply is await
 
 from __future__ import annotations
 
-from harness.proxy.mysql.commands import HANDSHAKE, QUERY, Exchange
+from harness.proxy.mysql.commands import HANDSHAKE, QUERY, CommandExchange
 from harness.proxy.mysql.dialogue import Dialogue
 from harness.proxy.mysql.gate import Action, GateToxic, GateWire, PacketGate
 from harness.proxy.mysql.rules import ROLLS_BACK, Then, error_packet, rollback_packet
@@ -25,7 +25,7 @@ class MySqlConversation:
         self.wire = wire
         self._dialogue = Dialogue()
         self._told = False
-        self._owed: dict[Exchange, Then] = {}
+        self._owed: dict[CommandExchange, Then] = {}
         """Requests that our error will answer, and what happens to the connection after it."""
         self.requests = PacketGate(stream=Stream.UPSTREAM, tracker=self._dialogue.requests, table=self)
         self.replies = PacketGate(stream=Stream.DOWNSTREAM, tracker=self._dialogue.replies, table=self)
@@ -58,7 +58,7 @@ class MySqlConversation:
         greeted = action.exchange.command != HANDSHAKE or bool(self._dialogue.session.abilities)
         return error_packet(action.rule.code, sequence=sequence, greeted=greeted)
 
-    def failed(self, exchange: Exchange, action: Action, *, sequence: int) -> None:
+    def failed(self, exchange: CommandExchange, action: Action, *, sequence: int) -> None:
         """See `GatedConversation`.
 
         For an error that rolls back on a server, sends it ROLLBACK and replaces that reply with the error.
@@ -73,19 +73,19 @@ class MySqlConversation:
             self._send_due_errors()
         self.replies.settle()
 
-    def forgotten(self, exchange: Exchange) -> None:
+    def forgotten(self, exchange: CommandExchange) -> None:
         waiting = self._dialogue.session.open
         if exchange.command != HANDSHAKE and exchange in waiting:
             waiting.remove(exchange)
             self._send_due_errors()
 
-    def begins(self, exchange: Exchange) -> None:
+    def begins(self, exchange: CommandExchange) -> None:
         """See `GatedConversation`: a client that pipelines has sent requests that we answer before this one."""
         for earlier in exchange.before:
             self._send_error(earlier, earlier.answer)
         exchange.before = ()
 
-    def passed(self, exchange: Exchange) -> None:
+    def passed(self, exchange: CommandExchange) -> None:
         if exchange.replaced:
             self._send_error(exchange, exchange.replaced)
 
@@ -107,6 +107,6 @@ class MySqlConversation:
             exchange = waiting.popleft()
             self._send_error(exchange, exchange.answer)
 
-    def _send_error(self, exchange: Exchange, error: bytes) -> None:
+    def _send_error(self, exchange: CommandExchange, error: bytes) -> None:
         self.replies.emit(error)
         self.replies.end(self._owed.pop(exchange))

@@ -23,7 +23,7 @@ from harness.proxy.mysql.commands import (
     QUERY,
     STATEMENT_BYTES,
     UNASKED,
-    Exchange,
+    CommandExchange,
 )
 from harness.proxy.mysql.frames import HEADER_BYTES, LONGEST_FRAME, FrameTracker, Packet
 from harness.proxy.mysql.whole_result import is_whole_result
@@ -108,7 +108,7 @@ class SessionMemory:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.open: deque[Exchange] = deque([Exchange(command=HANDSHAKE)])
+        self.open: deque[CommandExchange] = deque([CommandExchange(command=HANDSHAKE)])
         self.number = 0
         """The server's number of the session, from its greeting; 0: it has not greeted."""
         self.offered = 0
@@ -117,7 +117,7 @@ class SessionMemory:
         """The capabilities of both server and client."""
         self.status = 0
         """The server's status flags, from its last OK: a transaction is open, each statement is committed by itself."""
-        self.infile: Exchange | None = None
+        self.infile: CommandExchange | None = None
         """The LOAD DATA LOCAL statement whose file the client is sending."""
         self.last_prepared = b""
         self.why_lost = ""
@@ -134,9 +134,9 @@ class SessionMemory:
         self.why_lost = self.why_lost or why
         return False
 
-    def answered_by_us(self) -> tuple[Exchange, ...]:
+    def answered_by_us(self) -> tuple[CommandExchange, ...]:
         """Take out the requests before the next reply that the server never got: the reply belongs to none of them."""
-        taken: list[Exchange] = []
+        taken: list[CommandExchange] = []
         while self.open and self.open[0].answer:
             taken.append(self.open.popleft())
         return tuple(taken)
@@ -187,7 +187,7 @@ class RequestReader:
         ):
             return False
         text = chunk[HEADER_BYTES + 1 : HEADER_BYTES + STATEMENT_BYTES]
-        self._exchange = exchange = Exchange(
+        self._exchange = exchange = CommandExchange(
             command=QUERY, text=text, requests=1, in_autocommit=session.in_autocommit
         )
         self._last = True
@@ -231,7 +231,7 @@ class RequestReader:
                 text = without_attributes(text)
         else:
             text = self._prepared_text(command, buffer, at)
-        self._exchange = exchange = Exchange(
+        self._exchange = exchange = CommandExchange(
             command=command, text=text, requests=1, in_autocommit=session.in_autocommit
         )
         self._last = True
@@ -317,7 +317,7 @@ class ReplyReader:
                 return session.lose(
                     f"the server sent {length} bytes, number {sequence}, that nobody asked for"
                 )
-            self._exchange = Exchange(command=UNASKED, replies=1, before=before)
+            self._exchange = CommandExchange(command=UNASKED, replies=1, before=before)
             self._last = True
             return True
         exchange = self._exchange = session.open[0]

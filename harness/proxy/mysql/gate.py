@@ -14,7 +14,7 @@ from enum import Enum
 from functools import partial
 from typing import Protocol, assert_never
 
-from harness.proxy.mysql.commands import HANDSHAKE, Exchange, MessageKind
+from harness.proxy.mysql.commands import HANDSHAKE, CommandExchange, MessageKind
 from harness.proxy.mysql.dialogue import reply_word
 from harness.proxy.mysql.frames import HEADER_BYTES, FrameTracker, Packet, PacketPart
 from harness.proxy.mysql.rules import ENDING, PacketRule, RuleAction, Then
@@ -31,7 +31,7 @@ class Action:
         "sequence", "statement", "toxic",
     )  # fmt: skip
 
-    def __init__(self, *, toxic: str, rule: PacketRule, exchange: Exchange, match: int) -> None:
+    def __init__(self, *, toxic: str, rule: PacketRule, exchange: CommandExchange, match: int) -> None:
         self.toxic = toxic
         self.rule = rule
         self.exchange = exchange
@@ -113,7 +113,7 @@ class Note:
     code: int = 0
     """The number of the server's error; 0: the reply is none."""
 
-    def numbers(self, exchange: Exchange) -> dict[str, int | str]:
+    def numbers(self, exchange: CommandExchange) -> dict[str, int | str]:
         """The fields of its log entry."""
         said: dict[str, int | str] = {
             "match": self.match,
@@ -282,7 +282,7 @@ class GateToxic(Protocol):
     stream: Stream
     rule: PacketRule
 
-    def picks(self, exchange: Exchange) -> bool:
+    def picks(self, exchange: CommandExchange) -> bool:
         """Whether it matches the message."""
 
     def match(self, *, matched_here: int) -> int:
@@ -328,16 +328,16 @@ class GatedConversation(Protocol):
     def owes(self) -> bool:
         """Whether an error of ours waits to be sent among the replies."""
 
-    def failed(self, exchange: Exchange, action: Action, *, sequence: int) -> None:
+    def failed(self, exchange: CommandExchange, action: Action, *, sequence: int) -> None:
         """A request was taken out of the stream; our error will answer it."""
 
-    def forgotten(self, exchange: Exchange) -> None:
+    def forgotten(self, exchange: CommandExchange) -> None:
         """A request was taken out of the stream; the server will not reply to it."""
 
-    def begins(self, exchange: Exchange) -> None:
+    def begins(self, exchange: CommandExchange) -> None:
         """A reply begins: errors of ours that precede it are sent now."""
 
-    def passed(self, exchange: Exchange) -> None:
+    def passed(self, exchange: CommandExchange) -> None:
         """A reply has ended, delivered or not."""
 
     def caught_up(self) -> None:
@@ -371,7 +371,7 @@ class PacketGate:
         """Parts to be sent together when a chunk has been processed or something else is sent."""
         self._toxics: dict[str, GateToxic] = {}
         self._matched: dict[str, int] = {}
-        self._picked: tuple[Exchange | None, list[GateToxic]] = None, []
+        self._picked: tuple[CommandExchange | None, list[GateToxic]] = None, []
         """The current message and the toxics that match it; only toxics that were there when it began."""
         self._notes: list[Note] = []
         """What is to be logged of the current message."""
@@ -478,7 +478,7 @@ class PacketGate:
             self._deliver(part.data)
             return
         exchange = packet.message
-        assert isinstance(exchange, Exchange)
+        assert isinstance(exchange, CommandExchange)
         if part.starts and not self._starts(packet, exchange):
             return
         action = self._action
@@ -495,7 +495,7 @@ class PacketGate:
         if self.stream is Stream.DOWNSTREAM and packet.last and part.ends:
             self._table.passed(exchange)
 
-    def _starts(self, packet: Packet, exchange: Exchange) -> bool:
+    def _starts(self, packet: Packet, exchange: CommandExchange) -> bool:
         """A packet starts; returns whether the direction still delivers after errors that precede the packet."""
         self._position = 0
         if self.stream is Stream.DOWNSTREAM and packet.number == 1:
@@ -505,7 +505,7 @@ class PacketGate:
         self._choose(packet.number, exchange)
         return True
 
-    def _choose(self, number: int, exchange: Exchange) -> None:
+    def _choose(self, number: int, exchange: CommandExchange) -> None:
         """Match the packet against the toxics that name its number; the first one whose rule acts on its match wins."""
         if number == 1:
             self._action = None
@@ -538,7 +538,7 @@ class PacketGate:
             self._notes = [replace(note, reply=word, code=code) for note in self._notes]
         if self.stream is Stream.UPSTREAM or (packet.last and part.ends):
             exchange = packet.message
-            assert isinstance(exchange, Exchange)
+            assert isinstance(exchange, CommandExchange)
             for note in self._notes:
                 if self.stream is Stream.UPSTREAM:
                     self._log_note(note, exchange)
@@ -547,7 +547,7 @@ class PacketGate:
                     self.tap.call_after(self._sent + waiting, partial(self._log_note, note, exchange))
             self._notes = []
 
-    def _log_note(self, note: Note, exchange: Exchange) -> None:
+    def _log_note(self, note: Note, exchange: CommandExchange) -> None:
         wire = self._table.wire
         wire.deed(
             "noted",

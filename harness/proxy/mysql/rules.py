@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from harness.proxy.mysql.commands import ANSWERLESS, WORDS, Exchange, MessageKind, plain
+from harness.proxy.mysql.commands import ANSWERLESS, WORDS, CommandExchange, MessageKind, plain
 from harness.proxy.mysql.frames import framed
 from harness.proxy.toxics.stage import Attributes, Stream
 
@@ -133,7 +133,7 @@ class PacketRule:
     code: int
     then: Then
 
-    def picks(self, exchange: Exchange) -> bool:
+    def picks(self, exchange: CommandExchange) -> bool:
         """Whether the exchange has this kind and its statement this prefix."""
         if self.on is not MessageKind.ANY and self.on not in exchange.kinds():
             return False
@@ -205,7 +205,7 @@ class PacketToxic:
         """Other attributes from the next message on; the count goes on, what is held stays held."""
         self.rule = rule_of(attributes)
 
-    def picks(self, exchange: Exchange) -> bool:
+    def picks(self, exchange: CommandExchange) -> bool:
         """Whether it means such messages: no error is an answer to what has none."""
         unanswerable = self.rule.do is RuleAction.ERROR and exchange.command in ANSWERLESS
         return not unanswerable and self.rule.picks(exchange)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.runs.symptom import Ended, cause_of, worth_showing
+from harness.runs.symptom import RunEnding, cause_of, worth_showing
 from harness.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
 
 RAISED = "subtask 1 has failed 4 times: the lookup raised KeyError: {0} for record {0} (enrich.py:7)"
@@ -28,12 +28,12 @@ def judged(outcome: Outcome, **violations: str) -> Judgement:
     )
 
 
-def failed(**more: object) -> Ended:
-    return replace(Ended(as_expected=False), **more)  # type: ignore[arg-type]  # fields of Ended
+def failed(**more: object) -> RunEnding:
+    return replace(RunEnding(as_expected=False), **more)  # type: ignore[arg-type]  # fields of Ended
 
 
 def test_a_run_that_simply_passed_has_no_cause() -> None:
-    assert cause_of(judged(Outcome.PASS), Ended()) == ""
+    assert cause_of(judged(Outcome.PASS), RunEnding()) == ""
 
 
 def test_a_violation_is_named_by_invariant_and_class_and_what_the_database_lost_comes_first() -> None:
@@ -71,19 +71,19 @@ def test_other_ends_are_the_same_whatever_their_numbers() -> None:
         (failed(interrupted=True), "interrupted while it ran"),
         (failed(), "unknown: nothing was shown"),
         (failed(thresholds=["recovery_p95"]), "threshold recovery_p95 not held"),
-        (Ended(pitfalls=["no-pause"]), "pitfall no-pause"),
+        (RunEnding(pitfalls=["no-pause"]), "pitfall no-pause"),
         (
             failed(mutant="x", convicts=("V8",), interrupted=True),
             "planted x: not convicted; interrupted while it ran",
         ),
     ],
 )
-def test_what_shows_nothing_says_why(ended: Ended, cause: str) -> None:
+def test_what_shows_nothing_says_why(ended: RunEnding, cause: str) -> None:
     assert cause_of(judged(Outcome.UNKNOWN), ended) == cause
 
 
 def test_a_planted_defect_is_named_with_what_convicted_it() -> None:
-    planted = Ended(mutant="segment-leak", convicts=("V2",))
+    planted = RunEnding(mutant="segment-leak", convicts=("V2",))
 
     assert (
         cause_of(judged(Outcome.FAIL, V8="lost", V2="crossed"), planted)

@@ -24,7 +24,7 @@ from harness.simulation.server import (
     UnknownStatement,
 )
 from harness.simulation.statements import STATEMENTS
-from harness.simulation.tables import Customers, Effects, Tables
+from harness.simulation.tables import Customers, Effects, SimulatedTables
 from harness.simulation.tests.scripts import KEYED_SCRIPTS, SCRIPTS
 from harness.simulation.tests.two_servers import ROWS, on_simulated
 
@@ -40,7 +40,7 @@ class Rig:
 
     def __init__(self) -> None:
         self.hub = Hub(Draw(1, "test"), limit_ms=10_000_000, steps_max=100_000)
-        self.tables = Tables(subtasks=3, customers=Customers(ROWS))
+        self.tables = SimulatedTables(subtasks=3, customers=Customers(ROWS))
         self.commits: list[tuple[int, Effects]] = []
         self.server = SimulatedServer(
             hub=self.hub, tables=self.tables, on_commit=self._committed, executor=executor_of

@@ -20,7 +20,7 @@ from harness.database.endpoint import Endpoint, connect
 from harness.simulation.controls import executor_of
 from harness.simulation.hub import Actor, Hub
 from harness.simulation.server import Reply, SimulatedServer, SimulatedSession
-from harness.simulation.tables import Customers, Effects, Tables
+from harness.simulation.tables import Customers, Effects, SimulatedTables
 
 __all__ = ["ROWS", "SUBTASKS", "Answer", "Ask", "End", "Step", "on_real", "on_simulated", "set_up"]
 
@@ -116,7 +116,7 @@ def _plain(value: Any) -> Any:
 def on_simulated(script: Sequence[Step], *, keyed: bool) -> list[Any]:
     """What the script's clients see."""
     hub = Hub(Draw(1, "test"), limit_ms=10_000_000, steps_max=1_000_000)
-    tables = Tables(subtasks=SUBTASKS, customers=Customers(ROWS), keyed=keyed)
+    tables = SimulatedTables(subtasks=SUBTASKS, customers=Customers(ROWS), keyed=keyed)
     server = SimulatedServer(hub=hub, tables=tables, on_commit=_nobody_listens, executor=executor_of)
     play = _SimulatedPlay(server, script)
     actor = hub.spawn(play.run, name="script", ended=lambda _: None, at_ms=0)

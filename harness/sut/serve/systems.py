@@ -44,7 +44,7 @@ class ServedOperator(Protocol):
     def __len__(self) -> int: ...
 
 
-class Surroundings(TypedDict):
+class Collaborators(TypedDict):
     """The collaborators of an operator in a conversation."""
 
     function: ScriptedFunction
@@ -58,7 +58,7 @@ class Surroundings(TypedDict):
 class BuildServed(Protocol):
     """Builds an operator for a conversation."""
 
-    def __call__(self, config: OperatorConfig, **around: Unpack[Surroundings]) -> ServedOperator:
+    def __call__(self, config: OperatorConfig, **around: Unpack[Collaborators]) -> ServedOperator:
         """Builds the operator for `config`."""
 
 
@@ -72,7 +72,7 @@ class System:
 
 
 def _build_reference(
-    config: OperatorConfig, *, quirks: Quirks | None = None, **around: Unpack[Surroundings]
+    config: OperatorConfig, *, quirks: Quirks | None = None, **around: Unpack[Collaborators]
 ) -> ServedOperator:
     """With `quirks`, those are shown, whatever the configuration's profile."""
     return build_operator(
@@ -86,7 +86,7 @@ def _build_reference(
     )
 
 
-def _build_emitter(config: OperatorConfig, **around: Unpack[Surroundings]) -> ServedOperator:
+def _build_emitter(config: OperatorConfig, **around: Unpack[Collaborators]) -> ServedOperator:
     """Without `retry` and `quirks`, which this system does not support and so refuses."""
     return build_emitter_operator(
         mode=config.mode, capacity=config.capacity, timeout_ms=config.timeout_ms, **around

@@ -12,7 +12,7 @@ from harness.checkers.outside import delivery, errors, finish, starts
 from harness.checkers.outside.finish import Finish
 from harness.checkers.outside.job_trace import OutsideTrace
 from harness.checkers.outside.judge import judge_outside
-from harness.checkers.outside.replay import LoggedSlot, Order, Replay
+from harness.checkers.outside.replay import LoggedSlot, SlotOrder, TableReplay
 from harness.checkers.outside.slots import SlotRows
 from harness.checkers.outside.tests.test_two_outside_judges import differences
 from harness.checkers.outside.tests.wild_outside import wild_outside
@@ -32,8 +32,8 @@ BY_CANARIES: Mapping[str, Patch] = {
     "believes every finish": lambda patch: patch.setattr(finish, "_not_exited", lambda *_: ""),
     "believes no finish": lambda patch: patch.setattr(finish, "_not_exited", lambda *_: "it is not"),
     "believes log and table": lambda patch: patch.setattr(OutsideTrace, "disagreement", _always(())),
-    "compares no order": lambda patch: patch.setattr(Order, "appear", lambda *_: None),
-    "forgets effects": lambda patch: patch.setattr(Replay, "_note_effect", lambda *_: None),
+    "compares no order": lambda patch: patch.setattr(SlotOrder, "appear", lambda *_: None),
+    "forgets effects": lambda patch: patch.setattr(TableReplay, "_note_effect", lambda *_: None),
     "explains every exit": lambda patch: patch.setattr(starts, "_is_explained", lambda *_: True),
     "explains no exit": lambda patch: patch.setattr(starts, "_is_explained", lambda *_: False),
     "excuses what was given up": lambda patch: patch.setattr(starts, "_fault_at", lambda *_: "a fault"),

@@ -19,7 +19,7 @@ from harness.simulation.hub import Actor, Hub
 from harness.simulation.link import SimulatedLink
 from harness.simulation.replies import LOST_CONNECTION
 from harness.simulation.server import SimulatedServer
-from harness.simulation.tables import Customers, Effects, Tables
+from harness.simulation.tables import Customers, Effects, SimulatedTables
 from harness.simulation.tape import MemoryRecorder, Tape
 
 ROWS = [[0, "Ada", "Rome", 1], [1, "Bo", "Oslo", 2]]
@@ -38,7 +38,7 @@ class World:
         self.committed: list[Effects] = []
         self.server = SimulatedServer(
             hub=self.hub,
-            tables=Tables(subtasks=2, customers=Customers(ROWS)),
+            tables=SimulatedTables(subtasks=2, customers=Customers(ROWS)),
             on_commit=lambda _session, effects: self.committed.append(effects),
             executor=executor_of,
         )

@@ -18,7 +18,7 @@ from harness.simulation.controls import executor_of
 from harness.simulation.hub import Hub
 from harness.simulation.link import SimulatedLink
 from harness.simulation.server import SimulatedServer
-from harness.simulation.tables import Customers, Tables
+from harness.simulation.tables import Customers, SimulatedTables
 from harness.sut.variant import Variant
 from harness.tests.simulated_run import judgement_of
 from harness.verdict import Outcome
@@ -84,7 +84,7 @@ def idle_run() -> Any:
     """As much of a simulation as faults of links and servers look at; nobody is connected."""
     draw = Draw(1, "test")
     hub = Hub(draw, limit_ms=10_000, steps_max=100_000)
-    tables = Tables(subtasks=2, customers=Customers([[1, "Ada", "Rome", 1]]))
+    tables = SimulatedTables(subtasks=2, customers=Customers([[1, "Ada", "Rome", 1]]))
     server = SimulatedServer(
         hub=hub, tables=tables, on_commit=lambda _session, _effects: None, executor=executor_of
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from harness.proxy.mysql.commands import Exchange
+from harness.proxy.mysql.commands import CommandExchange
 from harness.proxy.mysql.dialogue import Dialogue
 from harness.world.world import Address
 
@@ -31,7 +31,7 @@ class Recording:
 class Heard:
     """One exchange as a dialogue understood it."""
 
-    exchange: Exchange
+    exchange: CommandExchange
     ended: bool
 
 
@@ -70,7 +70,7 @@ def understood(
 ) -> tuple[list[Heard], Dialogue]:
     """The exchanges of a recorded conversation, whose bytes are given in pieces of at most `size`."""
     dialogue = Dialogue()
-    exchanges: dict[int, Exchange] = {}
+    exchanges: dict[int, CommandExchange] = {}
     ended: set[int] = set()
     for from_client, chunk in chunks:
         tracker = dialogue.requests if from_client else dialogue.replies
@@ -79,7 +79,7 @@ def understood(
                 if part.packet is None:
                     continue
                 exchange = part.packet.message
-                assert isinstance(exchange, Exchange)
+                assert isinstance(exchange, CommandExchange)
                 exchanges.setdefault(id(exchange), exchange)
                 if not from_client and part.packet.last and part.ends:
                     ended.add(id(exchange))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.proxy.mysql.commands import EXECUTE, PING, PREPARE, QUERY, Exchange, MessageKind, plain
+from harness.proxy.mysql.commands import EXECUTE, PING, PREPARE, QUERY, CommandExchange, MessageKind, plain
 from harness.proxy.mysql.dialogue import counted, without_attributes
 
 
@@ -27,7 +27,7 @@ from harness.proxy.mysql.dialogue import counted, without_attributes
     ],
 )
 def test_a_commit_is_known_whatever_stands_before_it(text: bytes) -> None:
-    exchange = Exchange(command=QUERY, text=text)
+    exchange = CommandExchange(command=QUERY, text=text)
 
     assert exchange.kinds() == (MessageKind.COMMIT, MessageKind.QUERY)
 
@@ -46,18 +46,21 @@ def test_a_commit_is_known_whatever_stands_before_it(text: bytes) -> None:
     ],
 )
 def test_what_only_looks_like_a_commit_is_a_query(text: bytes) -> None:
-    assert Exchange(command=QUERY, text=text).kinds() == (MessageKind.QUERY,)
+    assert CommandExchange(command=QUERY, text=text).kinds() == (MessageKind.QUERY,)
 
 
 def test_going_back_to_a_savepoint_is_no_rollback() -> None:
-    kinds = {text: Exchange(command=QUERY, text=text).kinds()[0] for text in (b"ROLLBACK", b"rollback  to s")}
+    kinds = {
+        text: CommandExchange(command=QUERY, text=text).kinds()[0]
+        for text in (b"ROLLBACK", b"rollback  to s")
+    }
 
     assert kinds == {b"ROLLBACK": MessageKind.ROLLBACK, b"rollback  to s": MessageKind.QUERY}
 
 
 def test_a_write_in_autocommit_commits_and_a_read_does_not() -> None:
     write, read = (
-        Exchange(command=QUERY, text=text, in_autocommit=True) for text in (b"DELETE FROM t", b"DO 1")
+        CommandExchange(command=QUERY, text=text, in_autocommit=True) for text in (b"DELETE FROM t", b"DO 1")
     )
 
     assert write.kinds() == (MessageKind.QUERY, MessageKind.WRITE, MessageKind.COMMIT)
@@ -65,10 +68,13 @@ def test_a_write_in_autocommit_commits_and_a_read_does_not() -> None:
 
 
 def test_a_prepared_commit_counts_when_it_is_executed() -> None:
-    assert Exchange(command=EXECUTE, text=b"COMMIT").kinds() == (MessageKind.COMMIT, MessageKind.EXECUTE)
-    assert Exchange(command=PREPARE, text=b"COMMIT").kinds() == (MessageKind.PREPARE,)
-    assert Exchange(command=PING).kinds() == (MessageKind.PING,)
-    assert Exchange(command=0x02).kinds() == (MessageKind.OTHER,)
+    assert CommandExchange(command=EXECUTE, text=b"COMMIT").kinds() == (
+        MessageKind.COMMIT,
+        MessageKind.EXECUTE,
+    )
+    assert CommandExchange(command=PREPARE, text=b"COMMIT").kinds() == (MessageKind.PREPARE,)
+    assert CommandExchange(command=PING).kinds() == (MessageKind.PING,)
+    assert CommandExchange(command=0x02).kinds() == (MessageKind.OTHER,)
 
 
 def test_a_statement_in_plain_form_has_small_letters_and_single_blanks() -> None:
@@ -76,7 +82,7 @@ def test_a_statement_in_plain_form_has_small_letters_and_single_blanks() -> None
 
 
 def test_only_a_statements_first_word_is_told() -> None:
-    exchange = Exchange(command=QUERY, text=b"/* k */ ALTER USER u IDENTIFIED BY 'secret'")
+    exchange = CommandExchange(command=QUERY, text=b"/* k */ ALTER USER u IDENTIFIED BY 'secret'")
 
     assert exchange.first_word() == "alter"
 

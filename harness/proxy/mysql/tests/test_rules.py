@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.proxy.mysql.commands import QUERY, Exchange
+from harness.proxy.mysql.commands import QUERY, CommandExchange
 from harness.proxy.mysql.rules import ATTRIBUTES, refuse, rule_of
 
 
@@ -50,8 +50,8 @@ def test_what_makes_sense_is_not_refused(given: dict[str, int | str]) -> None:
 def test_statements_are_compared_without_case_and_width_of_blanks() -> None:
     rule = rule_of({**ATTRIBUTES, "statement": "INSERT  INTO `Sink`"})
 
-    assert rule.picks(Exchange(command=QUERY, text=b"insert into\n`sink` VALUES (1)"))
-    assert not rule.picks(Exchange(command=QUERY, text=b"insert into other"))
+    assert rule.picks(CommandExchange(command=QUERY, text=b"insert into\n`sink` VALUES (1)"))
+    assert not rule.picks(CommandExchange(command=QUERY, text=b"insert into other"))
 
 
 def test_a_rule_acts_so_often_from_the_first_on() -> None:

@@ -1234,9 +1234,10 @@ def _untold(page: Page) -> Iterator[tuple[Json, bool]]:
         killed = any(e["k"] == "kill" and e["n"] < kept for e in later)
         stopped = page.stopped(s)
         if stopped and a == page.attempts(s)[-1] and not page.of(s, a, "kill"): killed = n < stopped["n"] < kept
+        if kept == EVER and snaps and not page.of(s, a, "ended"):
+            killed |= any(e["k"] == "close" and e["n"] > snaps[-1]["n"] for e in later)
         if not told and not killed:
-            over = page.of(s, a, "ended", "close") or a < page.attempts(s)[-1] or kept < EVER
-            yield res, bool(over)
+            yield res, bool(page.of(s, a, "ended", "close") or a < page.attempts(s)[-1] or kept < EVER)
 
 def v20(page: Page) -> Findings:
     """Errors visible: a failure for good fails the attempt or becomes a dead letter, and not both."""

@@ -3,7 +3,8 @@
 Answers to Flink's `failOperator`; convicts swallowed exceptions. Invariant: in an attempt, each final failure is
 followed by the attempt's `failed`, by the record's `dead`, or by the attempt's `kill`; the kill counts only
 before a completed snapshot that omits the record, since after it a restart would not call the record again. A rescale
-that ends the subtask counts as a kill. What
+that ends the subtask counts as a kill, and so does a `close` before the input has `ended`, if a completed snapshot
+behind the failure holds the record: the next attempt calls it again (a batch ends so). What
 tables of dead letters show is in `dead_rows`. O(n log n); memory grows with the failures of the attempt and with rows.
 """
 
@@ -69,7 +70,9 @@ class _Ends:
         self._killed: int | None = None
         completed = view.checkpoints.completions
         self._snaps = [cut.snap for cut in attempt.cuts if (attempt.a, cut.snap.c) in completed]
-        self._closed = attempt.ended is not None or attempt.a < max(view.subtask.attempts)
+        self._ended = attempt.ended is not None
+        self._superseded = attempt.a < max(view.subtask.attempts)
+        self._closed: int | None = None
         for event in attempt.events:
             match event:
                 case Dead():
@@ -81,7 +84,7 @@ class _Ends:
                 case Kill():
                     self._killed = event.n
                 case Close():
-                    self._closed = True
+                    self._closed = event.n
                 case _:
                     pass
         rescale = view.case.rescalings.ended_by(view)
@@ -94,11 +97,18 @@ class _Ends:
         if self._last_failed > res.n or (dead is not None and dead.n > res.n):
             return True
         snap = self._next_snap(res)
-        return self._killed is not None and self._killed > res.n and (snap is None or self._killed < snap)
+        if self._killed is not None and self._killed > res.n and (snap is None or self._killed < snap):
+            return True
+        return snap is None and self._is_handed_over(res)
+
+    def _is_handed_over(self, res: Res) -> bool:
+        """Whether the attempt closed before its end, behind a completed snapshot that was taken after the failure."""
+        taken = bool(self._snaps) and self._snaps[-1].n > res.n
+        return taken and not self._ended and self._closed is not None and self._closed > self._snaps[-1].n
 
     def is_over(self, res: Res) -> bool:
         """Whether it is too late to report the failure."""
-        return self._closed or self._next_snap(res) is not None
+        return self._ended or self._superseded or self._closed is not None or self._next_snap(res) is not None
 
     def _next_snap(self, res: Res) -> int | None:
         """The next completed snapshot that omits the record, so that a restart would not call it again."""

@@ -78,6 +78,18 @@ def test_a_kill_excuses_only_before_the_next_completed_snap() -> None:
     assert found("V20", failing(KILL, start(a=2))) == []
 
 
+def test_a_close_behind_a_completed_snap_that_holds_the_record_hands_it_to_the_next_attempt() -> None:
+    """A batch ends so; without the snap, or at the end of the input, nobody calls the record again."""
+    holds = [snap(1, 1, {"id": "a"}), done(1)]
+
+    assert found("V20", failing(holds, event("close"))) == []
+    assert found("V20", failing(holds, event("close"), start(a=2))) == []
+    assert found("V20", failing(holds, snap(2, 1), done(2), event("close"))) == SWALLOWED
+    assert found("V20", failing(snap(1, 1, {"id": "a"}), event("close"))) == SWALLOWED
+    assert found("V20", failing(event("close"), holds)) == SWALLOWED
+    assert found("V20", failing(holds, ended(), event("close"))) == SWALLOWED
+
+
 def test_a_snap_completed_after_the_kill_counts_as_completed() -> None:
     assert found("V20", failing(snap(1, 1), KILL, done(1))) == SWALLOWED
 

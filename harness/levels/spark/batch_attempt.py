@@ -20,12 +20,13 @@ from harness.clock import monotonic_us
 from harness.database.batch_sink import PartOfEpoch, TextRow
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.epoch import DeadRow, SavedEpoch, Takeover, Visible
-from harness.engine.attempt import AttemptParts, run_share
+from harness.engine.attempt import AttemptFailed, AttemptParts, run_share
 from harness.engine.subtask import Subtask
 from harness.history.follower import fatal_fault
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
 from harness.levels.live.place import RealPlace
+from harness.levels.spark.run_attempts import is_closed
 from harness.process_identity import ProcessIdentity
 from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
@@ -78,8 +79,10 @@ def run_batch(
 ) -> PartOfEpoch:
     """Runs the attempt that is the `tries`-th try of `share`, counted from 0, on these rows of the source.
 
-    Raises `AttemptFailed`, or SutError if the function under test breaks a rule.
+    Raises `AttemptFailed`, also if the run is over, or SutError if the function under test breaks a rule.
     """
+    if is_closed(Path(plan.folder)):
+        raise AttemptFailed(f"run {plan.run_id} is over")
     scenario = _without_time_after_the_barrier(Scenario.model_validate(plan.scenario))
     number = share.number + tries
     # With keyed state a record may stay there for longer than a batch, so only lookups are waited for.

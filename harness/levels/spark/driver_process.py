@@ -333,12 +333,10 @@ class DriverExecution:
 
     def stop(self) -> list[int]:
         """Ends the run; the driver stays for the next one, unless it does not obey."""
-        running = [who for who in self._attempts.running() if who.pid not in self._drivers]
-        killed = [who.pid for who in running if is_alive(who)]
+        self._attempts.close()
         if self._seat.result(self._plan.run_id) is None:
             self._seat.cancel(self._plan.run_id)
-        for who in running:
-            end_process(who)
+        killed = self._end_attempts()
         run_id = self._plan.run_id
         obeys = wait_until(
             lambda: self._seat.result(run_id) is not None or self._seat.code is not None,
@@ -347,5 +345,13 @@ class DriverExecution:
         if not obeys and self._seat.process is not None:
             killed += self._drivers[-1:]
             end_process(self._seat.process)
+        killed += self._end_attempts()  # one may have begun just before the run was closed
         self._give_back(self._seat)
         return killed
+
+    def _end_attempts(self) -> list[int]:
+        """Kills the workers of attempts that are not over; the pids of those that lived."""
+        running = [who for who in self._attempts.running() if who.pid not in self._drivers and is_alive(who)]
+        for who in running:
+            end_process(who)
+        return [who.pid for who in running]

@@ -1,7 +1,7 @@
 """The attempts of one run at level `spark`: which process runs them, and how Spark's workers have ended.
 
-Answers to the listener of Spark's scheduler. Invariant: an attempt is known by what it has recorded itself, so what
-Spark tells of its tasks is not needed.
+Answers to the listener of Spark's scheduler. Invariants: an attempt is known by what it has recorded itself, so what
+Spark tells of its tasks is not needed; once a run is closed no attempt of it begins, for its database is about to go.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from harness.history.follower import AttemptView, Follower
 from harness.levels.spark.ended_workers import EndedWorkers
 from harness.process_identity import ProcessIdentity, is_alive
 
-__all__ = ["RunAttempts"]
+__all__ = ["RunAttempts", "is_closed"]
+
+_CLOSED = "closed"
+"""A file in the folder of a run whose attempts must not begin any more."""
+
+
+def is_closed(folder: Path) -> bool:
+    """Whether the run in `folder` is over. A Python worker may begin seconds after Spark has given its task up."""
+    return (folder / _CLOSED).exists()
 
 
 class RunAttempts:
@@ -54,6 +62,10 @@ class RunAttempts:
             return None
         who = attempts[newest].process
         return who if who is not None and who.pid not in besides and is_alive(who) else None
+
+    def close(self) -> None:
+        """From now on attempts that begin refuse themselves."""
+        (self._folder / _CLOSED).touch()
 
     def running(self) -> list[ProcessIdentity]:
         """The processes of attempts that are not over."""

@@ -13,21 +13,31 @@ from harness.clock import monotonic_us
 from harness.database.batch_sink import Begun, PartOfEpoch
 from harness.database.endpoint import NOWHERE, Endpoint
 from harness.database.epoch import SavedEpoch
+from harness.engine.attempt import AttemptFailed
 from harness.engine.watch import AttemptReaper
 from harness.errors import CannotHere
 from harness.faults.kill_worker import InjectedFailure
 from harness.history.follower import Follower
 from harness.history.recorder import Recorder, attempt_file, driver_file
-from harness.levels.spark.batch_attempt import BatchProgress, BatchSource, JournalOfBatch, ShareOfBatch
+from harness.levels.spark.batch_attempt import (
+    BatchProgress,
+    BatchSource,
+    JournalOfBatch,
+    ShareOfBatch,
+    run_batch,
+)
 from harness.levels.spark.batch_journal import BatchJournal
+from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.positions_source import PositionsReader, source_option
 from harness.levels.spark.ranges import Ranges
+from harness.levels.spark.run_attempts import RunAttempts
 from harness.levels.spark.runners import lacks_of_runner, refuse_of_runner
 from harness.process_identity import ProcessIdentity, this_process
 from harness.runs.order import Order
 from harness.runs.plan import Crash, RunPlan, decode_plan
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
+from harness.sut.variant import HONEST
 from harness.workloads.lookups import LookupSource
 
 PART = PartOfEpoch(subtask=1, attempt=5, rows=[], dead=[], position=60, elements=[])
@@ -217,3 +227,13 @@ def test_what_a_runner_cannot_do_is_refused_with_a_sentence() -> None:
         refuse_of_runner(Order(scenario=two_phase, level="spark", seed=1, runner="micro-batch"))
     refuse_of_runner(Order(scenario=two_phase, level="spark", seed=1))
     assert not list(lacks_of_runner(load(catalogue()["while-committing"])))
+
+
+def test_an_attempt_that_spark_starts_after_its_run_is_over_records_nothing(tmp_path: Path) -> None:
+    """Its database is gone by then, which would be recorded as a failure that nothing explains."""
+    RunAttempts(str(tmp_path), ended=EndedWorkers(tmp_path / "ended.jsonl")).close()
+
+    with pytest.raises(AttemptFailed, match="run r is over"):
+        run_batch(plan_of(folder=tmp_path), share_of(), {}, tries=2, variant=HONEST)
+
+    assert not attempt_file(tmp_path, subtask=0, attempt=7).exists()

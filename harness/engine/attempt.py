@@ -352,7 +352,12 @@ class _Task:
         lookups = partial(
             operator_builder(variant, sut=plan.sut),
             function=variant.function(self._under_test.function, self),
-            probe=JournalProbe(journal, inside.phases, cause_of=place.cause_of),
+            probe=JournalProbe(
+                journal,
+                inside.phases,
+                cause_of=place.cause_of,
+                timeout_answers=operator.on_timeout != "nothing",
+            ),
             **_settings(scenario),
         )
         source = _source(parts, elements, origin_ms=attempt.origin_ms)

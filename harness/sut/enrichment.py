@@ -79,7 +79,8 @@ class CallJournal(Protocol):
 class JournalProbe:
     """The operator's probe: journals calls and outcomes, and reports the phases `call` and `result`.
 
-    `cause_of` gives the cause of a call's error, if it is known.
+    `cause_of` gives the cause of a call's error, if it is known. Not `timeout_answers`: the function's timeout handler
+    completes nothing (A46), so an outcome that comes after the timeout is the call's own.
     """
 
     def __init__(
@@ -88,10 +89,12 @@ class JournalProbe:
         phases: Phases,
         *,
         cause_of: Callable[[BaseException], str | None] = cause_of,
+        timeout_answers: bool = True,
     ) -> None:
         self._journal = journal
         self._phases = phases
         self._cause_of = cause_of
+        self._timeout_answers = timeout_answers
 
     def called(self, record: Record, *, attempt: int) -> None:
         self._journal.called(id=record.value.id, attempt=attempt)
@@ -108,6 +111,8 @@ class JournalProbe:
         error: BaseException | None = None,
     ) -> None:
         """As in `reference_impl.operator.probe.Probe`; a dead letter is journalled as the failure behind it."""
+        if ending is Ending.TIMEOUT and not self._timeout_answers:
+            ending = Ending.OK if error is None else Ending.FAIL
         if results and type(results[0]) is DeadLetter:
             self._call_failed(record, attempt, ending, results[0], final=final)
         else:

@@ -108,3 +108,19 @@ def test_a_dead_letter_is_journalled_as_the_failure_that_it_stands_for(tmp_path:
     assert (first["r"], first["final"], first["error"]) == ("fail", False, "ValueError: no")
     assert (last["r"], last["final"], last["error"]) == ("timeout", True, "ValueError: no")
     assert "v" not in first
+
+
+def test_an_outcome_behind_a_timeout_whose_handler_completes_nothing_is_the_calls_own(tmp_path: Path) -> None:
+    """A slow machine answers after the timeout; the header claims none, so a `timeout` would convict (V15)."""
+    record = Record(value=LOOKUP, timestamp=5, position=0)
+    with Recorder(tmp_path / "a.jsonl") as recorder:
+        journal = Journal(recorder, subtask=0, attempt=1)
+        hooks = PhaseHooks([], past=Past(), journal=journal)
+        probe = JournalProbe(journal, hooks, timeout_answers=False)
+
+        probe.settled(record, attempt=1, ending=Ending.TIMEOUT, final=True, results=enriched(["x"]))
+        probe.settled(record, attempt=1, ending=Ending.TIMEOUT, final=True, error=ValueError("no"))
+
+    answer, failure = (json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines())
+    assert (answer["r"], answer["v"]) == ("ok", ["x"])
+    assert (failure["r"], failure["error"]) == ("fail", "ValueError: no")

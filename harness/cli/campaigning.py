@@ -302,8 +302,8 @@ def _print_table(finished: Finished, console: Console) -> None:
     for tally in shown:
         table.add_row(*_cells(tally))
     console.print(table)
-    if len(shown) < len(finished.tallies):
-        console.print(f"and {len(finished.tallies) - len(shown)} more scenarios, all as expected")
+    if more := len(finished.tallies) - len(shown):
+        console.print(f"and {more} more scenario{'s' if more > 1 else ''}, all as expected")
     kept = len(finished.outcomes)
     console.print(
         f"{finished.ran} runs in {finished.took_s:.1f} s, checked against all invariants; {kept} shown above"

@@ -50,7 +50,7 @@ _CAMPAIGN = (
 
 
 @click.command()
-@click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...", shell_complete=scenario_names)
+@click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...", shell_complete=scenario_names)
 @click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live", "spark"]), default=None,
               help="sim: virtual time; live: processes; spark: PySpark tasks.  "
                    "[default: live; a saved find: sim]")  # fmt: skip
@@ -97,6 +97,8 @@ _CAMPAIGN = (
 def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[str, ...], **asked: Any) -> int:
     """Run SCENARIOs: files, folders, or names from the catalogue (`floodmark list scenarios`); `all` is the catalogue.
 
+    With --tag and no SCENARIO, all of the catalogue with that tag.
+
     Exit code: 0 all hold, 1 a violation or a crossed threshold (with --fail-on pitfall: or a pitfall), 2 interrupted,
     4 bad usage or scenario, 5 nothing ran, 10 unknown or vacuous, 11 the environment failed.
     """
@@ -108,6 +110,7 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     from harness.scenario.own_files import with_asked_files
     from harness.testing.running import check_expected
 
+    scenarios = scenarios or _catalogue_with(tags)
     found = list(zip(resolve(scenarios), load_many(scenarios), strict=True))
     asked["level"] = asked["level"] or _own_level(scenario for _, scenario in found)
     selected = _selected(found, scenarios, tags, asked["level"])
@@ -136,6 +139,18 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     for scenario in loaded:
         _tell_shown(scenario, finished, aside=asked["form"] != "pretty")
     return finished.exit_code
+
+
+def _catalogue_with(tags: Sequence[str]) -> tuple[str, ...]:
+    """What runs without a SCENARIO. Raises UsageError without a tag, so that nobody runs the catalogue by mistake."""
+    from harness.errors import UsageError
+
+    if not tags:
+        message = "no scenario is named"
+        raise UsageError(
+            message, fix="name one of `floodmark list scenarios`, a file of yours, or give `all` or a --tag"
+        )
+    return ("all",)
 
 
 def _baseline(named: str | None) -> PastReport | None:

@@ -120,3 +120,14 @@ def test_a_pitfall_fails_the_command_only_if_asked_for_u2(
     said = capsys.readouterr().out
     assert "Pitfall swallowed-error: The calls for 20 records met an error" in said
     assert f"swallows_{code}.py:4" in said
+
+
+def test_a_tag_alone_runs_all_of_the_catalogue_with_it_and_nothing_alone_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = _run("--tag", "cluster", "--set", "workload.records=20", report=tmp_path / "report")
+
+    assert code == 5
+    assert "none of the named scenarios with tag cluster runs at level sim" in capsys.readouterr().err
+    assert _run(report=tmp_path / "report") == 4
+    assert "no scenario is named" in capsys.readouterr().err

@@ -34,7 +34,7 @@ def nothing_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["run"], "SCENARIO"),
+        (["run"], "no scenario is named"),
         (["run", "clam"], "did you mean `calm`"),
         (["run", "no/such/file.yaml"], "no/such/file.yaml"),
         (["run", CALM, "--mutant", "no-such"], "no mutant called 'no-such'"),

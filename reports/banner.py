@@ -20,7 +20,7 @@ from harness.runs.outcome import RunOutcome
 from harness.runs.symptom import GRAVEST, OF_LOOKUP
 from harness.verdict import Anomaly, InvariantVerdict, Outcome
 from reports.history_view import HistoryView
-from reports.losses import Loss, losses_of
+from reports.losses import MomentLoss, losses_of
 from reports.outside_view import OutsideView
 from reports.reading import Reading, Tone, counts_towards, read_run
 
@@ -214,7 +214,7 @@ def _of_job(outcome: RunOutcome, view: HistoryView, outside: OutsideView) -> str
     return _of_loss(losses[0]) if losses else ""
 
 
-def _of_loss(loss: Loss) -> str:
+def _of_loss(loss: MomentLoss) -> str:
     if not loss.records:
         return f"{loss.word}: {loss.moment}"
     more = loss.count - 1

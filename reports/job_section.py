@@ -14,7 +14,7 @@ from harness.history.values import brief, without_credentials
 from harness.runs.outcome import RunOutcome
 from harness.verdict import Outcome
 from reports.history_view import HistoryView
-from reports.losses import Loss, losses_of
+from reports.losses import MomentLoss, losses_of
 from reports.outside_view import OutsideView
 from reports.reading import title_of
 
@@ -42,7 +42,7 @@ _DONE: Final = {
 class JobSection:
     """A job as the report tells it."""
 
-    losses: tuple[Loss, ...]
+    losses: tuple[MomentLoss, ...]
     facts: tuple[tuple[str, str], ...]
     assumed: tuple[str, ...]
     not_claimed: tuple[str, ...]

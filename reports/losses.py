@@ -15,7 +15,7 @@ from harness.history.values import brief, without_credentials
 from harness.verdict import Anomaly, InvariantVerdict, Judgement
 from reports.outside_view import FaultSpan, OutsideView, StartSpan, key_of, told_id
 
-__all__ = ["Loss", "losses_of", "words_of"]
+__all__ = ["MomentLoss", "losses_of", "words_of"]
 
 _NAMED: Final = 12
 """Records named in each group."""
@@ -44,7 +44,7 @@ _IN_READINGS: Final = frozenset({"changed-again", "swallowed", "row-foreign", "r
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
+class MomentLoss:
     """Records that one moment lost, doubled or got wrong."""
 
     kind: str
@@ -85,7 +85,7 @@ def words_of(judgement: Judgement) -> str:
 
 def losses_of(
     judgement: Judgement, view: OutsideView, *, kinds: Mapping[str, str], origin_us: int = 0
-) -> tuple[Loss, ...]:
+) -> tuple[MomentLoss, ...]:
     """The groups, by the gravity of their class, then in the order of the judgement.
 
     `kinds`: the kind of each fault, by its name in the history.
@@ -101,7 +101,7 @@ class _Losses:
         self._kinds = kinds
         self._origin_us = origin_us
 
-    def of(self, judgement: Judgement) -> Iterator[Loss]:
+    def of(self, judgement: Judgement) -> Iterator[MomentLoss]:
         groups: dict[tuple[str, str, str], list[Anomaly]] = {}
         for verdict in judgement.convicted():
             for anomaly in verdict.anomalies:
@@ -111,7 +111,7 @@ class _Losses:
         for (invariant, kind, moment), anomalies in sorted(
             groups.items(), key=lambda group: ranks.get(group[0][1], len(ranks))
         ):
-            yield Loss(
+            yield MomentLoss(
                 kind=kind,
                 word=WORDS.get(kind, kind),
                 invariant=invariant,
@@ -210,8 +210,8 @@ def _fact(value: Any) -> str:
     return value if isinstance(value, str) else brief(value, limit=80)
 
 
-def _only_counted(verdict: InvariantVerdict) -> Loss:
-    return Loss(
+def _only_counted(verdict: InvariantVerdict) -> MomentLoss:
+    return MomentLoss(
         kind="further",
         word="more",
         invariant=verdict.invariant,

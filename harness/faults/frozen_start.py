@@ -15,7 +15,7 @@ from typing import Final, Literal
 import psutil
 
 from harness.clock import Deadline, monotonic_us, wait_until
-from harness.faults.model.fault import JobFault
+from harness.faults.model.fault import FaultOfJob
 from harness.faults.model.fields import UntilEffective
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
@@ -36,7 +36,7 @@ _BLOCKED_S: Final = 3.0
 _LOOK_S: Final = 0.05
 
 
-class FrozenStart(JobFault):
+class FrozenStart(FaultOfJob):
     """Stops all processes of the newest start until the second start has committed, or for `for`."""
 
     about = (

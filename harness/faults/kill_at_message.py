@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from harness.faults.model.fault import JobFault
+from harness.faults.model.fault import FaultOfJob
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.job_kill import awaited_start, job_of, kill_evidence, kill_processes
@@ -18,7 +18,7 @@ from harness.faults.real.job_kill import awaited_start, job_of, kill_evidence, k
 __all__ = ["KillAtMessage"]
 
 
-class KillAtMessage(JobFault):
+class KillAtMessage(FaultOfJob):
     """Kills every process of the newest start, once."""
 
     about = (

@@ -12,7 +12,7 @@ from typing import Literal
 
 from harness.clock import monotonic_us
 from harness.errors import WorldError
-from harness.faults.model.fault import JobFault
+from harness.faults.model.fault import FaultOfJob
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen, fact
 from harness.faults.real.fault_site import Site
@@ -21,7 +21,7 @@ from harness.faults.real.job_kill import job_of
 __all__ = ["KillBroker"]
 
 
-class KillBroker(JobFault):
+class KillBroker(FaultOfJob):
     """The source's broker is gone for a while."""
 
     about = (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from harness.faults.model.fault import JobFault
+from harness.faults.model.fault import FaultOfJob
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.job_kill import kill_evidence, kill_processes, owner_of_held
@@ -17,7 +17,7 @@ from harness.faults.real.job_kill import kill_evidence, kill_processes, owner_of
 __all__ = ["KillOwner"]
 
 
-class KillOwner(JobFault):
+class KillOwner(FaultOfJob):
     """Kills the owner of the connection whose message is held, once."""
 
     about = "The process that owns the connection of a held message (worker, executor or driver) is killed (SIGKILL)."

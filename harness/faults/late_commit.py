@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from harness.clock import Deadline, monotonic_us, wait_until
 from harness.errors import WorldError
-from harness.faults.model.fault import JobFault
+from harness.faults.model.fault import FaultOfJob
 from harness.faults.model.fields import UntilEffective
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
@@ -36,7 +36,7 @@ _BLOCKED_S: Final = 3.0
 """A successor that gets no answer for so long waits for locks that the held transaction has."""
 
 
-class LateCommit(JobFault):
+class LateCommit(FaultOfJob):
     """Holds the COMMIT until the successor's first write, or for `for`, then lets it through."""
 
     about = (

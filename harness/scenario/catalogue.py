@@ -14,7 +14,16 @@ from typing import Final
 
 import harness
 from harness.errors import NothingRan, UsageError
-from harness.scenario.model import At, Between, Call, CheckpointDone, Fault, RecordTaken, Scenario, Workload
+from harness.scenario.model import (
+    At,
+    Between,
+    CallMade,
+    CheckpointDone,
+    Fault,
+    RecordTaken,
+    Scenario,
+    Workload,
+)
 
 __all__ = ["JOBS", "catalogue", "catalogue_folder", "expected_s", "folders", "resolve"]
 
@@ -134,7 +143,7 @@ def _begins_s(fault: Fault, workload: Workload) -> float:
             return at_ms / 1000
         case Between(between=(_, latest_ms)):
             return latest_ms / 1000
-        case Call(call=call, subtask=subtask):
+        case CallMade(call=call, subtask=subtask):
             return call / workload.rate / (1 if subtask is not None else workload.subtasks)
         case RecordTaken(record=record):
             return record / workload.rate

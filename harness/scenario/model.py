@@ -23,21 +23,21 @@ from harness.scenario_parts.parts import (
     Operator,
     OwnEffects,
     Part,
-    Rescale,
+    RescalePlan,
     Sink,
     Task,
     Workload,
     refuse,
 )
 from harness.scenario_parts.thresholds import Thresholds
-from harness.scenario_parts.triggers import At, Between, Call, CheckpointDone, Phase, RecordTaken
+from harness.scenario_parts.triggers import At, Between, CallMade, CheckpointDone, Phase, RecordTaken
 from harness.scenario_parts.values import Name, Span
 from harness.verdict import INVARIANTS
 
 __all__ = [
     "At",
     "Between",
-    "Call",
+    "CallMade",
     "CheckpointDone",
     "Fault",
     "FaultName",
@@ -84,7 +84,7 @@ class Scenario(Part):
     task: Task | None = Field(
         default=None, description="An operator with keyed state in front of the lookups; absent: none."
     )
-    rescale: Rescale | tuple[Rescale, ...] | None = Field(
+    rescale: RescalePlan | tuple[RescalePlan, ...] | None = Field(
         default=None,
         description="Restarts with another number of subtasks, one or a list of them, each at a later checkpoint. The "
         "source then has a partition for each of 8 key groups.",
@@ -162,11 +162,11 @@ class Scenario(Part):
         return tuple(fault for fault in self.faults if isinstance(fault, ChangeRows))
 
     @property
-    def rescales(self) -> tuple[Rescale, ...]:
+    def rescales(self) -> tuple[RescalePlan, ...]:
         """The rescales, in order; empty: the number of subtasks stays."""
         if self.rescale is None:
             return ()
-        return (self.rescale,) if isinstance(self.rescale, Rescale) else self.rescale
+        return (self.rescale,) if isinstance(self.rescale, RescalePlan) else self.rescale
 
     @property
     def subtask_numbers(self) -> int:

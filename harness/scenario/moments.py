@@ -18,7 +18,7 @@ from harness.history.follower import Progress
 from harness.scenario_parts.triggers import (
     At,
     Between,
-    Call,
+    CallMade,
     CheckpointDone,
     Phase,
     RecordTaken,
@@ -85,7 +85,7 @@ def shown_by(when: When) -> str:
     match when:
         case Phase(phase=phase):
             return phase
-        case Call():
+        case CallMade():
             return "call"
         case CheckpointDone():
             return "commit.post"
@@ -101,7 +101,7 @@ def due(waits: Awaited, moments: Moments) -> bool:
     match waits.when:
         case CheckpointDone(checkpoint=checkpoint, subtask=subtask):
             return any(c == checkpoint and subtask in {None, s} for s, c in moments.commits)
-        case Call(call=call, subtask=subtask):
+        case CallMade(call=call, subtask=subtask):
             return _count(moments.calls, subtask, whole=True) >= call
         case RecordTaken(record=record, subtask=subtask):
             of = waits.subtask if subtask is None else subtask

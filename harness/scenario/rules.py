@@ -17,12 +17,12 @@ from pydantic import TypeAdapter, ValidationError
 from harness.faults.change_rows import ChangeRows
 from harness.faults.model.fault import Fault
 from harness.faults.registry import fault_of
-from harness.scenario_parts.parts import Breach, Expectations, Operator, Rescale, Task, Workload
+from harness.scenario_parts.parts import Breach, Expectations, Operator, RescalePlan, Task, Workload
 from harness.scenario_parts.triggers import (
     PHASE_FORMS,
     At,
     Between,
-    Call,
+    CallMade,
     CheckpointDone,
     Phase,
     RecordTaken,
@@ -56,7 +56,7 @@ class Standing:
     levels: tuple[str, ...] = ()
     sink: str | None = None
     task: Task | None = None
-    rescales: tuple[Rescale, ...] = ()
+    rescales: tuple[RescalePlan, ...] = ()
     has_task: bool = False
     """Whether the scenario has a `task`, valid or not."""
     pitfall: str | None = None
@@ -110,9 +110,9 @@ def _sound(kind: type[T], value: object) -> T | None:
         return None
 
 
-def _sound_rescales(value: object) -> tuple[Rescale, ...]:
+def _sound_rescales(value: object) -> tuple[RescalePlan, ...]:
     listed = value if isinstance(value, list) else [value]
-    return tuple(one for one in (_sound(Rescale, draft) for draft in listed) if one is not None)
+    return tuple(one for one in (_sound(RescalePlan, draft) for draft in listed) if one is not None)
 
 
 def _sound_fault(draft: object) -> Fault | None:
@@ -177,7 +177,7 @@ def _subtasks(parts: Standing) -> Iterator[Breach]:
     count = parts.workload.subtasks + sum(rescale.to for rescale in parts.rescales)
     for index, fault in parts.faults:
         waits_for = (
-            fault.when.subtask if isinstance(fault.when, CheckpointDone | Call | RecordTaken) else None
+            fault.when.subtask if isinstance(fault.when, CheckpointDone | CallMade | RecordTaken) else None
         )
         for path, subtask in ((("subtask",), fault.of_subtask), (("when", "subtask"), waits_for)):
             if subtask is not None and subtask >= count:

@@ -41,7 +41,7 @@ __all__ = [
     "Operator",
     "OwnEffects",
     "Part",
-    "Rescale",
+    "RescalePlan",
     "Sink",
     "Task",
     "Upstream",
@@ -400,7 +400,7 @@ class AtCheckpoint(Part):
     )
 
 
-class Rescale(Part):
+class RescalePlan(Part):
     """A restart with another number of subtasks, from a checkpoint (A64)."""
 
     at: AtCheckpoint = Field(description="When the subtasks stop.")

@@ -25,7 +25,7 @@ __all__ = [
     "TRIGGER_FORMS",
     "At",
     "Between",
-    "Call",
+    "CallMade",
     "CheckpointDone",
     "Phase",
     "PhaseName",
@@ -139,7 +139,7 @@ class CheckpointDone(Part):
     )
 
 
-class Call(Part):
+class CallMade(Part):
     """Begins with the `call`-th external call of `subtask` (absent: of all subtasks together)."""
 
     call: Whole = Field(gt=0, description="Begins with this external call, counted from 1.")
@@ -197,12 +197,12 @@ class SparkGap(Part):
     batch: Whole = Field(default=0, ge=0, description="The number of the batch, from 0.")
 
 
-When = At | Between | CheckpointDone | Call | RecordTaken | Phase | SinkMoment | SparkGap
+When = At | Between | CheckpointDone | CallMade | RecordTaken | Phase | SinkMoment | SparkGap
 TRIGGERS: dict[TriggerName, type[When]] = {
     "at": At,
     "between": Between,
     "checkpoint": CheckpointDone,
-    "call": Call,
+    "call": CallMade,
     "record": RecordTaken,
     "phase": Phase,
     "sink": SinkMoment,
@@ -240,7 +240,7 @@ Trigger = Annotated[
     Annotated[At, Tag("<at>")]
     | Annotated[Between, Tag("<between>")]
     | Annotated[CheckpointDone, Tag("<checkpoint>")]
-    | Annotated[Call, Tag("<call>")]
+    | Annotated[CallMade, Tag("<call>")]
     | Annotated[RecordTaken, Tag("<record>")]
     | Annotated[Phase, Tag("<phase>")]
     | Annotated[SinkMoment, Tag("<sink>")]

@@ -27,7 +27,7 @@ from harness.faults.simulated.act import Act, OnLinks, SimulatedRun
 from harness.scenario_parts.parts import Breach, Level, Link, Part, refuse
 from harness.scenario_parts.triggers import (
     TRIGGER_FORMS,
-    Call,
+    CallMade,
     CheckpointDone,
     RecordTaken,
     Trigger,
@@ -49,9 +49,9 @@ __all__ = [
     "Directed",
     "Effect",
     "Fault",
+    "FaultOfJob",
     "FoundFault",
     "InsideFault",
-    "JobFault",
     "LinkFault",
     "MessageFault",
     "OutsideFault",
@@ -252,7 +252,7 @@ class Fault(Part):
     def breaches(self) -> Iterator[Breach]:
         """The rules between its own fields that it breaks."""
         match self.when:
-            case Call(subtask=int(other)) | RecordTaken(subtask=int(other)) if self.of_subtask not in {
+            case CallMade(subtask=int(other)) | RecordTaken(subtask=int(other)) if self.of_subtask not in {
                 None,
                 other,
             }:
@@ -417,7 +417,7 @@ class ServerFault(OutsideFault, Repeats):
         raise NotImplementedError
 
 
-class JobFault(OutsideFault):
+class FaultOfJob(OutsideFault):
     """A fault of the processes of a user's job; only job scenarios have it."""
 
     by = "job"
@@ -425,12 +425,12 @@ class JobFault(OutsideFault):
     triggers: ClassVar[tuple[TriggerName, ...]] = ("at", "between", "record", "sink", "spark")
 
 
-class SparkFault(JobFault):
+class SparkFault(FaultOfJob):
     """A fault of the processes of Spark: of a user's job, or of a run of the operator on a cluster."""
 
     levels = ("spark",)
     abilities = ("cluster",)
-    triggers: ClassVar[tuple[TriggerName, ...]] = (*JobFault.triggers, "checkpoint", "call")
+    triggers: ClassVar[tuple[TriggerName, ...]] = (*FaultOfJob.triggers, "checkpoint", "call")
 
 
 class FoundFault(Fault):

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.conformance.case import CaseOutcome, ConformCase, Spoken
@@ -20,7 +20,7 @@ from harness.conformance.explained import systems_by_statement
 from harness.explore.script_difference import explaining_quirks, serving_command
 from harness.protocol.comparison import DifferingScript, MismatchKind, report, said
 from harness.protocol.coverage import SIGHTS
-from harness.protocol.differential import compare_systems
+from harness.protocol.differential import DifferentialResult, common_settings, compare_systems
 from harness.protocol.driver import command_line
 from harness.protocol.events import Event, Hello
 from harness.protocol.program import Limits
@@ -69,36 +69,18 @@ def judge_scripts(
     cases: list[ConformCase] = []
     ran = commands = 0
     for mode in MODES:
-        if mode not in hello.abilities:
-            why = f"needs {mode}"
-            found = [
-                ConformCase(
-                    name=f"{GROUP}/{mode}", claim=_claim(mode), outcome=CaseOutcome.NOT_CLAIMED, why=why
-                )
-            ]
-        else:
+        found = [_whole_mode(mode, CaseOutcome.NOT_CLAIMED, why=f"needs {mode}")]
+        if mode in hello.abilities:
             with Twins(reference, argv, limits=limits) as twins:
-                common = frozenset(word for word in twins.hellos[0].abilities if word in hello.abilities)
-                settings = ScriptSettings(modes=(mode,), profile=asks, abilities=common)
-                outcome = compare_systems(
-                    twins,
-                    seed=seed,
-                    scripts=scripts,
-                    settings=settings,
-                    differences_max=DIFFERENCES_MAX,
-                    shrink_runs=0,
-                )
-                differences = [
-                    shrink(twins, one, runs_max=_shrinking_runs(one)) for one in outcome.differences
-                ]
-            for number in range(outcome.scripts):
+                settings = common_settings(twins, mode=mode, profile=asks)
+                compared = _compared(twins, settings, seed=seed, scripts=scripts)
+            for number in range(compared.scripts):
                 drawn = draw_script(seed, number, settings=settings)
                 digest.update(json.dumps(script_json(drawn), sort_keys=True).encode())
-            counts.update(outcome.coverage.counts)
-            ran, commands = ran + outcome.scripts, commands + outcome.commands
-            found = _cases(mode, differences, argv, yardstick=yardstick, limits=limits) or [
-                ConformCase(name=f"{GROUP}/{mode}", claim=_claim(mode), outcome=CaseOutcome.PASS)
-            ]
+            counts.update(compared.coverage.counts)
+            ran, commands = ran + compared.scripts, commands + compared.commands
+            differing = _cases(mode, compared.differences, argv, yardstick=yardstick, limits=limits)
+            found = differing or [_whole_mode(mode, CaseOutcome.PASS)]
         cases.extend(found)
         for case in found:
             heard(case)
@@ -109,6 +91,24 @@ def judge_scripts(
         commands=commands,
         digest=digest.hexdigest(),
     )
+
+
+def _compared(twins: Twins, settings: ScriptSettings, *, seed: int, scripts: int) -> DifferentialResult:
+    """The scripts of one mode; each difference is shrunk for as long as its kind allows."""
+    compared = compare_systems(
+        twins,
+        seed=seed,
+        scripts=scripts,
+        settings=settings,
+        differences_max=DIFFERENCES_MAX,
+        shrink_runs=0,
+    )
+    shrunk = [shrink(twins, one, runs_max=_shrinking_runs(one)) for one in compared.differences]
+    return replace(compared, differences=tuple(shrunk))
+
+
+def _whole_mode(mode: str, outcome: CaseOutcome, *, why: str = "") -> ConformCase:
+    return ConformCase(name=f"{GROUP}/{mode}", claim=_claim(mode), outcome=outcome, why=why)
 
 
 def _claim(mode: str) -> str:

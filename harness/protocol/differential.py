@@ -29,7 +29,7 @@ from harness.protocol.shrinking import RUNS_MAX, shrink
 from harness.protocol.stream import ScriptStream
 from harness.protocol.twins import Twins
 
-__all__ = ["common_settings", "compare_systems", "differential"]
+__all__ = ["DifferentialResult", "common_settings", "compare_systems", "differential"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,10 +102,12 @@ def test_a_job_is_told_beside_its_baseline_and_its_page_opened(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passed: dict[str, Any] = {}
-    monkeypatch.setattr(
-        "harness.cli.campaigning.go",
-        lambda orders, **options: passed.update(options) or SimpleNamespace(exit_code=0),
-    )
+
+    def noted(orders: object, **options: object) -> SimpleNamespace:
+        passed.update(options)
+        return SimpleNamespace(exit_code=0)
+
+    monkeypatch.setattr("harness.cli.campaigning.go", noted)
     (tmp_path / "sink.sql").write_text("CREATE TABLE t (id BIGINT, k BIGINT);")
     sink = '[sink]\ntable = "t"\nschema = "sink.sql"\nid = ["id"]\nvalues = ["k"]\n'
     (tmp_path / "job.toml").write_text(f'[job]\ncommand = ["python", "job.py"]\n{sink}')

@@ -200,6 +200,9 @@ def _listed(
         expected=plan.expected,
         cluster=plan.cluster,
         master=plan.master,
+        measures=dict(row.measures),
+        thresholds=[],
+        broke="",
     )
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "HistoryFile",
     "Planned",
     "RunDocument",
+    "World",
     "document_of",
     "document_text",
     "load_document",

@@ -7,7 +7,7 @@ byte; no sentence or command is cut off; without a terminal, or with `NO_COLOR`,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from textwrap import indent
+from textwrap import fill, indent
 from typing import TextIO
 
 from rich import box
@@ -164,9 +164,17 @@ def _print_seen(job: JobSection, console: Console) -> None:
         ("assumed of the job", " ".join(job.assumed)),
         ("not claimed", " ".join(job.not_claimed)),
     ):
-        console.print(
-            _text(f"  {heading}: ", style="yellow").append(_text(text)), width=_WIDTH_WITHOUT_TERMINAL
+        told = fill(
+            f"{heading}: {text}",
+            width=_WIDTH_WITHOUT_TERMINAL,
+            initial_indent="  ",
+            subsequent_indent="    ",
+            break_long_words=False,
+            break_on_hyphens=False,
         )
+        lines = _text(told)
+        lines.stylize("yellow", end=len(heading) + 3)
+        _say(lines, console)
 
 
 def _told(section: RunSection) -> Sequence[Conviction]:

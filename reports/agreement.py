@@ -63,15 +63,20 @@ def refuse_other_document(
     _refuse([f"the printed document {words}" for words in _of_document(json.loads(text), outcomes, counted)])
 
 
-def refuse_other_lines(printed: str, outcomes: Sequence[RunOutcome]) -> None:
+def refuse_other_lines(
+    printed: str, outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun] = ()
+) -> None:
     """Raises HarnessError if the headlines printed for the runs, in order, are not those of their judgements.
 
-    Where all went as expected, a few may stand for all.
+    Where all went as expected, a few may stand for all. The last one is of all runs, if they were `counted`.
     """
     signs = [match[1] == _SIGN for match in _HEADLINE.finditer(printed)]
     good = [_is_good(outcome) for outcome in outcomes]
     if signs[: len(good)] != good and not (signs and all(signs) and all(good)):
         _refuse(["the printed headlines do not say which runs went as expected"])
+    total = f"  {len(counted)} runs: {sum(map(_was_good, counted))} as expected, "
+    if len(counted) > 1 and total not in printed:
+        _refuse([f"the printed total is not that of all {len(counted)} runs"])
 
 
 def refuse_other_exit(code: Exit, outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun] = ()) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from harness.runs.outcome import CountedRun, Extent, MissingRuns, PlannedRuns, RunOutcome
 from harness.runs.symptom import worth_showing
 from harness.verdict import Outcome
+from reports.banner import Banner, banner_of_all
 from reports.reading import Reading, Tone, headline_of, tone_of
 from reports.run_section import RunSection, StoredHistory, section_of
 from reports.sweep_strip import Strip, strips_of
@@ -171,6 +172,13 @@ class CampaignView:
             return Reading(tone=Tone.BAD, word=reading.word, sentence=sentence)
         word = "interrupted" if self.extent.interrupted else "undecided"
         return Reading(tone=Tone.OPEN, word=word, sentence=sentence)
+
+    @property
+    def banner(self) -> Banner:
+        """What stands beside the headline in every form of the report."""
+        banners = [(section.outcome, section.banner) for section in self.sections]
+        whole = self.incomplete is None and len(self.rows) == len(self.sections)
+        return banner_of_all(banners, self.headline, whole=whole)
 
     @property
     def incomplete(self) -> str | None:

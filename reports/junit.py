@@ -16,6 +16,7 @@ from harness.explanation.text import guarantee_lines, recovery_lines
 from harness.history.values import visible
 from harness.runs.outcome import RunOutcome, Threshold
 from harness.verdict import InvariantVerdict, Outcome
+from reports.banner import Banner
 from reports.campaign_view import CampaignView, Kind, Row
 from reports.conviction import as_text
 from reports.reading import Tone, counts_towards, title_of
@@ -88,6 +89,8 @@ def _whole_campaign(view: CampaignView) -> TestSuite:
     suite = TestSuite("the campaign as a whole")
     suite.add_property("asked", str(view.extent.asked))
     suite.add_property("made", str(len(view.rows)))
+    for name, value in _broke(view.banner):
+        suite.add_property(name, visible(value))
     for cause in view.causes:
         suite.add_property("cause", visible(f"{len(cause.rows)} x {cause.words}"))
     case = TestCase(f"{len(view.rows)} of {view.extent.asked} runs were made", "campaign", view.extent.took_s)
@@ -100,7 +103,7 @@ def _whole_campaign(view: CampaignView) -> TestSuite:
 def _suite(section: RunSection) -> TestSuite:
     outcome = section.outcome
     suite = TestSuite(visible(_suite_name(outcome)))
-    for name, value in (*_properties(outcome), *_of_job(section)):
+    for name, value in (*_properties(outcome), *_broke(section.banner), *_of_job(section)):
         suite.add_property(name, visible(value))
     cases = [_case(section, verdict) for verdict in outcome.judgement.invariants]
     cases += [_of_threshold(outcome, threshold) for threshold in outcome.thresholds]
@@ -133,6 +136,12 @@ def _properties(outcome: RunOutcome) -> Iterator[tuple[str, str]]:
         yield "guarantee", "; ".join(line.strip() for line in guarantee_lines(guarantee))
     if (recovery := outcome.judgement.recovery) is not None:
         yield "recovery", "; ".join(line.strip() for line in recovery_lines(recovery))
+
+
+def _broke(banner: Banner) -> Iterator[tuple[str, str]]:
+    """The one sentence of what broke, as the page's banner has it."""
+    if banner.broke:
+        yield "broke", banner.broke
 
 
 def _of_job(section: RunSection) -> Iterator[tuple[str, str]]:

@@ -51,8 +51,8 @@ def _lines(view: CampaignView, *, title: str, told: int, rows: int) -> Iterator[
     headline = view.headline
     yield f"## {_SIGNS[headline.tone]} {_plain(title)}: {headline.word}"
     yield ""
-    if view.is_one and view.sections[0].banner.broke:
-        yield f"**{_plain(view.sections[0].banner.broke)}.**"
+    if view.banner.broke:
+        yield f"**{_plain(view.banner.broke)}.**"
         yield ""
     yield _plain(headline.sentence)
     yield ""

@@ -19,7 +19,7 @@ from harness.explanation.text import reasons_of
 from harness.history.values import brief, visible, without_credentials
 from harness.runs.outcome import RunOutcome
 from harness.verdict import InvariantVerdict, Outcome
-from reports.banner import banner_of_all, gravest
+from reports.banner import gravest
 from reports.campaign_grid import ROWS_MAX, by_scenario, cells_of, duration, seeds_of, tally_of
 from reports.campaign_view import CampaignView
 from reports.cards import with_cards
@@ -185,15 +185,13 @@ def _seconds(at_us: int | None, origin_us: int = 0) -> str:
 
 def _page(view: CampaignView, *, title: str, detail: _Detail, earlier: str) -> str:
     few = len(view.rows) <= ROWS_MAX
-    banners = [(section.outcome, section.banner) for section in view.sections]
-    whole = view.incomplete is None and len(view.rows) == len(view.sections)
     return with_cards(
         templates()
         .get_template("index.html.j2")
         .render(
             title=title,
             headline=view.headline,
-            told=banner_of_all(banners, view.headline, whole=whole),
+            told=view.banner,
             campaign=view,
             lines=[(kind, cells_of(kind, view, each=few)) for kind in view.kinds],
             few=few,

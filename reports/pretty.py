@@ -7,7 +7,7 @@ byte; no sentence or command is cut off; without a terminal, or with `NO_COLOR`,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from textwrap import indent
+from textwrap import fill, indent
 from typing import TextIO
 
 from rich import box
@@ -17,7 +17,7 @@ from rich.text import Text
 
 from harness.explanation.text import closing_lines
 from harness.history.values import brief, visible, without_credentials
-from harness.runs.outcome import FaultRecord, FaultTime, RunOutcome
+from harness.runs.outcome import CountedRun, FaultRecord, FaultTime, RunOutcome
 from harness.verdict import Outcome
 from reports.conviction import Conviction, as_text, by_its_lineage, convictions_of
 from reports.job_section import JobSection
@@ -65,20 +65,26 @@ def terminal(stream: TextIO, *, color: bool | None = None) -> Console:
     )
 
 
-def print_outcomes(outcomes: Sequence[RunOutcome], *, console: Console, of: int = 0) -> None:
-    """Read the histories and print the runs; `of`: of how many, if they are only some."""
-    print_sections(sections_of(outcomes), console=console, of=of)
+def print_outcomes(
+    outcomes: Sequence[RunOutcome], *, console: Console, counted: Sequence[CountedRun] = ()
+) -> None:
+    """Read the histories and print the runs; `counted`: all runs, if they are only some of them."""
+    print_sections(sections_of(outcomes), console=console, counted=counted)
 
 
-def print_sections(sections: Sequence[RunSection], *, console: Console, of: int = 0) -> None:
-    """Print runs whose histories are read, and a total if there are several.
+def print_sections(
+    sections: Sequence[RunSection], *, console: Console, counted: Sequence[CountedRun] = ()
+) -> None:
+    """Print runs whose histories are read, and the total of all runs if there are several.
 
     Of the runs that ended early for one cause, only the first is printed with details. If all of several went as
     expected and have nothing to tell, a few lines stand for all, so that they fit a screen.
     """
     outcomes = [section.outcome for section in sections]
-    if max(len(sections), of) > 1 and all(map(_has_nothing_to_tell, sections)):
+    several = len(counted or outcomes) != 1
+    if several and sections and all(map(_has_nothing_to_tell, sections)):
         _print_green(sections, console)
+        _say(_headline(headline_of(outcomes, counted)), console)
         return
     few, causes, strips = len(sections) <= _RUNS_IN_FULL, Causes.of(outcomes), strips_of(outcomes)
     told_by_strip = {run for strip in strips for run in strip.told_after(few=few)}
@@ -92,8 +98,8 @@ def print_sections(sections: Sequence[RunSection], *, console: Console, of: int 
             _say(_text(line), console)
     for sentence in causes.sentences():
         _say(_text(sentence), console)
-    if len(sections) != 1:
-        _say(_headline(headline_of(outcomes)), console)
+    if several:
+        _say(_headline(headline_of(outcomes, counted)), console)
 
 
 def _has_nothing_to_tell(section: RunSection) -> bool:
@@ -110,8 +116,6 @@ def _print_green(sections: Sequence[RunSection], console: Console) -> None:
     for strip in strips_of([section.outcome for section in sections]):
         for line in strip_lines(strip):
             _say(_text(line), console)
-    if len(sections) > 1:
-        _say(_headline(headline_of([section.outcome for section in sections])), console)
 
 
 def _print_heading(section: RunSection, console: Console) -> None:
@@ -160,9 +164,17 @@ def _print_seen(job: JobSection, console: Console) -> None:
         ("assumed of the job", " ".join(job.assumed)),
         ("not claimed", " ".join(job.not_claimed)),
     ):
-        console.print(
-            _text(f"  {heading}: ", style="yellow").append(_text(text)), width=_WIDTH_WITHOUT_TERMINAL
+        told = fill(
+            f"{heading}: {text}",
+            width=_WIDTH_WITHOUT_TERMINAL,
+            initial_indent="  ",
+            subsequent_indent="    ",
+            break_long_words=False,
+            break_on_hyphens=False,
         )
+        lines = _text(told)
+        lines.stylize("yellow", end=len(heading) + 3)
+        _say(lines, console)
 
 
 def _told(section: RunSection) -> Sequence[Conviction]:

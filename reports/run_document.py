@@ -28,6 +28,7 @@ __all__ = [
     "HistoryFile",
     "Planned",
     "RunDocument",
+    "World",
     "document_of",
     "document_text",
     "load_document",
@@ -195,6 +196,8 @@ class RunDocument(Part, frozen=True, kw_only=True):
     """What was measured, by the names of thresholds: milliseconds, or calls for each record."""
     thresholds: list[Threshold] = []
     """Those of the scenario, in its order."""
+    broke: str = ""
+    """What broke, for which record and why, or what keeps the verdict open: the sentence of the page's banner."""
 
 
 class CountedRun(Part, frozen=True, kw_only=True, omit_defaults=True):
@@ -309,6 +312,8 @@ class Document(Part, frozen=True, kw_only=True):
     reading: str
     sentence: str
     runs: list[RunDocument]
+    broke: str = ""
+    """That of the first run that did not go as it should, with its scenario and seed if there are several runs."""
     counted: list[CountedRun] = []
     """Every run, in order; `runs` are those shown in full."""
     sweep: list[CrashPoint] = []
@@ -338,6 +343,7 @@ def document_of(view: CampaignView, *, title: str, earlier: str = "") -> Documen
         title=title,
         reading=view.headline.word,
         sentence=view.headline.sentence,
+        broke=view.banner.broke,
         runs=[_run(section) for section in view.sections],
         counted=[_counted(row) for row in view.rows],
         sweep=list(_sweep(view)),
@@ -527,6 +533,7 @@ def _run(section: RunSection) -> RunDocument:
         master=outcome.master,
         measures=dict(outcome.measures),
         thresholds=[_threshold(threshold) for threshold in outcome.thresholds],
+        broke=section.banner.broke,
     )
 
 

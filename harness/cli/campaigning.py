@@ -285,8 +285,8 @@ def _document(
 
 def _print(finished: Finished, console: Console) -> None:
     console.record = True
-    print_outcomes(finished.outcomes, console=console, of=finished.ran)
-    refuse_other_lines(console.export_text(), finished.outcomes)
+    print_outcomes(finished.outcomes, console=console, counted=finished.counted)
+    refuse_other_lines(console.export_text(), finished.outcomes, finished.counted)
     if finished.ran > len(finished.outcomes):
         _print_table(finished, console)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.completion import job_scenario_names, tag_names
-from harness.cli.options import run_options
+from harness.cli.options import baseline_option, earlier_report, open_option, run_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["job"]
 
 _CAMPAIGN = (
-    "world", "proxy", "jobs", "report", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color",
+    "world", "proxy", "jobs", "report", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color", "baseline",
+    "opens",
 )  # fmt: skip
 """The options passed on to `campaigning.go`."""
 
@@ -53,6 +54,8 @@ _CAMPAIGN = (
               help="Set a field of the scenario: records=100, faults.kill.when.nth=3.")  # fmt: skip
 @click.option("--tag", "tags", envvar="FLOODMARK_TAG", multiple=True, metavar="TAG", shell_complete=tag_names,
               help="Run only scenarios with this tag; repeatable: with all these tags.")  # fmt: skip
+@baseline_option
+@open_option
 @run_options
 def job(scenarios: tuple[str, ...], **asked: Any) -> int:
     """Put your own job under fire: SCENARIOs are files, folders, or names from `floodmark list scenarios --jobs`.
@@ -63,6 +66,7 @@ def job(scenarios: tuple[str, ...], **asked: Any) -> int:
     from harness.cli.campaigning import go
     from harness.engine.campaign import few_of
 
+    asked["baseline"] = earlier_report(asked["baseline"])
     orders = list(_orders(scenarios, asked))
     title = few_of(list(dict.fromkeys(order.scenario.scenario for order in orders)))
     return go(orders, title=title, **{name: asked[name] for name in _CAMPAIGN}).exit_code

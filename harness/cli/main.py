@@ -71,6 +71,19 @@ class _Commands(click.Group):
         command: click.Command = getattr(module, cmd_name if cmd_name != "list" else "list_")
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Adds the nearest command to click's message on one that does not exist."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches  # late, so that `--help` is fast
+
+            close = get_close_matches(args[0], _COMMANDS, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise click.UsageError(f"{error.message}{hint}", ctx) from error
+
     def invoke(self, ctx: click.Context) -> Any:
         """Click would end with code 1 on a closed pipe, which would mean a violation."""
         try:

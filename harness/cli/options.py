@@ -9,14 +9,19 @@ import os
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from harness.errors import UsageError
 from harness.verdict import INVARIANTS, NOT_ON_A_HISTORY
 
+if TYPE_CHECKING:
+    from reports.past_report import PastReport
+
 __all__ = [
+    "baseline_option",
+    "earlier_report",
     "invariant_option",
     "jobs_option",
     "on_option",
@@ -139,6 +144,23 @@ def speech_options(command: _Command) -> _Command:
 def _no_color(_ctx: click.Context, _parameter: click.Parameter, value: bool) -> bool:  # noqa: FBT001 - click's form
     """The option, or the environment variables of no-color.org."""
     return value or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+
+
+def baseline_option(command: _Command) -> _Command:
+    """`--baseline`: the report to compare with."""
+    about = "Tell what changed since an earlier report: its folder, its run.json or its run id."
+    return _option("--baseline", env="BASELINE", default=None, metavar="RUN", help=about)(command)
+
+
+def earlier_report(named: str | None) -> PastReport | None:
+    """The report of `--baseline`, read before anything runs. Raises UsageError or HistoryError."""
+    if named is None:
+        return None
+    from harness.cli.told import REPORTS
+    from reports.past_report import report_of
+
+    place = Path(named)
+    return report_of(REPORTS / named if not place.exists() and (REPORTS / named).exists() else place)
 
 
 def open_option(command: _Command) -> _Command:

@@ -83,7 +83,7 @@ def _replay_told(told: Sequence[Told], asked: dict[str, Any]) -> int:
     for line in _before(told):
         click.echo(f"floodmark: {line}", err=True)
     folder = asked["report"] or REPORTS / new_run_id()
-    world = told[0].document.world
+    world = told[0].world
     finished = go(
         orders,
         title=f"replay of {told[0].folder.name}",
@@ -126,7 +126,7 @@ def _before(told: Sequence[Told]) -> Iterator[str]:
     """What may make a difference."""
     from harness.runs.versions import versions
 
-    first = told[0].document
+    first = told[0]
     now = versions(first.level)
     others = [
         f"{name} {was}, now {now.get(name, 'none')}"
@@ -143,16 +143,13 @@ def _compared(told: Sequence[Told], folder: Path) -> Iterator[tuple[str, bool]]:
     """A sentence for each repeated run, and whether it is the same, where that can be."""
     from harness.cli.told import told_runs
 
-    again = {
-        (run.document.scenario, run.document.seed, run.document.mutant): run for run in told_runs(str(folder))
-    }
+    again = {(run.scenario, run.seed, run.mutant): run for run in told_runs(str(folder))}
     for run in told:
-        then = run.document
-        repeated: Told | None = again.get((then.scenario, then.seed, then.mutant))
-        name = f"{then.scenario} seed {then.seed}"
+        repeated: Told | None = again.get((run.scenario, run.seed, run.mutant))
+        name = f"{run.scenario} seed {run.seed}"
         if repeated is None:
             yield f"not run  {name}", False
-        elif then.level != "sim":
+        elif run.level != "sim":
             was, now = _named(run), _named(repeated)
             yield (
                 f"compared {name}: the report shows {was}, this run {'the same' if was == now else now}",
@@ -164,7 +161,7 @@ def _compared(told: Sequence[Told], folder: Path) -> Iterator[tuple[str, bool]]:
 
 def _same_history(name: str, run: Told, repeated: Told) -> tuple[str, bool]:
     """Compares bytes if both reports keep the file, else what the reports say of the content."""
-    old, new = run.document.history, repeated.document.history
+    old, new = run.file, repeated.file
     if old is not None and new is not None and old.sha256 and new.sha256:
         if old.sha256 == new.sha256:
             return f"same     {name}: the same history, byte for byte (sha256 {old.sha256})", True
@@ -179,6 +176,5 @@ def _same_history(name: str, run: Told, repeated: Told) -> tuple[str, bool]:
 
 def _named(run: Told) -> str:
     return (
-        ", ".join(f"{invariant} {kind}" for invariant, kind in run.shown)
-        or f"no violation ({run.document.verdict})"
+        ", ".join(f"{invariant} {kind}" for invariant, kind in run.shown) or f"no violation ({run.verdict})"
     )

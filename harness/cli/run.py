@@ -12,6 +12,8 @@ import click
 
 from harness.cli.completion import mutant_names, scenario_names, sut_names, tag_names
 from harness.cli.options import (
+    baseline_option,
+    earlier_report,
     on_option,
     open_option,
     own_files_options,
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from harness.engine.campaign import Finished
     from harness.runs.order import Order
     from harness.scenario.model import Scenario
-    from reports.past_report import PastReport
 
 __all__ = ["check_sut", "run"]
 
@@ -86,8 +87,7 @@ _CAMPAIGN = (
               help="Set a field of the scenario: workload.records=100, faults.spike.delay=50ms.")  # fmt: skip
 @click.option("--tag", "tags", envvar="FLOODMARK_TAG", multiple=True, metavar="TAG", shell_complete=tag_names,
               help="Run only scenarios with this tag; repeatable: with all these tags.")  # fmt: skip
-@click.option("--baseline", envvar="FLOODMARK_BASELINE", default=None, metavar="RUN",
-              help="Tell what changed since an earlier report: its folder, its run.json or its run id.")  # fmt: skip
+@baseline_option
 @open_option
 @on_option(
     "Level sim: send the runs to Spark's executors: local[N], local-cluster[N,C,MB] or spark://HOST:PORT."
@@ -134,7 +134,7 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
         for order in _orders(scenario, file, settings, one)
     ]
     title = few_of([scenario.scenario for scenario in loaded])
-    asked["baseline"] = _baseline(asked["baseline"])
+    asked["baseline"] = earlier_report(asked["baseline"])
     finished = go(orders, title=title, **{name: asked[name] for name in _CAMPAIGN})
     for scenario in loaded:
         _tell_shown(scenario, finished, aside=asked["form"] != "pretty")
@@ -151,17 +151,6 @@ def _catalogue_with(tags: Sequence[str]) -> tuple[str, ...]:
             message, fix="name one of `floodmark list scenarios`, a file of yours, or give `all` or a --tag"
         )
     return ("all",)
-
-
-def _baseline(named: str | None) -> PastReport | None:
-    """The earlier report of `--baseline`, read before anything runs. Raises UsageError or HistoryError."""
-    if named is None:
-        return None
-    from harness.cli.told import REPORTS
-    from reports.past_report import report_of
-
-    place = Path(named)
-    return report_of(REPORTS / named if not place.exists() and (REPORTS / named).exists() else place)
 
 
 def _tell_shown(scenario: Scenario, finished: Finished, *, aside: bool) -> None:

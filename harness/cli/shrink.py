@@ -178,7 +178,7 @@ def _of_report(told: Sequence[Told], target: str, asked: _ToShrink, run: Runs) -
         raise UsageError(message, fix="name the folder of a run that failed, or leave --invariant out")
     first = failed[0]
     if len(failed) > 1:
-        rest = f"floodmark: {len(failed)} of its runs failed; this is {first.document.run_id}"
+        rest = f"floodmark: {len(failed)} of its runs failed; this is {first.run_id}"
         click.echo(f"{rest}, the others are named by their folders in {first.folder / 'runs'}", err=True)
     recorded = _recorded(first, asked)
     if recorded.level == "sim":
@@ -190,9 +190,7 @@ def _of_report(told: Sequence[Told], target: str, asked: _ToShrink, run: Runs) -
         click.echo(f"left     {sentence}")
     if carried.find is None:
         named = ", ".join(f"{invariant} {kind}" for invariant, kind in recorded.shown)
-        click.echo(
-            f"not shown  level sim does not show {named} in {carried.tried} runs of {first.document.scenario}"
-        )
+        click.echo(f"not shown  level sim does not show {named} in {carried.tried} runs of {first.scenario}")
         return None
     click.echo(
         f"carried  {carried.find.shows} from level {recorded.level}: {carried.form}, run {carried.tried}"
@@ -219,7 +217,7 @@ def _recorded(told: Told, asked: _ToShrink) -> Recorded:
     events: Sequence[Event] = ()
     if order.level != "sim":
         if told.history is None:
-            message = f"run {told.document.run_id} has no history any more, so its calls are not known"
+            message = f"run {told.run_id} has no history any more, so its calls are not known"
             raise UsageError(message, fix="name a run whose history.jsonl is there")
         _, events = read_whole(told.history)
     return Recorded(find=find, level=order.level, runner=order.runner, shown=shown, events=events)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from msgspec.structs import replace as replace_fields
 from pydantic import ValidationError
 
 from harness.errors import HistoryError, UsageError
@@ -22,7 +21,7 @@ from harness.scenario.model import Scenario
 from harness.sut.user_modules import import_path
 from harness.verdict import NO_EVIDENCE
 from reports.reading import JOB
-from reports.run_document import CountedRun, HistoryFile, Planned, RunDocument, load_document
+from reports.run_document import CountedRun, HistoryFile, Planned, RunDocument, World, load_document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,78 +37,72 @@ _UP: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """One run of a report."""
+    """One run of a report: what repeats it, and what the report says that it showed."""
 
-    document: RunDocument
-    """Of a run that the report only lists: what repeats it, without verdicts on the invariants."""
     folder: Path
     """The folder of its report."""
-    row: CountedRun | None = None
-    """As the report lists it; None: a report of an older version, which lists no run."""
+    run_id: str
+    scenario: str
+    plan: Mapping[str, Any]
+    level: str
+    seed: int
+    sut: str
+    mutant: str | None
+    runner: str
+    expected: str | None
+    cluster: int
+    master: str
+    again: str
+    world: World
+    versions: Mapping[str, str]
+    verdict: str
+    shown: tuple[tuple[str, str], ...]
+    """The violations that the report names, those that are meant for its planted defect first."""
+    file: HistoryFile | None
+    """Its history, as the report lists it."""
+    digest_listed: str = ""
+    """Empty: the report lists none."""
 
     @property
     def history(self) -> Path | None:
         """Its history file, if the report still has it."""
-        told = self.document.history
-        file = None if told is None else self.folder / told.file
+        file = None if self.file is None else self.folder / self.file.file
         return file if file is not None and file.exists() else None
 
     @property
     def digest(self) -> str:
         """The digest of its history's content, as listed or from the file; empty: neither is there."""
-        if self.row is not None and self.row.digest:
-            return self.row.digest
-        return "" if self.history is None else digest_of(*read_whole(self.history))
-
-    @property
-    def shown(self) -> tuple[tuple[str, str], ...]:
-        """The violations that the report names, those that are meant for its planted defect first."""
-        if not self.document.invariants and self.row is not None:
-            return tuple((invariant, kind) for invariant, kind in self.row.violations)
-        found = [
-            (verdict.invariant, str(anomaly["class"]))
-            for verdict in self.document.invariants
-            if verdict.verdict == "fail"
-            for anomaly in verdict.anomalies
-        ]
-        if any(one.invariant == "V23" and one.verdict == "vacuous" for one in self.document.invariants):
-            found.append(NO_EVIDENCE)
-        meant = self.document.convicts
-        return tuple(
-            sorted(
-                dict.fromkeys(found),
-                key=lambda one: (bool(meant) and one[0] not in meant, one[1] == "vacuous"),
-            )
-        )
+        if self.digest_listed or self.history is None:
+            return self.digest_listed
+        return digest_of(*read_whole(self.history))
 
     @property
     def order(self) -> Order:
         """The run again. Raises UsageError if this version cannot make it."""
-        told = self.document
-        if told.outside is not None or told.level == JOB:
-            message = f"run {told.run_id} is one of a job, which is started and killed from outside"
-            raise UsageError(message, fix=f"repeat it with: {told.again}")
+        if self.level == JOB:
+            message = f"run {self.run_id} is one of a job, which is started and killed from outside"
+            raise UsageError(message, fix=f"repeat it with: {self.again}")
         try:
-            scenario = Scenario.model_validate(told.plan)
+            scenario = Scenario.model_validate(self.plan)
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
-            message = f"the scenario of run {told.run_id} is none of this version of Floodmark: {place}: {first['msg']}"
+            message = f"the scenario of run {self.run_id} is none of this version of Floodmark: {place}: {first['msg']}"
             raise UsageError(
-                message, fix=f"use floodmark {told.versions.get('floodmark', 'as then')}"
+                message, fix=f"use floodmark {self.versions.get('floodmark', 'as then')}"
             ) from error
         return Order(
             scenario=scenario,
-            level=told.level,
-            seed=told.seed,
-            sut=told.sut,
-            runner=told.runner,  # type: ignore[arg-type]  # written from an order
-            cluster=told.cluster,
-            master=told.master,
-            expected=told.expected,
-            mutant=told.mutant,
+            level=self.level,
+            seed=self.seed,
+            sut=self.sut,
+            runner=self.runner,  # type: ignore[arg-type]  # written from an order
+            cluster=self.cluster,
+            master=self.master,
+            expected=self.expected,
+            mutant=self.mutant,
             import_path=import_path(),
-            again=told.again,
+            again=self.again,
         )
 
 
@@ -148,64 +141,90 @@ def _runs_of(file: Path) -> list[Told]:
         raise HistoryError(f"{file} tells of no run", fix="name another report")
     full = {run.run_id: run for run in document.runs}
     if not document.counted:
-        return [Told(document=run, folder=file.parent) for run in document.runs]
+        return [_of_full(run, folder=file.parent) for run in document.runs]
     planned = {(one.scenario, one.mutant, one.level, one.sut): one for one in document.planned}
     found: list[Told] = []
     for row in document.counted:
-        run = full.get(row.run_id) or _listed(row, document.runs[0], planned)
-        if run is not None:
-            found.append(Told(document=run, folder=file.parent, row=row))
+        plan = planned.get((row.scenario, row.mutant, row.level, row.sut))
+        if row.run_id in full:
+            found.append(_of_full(full[row.run_id], folder=file.parent, digest_listed=row.digest))
+        elif plan is not None:  # an older version lists runs that it cannot repeat
+            found.append(_of_listed(row, plan, like=document.runs[0], folder=file.parent))
     return found
 
 
-def _listed(
-    row: CountedRun, like: RunDocument, planned: Mapping[tuple[str, str | None, str, str], Planned]
-) -> RunDocument | None:
-    """A run that the report only lists, with what repeats it; `like`: another run of the same campaign."""
-    plan = planned.get((row.scenario, row.mutant, row.level, row.sut))
-    if plan is None:  # of an older version, whose lists cannot be repeated
-        return None
-    return replace_fields(
-        like,
+def _of_full(run: RunDocument, *, folder: Path, digest_listed: str = "") -> Told:
+    """A run that the report shows in full."""
+    return Told(
+        folder=folder,
+        run_id=run.run_id,
+        scenario=run.scenario,
+        plan=run.plan,
+        level=run.level,
+        seed=run.seed,
+        sut=run.sut,
+        mutant=run.mutant,
+        runner=run.runner,
+        expected=run.expected,
+        cluster=run.cluster,
+        master=run.master,
+        again=run.again,
+        world=run.world,
+        versions=run.versions,
+        verdict=run.verdict,
+        shown=_shown_of(run),
+        file=run.history,
+        digest_listed=digest_listed,
+    )
+
+
+def _of_listed(row: CountedRun, plan: Planned, *, like: RunDocument, folder: Path) -> Told:
+    """A run that the report only lists; `like`: another one of the same campaign, made in the same world."""
+    return Told(
+        folder=folder,
         run_id=row.run_id or f"{row.scenario}, seed {row.seed}",
         scenario=row.scenario,
-        about=plan.about,
         plan=plan.plan,
         level=row.level,
         seed=row.seed,
         sut=row.sut,
         mutant=row.mutant,
-        convicts=plan.convicts,
-        verdict=row.verdict,
-        as_expected=row.as_expected,
-        reading="",
-        sentence="",
-        invariants=[],
-        warnings=[],
-        threats=[],
-        faults=[],
-        history=HistoryFile(file=row.history, sha256="", bytes=0) if row.history else None,
-        duration_s=row.took_s,
-        phases_s={},
-        accounting={},
-        counts={"events": row.events},
-        again=row.again,
-        error=None,
-        interrupted=False,
-        extras={},
-        guarantee=None,
-        recovery=None,
-        pitfalls=[],
         runner=plan.runner,
         expected=plan.expected,
         cluster=plan.cluster,
         master=plan.master,
+        again=row.again,
+        world=like.world,
+        versions=like.versions,
+        verdict=row.verdict,
+        shown=tuple((invariant, kind) for invariant, kind in row.violations),
+        file=HistoryFile(file=row.history, sha256="", bytes=0) if row.history else None,
+        digest_listed=row.digest,
+    )
+
+
+def _shown_of(run: RunDocument) -> tuple[tuple[str, str], ...]:
+    """The violations of a run shown in full, those that are meant for its planted defect first."""
+    found = [
+        (verdict.invariant, str(anomaly["class"]))
+        for verdict in run.invariants
+        if verdict.verdict == "fail"
+        for anomaly in verdict.anomalies
+    ]
+    if any(one.invariant == "V23" and one.verdict == "vacuous" for one in run.invariants):
+        found.append(NO_EVIDENCE)
+    meant = run.convicts
+    return tuple(
+        sorted(
+            dict.fromkeys(found),
+            key=lambda one: (bool(meant) and one[0] not in meant, one[1] == "vacuous"),
+        )
     )
 
 
 def _is_of(told: Told, path: Path) -> bool:
     """Whether `path` is the history of the run, or the folder that has it."""
-    file = told.document.history
+    file = told.file
     return file is not None and path in {
         (told.folder / file.file).resolve(),
         (told.folder / file.file).resolve().parent,
@@ -215,7 +234,7 @@ def _is_of(told: Told, path: Path) -> bool:
 def last_failed() -> list[Told]:
     """The runs of the newest report that have a violation. Raises UsageError if no report has one."""
     for told in _newest_first():
-        failed = [run for run in told if run.document.verdict == "fail"]
+        failed = [run for run in told if run.verdict == "fail"]
         if failed:
             return failed
     message = f"no report in {REPORTS} tells of a violation"

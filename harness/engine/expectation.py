@@ -242,7 +242,8 @@ class _Report:
         """Raises SutError if there is no answer at all, though the twin was asked. `of`: how many keys and records."""
         asked = questions.keys if self.what == "key" else questions.records
         if asked and not self.answers:
-            raise SutError(f"your function fails without any fault: {self._no_answer()}", fix=_ALONE)
+            fix = _CORRECT if self.failed else _ALONE
+            raise SutError(f"your function fails without any fault: {self._no_answer()}", fix=fix)
         by_key = self.what == "key"
         seen = JudgedValues(
             says=self._says(of["key" if by_key else "record"], has_changing=bool(changing)),
@@ -315,6 +316,9 @@ class _Report:
             yield f"Before the run the function was not asked for all {name}s: {self.gone}."
 
 
+_CORRECT: Final = (
+    "correct it there: it must fit the table, and `record.key`, a tuple if keys have several parts"
+)
 _ALONE: Final = (
     "call it alone, once, against the same table; `expected(record, rows)` can state its results instead"
 )

@@ -51,7 +51,7 @@ def as_text(end: ExplorationEnd) -> str:
     lines = [
         f"runs     {explored.runs} in {seconds:.1f} s, {rate:.0f} a second, judging included ({where})",
         f"verdicts {counted or 'none'}",
-        f"features {len(explored.features)}, reached by {len(explored.kept)} scenarios"
+        f"features {len(explored.features)}, reached by {_scenarios(len(explored.kept))}"
         + (f", kept in {end.corpus}" if end.corpus is not None else ""),
     ]
     lines += [f"unknown  {count} x {why}" for why, count in explored.whys.most_common(3)]
@@ -73,6 +73,10 @@ def as_text(end: ExplorationEnd) -> str:
             f"found    nothing{' before it was interrupted' if end.interrupted else ''}; seed {end.plan.seed}"
         )
     return "\n".join(lines)
+
+
+def _scenarios(count: int) -> str:
+    return "1 scenario" if count == 1 else f"{count} scenarios"
 
 
 def machines(jobs: int, on: str | None) -> str:

@@ -143,7 +143,8 @@ def error_cause(error: str | None) -> str | None:
 
 def without_numbers(sentence: str) -> str:
     """Its beginning, with `n` for each number, so that the same trouble with another record is the same."""
-    return re.sub(r"\d+", "n", " ".join(sentence.split()))[:_WORDS_MAX]
+    words = re.sub(r"\d+", "n", " ".join(sentence.split()))
+    return words if len(words) <= _WORDS_MAX else f"{words[: _WORDS_MAX - 1].rstrip()}…"
 
 
 def decisive_in(plan: Mapping[str, Any]) -> list[str] | None:

@@ -116,8 +116,10 @@ def _unknown(names: list[str], shipped: dict[str, Path]) -> UsageError:
 
 def _nearest(name: str, shipped: dict[str, Path]) -> str:
     stem = Path(name).stem
+    beside = sorted(map(str, Path(name).parent.glob("*.y*ml"))) if name.endswith(_SUFFIXES) else []
     inside = [known for known in shipped if stem and stem in known]
-    close = inside[:1] or get_close_matches(stem, [*shipped, *_folder_names(shipped), "all"], n=1)
+    close = get_close_matches(name, beside, n=1) or inside[:1]
+    close = close or get_close_matches(stem, [*shipped, *_folder_names(shipped), "all"], n=1)
     return f"; did you mean `{close[0]}`?" if close else ""
 
 

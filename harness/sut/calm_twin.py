@@ -22,7 +22,7 @@ from harness.errors import SutError
 from harness.history.values import same
 from harness.sut.lookup_values import OF_KEY, as_list, observing
 from harness.sut.registry import LookupFunction
-from harness.sut.user_lookup import UserLookup
+from harness.sut.user_lookup import UserLookup, raised_at
 from harness.workloads.shape import Lookup, OwnLookup, StampedLookup
 
 __all__ = ["ALL_S", "ASKED_MAX", "CALL_S", "CalmTwin", "Question", "Questions"]
@@ -206,7 +206,8 @@ class CalmTwin:
             return _Answer("answer", _as_json(as_list(call.result())))
         if isinstance(error, SutError):
             raise error
-        return _Answer("failed", [], f"{type(error).__name__}: {error}")
+        where = raised_at(error)
+        return _Answer("failed", [], f"{type(error).__name__}: {error}" + (f" ({where})" if where else ""))
 
 
 def _as_json(results: list[Any]) -> list[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
+from pathlib import Path, PurePath
 from typing import Any
 
 from harness.errors import SutError, UsageError
@@ -36,6 +37,8 @@ SUTS = {
 }
 """The built-in systems under test, with one sentence each."""
 
+_RENAME = "rename the module, or uninstall the other one"
+
 LookupFunction = Callable[..., Awaitable[Any]]
 """`async def lookup(record, pool)` or `async def lookup(record)`; returns a list of results or one result."""
 
@@ -53,7 +56,7 @@ def load_lookup(name: str, *, nonces: Any = None, tells_versions: bool = False) 
     if ":" not in name:
         close = get_close_matches(name, SUTS, n=1)
         hint = (
-            f"did you mean {close[0]!r}?" if close else "floodmark list suts; your own: --sut module:function"
+            f"did you mean {close[0]!r}?" if close else f"floodmark list suts; your own: --sut {_own(name)}"
         )
         message = f"there is no system under test called {name!r}"
         raise UsageError(message, fix=hint)
@@ -83,16 +86,16 @@ def refuse_hidden(name: str) -> None:
     A stale copy of the function must not be tested in its place.
     """
     if ":" in name and (hidden := why_hidden(name.partition(":")[0])):
-        raise SutError(f"--sut {name}: {hidden}", fix="rename the module, or uninstall the other one")
+        raise SutError(f"--sut {name}: {hidden}", fix=_RENAME)
 
 
 def load_attribute(name: str, *, option: str, kind: str) -> Any:
     """The object `MODULE:ATTR`. Raises SutError that names `option` if it cannot be loaded."""
     module, _, attribute = name.partition(":")
-    fix = f"write MODULE:{kind}, with MODULE importable from the current folder or the environment"
+    found: Any = None
     try:
         with set_aside():
-            found: Any = importlib.import_module(module)
+            found = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
@@ -105,5 +108,29 @@ def load_attribute(name: str, *, option: str, kind: str) -> Any:
         )
         hidden = why_hidden(module)
         message = f"{option} {name}: {what}" + (f"; {hidden}" if hidden else "")
+        fix = _RENAME if hidden else _how_to_load(name, found, error, kind=kind)
         raise SutError(message, fix=fix) from error
     return found
+
+
+def _how_to_load(name: str, found: Any, error: BaseException, *, kind: str) -> str:
+    """What to do where `name` cannot be loaded; `found`: the module, or the object in it, that was loaded."""
+    module, _, attribute = name.partition(":")
+    if PurePath(module).name != module or module.endswith(".py"):
+        return f"write {PurePath(module).stem}:{attribute or kind}, in the folder of that file"
+    if found is not None:
+        missing = getattr(error, "name", None) or attribute
+        names = [one for one in vars(found) if not one.startswith("_")] if hasattr(found, "__dict__") else []
+        close = get_close_matches(missing, names, n=1)
+        if close:
+            return f"did you mean {module}:{attribute.removesuffix(missing)}{close[0]}?"
+    elif not (isinstance(error, ModuleNotFoundError) and error.name in {module, module.partition(".")[0]}):
+        return f"correct {module}: it cannot be imported"
+    return f"write MODULE:{kind}, with MODULE importable from the current folder or the environment"
+
+
+def _own(name: str) -> str:
+    """How to name a function in the file `name`, or in any."""
+    file = PurePath(name)
+    is_file = file.suffix == ".py" or Path(f"{name}.py").is_file()
+    return f"{file.stem}:FUNCTION, in the folder of that file" if is_file else "module:function"

@@ -29,6 +29,7 @@ __all__ = [
     "UserLookup",
     "failure_of_lookup",
     "failure_of_task",
+    "raised_at",
     "user_lookup",
 ]
 
@@ -236,11 +237,16 @@ class UserLookup:
 
 def failure_of_lookup(error: BaseException, record: int) -> str | None:
     """In words, that a user's lookup raised `error` for that record, and where; None: no user's lookup raised it."""
-    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(_RAISED_AT)]
-    if not notes:
+    where = raised_at(error)
+    if where is None:
         return None
-    where = notes[-1].removeprefix(_RAISED_AT)
     return f"the lookup raised {type(error).__name__}: {error} for record {record} ({where})"
+
+
+def raised_at(error: BaseException) -> str | None:
+    """The line of a user's lookup at which `error` was raised: `enrich.py:5`; None: no user's lookup raised it."""
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(_RAISED_AT)]
+    return notes[-1].removeprefix(_RAISED_AT) if notes else None
 
 
 def failure_of_task(error: BaseException) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -12,8 +13,11 @@ from harness.verdict import Anomaly, InvariantVerdict, Outcome
 from reports.banner import Banner, banner_of, banner_of_all
 from reports.campaign_view import view_of
 from reports.history_view import read_view
+from reports.junit import junit_text
+from reports.markdown import markdown_text, plain_text
 from reports.page import page_text
 from reports.reading import headline_of
+from reports.run_document import document_of
 from reports.run_section import section_of
 from reports.tests.job_sample import killed_twice
 from reports.tests.sample import judgement_of, lost_outcome, outcome_of, pass_outcome, write_history
@@ -35,6 +39,21 @@ def test_what_the_users_function_raised_is_named_with_its_record_and_line(tmp_pa
         told(pass_outcome(tmp_path, error=RAISED)).broke
         == "lookup raised KeyError: 13 at record 4, enrich.py:7"
     )
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_every_file_of_a_report_has_the_banners_sentence(tmp_path: Path, runs: int) -> None:
+    view = view_of([lost_outcome(tmp_path), pass_outcome(tmp_path, seed=8)][:runs])
+    of_run, of_all = view.sections[0].banner.broke, view.banner.broke
+
+    document = document_of(view, title="t")
+    suites = ET.fromstring(junit_text(view, title="t"))  # noqa: S314 - our own text
+
+    assert of_all.startswith("record 1194 was accepted, answered and lost: snapshot 8 omits it")
+    assert (document.broke, document.runs[0].broke) == (of_all, of_run)
+    assert [p.get("value") for p in suites.iter("property") if p.get("name") == "broke"] == [of_run]
+    assert f"**{plain_text(of_all)}.**" in markdown_text(view, title="t")
+    assert f"{of_all[1:]}." in page_text(view, title="t")
 
 
 def test_a_lost_record_is_told_with_the_snapshot_that_omits_it(tmp_path: Path) -> None:

@@ -189,3 +189,10 @@ def test_an_outcome_without_an_id_in_the_rows_is_that_of_its_seed(tmp_path: Path
 
     assert view.shown == [2]
     assert all(isinstance(run, CountedRun) for run in view.runs)
+
+
+def test_of_few_seeds_the_grid_has_a_line_for_each_scenario_and_of_many_a_column(tmp_path: Path) -> None:
+    few = view_of([pass_outcome(tmp_path), lost_outcome(tmp_path, scenario="another")])
+
+    assert '<div class="matrix short">' in page_text(few, title="t")
+    assert '<div class="matrix">' in page_text(many(tmp_path), title="t")

@@ -143,6 +143,19 @@ def test_a_printed_page_fits_the_sheet_and_opens_the_events_of_the_counterexampl
     assert browser.printed().startswith(b"%PDF")
 
 
+def test_a_printed_campaign_leaves_out_the_folds_of_single_runs(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    browser.open(pages["campaign"])
+    rows = "document.querySelector('.rows').checkVisibility()"
+
+    browser.show(width=1400)
+    on_screen = browser.evaluate(rows)
+    browser.show(width=700, media="print")
+
+    assert (on_screen, browser.evaluate(rows)) == (True, False)
+
+
 def test_what_is_wrong_with_a_page_is_found(browser: Browser, tmp_path: Path) -> None:
     """The measure can fail: one offence of each kind, in HTML and in a chart."""
     page = tmp_path / "bad.html"

@@ -121,6 +121,15 @@ def test_the_page_of_a_job_is_balanced_and_shows_no_subtask(doubled: RunSection)
     assert "Checkpoints" not in page
 
 
+def test_the_paragraphs_of_a_job_are_indented_to_their_last_line(folder: Path) -> None:
+    told = _printed(section_of(job_sample.passed(folder)))
+
+    paragraphs = told[told.index("  seen from outside: ") : told.index("  counted in")].splitlines()
+
+    assert len(paragraphs) > 3
+    assert all(line.startswith("  ") and line == line.rstrip() and len(line) <= 110 for line in paragraphs)
+
+
 def test_a_pass_says_seen_from_outside_what_was_assumed_and_what_is_not_claimed(folder: Path) -> None:
     section = section_of(job_sample.passed(folder))
     page, told = page_text(view_of([section.outcome]), title="t"), _printed(section)

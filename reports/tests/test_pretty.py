@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError
-from harness.runs.outcome import RunOutcome
+from harness.runs.outcome import CountedRun, RunOutcome
 from reports.agreement import refuse_other_lines
 from reports.pretty import print_outcomes, terminal
-from reports.tests.sample import lost_outcome, pass_outcome
+from reports.tests.sample import counted_pass, lost_outcome, pass_outcome
 
 SCREEN_LINES = 24
 
@@ -47,12 +47,28 @@ def test_a_green_campaign_fits_a_screen(tmp_path: Path) -> None:
     refuse_other_lines(text, outcomes)
 
 
-def test_the_one_run_that_a_green_campaign_shows_is_printed_in_two_lines(tmp_path: Path) -> None:
-    stream = io.StringIO()
+def test_the_one_run_that_a_green_campaign_shows_is_printed_in_two_lines_and_the_total(
+    tmp_path: Path,
+) -> None:
+    passed, stream = pass_outcome(tmp_path), io.StringIO()
+    rows = [counted_pass(passed.scenario, seed, level=passed.level) for seed in range(1000)]
 
-    print_outcomes([pass_outcome(tmp_path)], console=terminal(stream), of=1000)
+    print_outcomes([passed], console=terminal(stream), counted=rows)
 
-    assert len(stream.getvalue().splitlines()) == 2
+    assert len(stream.getvalue().splitlines()) == 3
+    assert "1000 runs: 1000 as expected, 0 not, 0 undecided." in stream.getvalue()
+
+
+def test_the_printed_total_is_that_of_all_runs_though_two_are_shown(tmp_path: Path) -> None:
+    passed, lost, stream = pass_outcome(tmp_path), lost_outcome(tmp_path), io.StringIO()
+    rows = [CountedRun.of(passed), *[CountedRun.of(replace(lost, seed=seed)) for seed in range(6)]]
+
+    print_outcomes([passed, lost], console=terminal(stream), counted=rows)
+
+    assert "✗ NOT AS EXPECTED  7 runs: 1 as expected, 6 not, 0 undecided." in stream.getvalue()
+    refuse_other_lines(stream.getvalue(), [passed, lost], rows)
+    with pytest.raises(HarnessError, match="not that of all 7 runs"):
+        refuse_other_lines(printed(passed, lost), [passed, lost], rows)
 
 
 def test_one_run_that_is_not_green_is_printed_with_its_details(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -94,6 +96,27 @@ def test_a_baseline_that_is_none_is_refused_before_anything_runs(
     assert _run(tmp_path, "now", "--baseline", str(folder / "slow.yaml")) == 4
     assert not (tmp_path / "reports").exists()
     assert "is not the run.json of a report" in capsys.readouterr().err
+
+
+def test_a_job_is_told_beside_its_baseline_and_its_page_opened(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed: dict[str, Any] = {}
+
+    def noted(orders: object, **options: object) -> SimpleNamespace:
+        passed.update(options)
+        return SimpleNamespace(exit_code=0)
+
+    monkeypatch.setattr("harness.cli.campaigning.go", noted)
+    (tmp_path / "sink.sql").write_text("CREATE TABLE t (id BIGINT, k BIGINT);")
+    sink = '[sink]\ntable = "t"\nschema = "sink.sql"\nid = ["id"]\nvalues = ["k"]\n'
+    (tmp_path / "job.toml").write_text(f'[job]\ncommand = ["python", "job.py"]\n{sink}')
+    words = ["--job", str(tmp_path / "job.toml"), "--baseline", str(folder / "reports" / "a"), "--open"]
+
+    assert main(["job", "--calm-only", *words]) == 0
+
+    assert passed["baseline"].name == "a"
+    assert passed["opens"]
 
 
 def test_open_starts_no_browser_under_ci(

@@ -205,3 +205,9 @@ def test_code_that_leaves_the_program_never_makes_it_a_hold(
 
     assert main(["run", CALM]) == Exit.INTERNAL
     assert "SystemExit" in capsys.readouterr().err
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runn", CALM]) is Exit.USAGE
+
+    assert "No such command 'runn'. Did you mean 'run'?" in capsys.readouterr().err

@@ -151,3 +151,15 @@ def test_a_folder_without_scenarios_means_that_nothing_ran(tmp_path: Path) -> No
 def test_no_name_at_all_means_that_nothing_ran() -> None:
     with pytest.raises(NothingRan):
         load_many([])
+
+
+def test_a_file_that_is_there_with_another_ending_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "outage.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(
+        UsageError, match="no scenario, file or folder `outage.yml`; did you mean `outage.yaml`"
+    ):
+        resolve(["outage.yml"])

@@ -114,6 +114,39 @@ def test_a_module_that_breaks_while_it_is_imported_is_its_authors_error(
         load_lookup(f"{name}:lookup")
 
 
+@pytest.mark.parametrize("source", ["def broken(:\n", "import no_such_module_of_theirs\n"])
+def test_a_module_that_breaks_is_to_be_corrected_not_named_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    name = f"their_broken_{next(_numbers)}"
+    (tmp_path / f"{name}.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(SutError) as refused:
+        load_lookup(f"{name}:lookup")
+
+    assert refused.value.fix == f"correct {name}: it cannot be imported"
+
+
+@pytest.mark.parametrize(("attribute", "meant"), [("onne", "one"), ("Store.gett", "Store.get")])
+def test_a_mistyped_function_is_answered_with_the_nearest_of_its_module(
+    module: str, attribute: str, meant: str
+) -> None:
+    with pytest.raises(SutError, match=f"did you mean {module}:{meant}?"):
+        load_lookup(f"{module}:{attribute}")
+
+
+@pytest.mark.parametrize("path", ["enrich.py", "/home/me/enrich.py", "lookups/enrich"])
+def test_a_path_in_place_of_a_module_is_answered_with_the_word_to_write(path: str) -> None:
+    with pytest.raises(SutError, match="write enrich:lookup, in the folder of that file"):
+        load_lookup(f"{path}:lookup")
+
+
+def test_a_file_without_a_function_is_answered_with_the_word_to_write() -> None:
+    with pytest.raises(UsageError, match="--sut enrich:FUNCTION"):
+        load_lookup("enrich.py")
+
+
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean 'reference'"):
         load_lookup("refrence")

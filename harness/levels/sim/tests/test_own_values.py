@@ -157,6 +157,13 @@ def test_a_function_that_never_answers_is_refused_u1(function: str, why: str) ->
         known(order(function))
 
 
+def test_a_function_that_always_fails_is_refused_with_its_line_u1() -> None:
+    with pytest.raises(SutError, match=r"nothing for key .*own_lookups\.py:\d+\) for record") as refused:
+        known(order("fails"))
+
+    assert "correct it there" in refused.value.fix
+
+
 def test_what_is_no_json_is_refused_before_the_run_u1() -> None:
     with pytest.raises(SutError, match="lookup returned set for record"):
         known(order("returns_a_set"))

@@ -238,7 +238,7 @@ def _is_meant(outcome: RunOutcome, invariant: str, found: Outcome) -> bool:
 
 def _faults(faults: Sequence[FaultRecord], *, origin_us: int) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=True)
-    for heading in ("fault", "planned", "armed", "effect", "healed", "effective"):
+    for heading in ("fault", "planned", "armed", "seen", "healed", "effective"):
         table.add_column(heading, no_wrap=True)
     table.add_column("evidence")
     for fault in faults:
@@ -248,7 +248,7 @@ def _faults(faults: Sequence[FaultRecord], *, origin_us: int) -> Table:
                 _text("" if number else f"{fault.id} ({fault.kind})"),
                 _moment(time.planned_us, origin_us, never="-"),
                 _moment(time.armed_us, origin_us),
-                _moment(time.measured_us, origin_us, never="-"),
+                _moment(time.measured_us, origin_us, never="afterwards" if effective else "-"),
                 _moment(time.healed_us, origin_us),
                 _text("yes" if effective else "NO", style="green" if effective else "red"),
                 _text(_evidence(time) if effective else "none found"),

@@ -144,6 +144,8 @@ def _of_anomaly(anomaly: Anomaly, view: HistoryView) -> str:
     events = view.excerpts.events_of(anomaly)
     if anomaly.id is None or not events:
         return anomaly.say
+    if anomaly.kind == "unexplained-failure":
+        return _failed_call(anomaly, events) or anomaly.say
     record = f"record {brief(anomaly.id, limit=40)}"
     if anomaly.kind in _ABSENT:
         return _absent(record, anomaly, events)
@@ -153,6 +155,21 @@ def _of_anomaly(anomaly: Anomaly, view: HistoryView) -> str:
         rows = [e for e in events if e["k"] == "row" and e["n"] in anomaly.events]
         return f"{record} was doubled: table {brief(anomaly.table, limit=40)} holds {len(rows)} rows of it"
     return anomaly.say if record in anomaly.say else f"{record}: {anomaly.say}"
+
+
+def _failed_call(anomaly: Anomaly, events: Sequence[Json]) -> str:
+    """How the call ended that failed an attempt, and after how long; empty: the history shows no such call."""
+    ended = next((e for e in events if e["k"] == "res" and e["n"] in anomaly.events), None)
+    if ended is None or ended.get("r") not in {"timeout", "err"}:
+        return ""
+    whose = tuple(ended.get(name) for name in ("s", "a", "id", "try"))
+    began = [e for e in events if e["k"] == "call" and tuple(map(e.get, ("s", "a", "id", "try"))) == whose]
+    after = f" after {(ended['t'] - began[-1]['t']) / 1e6:.1f} s" if began else ""
+    did = "was not answered in time" if ended["r"] == "timeout" else f"failed with {ended.get('error')}"
+    attempt = f"attempt {brief(ended.get('a'), limit=16)} of subtask {brief(ended.get('s'), limit=16)}"
+    return (
+        f"the call for record {brief(anomaly.id, limit=40)} {did}{after}, which no fault explains, and failed {attempt}"
+    )
 
 
 def _absent(record: str, anomaly: Anomaly, events: Sequence[Json]) -> str:

@@ -205,7 +205,7 @@ def find_held_thread(seen: RunSeen) -> Pitfall | None:
     return Pitfall(
         name="blocking-call",
         says=f"The function held the task's thread for about {held['ms'] / 1000:.1f} s of real time, in "
-        f"{held['where']}, in a run of {seen.ended_us / 1e6:.1f} s: no other lookup, timer or checkpoint could go on "
+        f"{held['where']}, in a run of {seen.ended_us / 1e6:.1f} s of virtual time: no other lookup, timer or checkpoint could go on "
         "meanwhile.",
         advice=_UNBLOCK,
         evidence={"where": held["where"], "total_ms": held["ms"]},

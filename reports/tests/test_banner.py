@@ -84,6 +84,32 @@ def test_doubled_rows_of_a_table_are_counted_in_plain_words(tmp_path: Path) -> N
     assert told(violated(history, twice)).broke == 'record 7 was doubled: table "output" holds 2 rows of it'
 
 
+@pytest.mark.parametrize(
+    ("how", "told_as"),
+    [
+        ('"r":"timeout"', "was not answered in time after 5.0 s"),
+        ('"r":"err","error":"OperationalError: 1205"', "failed with OperationalError: 1205 after 5.0 s"),
+    ],
+)
+def test_a_call_that_failed_its_attempt_is_told_with_how_it_ended(
+    tmp_path: Path, how: str, told_as: str
+) -> None:
+    history = tmp_path / "h.jsonl"
+    who = '"s":0,"a":1,"id":7'
+    history.write_text(
+        f'{{"history":1}}\n{{"n":1,"t":1,"k":"in","pos":0,{who}}}\n'
+        f'{{"n":2,"t":2,"k":"call","try":1,{who}}}\n'
+        f'{{"n":3,"t":5000002,"k":"res","try":1,"final":true,{how},{who}}}\n'
+        f'{{"n":4,"t":5000002,"k":"failed","error":"TimeoutError",{who}}}\n',
+        encoding="utf-8",
+    )
+    failed = Anomaly(kind="unexplained-failure", say="it fails", events=(3, 4), s=0, id=7)
+
+    assert told(violated(history, failed, invariant="V24")).broke == (
+        f"the call for record 7 {told_as}, which no fault explains, and failed attempt 1 of subtask 0"
+    )
+
+
 def test_an_anomaly_of_no_record_is_told_in_the_checkers_words(tmp_path: Path) -> None:
     history = tmp_path / "h.jsonl"
     write_history(history, records=20)

@@ -37,6 +37,16 @@ def test_what_the_users_function_raised_is_named_with_its_record_and_line(tmp_pa
     )
 
 
+def test_the_end_of_a_long_exception_is_told_for_it_says_what_is_wrong(tmp_path: Path) -> None:
+    raised = f"RuntimeError: Task <Task {'x' * 300}> got Future <Future pending> attached to a different loop"
+    error = f"subtask 0 has failed 4 times: the lookup raised {raised} for record 4 (shop/enrich.py:7)"
+
+    broke = told(pass_outcome(tmp_path, error=error)).broke
+
+    assert broke.startswith("lookup raised RuntimeError: Task <Task xxx")
+    assert broke.endswith("<Future pending> attached to a different loop at record 4, enrich.py:7")
+
+
 def test_a_lost_record_is_told_with_the_snapshot_that_omits_it(tmp_path: Path) -> None:
     assert (
         told(lost_outcome(tmp_path)).broke
@@ -53,6 +63,21 @@ def test_no_cause_is_said_that_the_events_do_not_show(tmp_path: Path) -> None:
     broke = told(violated(history, lost)).broke
 
     assert broke == "record 7 was accepted, answered and lost: it left the operator, and no table shows it"
+
+
+def test_a_record_whose_lookup_returned_nothing_was_not_lost_by_the_operator(tmp_path: Path) -> None:
+    history = tmp_path / "h.jsonl"
+    who = '"s":0,"a":1,"id":7'
+    history.write_text(
+        f'{{"history":1}}\n{{"n":1,"t":1,"k":"in","pos":0,{who}}}\n'
+        f'{{"n":2,"t":2,"k":"call","try":1,{who}}}\n'
+        f'{{"n":3,"t":3,"k":"res","try":1,"r":"ok","final":true,"v":[],{who}}}\n',
+        encoding="utf-8",
+    )
+
+    broke = told(violated(history, Anomaly(kind="lost", say="gone", events=(1,), s=0, id=7))).broke
+
+    assert broke == "the lookup returned nothing for record 7, of which results are expected"
 
 
 def test_a_double_names_both_attempts_and_the_restore_between(tmp_path: Path) -> None:

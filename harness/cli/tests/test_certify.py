@@ -109,6 +109,32 @@ def test_a_planted_defect_is_not_conformant_and_the_cause_comes_first(
     assert load_certificate(small_profile / "c" / "certificate.json").tone == "bad"
 
 
+FORGETFUL = """
+seen = set()
+
+
+async def lookup(record, pool):
+    if record.key in seen:
+        return []
+    seen.add(record.key)
+    return [await pool.fetch_one("SELECT name FROM customer WHERE k = %s", (record.key,))]
+"""
+
+
+def test_why_no_value_was_judged_is_the_cause_not_that_none_was(
+    small_profile: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function that gives two answers for one key, which no scenario needs a fault to see."""
+    (small_profile / "forgetful_of_certificates.py").write_text(FORGETFUL)
+    monkeypatch.syspath_prepend(small_profile)
+    words = ["certify", "--sut", "forgetful_of_certificates:lookup", "--report", "c", "-q"]
+
+    assert main(words) == Exit.UNDECIDED
+    assert load_certificate(small_profile / "c" / "certificate.json").cause.startswith(
+        "The function is not deterministic, so its values are not judged: for key "
+    )
+
+
 def test_the_form_json_is_the_file_itself(small_profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["certify", "--sut", "reference", "--report", "c", "-q", "--format", "json"])
 

@@ -28,6 +28,8 @@ __all__ = ["Banner", "banner_of", "banner_of_all", "gravest"]
 
 _UNEXPLAINED: Final = "V24"
 _SENTENCE_CHARS: Final = 220
+_RAISED_CHARS: Final = 140
+_RAISED_HEAD_CHARS: Final = 60
 _ABSENT: Final = frozenset({"lost", "no-effect", "row-missing", "missing"})
 _TAKES_WAS: Final = frozenset({"lost", "taken back", "doubled", "wrong", "never offered", "never done"})
 _ODD: Final = ("missing", "doubled", "disordered")
@@ -125,7 +127,10 @@ def _what_broke(outcome: RunOutcome, view: HistoryView) -> Iterator[str]:
 
 def _raised(found: re.Match[str]) -> str:
     """`lookup raised KeyError: 13 at record 4, enrich.py:7`."""
-    return f"lookup raised {found['what']} at record {found['record']}, {found['line'].rpartition('/')[2]}"
+    what = " ".join(visible(found["what"]).split())
+    if len(what) > _RAISED_CHARS:  # its type, and its end: asyncio says last what is wrong
+        what = f"{what[:_RAISED_HEAD_CHARS].rstrip()} … {what[_RAISED_HEAD_CHARS - _RAISED_CHARS :].lstrip()}"
+    return f"lookup raised {what} at record {found['record']}, {found['line'].rpartition('/')[2]}"
 
 
 def _raised_first(anomaly: Anomaly, view: HistoryView) -> re.Match[str] | None:
@@ -144,6 +149,8 @@ def _of_anomaly(anomaly: Anomaly, view: HistoryView) -> str:
     events = view.excerpts.events_of(anomaly)
     if anomaly.id is None or not events:
         return anomaly.say
+    if anomaly.kind == "unexplained-failure":
+        return _failed_call(anomaly, events) or anomaly.say
     record = f"record {brief(anomaly.id, limit=40)}"
     if anomaly.kind in _ABSENT:
         return _absent(record, anomaly, events)
@@ -153,6 +160,20 @@ def _of_anomaly(anomaly: Anomaly, view: HistoryView) -> str:
         rows = [e for e in events if e["k"] == "row" and e["n"] in anomaly.events]
         return f"{record} was doubled: table {brief(anomaly.table, limit=40)} holds {len(rows)} rows of it"
     return anomaly.say if record in anomaly.say else f"{record}: {anomaly.say}"
+
+
+def _failed_call(anomaly: Anomaly, events: Sequence[Json]) -> str:
+    """How the call ended that failed an attempt, and after how long; empty: the history shows no such call."""
+    ended = next((e for e in events if e["k"] == "res" and e["n"] in anomaly.events), None)
+    if ended is None or ended.get("r") not in {"timeout", "err"}:
+        return ""
+    whose = tuple(ended.get(name) for name in ("s", "a", "id", "try"))
+    began = [e for e in events if e["k"] == "call" and tuple(map(e.get, ("s", "a", "id", "try"))) == whose]
+    after = f" after {(ended['t'] - began[-1]['t']) / 1e6:.1f} s" if began else ""
+    did = "was not answered in time" if ended["r"] == "timeout" else f"failed with {ended.get('error')}"
+    attempt = f"attempt {brief(ended.get('a'), limit=16)} of subtask {brief(ended.get('s'), limit=16)}"
+    who = f"the call for record {brief(anomaly.id, limit=40)}"
+    return f"{who} {did}{after}, which no fault explains, and failed {attempt}"
 
 
 def _absent(record: str, anomaly: Anomaly, events: Sequence[Json]) -> str:
@@ -166,6 +187,8 @@ def _absent(record: str, anomaly: Anomaly, events: Sequence[Json]) -> str:
     )
     if not any(e["k"] == "in" for e in events):
         return anomaly.say
+    if answered and all(e.get("v") == [] for e in answered):
+        return f"the lookup returned nothing for {record}, of which results are expected"
     why = _omitted_by(anomaly.id, events)
     if why:
         return f"{record} was {did} and lost: {why}"

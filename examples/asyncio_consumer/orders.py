@@ -77,13 +77,13 @@ async def enrich(customers: Connection, order: dict) -> Row:
     return (order["id"], order["key"], *(found or (None, None, None)))
 
 
-async def consume(commit) -> None:
+async def consume(commit, lookup=enrich) -> None:
     """Hand each window and its rows to `commit(sink, window, rows)`; any error ends the program, to be restarted."""
     sink, customers = await asyncio.gather(
         connect(os.environ["WAREHOUSE_URL"]), connect(os.environ["CUSTOMERS_URL"])
     )
     async for window in windows(os.environ["ORDERS_FILE"], await saved_position(sink)):
-        rows = [await enrich(customers, order) for order in window.orders]
+        rows = [await lookup(customers, order) for order in window.orders]
         await commit(sink, window, rows)
     sink.close()
     customers.close()

@@ -17,6 +17,17 @@ FIRES = [
     Fire(job="asyncio_consumer/job.toml", scenario="late-commit", settings=QUICK),
     Fire(job="asyncio_consumer/one_transaction.toml", scenario="late-commit", convicts="V8", settings=QUICK),
     Fire(
+        job="asyncio_consumer/rows_first.toml",
+        scenario="killed-after-commit",
+        convicts="V8",
+        settings=THIRD_COMMIT,
+    ),
+    Fire(
+        job="asyncio_consumer/position_from_replica.toml",
+        scenario="lookups-on-lagging-replica",
+        convicts="V8",
+    ),
+    Fire(
         job="asyncio_consumer/offset_first.toml",
         scenario="killed-after-commit",
         convicts="V8",
@@ -25,6 +36,8 @@ FIRES = [
     Fire(
         job="asyncio_consumer/blind_retry.toml", scenario="commit-reply-lost", convicts="V8", settings=QUICK
     ),
+    Fire(job="asyncio_consumer/job.toml", scenario="lookups-cut", settings=QUICK),
+    Fire(job="asyncio_consumer/customer_unknown.toml", scenario="lookups-cut", convicts="V8", settings=QUICK),
     Fire(job="bytewax_flow/job.toml", scenario="killed-after-commit", settings=QUICK),
     Fire(job="bytewax_flow/append.toml", scenario="killed-after-commit", convicts="V8", settings=QUICK),
 ]

@@ -117,7 +117,8 @@ def _wrong_each(holders: _Holders, results: list[tuple[Shown, Out]]) -> Iterator
 def _wrong(view: SubtaskView, out: Out, taken: Taken) -> str:
     wanted = view.expected.of(out.id).outputs
     if wanted is not None and out.j >= len(wanted):
-        return f"is visible, but the record yields {len(wanted) or 'nothing'}{' outputs' * bool(wanted)}"
+        many = {0: "nothing", 1: "only 1 output"}.get(len(wanted), f"only {len(wanted)} outputs")
+        return f"is visible, but {many} is expected of the record"
     if wanted is not None and not same(out.v, wanted[out.j]):
         return f"is {shown(out.v)}, but {shown(wanted[out.j])} is expected"
     if out.ts is not UNSET and out.ts != taken.ts:

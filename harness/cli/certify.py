@@ -230,6 +230,7 @@ def _not_shown(profile: CertificationProfile, level: str, planned: list[PlannedR
 
 def _sentence_of(outcome: RunOutcome) -> str:
     """What broke, for which record and why; then the pitfalls, which often are the reason; else the headline."""
+    from harness.verdict import Outcome
     from reports.banner import what_broke
     from reports.history_view import read_view
     from reports.reading import read_run
@@ -238,6 +239,9 @@ def _sentence_of(outcome: RunOutcome) -> str:
     plain = replace(outcome, mutant=None, convicts=())
     broke = what_broke(plain, read_view(plain.history, judgement=plain.judgement))
     told = [broke] if broke else []
+    unjudged = any(v.invariant == "V8" and v.outcome is Outcome.VACUOUS for v in plain.judgement.invariants)
+    if plain.values and unjudged and plain.judgement.outcome is Outcome.VACUOUS:
+        told.insert(0, plain.values)  # why no record has an expected value
     told += [f"pitfall {found.name}: {found.says}" for found in plain.pitfalls]
     if not told:
         return read_run(plain).sentence

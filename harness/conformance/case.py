@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from harness.conformance.certificate import Agreement
 
-__all__ = ["CaseOutcome", "ConformCase", "Spoken"]
+__all__ = ["TO_PASTE", "CaseOutcome", "ConformCase", "Spoken", "lines_file", "stem_of_case"]
+
+TO_PASTE: Final = "to paste:\n"
+"""What stands before the lines in what is told of a case that failed."""
 
 
 class CaseOutcome(StrEnum):
@@ -81,4 +85,14 @@ class ConformCase:
     def told(self) -> str:
         """The conversation up to what went wrong, what was expected there, and the lines to paste."""
         lines = [self.transcript, *(f"expected: {line}" for line in self.expected or ["nothing"])]
-        return "\n".join([*lines, "", "to paste:", self.to_paste])
+        return "\n".join([*lines, "", f"{TO_PASTE}{self.to_paste}"])
+
+
+def stem_of_case(name: str) -> str:
+    """A name for the files of a case."""
+    return name.replace("/", "__").replace(" ", "_")
+
+
+def lines_file(name: str) -> str:
+    """The file of a case that failed, in a certificate's folder: its lines to paste."""
+    return f"failed/{stem_of_case(name)}.jsonl"

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from harness.conformance.case import CaseOutcome, ConformCase
+from harness.conformance.case import CaseOutcome, ConformCase, lines_file, stem_of_case
 from harness.conformance.certificate import (
     Certificate,
     CertifiedRun,
@@ -139,17 +139,16 @@ def _files(argv: Sequence[str]) -> Iterator[SealedFile]:
 
 def _run(case: ConformCase, judged: OperatorJudged, folder: Path) -> CertifiedRun:
     verdict = _VERDICTS[case.outcome]
-    stem = case.name.replace("/", "__").replace(" ", "_")
     conversation = None
     if case.spoken:
         conversation = _written(
             folder,
-            f"conversations/{stem}.txt",
+            f"conversations/{stem_of_case(case.name)}.txt",
             f"# {case.claim}\n# greeting: in the file\n\n{case.transcript}\n",
         )
     paste = ""
     if case.outcome is CaseOutcome.FAIL and case.spoken:
-        _written(folder, f"failed/{stem}.jsonl", case.to_paste)
+        _written(folder, lines_file(case.name), case.to_paste)
         paste = case.told
     command = shlex.join(judged.asked.argv)
     return CertifiedRun(
@@ -161,7 +160,7 @@ def _run(case: ConformCase, judged: OperatorJudged, folder: Path) -> CertifiedRu
         sentence=case.sentence,
         checks={case.group: verdict},
         scenario=conversation,
-        again=f"{command} < failed/{stem}.jsonl" if paste else "",
+        again=f"{command} < {lines_file(case.name)}" if paste else "",
         paste=paste,
         second=case.second,
     )

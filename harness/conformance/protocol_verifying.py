@@ -9,11 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness.conformance.case import TO_PASTE, lines_file
 from harness.conformance.certificate import Certificate, CertifiedRun
 from harness.protocol.conversation_file import HELLO, ConversationFile, catalogue, conversation_in
 from harness.protocol.transcript import Transcript
 
-__all__ = ["conversations_judged_again"]
+__all__ = ["changed_lines", "conversations_judged_again"]
+
+
+def changed_lines(certificate: Certificate, folder: Path) -> Iterator[tuple[CertifiedRun, str]]:
+    """Each run that failed whose file of lines to paste is not what the certificate says, and why."""
+    for run in certificate.runs:
+        if not run.paste:
+            continue
+        file = lines_file(run.name)
+        try:
+            lines = (folder / file).read_bytes()
+        except OSError as error:
+            yield run, f"{file} cannot be read: {error.strerror or error}"
+            continue
+        told = run.paste.rpartition(TO_PASTE)[2].encode("utf-8", "backslashreplace")
+        if lines != told:
+            yield run, f"{file} was changed: its lines are not those of certificate.json"
 
 
 def conversations_judged_again(certificate: Certificate, folder: Path) -> Iterator[tuple[CertifiedRun, str]]:

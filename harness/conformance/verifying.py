@@ -24,7 +24,7 @@ from harness.conformance.certificate import (
 )
 from harness.conformance.conclusion import concluded, rows_of
 from harness.conformance.filing import TwiceJudged, both_judge_all, second_judge_digest
-from harness.conformance.protocol_verifying import conversations_judged_again
+from harness.conformance.protocol_verifying import changed_lines, conversations_judged_again
 from harness.errors import FloodmarkError
 from harness.runs.versions import VERSION
 from harness.verdict import INVARIANTS, Outcome, worst
@@ -108,7 +108,8 @@ def _protocol_verified(certificate: Certificate, folder: Path) -> Verification:
     problems = list(_of_document(certificate))
     problems += [problem for run in certificate.runs for problem in _of_files(run, folder, certificate)]
     again = list(conversations_judged_again(certificate, folder))
-    problems += [f"{_named(run)}: {wrong}" for run, wrong in again if wrong]
+    wrongs = [*changed_lines(certificate, folder), *again]
+    problems += [f"{_named(run)}: {wrong}" for run, wrong in wrongs if wrong]
     unjudged = len(certificate.runs) - len(again)
     remark = f"{unjudged} runs have no transcript here: only {certificate.again!r} repeats them"
     return Verification(

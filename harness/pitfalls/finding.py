@@ -72,6 +72,8 @@ class RunSeen:
     """One value for each attempt that made calls."""
     is_users: bool
     """Whether the lookup is a user's own; the scenario's settings are then not its mistakes."""
+    has_only_pool: bool = False
+    """Whether the database can be reached by the pool alone, as at level sim."""
 
     @classmethod
     def of(
@@ -82,6 +84,7 @@ class RunSeen:
         ended_us: int,
         server: ServerCounts | None,
         is_users: bool = False,
+        has_only_pool: bool = False,
     ) -> RunSeen:
         """Computes `calls` from the lines."""
         calls = tuple(_calls(lines, ended_us=ended_us))
@@ -92,6 +95,7 @@ class RunSeen:
             server=server,
             calls=calls,
             is_users=is_users,
+            has_only_pool=has_only_pool,
         )
 
     def of_kind(self, kind: str) -> Sequence[Line]:
@@ -205,8 +209,8 @@ def find_held_thread(seen: RunSeen) -> Pitfall | None:
     return Pitfall(
         name="blocking-call",
         says=f"The function held the task's thread for about {held['ms'] / 1000:.1f} s of real time, in "
-        f"{held['where']}, in a run of {seen.ended_us / 1e6:.1f} s: no other lookup, timer or checkpoint could go on "
-        "meanwhile.",
+        f"{held['where']}, in a run of {seen.ended_us / 1e6:.1f} s of virtual time: no other lookup, timer or "
+        "checkpoint could go on meanwhile.",
         advice=_UNBLOCK,
         evidence={"where": held["where"], "total_ms": held["ms"]},
     )
@@ -335,6 +339,25 @@ def find_open_connections(seen: RunSeen) -> Pitfall | None:
             "opened": seen.server.opened,
             "where": where,
         },
+    )
+
+
+def find_never_asked(seen: RunSeen) -> Pitfall | None:
+    """`never-asked`: no call asked the database, so no fault of it was met, and no answer came from it.
+
+    Evidence: the pools of all attempts were never asked for a connection, and there was no other way.
+    """
+    pools = seen.of_kind("~pool")
+    if not (seen.is_users and seen.has_only_pool) or seen.call_count < _CALLS_MIN:
+        return None
+    if len(pools) < len(seen.calls) or any(use["calm_asked"] or use["opened"] for use in pools):
+        return None  # an attempt that was killed took its count with it
+    return Pitfall(
+        name="never-asked",
+        says=f"None of {seen.call_count} calls asked the database for anything: whatever they returned did not come "
+        "from it.",
+        advice="Await `pool.fetch_one` or `pool.fetch_all` in the function; a client of its own needs --level live.",
+        evidence={"calls": seen.call_count},
     )
 
 
@@ -511,6 +534,7 @@ _FINDERS: tuple[Callable[[RunSeen], Pitfall | None], ...] = (
     find_swallowed_error,
     find_blocking_call,
     find_held_thread,
+    find_never_asked,
     find_no_pool,
     find_small_pool,
     find_never_given_back,

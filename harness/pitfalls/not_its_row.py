@@ -6,7 +6,7 @@ fewer than nine in ten answers are rows is not accused: it may compute its resul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import permutations
 from typing import Any, Final
 
@@ -23,6 +23,8 @@ _OF_TEN: Final = 9
 """How many in ten answers must be rows of their key."""
 _ALIKE_MIN: Final = 10
 """So many equal answers for keys with different rows are no coincidence."""
+_OF_CUSTOMER: Final = ("name", "city", "tier")
+"""The columns of table `customer` that a lookup asks for."""
 _NAMED_MAX: Final = 5
 """How many keys the sentence names; the evidence has up to `_TOLD_MAX`."""
 _TOLD_MAX: Final = 100
@@ -41,7 +43,7 @@ def find_not_its_row(
     `rows`: the rows of each key of the answers that has some; `whole`: those of the whole table `customer`,
     read more than once; None: the tables are the user's own.
     """
-    alike = None if whole is None else _all_alike(answers, rows)
+    alike = _all_alike(answers, rows, columns=None if whole is None else _OF_CUSTOMER)
     if alike is not None:
         return (alike,)
     wrong = [(key, results) for key, results in answers if not are_rows(results, rows.get(_key(key), ()))]
@@ -64,13 +66,15 @@ def _key(told: Any) -> Any:
     return tuple(told) if isinstance(told, list) else told
 
 
-def _all_alike(answers: Answers, rows: Mapping[Any, Sequence[Row]]) -> Pitfall | None:
-    """The pitfall of a function that gives the same for every key, whatever the rows."""
+def _all_alike(
+    answers: Answers, rows: Mapping[Any, Sequence[Row]], *, columns: Collection[str] | None
+) -> Pitfall | None:
+    """The pitfall of a function that gives the same for every key, whatever the rows.
+
+    `columns`: those in which the rows must differ; None: in any that does not repeat the key.
+    """
     same = {identity(list(results)) for _, results in answers}
-    different = {
-        identity([[row["name"], row["city"], row["tier"]] for row in rows.get(_key(key), ())])
-        for key, _ in answers
-    }
+    different = {_besides_key(_key(key), rows.get(_key(key), ()), columns) for key, _ in answers}
     if len(answers) < _ALIKE_MIN or len(same) > 1 or len(different) < _ALIKE_MIN:
         return None
     what = brief(list(answers[0][1])) if answers[0][1] else "nothing"
@@ -79,6 +83,21 @@ def _all_alike(answers: Answers, rows: Mapping[Any, Sequence[Row]]) -> Pitfall |
     )
     evidence = {"answers": len(answers), "not_their_rows": len(answers)}
     return Pitfall(name="not-its-row", says=says, advice=_ADVICE, evidence=evidence)
+
+
+def _besides_key(key: Any, rows: Sequence[Row], columns: Collection[str] | None) -> str:
+    """What the rows hold besides their key, to be compared; a driver's values need not be JSON."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return repr(
+        [
+            [
+                value
+                for name, value in row.items()
+                if (value not in parts if columns is None else name in columns)
+            ]
+            for row in rows
+        ]
+    )
 
 
 def are_rows(results: Sequence[Any], rows: Sequence[Row]) -> bool:

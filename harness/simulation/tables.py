@@ -158,7 +158,7 @@ class Customers:
             connection.create_function("SLEEP", 1, self._sleep)
             connection.create_function("REPEAT", 2, lambda text, times: text * times)
             connection.execute(
-                "CREATE TABLE customer (n INTEGER PRIMARY KEY, k, part INT, name TEXT, city TEXT, tier INT,"
+                "CREATE TABLE customer (n INTEGER PRIMARY KEY, k INT, part INT, name TEXT, city TEXT, tier INT,"
                 " ver INT DEFAULT 0)"
             )
             connection.execute("CREATE INDEX customer_k ON customer (k)")  # as the real table has

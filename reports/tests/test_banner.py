@@ -56,6 +56,16 @@ def test_every_file_of_a_report_has_the_banners_sentence(tmp_path: Path, runs: i
     assert f"{of_all[1:]}." in page_text(view, title="t")
 
 
+def test_the_end_of_a_long_exception_is_told_for_it_says_what_is_wrong(tmp_path: Path) -> None:
+    raised = f"RuntimeError: Task <Task {'x' * 300}> got Future <Future pending> attached to a different loop"
+    error = f"subtask 0 has failed 4 times: the lookup raised {raised} for record 4 (shop/enrich.py:7)"
+
+    broke = told(pass_outcome(tmp_path, error=error)).broke
+
+    assert broke.startswith("lookup raised RuntimeError: Task <Task xxx")
+    assert broke.endswith("<Future pending> attached to a different loop at record 4, enrich.py:7")
+
+
 def test_a_lost_record_is_told_with_the_snapshot_that_omits_it(tmp_path: Path) -> None:
     assert (
         told(lost_outcome(tmp_path)).broke
@@ -72,6 +82,21 @@ def test_no_cause_is_said_that_the_events_do_not_show(tmp_path: Path) -> None:
     broke = told(violated(history, lost)).broke
 
     assert broke == "record 7 was accepted, answered and lost: it left the operator, and no table shows it"
+
+
+def test_a_record_whose_lookup_returned_nothing_was_not_lost_by_the_operator(tmp_path: Path) -> None:
+    history = tmp_path / "h.jsonl"
+    who = '"s":0,"a":1,"id":7'
+    history.write_text(
+        f'{{"history":1}}\n{{"n":1,"t":1,"k":"in","pos":0,{who}}}\n'
+        f'{{"n":2,"t":2,"k":"call","try":1,{who}}}\n'
+        f'{{"n":3,"t":3,"k":"res","try":1,"r":"ok","final":true,"v":[],{who}}}\n',
+        encoding="utf-8",
+    )
+
+    broke = told(violated(history, Anomaly(kind="lost", say="gone", events=(1,), s=0, id=7))).broke
+
+    assert broke == "the lookup returned nothing for record 7, of which results are expected"
 
 
 def test_a_double_names_both_attempts_and_the_restore_between(tmp_path: Path) -> None:
@@ -101,6 +126,32 @@ def test_doubled_rows_of_a_table_are_counted_in_plain_words(tmp_path: Path) -> N
     )
 
     assert told(violated(history, twice)).broke == 'record 7 was doubled: table "output" holds 2 rows of it'
+
+
+@pytest.mark.parametrize(
+    ("how", "told_as"),
+    [
+        ('"r":"timeout"', "was not answered in time after 5.0 s"),
+        ('"r":"err","error":"OperationalError: 1205"', "failed with OperationalError: 1205 after 5.0 s"),
+    ],
+)
+def test_a_call_that_failed_its_attempt_is_told_with_how_it_ended(
+    tmp_path: Path, how: str, told_as: str
+) -> None:
+    history = tmp_path / "h.jsonl"
+    who = '"s":0,"a":1,"id":7'
+    history.write_text(
+        f'{{"history":1}}\n{{"n":1,"t":1,"k":"in","pos":0,{who}}}\n'
+        f'{{"n":2,"t":2,"k":"call","try":1,{who}}}\n'
+        f'{{"n":3,"t":5000002,"k":"res","try":1,"final":true,{how},{who}}}\n'
+        f'{{"n":4,"t":5000002,"k":"failed","error":"TimeoutError",{who}}}\n',
+        encoding="utf-8",
+    )
+    failed = Anomaly(kind="unexplained-failure", say="it fails", events=(3, 4), s=0, id=7)
+
+    assert told(violated(history, failed, invariant="V24")).broke == (
+        f"the call for record 7 {told_as}, which no fault explains, and failed attempt 1 of subtask 0"
+    )
 
 
 def test_an_anomaly_of_no_record_is_told_in_the_checkers_words(tmp_path: Path) -> None:

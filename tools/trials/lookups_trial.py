@@ -84,6 +84,7 @@ STRANGERS: Final = (
     Stranger(lookup="wrong_by_themselves:wrong_key", scenario="calm", told=("pitfall not-its-row",)),
     Stranger(lookup="wrong_by_themselves:doubles", scenario="calm", told=("pitfall not-its-row",)),
     Stranger(lookup="wrong_by_themselves:drops", scenario="calm", told=("pitfall not-its-row",)),
+    Stranger(lookup="wrong_by_themselves:constant", scenario="calm", told=("pitfall not-its-row",)),
     Stranger(lookup="wrong_under_faults:cache_for_ever", scenario="rows-change", told=("V8",)),
     Stranger(lookup="own_clients:SharedAsyncMySql", scenario="calm", told=("V8", "V24"), levels=("live",)),
     Stranger(lookup="own_clients:SharedAioMySql", scenario="calm", told=("V8", "V24"), levels=("live",)),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.choices import Choices
 from harness.cli.certifying import certificate_exit
 from harness.cli.main import main
 from harness.conformance import profiles
@@ -60,6 +61,41 @@ def test_a_green_certificate_is_verified_until_a_byte_changes_and_never_overwrit
     assert "c holds a certificate already" in capsys.readouterr().err
 
 
+def test_any_other_byte_in_any_file_of_the_folder_is_noticed_and_its_file_is_named(
+    small_profile: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["certify", "--sut", "reference", "--report", "c", "-q"])
+    files = sorted(path for path in (small_profile / "c").rglob("*") if path.is_file())
+    draw = Choices(1, "bytes to change")
+    capsys.readouterr()
+
+    assert len(files) == 6
+    for file in files:
+        whole = file.read_bytes()
+        for _ in range(4):
+            at, other = draw.between(0, len(whole) - 1), draw.between(1, 255)
+            file.write_bytes(whole[:at] + bytes([whole[at] ^ other]) + whole[at + 1 :])
+            code = main(["verify", "c", "-q"])
+            told = "".join(capsys.readouterr())
+
+            assert code in {Exit.VIOLATION, Exit.USAGE}, (file, at, other)
+            assert file.name in told, (file, at, other, told)
+        file.write_bytes(whole)
+    assert main(["verify", "c", "-q"]) == Exit.HOLD
+
+
+@pytest.mark.parametrize(("was", "is_now"), [(b": ", b":\t"), (b"{\n", b"{ ")])
+def test_a_changed_space_in_the_certificate_is_named_though_its_content_is_the_same(
+    small_profile: Path, capsys: pytest.CaptureFixture[str], was: bytes, is_now: bytes
+) -> None:
+    main(["certify", "--sut", "reference", "--report", "c", "-q"])
+    path = small_profile / "c" / "certificate.json"
+    path.write_bytes(path.read_bytes().replace(was, is_now, 1))
+
+    assert main(["verify", "c", "-q"]) == Exit.VIOLATION
+    assert "certificate.json was changed after it was written: its text" in capsys.readouterr().out
+
+
 def test_a_planted_defect_is_not_conformant_and_the_cause_comes_first(
     small_profile: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,6 +107,32 @@ def test_a_planted_defect_is_not_conformant_and_the_cause_comes_first(
     assert lines[0].startswith("NOT CONFORMANT  crossed-replies")
     assert lines[1].startswith("cause    Output 0 of record ")
     assert load_certificate(small_profile / "c" / "certificate.json").tone == "bad"
+
+
+FORGETFUL = """
+seen = set()
+
+
+async def lookup(record, pool):
+    if record.key in seen:
+        return []
+    seen.add(record.key)
+    return [await pool.fetch_one("SELECT name FROM customer WHERE k = %s", (record.key,))]
+"""
+
+
+def test_why_no_value_was_judged_is_the_cause_not_that_none_was(
+    small_profile: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function that gives two answers for one key, which no scenario needs a fault to see."""
+    (small_profile / "forgetful_of_certificates.py").write_text(FORGETFUL)
+    monkeypatch.syspath_prepend(small_profile)
+    words = ["certify", "--sut", "forgetful_of_certificates:lookup", "--report", "c", "-q"]
+
+    assert main(words) == Exit.UNDECIDED
+    assert load_certificate(small_profile / "c" / "certificate.json").cause.startswith(
+        "The function is not deterministic, so its values are not judged: for key "
+    )
 
 
 def test_the_form_json_is_the_file_itself(small_profile: Path, capsys: pytest.CaptureFixture[str]) -> None:

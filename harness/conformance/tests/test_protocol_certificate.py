@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.conformance.case import CaseOutcome, ConformCase, Spoken
+import pytest
+
+from harness.conformance.case import CaseOutcome, ConformCase, Spoken, lines_file
 from harness.conformance.certificate import Certificate
 from harness.conformance.operator_judged import Asked, OperatorJudged
 from harness.conformance.protocol_certificate import CHECKS, protocol_certificate
@@ -87,6 +89,20 @@ def test_a_changed_byte_of_a_transcript_does_not_hold(tmp_path: Path) -> None:
     problems = verified(made, tmp_path).problems
 
     assert any("was changed" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("content", [b"", b'{"cmd":"hello"}\n', None])
+def test_changed_lines_to_paste_are_noticed_and_their_file_is_named(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    made = certificate([case_of(ORDERED, outcome=CaseOutcome.FAIL, wrong=('{"ev":"ended"}',))], tmp_path)
+    path = tmp_path / lines_file(ORDERED.name)
+    path.unlink() if content is None else path.write_bytes(content)
+
+    (problem,) = verified(made, tmp_path).problems
+
+    assert "failed/order__ordered_output_is_input_order.jsonl" in problem
+    assert ("cannot be read" if content is None else "was changed") in problem
 
 
 def test_a_failure_that_is_told_as_a_pass_is_judged_again(tmp_path: Path) -> None:

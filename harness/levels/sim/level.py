@@ -163,7 +163,14 @@ def _pitfalls(order: Order, simulated: Simulated) -> tuple[Pitfall, ...] | None:
         return None
     calls = [_as_line(event) for event in simulated.events if isinstance(event, Start | Call | Res | Failed)]
     lines = sorted([*calls, *simulated.misuses], key=lambda line: int(line["t"]))
-    seen = RunSeen.of(order.scenario, lines, ended_us=simulated.virtual_ms * 1000, server=None, is_users=True)
+    seen = RunSeen.of(
+        order.scenario,
+        lines,
+        ended_us=simulated.virtual_ms * 1000,
+        server=None,
+        is_users=True,
+        has_only_pool=True,
+    )
     return find_pitfalls(seen)
 
 

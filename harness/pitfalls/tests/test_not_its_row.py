@@ -87,5 +87,19 @@ def test_one_answer_for_all_keys_is_named_u1() -> None:
     assert 'the function returns [{"ok": true}] for each of 20 keys, whose rows differ' in pitfall.says
 
 
+def test_one_answer_for_all_keys_is_named_in_own_tables_too_r4() -> None:
+    rows = {key: [{"sku": key, "name": f"nut {key}"}] for key in range(20)}
+
+    [pitfall] = find_not_its_row([(key, [{"name": "nut"}]) for key in rows], rows=rows)
+
+    assert 'the function returns [{"name": "nut"}] for each of 20 keys, whose rows differ' in pitfall.says
+
+
+def test_one_answer_for_all_keys_may_be_that_of_rows_that_differ_in_their_key_alone_r4() -> None:
+    rows = {key: [{"sku": key, "name": "nut"}] for key in range(20)}
+
+    assert find_not_its_row([(key, [{"found": 1}]) for key in rows], rows=rows) == ()
+
+
 def test_no_answers_show_nothing_u1() -> None:
     assert find_not_its_row([], rows=ROWS, whole=WHOLE) == ()

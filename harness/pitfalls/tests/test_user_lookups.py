@@ -134,6 +134,51 @@ def test_connections_that_are_never_given_back_are_no_small_pool_u6(settings: tu
     assert _place(keeps, 2) in told["never-given-back"].says
 
 
+async def computes(record: Any) -> Any:
+    """Takes its answer from the key alone."""
+    return {"name": f"customer {record.key}"}
+
+
+async def asks_once_in_a_while(record: Any, pool: Any) -> Any:
+    """Asks for one key only."""
+    return await pool.fetch_one(QUERY, (0.05, record.key)) if record.key == 1 else {"name": "nobody"}
+
+
+def test_a_lookup_that_never_asks_the_database_is_named_r4() -> None:
+    told = pitfalls(computes)
+
+    assert list(told) == ["never-asked"]
+    assert told["never-asked"].says.startswith("None of 120 calls asked the database for anything")
+
+
+def test_a_lookup_that_asks_at_all_is_not_said_never_to_ask_r4() -> None:
+    assert "never-asked" not in pitfalls(asks_once_in_a_while)
+
+
+_kept: list[Any] = []
+
+
+async def one_for_all(record: Any, pool: Any) -> Any:
+    """Sends the statements of all calls, of both subtasks too, on the first connection that it took."""
+    if not _kept:
+        _kept.append(await pool.connection().__aenter__())
+    async with _kept[0].cursor() as cursor:
+        await cursor.execute(QUERY, (0.05, record.key))
+        return await cursor.fetchone()
+
+
+def test_a_connection_that_outlives_its_attempt_is_the_functions_error_not_the_harness_s_r4() -> None:
+    """Answers were still under way to a loop that had closed, when the fault that delayed them ended."""
+    [scenario] = load_many(["one-way-latency"])
+    order = Order(scenario=scenario, level="sim", seed=1, sut=f"{__name__}:one_for_all")
+
+    with SimulatedLevel().open(Opening()) as play:
+        record = play(order, RunSite(run_id="test", folder=Path()))
+
+    assert record.error is not None
+    assert "the lookup raised RuntimeError" in record.error
+
+
 async def hurries(record: Any, pool: Any) -> Any:
     """Asks again for ever, at once."""
     while True:

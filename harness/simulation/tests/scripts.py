@@ -430,6 +430,7 @@ SCRIPTS: Mapping[str, Sequence[Step]] = MappingProxyType(
             Ask("l", QUERY, (0, 78, 0, 999)),
             Ask("l", QUERY_OF_PARTS, (0, 79, 0, 2, 3)),
             Ask("l", "SELECT name, city FROM customer WHERE k = %s", (2,)),
+            Ask("l", "SELECT name, city FROM customer WHERE k = %s", ("2",)),
             Ask("l", "SELECT colour FROM customer WHERE k = %s", (2,)),
             Ask("l", "SELECT name FROM nowhere"),
             Ask("l", "SELECT name FROM customer WHERE WHERE"),

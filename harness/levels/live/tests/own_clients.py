@@ -246,6 +246,13 @@ class NamesOfAnother(Names):
         return 8 if record.key == 7 else int(record.key)
 
 
+class OneNameForAll(Names):
+    """Reads that of one product, whatever the key."""
+
+    def sku(self, record: Any) -> int:
+        return 7
+
+
 def names(record: Any, rows: Any) -> Any:
     """What `Names` returns."""
     return [{"name": row["name"]} for row in rows if row.get("sku") == record.key]

@@ -138,6 +138,16 @@ def test_a_wrong_row_of_an_own_table_is_named_by_the_twin_u1(performed: Performe
     assert 'for key 7 it returns {"name": "nut, 8"}, which is no row of the key' in pitfall.says
 
 
+def test_one_row_of_an_own_table_for_all_keys_is_named_by_the_twin_r4(
+    performed: Performed, tmp_path: Path
+) -> None:
+    wrong, _ = performed(reads_only(tmp_path), sut=f"{HERE}:OneNameForAll")
+
+    [pitfall] = wrong.pitfalls
+    assert pitfall.name == "not-its-row"
+    assert 'returns [{"name": "nut, 7"}] for each of 20 keys, whose rows differ' in pitfall.says
+
+
 def test_a_thread_that_a_lookup_leaves_behind_holds_up_no_attempt_u4(performed: Performed) -> None:
     calm = apply_settings(cut(), ["faults=[]", "budget=30s"])
 

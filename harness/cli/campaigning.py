@@ -2,8 +2,8 @@
 
 The report is written however the campaign ends, if at least one run has a result. The first Ctrl-C heals the faults,
 ends the runs and writes the report; the second ends this process and its workers at once, and `floodmark clean` removes
-what is left, from a ledger. Progress goes to standard error: one line for each phase, and on a terminal also a line that
-is redrawn.
+what is left, from a ledger. Progress goes to standard error: one line for each phase, and on a terminal also a line
+that is redrawn.
 """
 
 from __future__ import annotations

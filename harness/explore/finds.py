@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from harness.errors import WorldError
 from harness.explore.exploration import Sighting
 from harness.explore.find import Find
 from harness.explore.shrink import NotShown, ShrinkStep, open_runs, shrink
@@ -44,6 +45,8 @@ class Group:
     """Further runs with the same invariant and class."""
     repeats: bool = True
     """Whether the run of its file showed it again."""
+    unsaved: str = ""
+    """Why its smaller form could not be written; its file is then the run as it was found."""
 
 
 def grouped(
@@ -117,7 +120,11 @@ def _shrunk(
             small = shrink(find, run=run, on_step=on_step, goes_on=goes_on)
     except NotShown:
         repeats = False
-    smaller_file = small.save(folder)
+    unsaved = ""
+    try:
+        smaller_file = small.save(folder)
+    except WorldError as error:
+        small, smaller_file, unsaved = find, file, error.what
     if smaller_file != file:
         file.unlink(missing_ok=True)
     return Group(
@@ -129,6 +136,7 @@ def _shrunk(
         first_run=sighting.run,
         times=1,
         repeats=repeats,
+        unsaved=unsaved,
     )
 
 

@@ -73,6 +73,10 @@ def as_text(end: ExplorationEnd) -> str:
         ]
         if not group.repeats:
             lines.append(f"note     {_NOT_REPEATED}")
+        if group.unsaved:
+            lines.append(
+                f"note     it is not made smaller: {group.unsaved}; later: floodmark shrink {group.file}"
+            )
     if explored.sightings and not groups:
         lines += _unsaved(explored.sightings[0])
     if not explored.sightings:
@@ -127,6 +131,7 @@ def as_json(end: ExplorationEnd) -> str:
                 "not_shrunk": group.not_shrunk,
                 "file": str(group.file),
                 "repeats": group.repeats,
+                "unsaved": group.unsaved,
                 "faults": len(group.find.scenario.faults),
                 "records": group.find.scenario.workload.records * group.find.scenario.workload.subtasks,
             }

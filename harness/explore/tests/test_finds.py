@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from harness.errors import WorldError
 from harness.explore.corpus import CorpusEntry
 from harness.explore.exploration import Explored, Plan, Sighting
+from harness.explore.find import Find
 from harness.explore.finds import Group, grouped
 from harness.explore.telling import ExplorationEnd, as_text
 from harness.explore.trial import Subject, Violation
@@ -40,6 +44,26 @@ def test_of_a_users_lookup_a_wrong_result_comes_before_what_follows_from_it(tmp_
 
     assert (group.invariant, group.kind, group.repeats) == ("V8", "lost", True)
     assert group.file.name.startswith("V8-lost-")
+
+
+def test_a_smaller_form_that_cannot_be_written_leaves_the_file_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saves: list[Path] = []
+
+    def save(find: Find, folder: Path) -> Path:
+        if saves:
+            raise WorldError("the disk is full", fix="free some space")
+        saves.append(whole_save(find, folder))
+        return saves[0]
+
+    whole_save = Find.save
+    monkeypatch.setattr(Find, "save", save)
+
+    group = _grouped(_sighting(("V8", "lost")), Subject(sut=f"{own_lookups.__name__}:swallows"), tmp_path)
+
+    assert [group.file] == saves == list(tmp_path.iterdir())
+    assert group.unsaved == "the disk is full"
 
 
 def test_a_run_that_does_not_show_it_a_second_time_is_said_to_be_none_that_repeats(tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -403,6 +406,19 @@ def test_an_error_in_a_child_is_raised_here_u1() -> None:
         in_child(work, what="it")
 
     assert raised.value.fix == "mend it"
+
+
+def test_a_child_leaves_ctrl_c_to_its_parent_and_stops_when_that_tells_it_u3() -> None:
+    stop = threading.Event()
+
+    def work() -> list[bool]:
+        os.kill(os.getpid(), signal.SIGINT)  # as a terminal does
+        alone = stop.is_set()
+        os.kill(os.getpid(), signal.SIGTERM)
+        return [alone, stop.is_set()]
+
+    assert in_child(work, what="it", stop=stop) == [False, True]
+    assert not stop.is_set()
 
 
 # ------------------------------------------------------------------------------------------ same in any process

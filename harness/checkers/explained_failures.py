@@ -212,11 +212,11 @@ def _unexplained(incident: _Incident, causes: _Causes) -> Anomaly:
         case Failed() if failures:
             record = failures[-1].id
             say = (
-                f"{told} fails after the call of record {shown(record)} failed (event {failures[-1].n}), which"
-                f" nothing explains either{by}"
+                f"{told} fails with {shown(event.error)} after the call of record {shown(record)} failed"
+                f" (event {failures[-1].n}), which nothing explains either{by}"
             )
         case Failed():
-            say = f"{told} fails, and neither a fault nor the run explains that{by}"
+            say = f"{told} fails with {shown(event.error)}, and neither a fault nor the run explains that{by}"
         case Kill():
             say = f"{told} is killed, and neither a fault nor the run explains that{by}"
         case Start():

@@ -182,7 +182,7 @@ def judge_reader(reader: HistoryReader, *, checkers: Sequence[Invariant] = CHECK
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Garbage collection off: all events stay alive until the verdict, so collecting only costs time."""
+    """Garbage collection off: all events of a run stay alive until its verdict, so collecting only costs time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,13 +1,15 @@
 """The part that `run`, `demo` and `mutants` share: run a campaign, show progress, write and print the report.
 
 The report is written however the campaign ends, if at least one run has a result. The first Ctrl-C heals the faults,
-ends the runs and writes the report; the second ends the process at once, and `floodmark clean` removes what is left,
-from a ledger. Progress goes to standard error: one line for each phase, and on a terminal also a line that is redrawn.
+ends the runs and writes the report; the second ends this process and its workers at once, and `floodmark clean` removes
+what is left, from a ledger. Progress goes to standard error: one line for each phase, and on a terminal also a line
+that is redrawn.
 """
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import sys
@@ -66,7 +68,7 @@ _end_now = os._exit
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[Stop]:
-    """A `Stop` that the first SIGINT or SIGTERM sets; the second signal ends this process at once.
+    """A `Stop` that the first SIGINT or SIGTERM sets; the second ends this process and its workers at once.
 
     While a world or a level is set up, the first signal raises KeyboardInterrupt, so that nothing more is awaited.
     """
@@ -76,6 +78,8 @@ def stop_on_interrupt() -> Iterator[Stop]:
         del number, frame
         if stop.is_set():
             click.echo("floodmark: killed; `floodmark clean` removes what the runs left behind", err=True)
+            for child in multiprocessing.active_children():
+                child.kill()  # they wait for work that nobody sends any more
             _end_now(Exit.INTERRUPTED)
         stop.set()
         if stop.is_setting_up:

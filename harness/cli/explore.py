@@ -198,17 +198,19 @@ class _Command:
 
         jobs = self._asked["jobs"] or _cores()
         self._tell_beginning(jobs)
-        trouble: WorldError | None = None
+        trouble: Exception | None = None
         try:
             self._explore(jobs)
-        except WorldError as error:
+        except Exception as error:  # noqa: BLE001 - raised after the report
             trouble = error
         try:
             self._shrink()
         except WorldError as error:
             trouble = trouble or error
         self._report(jobs)
-        if trouble is not None:
+        if isinstance(trouble, WorldError) and self._explored.sightings:  # a violation beats it
+            click.echo(f"floodmark: {trouble}", err=True)
+        elif trouble is not None:
             raise trouble
         return self._exit_code()
 

@@ -16,12 +16,13 @@ from typing import Final
 from harness.errors import FloodmarkError, UsageError, WorldError
 from harness.scenario.file import dump, loads
 from harness.scenario.model import Scenario
+from harness.scenario.yaml_text import ScenarioProblems
 from harness.whole_file import disk_errors_told, write_whole
 
 __all__ = ["CORPUS_VERSION", "Corpus", "CorpusEntry"]
 
 CORPUS_VERSION: Final = 1
-_FIRST_LINE: Final = re.compile(r"# floodmark corpus (\d+), seed (\d+)\b")
+_FIRST_LINE: Final = re.compile(r"# floodmark corpus (\d{1,9}), seed (\d{1,20})\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,9 @@ class Corpus:
 
     def _read_one(self, file: Path, tell: Callable[[str], None]) -> CorpusEntry | None:
         try:
+            if file.exists() and not file.is_file():  # a pipe would be waited for
+                tell(f"corpus: {file} is skipped: it is no file")
+                return None
             text = file.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             tell(f"corpus: {file} is skipped: {_reason(error)}")
@@ -103,5 +107,8 @@ def _reason(error: Exception) -> str:
         return "it is no text in UTF-8"
     if isinstance(error, OSError):
         return f"it cannot be read: {error.strerror}"
+    if isinstance(error, ScenarioProblems):
+        first, more = error.problems[0], len(error.problems) - 1
+        return f"line {first.line}: {first.say}" + (f", and {more} more" if more else "")
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

@@ -185,13 +185,14 @@ def _take(
         entry = CorpusEntry(scenario=made(candidate), seed=candidate.seed)
         if new:
             explored.newest = " · ".join(min(new))
-            explored.kept.append(entry)
-            search.keep(entry, trial.features)
-            using.on_kept(entry, len(trial.features))
-        if violations:
+        if violations:  # first, since a corpus that cannot be written must not hide it
             sighting = Sighting(entry=entry, violations=violations, run=explored.runs)
             explored.sightings.append(sighting)
             explored.newest = "found: " + ", ".join(" ".join(one) for one in violations[:2])
+        if new:
+            using.on_kept(entry, len(trial.features))
+            explored.kept.append(entry)
+            search.keep(entry, trial.features)
     using.on_run(explored)
 
 

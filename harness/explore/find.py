@@ -115,9 +115,10 @@ class Find:
         faults = ", ".join(fault.do for fault in self.scenario.faults)
         told = [f"{self.shows} {f'with {faults}' if faults else 'without a fault'}:"]
         if anomalies:
-            said = anomalies[0].explanation
+            said, say = anomalies[0].explanation, anomalies[0].say
             why = _NAMED.sub("", said.then[-1]).removesuffix(": a contradiction.") if said else ""
-            told += [f"{anomalies[0].say.rstrip('.')}.", f"{why}." if why and not _NAME.search(why) else ""]
+            why = why.replace(f"{say}, and ", "")
+            told += [f"{say.rstrip('.')}.", f"{why}." if why and not _NAME.search(why) else ""]
         else:
             told += ["the reference shows what the scenario asks for, and this run does not."]
         return self.with_scenario(_with(self.scenario, about=" ".join(filter(None, told))))

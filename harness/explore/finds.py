@@ -6,13 +6,12 @@ shrinking is interrupted; two finds are of one group if invariant, class and shr
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from harness.errors import WorldError
 from harness.explore.exploration import Sighting
 from harness.explore.find import Find
 from harness.explore.shrink import NotShown, ShrinkStep, open_runs, shrink
@@ -21,6 +20,8 @@ from harness.scenario.model import Scenario
 
 __all__ = ["Group", "grouped"]
 
+_VALUES: Final = "V8"
+"""Compares the results that are visible with those that are expected."""
 _SHRUNK_MAX: Final = 3
 """Sightings of one invariant and class that are shrunk; the others are counted."""
 
@@ -42,6 +43,10 @@ class Group:
     """In how many runs it was seen, as far as they were shrunk."""
     not_shrunk: int = 0
     """Further runs with the same invariant and class."""
+    repeats: bool = True
+    """Whether the run of its file showed it again."""
+    unsaved: str = ""
+    """Why its smaller form could not be written; its file is then the run as it was found."""
 
 
 def grouped(
@@ -54,9 +59,9 @@ def grouped(
     tell: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Group]:
     """The groups of what was found, the first find of each invariant and class at first. Raises WorldError."""
-    seen: Counter[Violation] = Counter(_decisive(sighting, only) for sighting in sightings)
-    for violation in seen:
-        mine = [one for one in sightings if _decisive(one, only) == violation]
+    filed = [(sighting, _decisive(sighting, only, subject)) for sighting in sightings]
+    for violation in dict.fromkeys(violation for _, violation in filed):
+        mine = [sighting for sighting, under in filed if under == violation]
         shapes: dict[str, Group] = {}
         for sighting in mine[:_SHRUNK_MAX]:
             group = _shrunk(sighting, violation, subject=subject, folder=folder, goes_on=goes_on, tell=tell)
@@ -72,9 +77,15 @@ def grouped(
             yield replace(group, not_shrunk=0 if index else left)
 
 
-def _decisive(sighting: Sighting, only: frozenset[str]) -> Violation:
-    """The violation by which a run is filed: the first, in the order of the invariants."""
-    return next(one for one in sighting.violations if not only or one[0] in only)
+def _decisive(sighting: Sighting, only: frozenset[str], subject: Subject) -> Violation:
+    """The violation by which a run is filed: the first, in the order of the invariants.
+
+    Of a user's lookup a wrong or missing result, if there is one: the operator around it is the reference, so what else
+    is violated follows from that.
+    """
+    counted = [one for one in sighting.violations if not only or one[0] in only]
+    of_values = [one for one in counted if one[0] == _VALUES and subject.is_lookup]
+    return (of_values or counted)[0]
 
 
 def _shrunk(
@@ -103,10 +114,17 @@ def _shrunk(
     def on_step(step: ShrinkStep) -> None:
         tell(f"  {'smaller' if step.accepted else 'not'}: {step.what}{f' ({step.why})' if step.why else ''}")
 
-    small = find
-    with suppress(NotShown), open_runs() as run:
-        small = shrink(find, run=run, on_step=on_step, goes_on=goes_on)
-    smaller_file = small.save(folder)
+    small, repeats = find, True
+    try:
+        with open_runs() as run:
+            small = shrink(find, run=run, on_step=on_step, goes_on=goes_on)
+    except NotShown:
+        repeats = False
+    unsaved = ""
+    try:
+        smaller_file = small.save(folder)
+    except WorldError as error:
+        small, smaller_file, unsaved = find, file, error.what
     if smaller_file != file:
         file.unlink(missing_ok=True)
     return Group(
@@ -117,6 +135,8 @@ def _shrunk(
         file=smaller_file,
         first_run=sighting.run,
         times=1,
+        repeats=repeats,
+        unsaved=unsaved,
     )
 
 

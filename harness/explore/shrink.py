@@ -26,6 +26,7 @@ from harness.explore.smaller import (
     OF_SIZE,
     Data,
     Path,
+    alone,
     at,
     checkpoints_by_place,
     features,
@@ -231,6 +232,8 @@ class _OneShrinking:
         if faults <= _SMALL_FAULTS and records <= _SMALL_RECORDS:
             return False
         self._leaped += 1
+        if faults > _SMALL_FAULTS and any(map(self._tries_alone, alone(self.data, records=_SMALL_RECORDS))):
+            return True
         draw = Draw(self._leaped, "leaps of a shrinking")
         for number in range(_LEAPS):
             base = self.first if number % 2 else self.data
@@ -243,6 +246,11 @@ class _OneShrinking:
             if self.tries(data, f"a leap to {records_then} records", seed=seed):
                 return True
         return not first and any(map(self._with_other_seeds, _fewer(self.data["workload"]["records"])))
+
+    def _tries_alone(self, data: Data) -> bool:
+        """Whether one fault shows it: that is smaller than several with fewer records."""
+        data["decisive"] = [self.find.invariant]
+        return self.tries(data, f"{data['faults'][0]['id']} alone")
 
     def _with_other_seeds(self, records: int) -> bool:
         data = with_value(self.data, ("workload", "records"), records)

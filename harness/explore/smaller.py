@@ -18,6 +18,7 @@ __all__ = [
     "OF_SIZE",
     "Data",
     "Path",
+    "alone",
     "at",
     "checkpoints_by_place",
     "features",
@@ -235,7 +236,7 @@ def _rate(workload: Data) -> int:
 
 def leap(data: Data, draw: Draw, *, faults: int) -> Data:
     """A small variant: few records, at most `faults` faults early on, with waits or without."""
-    made = without(data, ("expects",), ("tags",), ("levels",), ("choices",))
+    made = without(data, ("expects",), ("tags",), ("choices",))
     workload, operator = made["workload"], made["operator"]
     workload |= {"records": draw.one_of(1, 2, 2, 3, 4, 5, 6), "subtasks": 1, "keys": draw.one_of(1, 2, 3)}
     workload["watermark_every"] = draw.one_of(1, 1, 2, 3)
@@ -265,6 +266,16 @@ def leap(data: Data, draw: Draw, *, faults: int) -> Data:
     if draw.chance(_IN_ORDER):
         made["choices"] = {"seed": 0, "order": "fifo"}
     return made
+
+
+def alone(data: Data, *, records: int) -> Iterator[Data]:
+    """For each fault a copy with that fault only, and that many records, so slow that some are left after a restart."""
+    for fault in data.get("faults", ()):
+        made = without(data, ("expects",), ("tags",), ("choices",))
+        subtasks = made["workload"].get("subtasks", 2)
+        made["workload"] |= {"records": max(1, records // subtasks), "rate": "1/s"}
+        made["faults"] = [copy.deepcopy(fault)]
+        yield made
 
 
 _SLOW: Final = 250

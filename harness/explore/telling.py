@@ -9,13 +9,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from harness.explore.exploration import Explored, Plan, Sighting
 from harness.explore.finds import Group
 from harness.scenario.file import dump
 
 __all__ = ["ExplorationEnd", "as_json", "as_text", "machines", "standing"]
+
+_NOT_REPEATED: Final = (
+    "the same run did not show it a second time, so the file may not either and was not made smaller: the system under "
+    "test is not deterministic"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +71,12 @@ def as_text(end: ExplorationEnd) -> str:
             f"file     {group.file}",
             f"again    floodmark run {group.file}",
         ]
+        if not group.repeats:
+            lines.append(f"note     {_NOT_REPEATED}")
+        if group.unsaved:
+            lines.append(
+                f"note     it is not made smaller: {group.unsaved}; later: floodmark shrink {group.file}"
+            )
     if explored.sightings and not groups:
         lines += _unsaved(explored.sightings[0])
     if not explored.sightings:
@@ -123,6 +134,8 @@ def as_json(end: ExplorationEnd) -> str:
                 "times": group.times,
                 "not_shrunk": group.not_shrunk,
                 "file": str(group.file),
+                "repeats": group.repeats,
+                "unsaved": group.unsaved,
                 "faults": len(group.find.scenario.faults),
                 "records": group.find.scenario.workload.records * group.find.scenario.workload.subtasks,
             }

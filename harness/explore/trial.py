@@ -26,6 +26,7 @@ from harness.levels.sim.level import SimulatedLevel, record_of
 from harness.levels.sim.run import simulate_scenario
 from harness.runs.order import REFERENCE, Order
 from harness.scenario.model import Scenario
+from harness.sut.registry import SUTS
 from harness.verdict import NO_EVIDENCE, Judgement, Outcome
 
 __all__ = ["Candidate", "Subject", "Trial", "Violation", "Way", "made", "try_all"]
@@ -61,6 +62,11 @@ class Subject:
     @property
     def is_reference(self) -> bool:
         return self.sut == REFERENCE and self.mutant is None
+
+    @property
+    def is_lookup(self) -> bool:
+        """Whether it is a user's function; the operator that calls it is the reference."""
+        return self.sut not in SUTS
 
     def order(self, scenario: Scenario, seed: int) -> Order:
         """The run of this subject in `scenario`."""
@@ -148,6 +154,9 @@ def _try_one(subject: Subject, scenario: Scenario, seed: int) -> Trial:
             raise
         # A wrong system may contradict what is compared, and is not judged then.
         return _nothing(why=error.what)
+    except Exception as error:
+        error.add_note(f"in the simulation of scenario {scenario.scenario} with seed {seed}")
+        raise
     kinds = {fault.id: fault.do for fault in scenario.faults}
     violations = _own_violations(subject, scenario, seed, record, judgement)
     outcome = Outcome.FAIL if violations else judgement.outcome

@@ -36,6 +36,14 @@ def test_a_function_that_raises_by_itself_is_shown_with_its_record_and_both_even
     assert (anomaly.kind, anomaly.id, anomaly.events) == ("unexplained-failure", "a", (4, 5))
 
 
+def test_an_unexplained_failure_is_told_with_its_error_trust2() -> None:
+    lines = history(start(), event("failed", error="KeyError: 'k'"), explained="alone")
+
+    (anomaly,) = verdict("V24", lines).anomalies
+
+    assert anomaly.say.startswith("attempt 1 of subtask 0 fails with \"KeyError: 'k'\", and neither a fault")
+
+
 def test_of_several_failed_calls_one_that_was_asked_for_explains_a_failure_without_an_id_trust2() -> None:
     second = [took("b", 1), called("b"), answered("b", r="fail", error="x", by="planted")]
 

@@ -13,8 +13,10 @@ from harness.cli import campaigning
 from harness.cli.main import main
 from harness.engine.level import Stop
 from harness.errors import Exit
+from harness.explore import exploration
 from harness.explore.corpus import CORPUS_VERSION
 from harness.explore.drawing import draw_scenario
+from harness.explore.exploration import Explored
 from harness.scenario.file import loads
 
 FEW = ["explore", "--seed", "3", "--jobs", "1", "--quiet"]
@@ -99,11 +101,28 @@ def test_a_find_that_cannot_be_written_is_printed(capsys: pytest.CaptureFixture[
     Path("file").write_text("", "utf-8")
 
     asked = [*FEW, "--mutant", "settles-twice", "--found", "file/found"]
-    assert main(asked) == Exit.ENVIRONMENT
+    assert main(asked) == Exit.VIOLATION  # beats the environment
 
-    told = capsys.readouterr().out
-    assert "no file could be written, so here it is:" in told
-    assert "\nscenario: " in told
+    told = capsys.readouterr()
+    assert "no file could be written, so here it is:" in told.out
+    assert "\nscenario: " in told.out
+    assert "the find cannot be saved as file/found" in told.err
+
+
+def test_what_was_found_is_told_after_an_internal_error_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: object, explored: Explored, **__: object) -> None:
+        explored.runs = 7
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr(exploration, "explore", breaks)
+
+    assert main([*FEW, "--runs", "2"]) == Exit.INTERNAL
+
+    told = capsys.readouterr()
+    assert "runs     7 in" in told.out
+    assert "RuntimeError: a mistake of ours" in told.err
 
 
 def test_an_interruption_reports_what_there_is_and_ends_with_2(

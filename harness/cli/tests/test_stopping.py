@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 from rich.console import Console
 from rich.live import Live
 
 from harness.cli.campaigning import Plain, Redrawn, stop_on_interrupt
+from harness.errors import Exit
 
 
 def test_ctrl_c_during_set_up_ends_it_at_once() -> None:
@@ -27,6 +30,30 @@ def test_ctrl_c_during_a_run_lets_it_be_reported() -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
         assert stop.is_set()
+
+
+_KILLED_WITH_WORKERS = """
+import os, signal
+from harness.cli.campaigning import stop_on_interrupt
+from harness.engine.executors import open_processes
+
+with stop_on_interrupt(), open_processes(2) as machines:
+    assert list(machines.map(len, [1, 2, 3, 4], most=1)) == [1, 1, 1, 1]
+    print("working", flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def test_the_second_signal_ends_the_workers_too() -> None:
+    """The pipes of the process are closed only when the last worker that inherited them is gone."""
+    killed = subprocess.run(
+        [sys.executable, "-c", _KILLED_WITH_WORKERS], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert killed.stdout == "working\n"
+    assert "floodmark: killed" in killed.stderr
+    assert killed.returncode == Exit.INTERRUPTED
 
 
 def test_a_terminal_shows_how_many_runs_are_done() -> None:

@@ -37,8 +37,12 @@ def test_a_kept_entry_is_read_with_its_seed(tmp_path: Path) -> None:
         (b"\xff\xfe\x00", "no text in UTF-8"),
         (b"hello\n", "its first line is not"),
         (b"# floodmark corpus 0, seed 4\nscenario: x\n", "it is of version 0 of the corpus"),
-        (f"# floodmark corpus {CORPUS_VERSION}, seed 4\nscenario: 7\n".encode(), "skipped"),
-        (f"# floodmark corpus {CORPUS_VERSION}, seed 4\n{{".encode(), "skipped"),
+        (f"# floodmark corpus {CORPUS_VERSION}, seed {'9' * 5_000}\n".encode(), "its first line is not"),
+        (
+            f"# floodmark corpus {CORPUS_VERSION}, seed 4\nscenario: 7\n".encode(),
+            "line 2: the scenario lacks `about`",
+        ),
+        (f"# floodmark corpus {CORPUS_VERSION}, seed 4\n{{".encode(), "this is not YAML"),
     ],
 )
 def test_what_is_no_entry_is_named_in_one_line_and_left(tmp_path: Path, text: bytes, why: str) -> None:
@@ -55,6 +59,15 @@ def test_what_is_no_entry_is_named_in_one_line_and_left(tmp_path: Path, text: by
     assert why in note
     assert "\n" not in note
     assert bad.read_bytes() == text
+
+
+def test_a_pipe_in_a_corpus_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+
+    read, notes = _read(Corpus(folder=tmp_path))
+
+    assert read == []
+    assert notes == [f"corpus: {tmp_path / 'pipe.yaml'} is skipped: it is no file"]
 
 
 def test_a_corpus_that_is_a_file_is_a_mistake_of_the_caller(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from harness.engine.executors import PlainExecutors, open_processes
+from harness.errors import WorldError
 from harness.explore.changing import shortened
+from harness.explore.corpus import CorpusEntry
 from harness.explore.exploration import Explored, Exploring, Plan, Sighting, explore
 from harness.explore.trial import Candidate, Subject, try_all
 from harness.scenario.catalogue import catalogue
@@ -113,6 +115,25 @@ def test_a_stop_ends_it_with_what_there_is() -> None:
     explore(plan, using, explored=explored)
 
     assert explored.runs == 6
+
+
+def test_a_violation_counts_though_its_scenario_cannot_be_kept() -> None:
+    explored = Explored()
+
+    def full(entry: CorpusEntry, reached: int) -> None:
+        raise WorldError("the disk is full", fix="free some space")
+
+    plan = Plan(subject=Subject(mutant="settles-twice"), seed=5, runs=1, shelf=SHELF[:1], given=(_given(),))
+    with pytest.raises(WorldError):
+        explore(plan, Exploring(executors=PlainExecutors(), on_kept=full), explored=explored)
+
+    assert len(explored.sightings) == 1
+    assert explored.kept == []
+
+
+def _given() -> CorpusEntry:
+    """The run that shows it."""
+    return _explored(mutant="settles-twice").sightings[0].entry
 
 
 def test_a_sighting_with_a_violation_is_preferred_to_silence() -> None:

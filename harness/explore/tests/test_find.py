@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from harness.errors import UsageError, WorldError
+from harness.explore import find as find_module
 from harness.explore.find import Find, load_find
 from harness.scenario.file import dump, dump_short, load, loads
 from harness.scenario.model import Scenario
@@ -96,6 +99,21 @@ def test_exceptions_need_an_order_from_which_they_are_exceptions() -> None:
 def test_a_recorded_call_is_there_once() -> None:
     with pytest.raises(ScenarioProblems, match="call 1 of record 3 is there twice"):
         loads(PLAIN + "choices: {seed: 1, calls: [{id: 3, takes: 1ms}, {id: 3, takes: 2ms}]}\n")
+
+
+def test_about_says_what_is_wrong_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    say = "output 0 of record 3 is missing"
+    then = (f"However, {say}, and after a normal finish every expected output is visible: a contradiction.",)
+    anomaly = SimpleNamespace(kind="lost", say=say, explanation=SimpleNamespace(then=then))
+    explained = SimpleNamespace(invariants=[SimpleNamespace(invariant="V8", anomalies=[anomaly])])
+    monkeypatch.setattr(find_module, "explained_events", lambda *_: explained)
+    seen: Any = None
+
+    told = a_find().told(seen, seen, ())
+
+    assert told.scenario.about == (
+        f"V8 lost without a fault: {say}. However, after a normal finish every expected output is visible."
+    )
 
 
 def test_what_a_find_saves_is_a_scenario_of_every_level_that_its_faults_allow() -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from harness.choices import Draw
 from harness.explore.smaller import (
+    alone,
     checkpoints_by_place,
     features,
     halved,
@@ -17,6 +20,7 @@ from harness.explore.smaller import (
     with_value,
     without,
 )
+from harness.scenario.model import Scenario
 
 
 def some_data() -> dict[str, Any]:
@@ -45,6 +49,7 @@ def test_a_step_leaves_its_origin_as_it_was() -> None:
     list(halved(data))
     list(one_subtask(data))
     leap(data, Draw(1, "leap"), faults=1)
+    list(alone(data, records=6))
 
     assert data == some_data()
 
@@ -103,3 +108,29 @@ def test_a_leap_is_small_and_keeps_at_most_one_fault() -> None:
     assert all(one["workload"]["records"] <= 6 for one in leaps)
     assert all(one["workload"]["subtasks"] == 1 for one in leaps)
     assert {len(one.get("faults", ())) for one in leaps} == {0, 1}
+
+
+def test_each_fault_alone_has_a_slow_source_and_few_records() -> None:
+    first, second = alone(some_data(), records=6)
+
+    assert [fault["id"] for made in (first, second) for fault in made["faults"]] == ["a", "b"]
+    assert first["workload"] == {**some_data()["workload"], "records": 2, "rate": "1/s"}
+
+
+@pytest.mark.parametrize("leaping", [True, False])
+def test_a_small_variant_of_a_scenario_for_some_levels_only_is_valid(*, leaping: bool) -> None:
+    zombie = {"id": "z", "do": "zombie", "subtask": 0, "when": {"phase": "call"}, "for": "1ms"}
+    data = {
+        "scenario": "large",
+        "about": "Cannot be run at level spark.",
+        "levels": ["sim", "live"],
+        "operator": {"mode": "ordered"},
+        "workload": {"records": 40, "subtasks": 1},
+        "faults": [zombie],
+        "decisive": ["V8"],
+    }
+    draw = Draw(3, "leaps")
+
+    made = [leap(data, draw, faults=1) for _ in range(20)] if leaping else list(alone(data, records=6))
+
+    assert {tuple(fault.do for fault in Scenario.model_validate(one).faults) for one in made} >= {("zombie",)}

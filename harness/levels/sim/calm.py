@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 from functools import partial
 from typing import Any, Final
 
+from harness.checkers.judge import uncollected
 from harness.choices import Draw
 from harness.levels.sim.child import in_child
 from harness.levels.sim.drivers import AsyncSimulatedDriver
@@ -64,7 +65,7 @@ def ask_simulated(
             loop.wind_up()
 
     actor = hub.spawn(live, name="calm twin", ended=lambda _: None, at_ms=0)
-    with redirect_stdout(sys.stderr), outer_loop_kept():  # standard output is for results
+    with uncollected(), redirect_stdout(sys.stderr), outer_loop_kept():  # standard output is for results
         why = hub.run()
     if actor.error is not None:
         raise actor.error

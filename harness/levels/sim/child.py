@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
 from typing import Final, NoReturn, TypeVar
 
 from harness.clock import Deadline
@@ -31,7 +32,7 @@ def in_child(
     """The result of `work`, which must be picklable, from a child of this process.
 
     Raises what `work` raises, and SutError if the child ended without a result, or after `limit_s`. `what` names the
-    work in that error. If `stop` is set, the child gets the signal that set it.
+    work in that error. If `stop` is set, it is set in the child too.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -39,6 +40,7 @@ def in_child(
     child = os.fork()
     if child == 0:
         os.close(reads)
+        _hear_the_parent_only(stop)
         _work_and_exit(work, writes)
     os.close(writes)
     try:
@@ -68,6 +70,18 @@ class _Raised:
 
     def __init__(self, error: Exception) -> None:
         self.error = error
+
+
+def _hear_the_parent_only(stop: threading.Event | None) -> None:
+    """A terminal sends its Ctrl-C to the child too, whose parent handles it, and passes it on as SIGTERM."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if stop is not None:
+            stop.set()
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL if stop is None else on_signal)
 
 
 def _work_and_exit(work: Callable[[], object], pipe: int) -> NoReturn:

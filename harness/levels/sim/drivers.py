@@ -7,6 +7,7 @@ suspends its asyncio task only. Errors carry the numbers that PyMySQL and asyncm
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Self
 
@@ -238,13 +239,22 @@ class AsyncSimulatedDriver:
 
 
 class _AsyncConnection:
-    """A connection like asyncmy's, with autocommit on. Mutable."""
+    """A connection like asyncmy's, with autocommit on. Mutable.
+
+    Its replies are one stream: they come in the order of the statements, and whoever asked last reads the next one. So
+    a connection that is given back with a reply on the way answers the next call with it. A call that is cancelled
+    while it reads closes the connection.
+    """
 
     def __init__(self, driver: AsyncSimulatedDriver, link: SimulatedLink) -> None:
         self._driver = driver
         self._link = link
         self._connection: SimulatedConnection | None = None
         self._flight: Flight | None = None
+        self._reader: asyncio.Future[Flight] | None = None
+        self._unsent: deque[tuple[str, Sequence[Any]]] = deque()
+        """Statements that the server reads when it has answered the one before."""
+        self._unread: deque[Flight] = deque()
 
     @property
     def alive(self) -> bool:
@@ -260,14 +270,37 @@ class _AsyncConnection:
         connection = self._connection
         if connection is None or not connection.alive:
             raise SimulatedError(LOST_CONNECTION, "lost connection to the simulated server during query")
-        driver = self._driver
-        future: asyncio.Future[Flight] = driver.loop.create_future()
-        flight = self._flight = Flight(connection, driver.alarm, _Settle(future), sql=sql, args=args)
-        self._link.send(flight)
-        await future
+        reads = self._reader = self._driver.loop.create_future()
+        if self._flight is None or self._flight.over:
+            self._send(connection, sql, args)
+        else:
+            self._unsent.append((sql, args))
+        if self._unread:
+            self._tell(self._unread.popleft())
+        try:
+            flight = await reads
+        except asyncio.CancelledError:
+            self.hang_up()
+            raise
         if flight.code is not None:
             raise _raised(flight)
         return [] if flight.reply is None else flight.reply.rows or []
+
+    def _send(self, connection: SimulatedConnection, sql: str, args: Sequence[Any]) -> None:
+        flight = self._flight = Flight(connection, self._driver.alarm, self._landed, sql=sql, args=args)
+        self._link.send(flight)
+
+    def _landed(self, flight: Flight) -> None:
+        self._tell(flight)
+        if self._unsent and flight.connection.alive:
+            self._send(flight.connection, *self._unsent.popleft())
+
+    def _tell(self, flight: Flight) -> None:
+        reads, self._reader = self._reader, None
+        if reads is None:
+            self._unread.append(flight)
+        elif not reads.done():
+            reads.set_result(flight)
 
     def cursor(self) -> _AsyncCursor:
         """A cursor for `async with`."""
@@ -281,23 +314,11 @@ class _AsyncConnection:
         self._driver.hang_up(self)
 
     def hang_up(self) -> None:
+        self._unsent.clear()
         if self._flight is not None and not self._flight.over:
             self._link.abandon(self._flight)
         if self._connection is not None:
             self._link.close(self._connection)
-
-
-class _Settle:
-    """Sets the future that awaits a flight, unless its task was cancelled."""
-
-    __slots__ = ("_future",)
-
-    def __init__(self, future: asyncio.Future[Flight]) -> None:
-        self._future = future
-
-    def __call__(self, flight: Flight) -> None:
-        if not self._future.done():
-            self._future.set_result(flight)
 
 
 class _AsyncCursor:

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from harness.checkers.judge import uncollected
 from harness.choices import Choices
 from harness.database.endpoint import NOWHERE
 from harness.database.table_hand import TableHand
@@ -119,7 +120,9 @@ def simulate_scenario(
     run.around_calls = _around_calls(scenario, run, schedule)
     run.tape.hears = schedule.workload.hears
     watch = HoldWatch(function=lambda: run.watched_function)
-    with set_aside(), nullcontext() if order.sut in SUTS else watch.watching():
+    # A pending task that nothing refers to fails its attempt when it is collected, so no run collects: the moment would
+    # depend on what else the process has done.
+    with uncollected(), set_aside(), nullcontext() if order.sut in SUTS else watch.watching():
         run.run()
     if run.refusal is not None:
         raise run.refusal

@@ -122,6 +122,28 @@ class _Shared:
 shares_an_attribute = _Shared()
 
 
+async def forgets_a_task(record: Any, pool: Any) -> list[Any]:
+    """Right, but leaves a task behind that nothing refers to, so that it ends when it is collected."""
+
+    async def waits() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    asyncio.ensure_future(waits())  # noqa: RUF006 - the mistake
+    return await _ask(record.key, pool)
+
+
+async def gives_back_too_early(record: Any, pool: Any) -> list[dict[str, Any]]:
+    """Gives its connection back after 20 ms, answered or not, and asks again."""
+    rows: list[Any] = []
+    while not rows:
+        async with pool.connection() as connection, connection.cursor() as cursor:
+            slow = f"{QUERY[: QUERY.index(' FROM')]}, SLEEP(%s){QUERY[QUERY.index(' FROM') :]}"
+            asking = asyncio.ensure_future(cursor.execute(slow, (record.service_ms / 1000, record.key)))
+            answered, _ = await asyncio.wait([asking], timeout=0.02)
+            rows = await cursor.fetchall() if answered else []
+    return [{"name": row[0], "city": row[1], "tier": row[2]} for row in rows]
+
+
 async def call_before(record: Any, pool: Any) -> list[Any]:
     """A connection that is given back with an unread reply gives it to the next call."""
     rows = await _ask(record.key, pool)

@@ -255,6 +255,61 @@ def test_an_awaited_statement_leaves_its_loop_to_others_and_a_cancelled_one_ends
     assert world.server.sessions == {}
 
 
+async def _asked(connection: Any, key: int) -> Any:
+    async with connection.cursor() as cursor:
+        await cursor.execute("SELECT name FROM customer WHERE k = %s", (key,))
+        return await cursor.fetchall()
+
+
+def test_a_connection_with_a_reply_on_the_way_gives_it_to_the_next_call(world: World) -> None:
+    told: list[Any] = []
+
+    async def two(driver: AsyncSimulatedDriver) -> None:
+        connection = driver.connection()
+        await driver.open(connection, session="SET SESSION wait_timeout = 60")
+        first = asyncio.ensure_future(_asked(connection, 0))
+        await asyncio.sleep(0)
+        told.append(await _asked(connection, 1))
+        told.append(first.done())
+        first.cancel()
+        await asyncio.sleep(1)
+        told.append(connection.alive)
+
+    def live(actor: Actor) -> None:
+        loop = SubtaskLoop(actor, MemoryRecorder(Tape(actor.hub)))
+        loop.run_until_complete(two(AsyncSimulatedDriver(world.link, loop=loop)))
+        loop.wind_up()
+
+    world.run(live)
+
+    assert told == [[("Ada",)], False, False]
+    assert world.link.flights == {}
+
+
+def test_a_reply_that_nobody_read_is_the_answer_to_the_next_statement(world: World) -> None:
+    told: list[Any] = []
+
+    async def three(driver: AsyncSimulatedDriver) -> None:
+        connection = driver.connection()
+        await driver.open(connection, session="SET SESSION wait_timeout = 60")
+        asyncio.ensure_future(_asked(connection, 0))  # noqa: RUF006 - nobody waits for it
+        await asyncio.sleep(0)
+        await _asked(connection, 1)
+        await asyncio.sleep(1)
+        told.append(await _asked(connection, 0))
+        driver.hang_up(connection)
+
+    def live(actor: Actor) -> None:
+        loop = SubtaskLoop(actor, MemoryRecorder(Tape(actor.hub)))
+        loop.run_until_complete(three(AsyncSimulatedDriver(world.link, loop=loop)))
+        loop.wind_up()
+
+    world.run(live)
+
+    assert told == [[("Bo",)]]
+    assert world.link.flights == {}
+
+
 @pytest.mark.parametrize("stalls", [1, 40])
 def test_a_killed_attempt_leaves_no_coroutine_without_an_await(world: World, stalls: int) -> None:
     """A callback that stalls the loop waits in the killed attempt, in front of a call that has not begun."""

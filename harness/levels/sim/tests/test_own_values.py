@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -410,3 +414,39 @@ def test_an_error_in_a_child_is_raised_here_u1() -> None:
         in_child(work, what="it")
 
     assert raised.value.fix == "mend it"
+
+
+def test_a_child_leaves_ctrl_c_to_its_parent_and_stops_when_that_tells_it_u3() -> None:
+    stop = threading.Event()
+
+    def work() -> list[bool]:
+        os.kill(os.getpid(), signal.SIGINT)  # as a terminal does
+        alone = stop.is_set()
+        os.kill(os.getpid(), signal.SIGTERM)
+        return [alone, stop.is_set()]
+
+    assert in_child(work, what="it", stop=stop) == [False, True]
+    assert not stop.is_set()
+
+
+# ------------------------------------------------------------------------------------------ same in any process
+
+
+def test_a_task_that_a_lookup_leaves_behind_does_not_fail_its_run_whenever_it_would_be_collected(
+    tmp_path: Path,
+) -> None:
+    before = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    try:
+        outcome = performed(order("forgets_a_task"), tmp_path)
+    finally:
+        gc.set_threshold(*before)
+
+    assert of(outcome, "V24") is Outcome.PASS
+    assert of(outcome, "V8") is Outcome.PASS
+
+
+def test_a_lookup_that_gives_its_connection_back_too_early_gets_the_answers_of_others(tmp_path: Path) -> None:
+    outcome = performed(order("gives_back_too_early", *SMALL, "workload.service=60ms"), tmp_path)
+
+    assert of(outcome, "V8") is Outcome.FAIL

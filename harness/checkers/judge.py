@@ -181,13 +181,20 @@ def judge_reader(reader: HistoryReader, *, checkers: Sequence[Invariant] = CHECK
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
-    """Garbage collection off: all events of a run stay alive until its verdict, so collecting only costs time."""
+def uncollected(*, frozen: bool = False) -> Iterator[None]:
+    """Garbage collection off: all events of a run stay alive until its verdict, so collecting only costs time.
+
+    `frozen`: `gc.collect` within the block passes over what existed before it.
+    """
     was_on = gc.isenabled()
     gc.disable()
+    if frozen:
+        gc.freeze()
     try:
         yield
     finally:
+        if frozen:
+            gc.unfreeze()
         if was_on:
             gc.enable()
 

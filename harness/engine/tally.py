@@ -12,11 +12,11 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from harness.checkers.judge import uncollected
 from harness.clock import CALENDAR_CLOCK, Deadline, monotonic_us
 from harness.engine.executors import Executors
 from harness.engine.level import Level, Opening, OutsideRecord, Play, RunRecord, RunSite, refuse
@@ -173,7 +173,7 @@ def count(
 def _count_here(
     orders: Sequence[AnyOrder], play: Play, goes_on: Callable[[], bool], budget: Deadline | None
 ) -> Iterator[Counted]:
-    with _uncollected():
+    with uncollected(frozen=True):
         for number, order in enumerate(orders):
             if not goes_on() or (number and _is_over(budget)):
                 return
@@ -248,19 +248,6 @@ def _count_chunk(chunk: range) -> list[Counted]:
         counted.append(_counted(_Shared.orders[number], number, _Shared.play, budget))
     gc.collect()
     return counted
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    was_on = gc.isenabled()
-    gc.disable()
-    gc.freeze()  # exclude existing objects from the collections
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        if was_on:
-            gc.enable()
 
 
 def _is_over(budget: Deadline | None) -> bool:

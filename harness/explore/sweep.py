@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from harness.checkers.judge import judge
+from harness.checkers.judge import judge, uncollected
 from harness.clock import monotonic_us
 from harness.engine.executors import Executors, open_processes
 from harness.engine.perform import judged_by_order
@@ -175,7 +175,7 @@ def _swept_there(seeds: Sequence[int]) -> Swath:
 
 def _swept(seeds: Iterable[int], variant: Variant) -> Swath:
     swath = Swath()
-    with _collector_at_rest():
+    with uncollected(frozen=True):
         for seed in seeds:
             order, ran, judgement = _telling_run(swath, seed, variant)
             _count(swath, order, ran, judgement)
@@ -272,20 +272,6 @@ def _why(ran: Simulated, judgement: Judgement, *, counting: set[str]) -> str:
     if ran.numbered != len(ran.events):
         said.append(f"{ran.numbered} events were made and {len(ran.events)} recorded")
     return "; ".join(said)
-
-
-@contextmanager
-def _collector_at_rest() -> Iterator[None]:
-    """Garbage collection off: `swept` collects between runs instead of during them."""
-    was_on = gc.isenabled()
-    gc.disable()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        if was_on:
-            gc.enable()
 
 
 def sweep(

@@ -93,27 +93,13 @@ def simulate_scenario(
     tables are read.
     """
     refuse_at_level(order.scenario, "sim")
-    scenario, seed = order.scenario, order.seed
+    scenario = order.scenario
     if not variant.arms_faults:
         scenario = scenario.model_copy(update={"faults": ()})
-    plan = RunPlan(
-        run_id="",
-        scenario={},
-        seed=seed,
-        sut=order.sut,
-        mutant=order.mutant,
-        lookups=NOWHERE,
-        sink=NOWHERE,
-        folder="",
-        path=list(order.import_path),
-        table=customers(scenario, seed),
-        crashes=planned_crashes(scenario),
-        expected=expected,
-        own=_listed(own_records(scenario)),
-    )
+    plan = _plan(order, scenario, expected)
     run = Simulation(scenario, plan=plan, variant=variant, limit_ms=scenario.budget)
     run.hub.ended_by = ended_by
-    schedule = FaultSchedule(scenario=scenario, run=run, seed=seed)
+    schedule = FaultSchedule(scenario=scenario, run=run, seed=order.seed)
     run.watch = schedule.reached if schedule.has_any else None
     run.closing = schedule.close
     run.before_reading = before_reading
@@ -139,6 +125,24 @@ def simulate_scenario(
         misuses=[*run.tape.misuses, *_holds(watch, run.tape)],
         unread=run.unread,
         choices=run.draw.made,
+    )
+
+
+def _plan(order: Order, scenario: Scenario, expected: Expected | None) -> RunPlan:
+    return RunPlan(
+        run_id="",
+        scenario={},
+        seed=order.seed,
+        sut=order.sut,
+        mutant=order.mutant,
+        lookups=NOWHERE,
+        sink=NOWHERE,
+        folder="",
+        path=list(order.import_path),
+        table=customers(scenario, order.seed),
+        crashes=planned_crashes(scenario),
+        expected=expected,
+        own=_listed(own_records(scenario)),
     )
 
 

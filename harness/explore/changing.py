@@ -30,7 +30,7 @@ _CRASHES_MAX: Final = 2
 """Of a subtask, whose fourth attempt is the last; one restart is left for an error."""
 _SERVICES_IN_TIME: Final = 5
 """How many undisturbed calls, one after the other, a timeout that fails the task allows."""
-_ONE_MORE: Final = 750
+_ONE_MORE: Final = 850
 _OF_A_DONOR: Final = 700
 """Chances per thousand: a further change; each fault of the other scenario, where faults are added."""
 _SEEDS: Final = 1_000_000_000
@@ -153,13 +153,18 @@ def _fit(plain: Plain) -> None:
             fault["when"]["subtask"] = 0
         if "record" in fault["when"]:
             fault["when"]["record"] = min(fault["when"]["record"], workload["records"])
-    plain["faults"] = list(_with_few_crashes(plain["faults"]))
+    plain["faults"] = list(_bearable(plain["faults"], budget_ms=duration_ms(plain["budget"])))
 
 
-def _with_few_crashes(faults: list[Plain]) -> Iterator[Plain]:
-    """Without those that would use up the restarts of a subtask."""
+def _bearable(faults: list[Plain], *, budget_ms: int) -> Iterator[Plain]:
+    """Without those that would use up the restarts of a subtask, or more than half of the run's time by pauses."""
     crashes: Counter[int] = Counter()
+    paused_ms: Counter[int] = Counter()
     for fault in faults:
+        if fault["do"] == "pause_worker":
+            paused_ms[fault["subtask"]] += duration_ms(fault["for"])
+            if 2 * paused_ms[fault["subtask"]] > budget_ms:
+                continue
         if fault["do"] in _CRASHES:
             crashes[fault["subtask"]] += 1
             if crashes[fault["subtask"]] > _CRASHES_MAX:

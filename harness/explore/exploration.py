@@ -34,7 +34,7 @@ _LEAST: Final = 150
 """Chance per thousand of each way, however little it found lately."""
 _MEMORY: Final = 0.9
 """What of the yield of a way is kept from one round to the next."""
-_EVERY_WHOLE: Final = 3
+_EVERY_WHOLE: Final = 6
 """Of so many candidates one is a scenario of the shelf as it is, until each was tried: it costs as much as several."""
 _REFUSED_MAX: Final = 40
 """Candidates refused by the system under test, with none that it ran, after which it is not tried any more."""

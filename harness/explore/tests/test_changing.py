@@ -73,6 +73,26 @@ def test_no_change_uses_up_the_restarts_of_a_subtask() -> None:
     assert max(max(of.values(), default=0) for of in crashes) == 2
 
 
+def test_no_change_pauses_a_subtask_for_more_than_half_of_the_time_of_its_run() -> None:
+    """The reference was stuck in a run of a minute with four pauses of 26 s."""
+    pause = "{{id: p{n}, do: pause_worker, subtask: 0, when: {{phase: snap.begin}}, for: 26s}}"
+    pauses = ", ".join(pause.format(n=n) for n in range(4))
+    paused = loads(
+        "scenario: paused\nabout: A worker stands still.\noperator: {mode: ordered}\nbudget: 1m\n"
+        "workload: {records: 30, subtasks: 1, checkpoint_every: 10}\n"
+        f"faults: [{pauses}]\ndecisive: [V8]\n"
+    )
+
+    made = [one for seed in range(20) if (one := change(paused, Draw(seed, "test"))) is not None]
+
+    lasting = [[fault for fault in one.faults if fault.do == "pause_worker"] for one in made]
+    assert any(lasting)
+    assert all(
+        2 * sum(fault.lasts_ms or 0 for fault in of) <= one.budget
+        for one, of in zip(made, lasting, strict=True)
+    )
+
+
 def test_a_shortened_scenario_can_last_as_long_as_before() -> None:
     whole = load(catalogue()["sessions-by-clock"])
 

@@ -37,6 +37,8 @@ _NOT_IN_BATCHES = MappingProxyType(
 """The parts of a `Variant` that batches do not use, in words."""
 _TOO_LATE = frozenset({"retries-after-timeout"})
 """Planted defects that act just after the moment in which a batch may end."""
+_OF_KEPT_SLOTS = frozenset({"lost-completion", "silent-timeout"})
+"""Pitfalls that show as records which keep their slots."""
 
 
 def refuse_of_runner(order: Order) -> None:
@@ -79,6 +81,11 @@ def lacks_of_runner(scenario: Scenario) -> Iterator[str]:
         yield "an operator in front of the lookups holds elements of which a batch's range knows nothing"
     if scenario.rescales:
         yield "a rescale ends subtasks at a checkpoint of their own, and a query is planned for one number of subtasks"
+    if scenario.pitfall in _OF_KEPT_SLOTS:
+        yield (
+            f"pitfall {scenario.pitfall} shows as records that keep their slots, and the next batch calls each record"
+            " again that has no outcome"
+        )
     for fault in scenario.faults:
         if fault.loses_commits:
             yield (

@@ -115,12 +115,16 @@ class BatchJournal:
         for part in parts:
             self._recorder.claim(s=part.subtask, a=part.attempt, c=epoch)
 
-    def complete(self, epoch: int) -> None:
-        """Spark has logged that the batch of `epoch` is over, so its state is what is restored next; noted once."""
+    def complete(self, epoch: int, subtasks: Sequence[int]) -> None:
+        """Spark has logged that the batch of `epoch` is over, so its state is what is restored next; noted once.
+
+        It is noted for each of its subtasks, since a fault may wait for the checkpoint of one.
+        """
         if epoch and epoch not in self._earlier.completed:
             self._earlier.completed.add(epoch)
             self._of_run.record("done", c=epoch)
-            self._recorder.record("~completed", s=0, a=0, c=epoch)
+            for subtask in subtasks:
+                self._recorder.record("~completed", s=subtask, a=0, c=epoch)
 
     def over(self, part: PartOfEpoch, *, is_last: bool) -> None:
         """The attempt of `part` is over; `is_last`: its operator has drained."""

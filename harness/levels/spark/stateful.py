@@ -51,7 +51,8 @@ def perform_stateful(run: RunOfDriver) -> None:
         with closing(sink):
             StatefulBatches(run, sink=sink, journal=journal).go()
         if not run.cancelled.is_set():
-            journal.complete(Ranges(run.plan).last_epoch)
+            ranges = Ranges(run.plan)
+            journal.complete(ranges.last_epoch, [one.subtask for one in ranges.of(ranges.last_epoch)])
 
 
 class OrdersOfState(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +100,9 @@ class StatefulBatches(Batches):
     def epoch(self, frame: DataFrame, epoch: int) -> None:
         """Runs the operator, again if Spark asks again, and replaces what an earlier try has written."""
         ranges = self.ranges.of(epoch)
-        self.journal.complete(epoch - 1)
+        self.journal.complete(
+            epoch - 1, [one.subtask for one in self.ranges.of(epoch - 1)] if epoch > 1 else []
+        )
         self.journal.begins(epoch, [one.subtask for one in ranges])
         self.commit(epoch, frame.collect(), ranges)
 

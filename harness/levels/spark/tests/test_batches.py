@@ -237,3 +237,15 @@ def test_an_attempt_that_spark_starts_after_its_run_is_over_records_nothing(tmp_
         run_batch(plan_of(folder=tmp_path), share_of(), {}, tries=2, variant=HONEST)
 
     assert not attempt_file(tmp_path, subtask=0, attempt=7).exists()
+
+
+def test_a_batch_that_spark_has_logged_completes_the_checkpoint_of_each_of_its_subtasks(
+    tmp_path: Path,
+) -> None:
+    """A fault that waits for the checkpoint of subtask 1 never began while only subtask 0 had a note."""
+    with BatchJournal(plan_of(folder=tmp_path), start=1) as journal:
+        journal.complete(0, [])
+        journal.complete(1, [0, 1])
+        journal.complete(1, [0, 1])
+
+    assert Follower(tmp_path).poll().commits == {(0, 1): 1, (1, 1): 1}

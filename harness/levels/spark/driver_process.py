@@ -97,6 +97,7 @@ class DriverSeat:
 
     def start(self) -> None:
         """Starts a driver. `wait_ready` waits for its session; orders may be sent at once."""
+        self._close_pipe()
         self._starts += 1
         self._is_ready.clear()
         self._jvm = None
@@ -120,6 +121,13 @@ class DriverSeat:
             master=settings.master, settings=dict(settings.settings), folder=str(self.folder), replies=write
         )
         self._write(set_up)
+
+    def _close_pipe(self) -> None:
+        """Ends the orders of the driver so far, by which it ends if it lives; does nothing if there was none."""
+        if self._process is not None:
+            assert self._process.stdin is not None, "it was started with a pipe"
+            with suppress(BrokenPipeError, ValueError):
+                self._process.stdin.close()
 
     def _hear(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
         with os.fdopen(descriptor, "rb") as replies:
@@ -173,12 +181,10 @@ class DriverSeat:
 
     def end(self) -> None:
         """Ends the driver and its virtual machine."""
+        self._close_pipe()
         process, self._process = self._process, None
         if process is None:
             return
-        with suppress(BrokenPipeError, ValueError):
-            assert process.stdin is not None, "it was started with a pipe"
-            process.stdin.close()
         try:
             process.wait(timeout=_STOP_S)
         except subprocess.TimeoutExpired:

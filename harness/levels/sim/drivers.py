@@ -196,12 +196,7 @@ class _LoopAlarm:
         self._loop = loop
 
     def set(self, instant_ms: int, callback: Callable[[], None]) -> Handle:
-        """See `Alarm`. Also wakes the loop, which may wait for a later timer.
-
-        On a connection that user code kept longer than its attempt, replies still travel: the closed loop hears none.
-        """
-        if self._loop.is_closed():
-            return Handle(callback, (), None, gone=True)
+        """See `Alarm`. Also wakes the loop, which may wait for a later timer."""
         handle = self._loop.call_at_ms(instant_ms, callback)
         self._loop.look_again()
         return handle

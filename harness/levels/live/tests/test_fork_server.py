@@ -44,9 +44,11 @@ def test_a_worker_has_a_session_and_standard_streams_of_its_own(server: ForkServ
 
     process = psutil.Process(worker.pid)
     log = str((tmp_path / "log").resolve())
-    opened = {file.path for file in process.open_files()}
 
-    assert opened == {log}
+    # The server tells the pid as soon as it has forked; the worker then takes its own streams.
+    assert wait_until(
+        lambda: {file.path for file in process.open_files()} == {log}, deadline=Deadline(LIMIT_S)
+    )
     assert process.num_threads() == 1
     worker.kill()
     assert worker.wait(LIMIT_S) == -signal.SIGKILL

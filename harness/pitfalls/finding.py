@@ -321,9 +321,8 @@ def find_open_connections(seen: RunSeen) -> Pitfall | None:
     """
     if seen.server is None:
         return None
-    at_once = sum(
-        sorted((calls.at_once for calls in seen.calls), reverse=True)[: seen.scenario.workload.subtasks]
-    )
+    of_attempts = sorted((calls.at_once for calls in seen.calls), reverse=True)
+    at_once = sum(of_attempts[: seen.scenario.most_subtasks])
     if not at_once or seen.server.at_once <= _MORE * at_once + _AND:
         return None
     where, _ = _own_connects(seen)

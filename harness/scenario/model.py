@@ -173,6 +173,11 @@ class Scenario(Part):
         """How many subtasks the run has over all; those that a rescale begins have numbers of their own."""
         return self.workload.subtasks + sum(rescale.to for rescale in self.rescales)
 
+    @property
+    def most_subtasks(self) -> int:
+        """How many subtasks run at the same time at most."""
+        return max([self.workload.subtasks, *(rescale.to for rescale in self.rescales)])
+
     def _standing(self) -> Standing:
         return Standing(
             operator=self.operator,

@@ -26,11 +26,25 @@ _PARTS = ("operator", "task", "judge", "executors", "world", "proxy", "spark")
     is_flag=True,
     help="Judge a history of 10 million events too, on executors as well: some gigabytes of disk, tens of minutes.",
 )
+@click.option(
+    "--events",
+    type=click.IntRange(min=1_000_000),
+    metavar="N",
+    help="Judge a history of N events on executors, once, instead of the usual ones: 10^8 take 2 GB of disk.",
+)
 @click.option("--write", "page", metavar="FILE", type=click.Path(dir_okay=False, exists=True, path_type=Path),
               help="Put the tables into this page, each between its marks: docs/reference/performance.md.")  # fmt: skip
 @click.option("--format", "form", envvar="FLOODMARK_FORMAT", default="pretty", show_default=True,
               type=click.Choice(["pretty", "json", "markdown"]), help="Of what is printed.")  # fmt: skip
-def bench(what: tuple[str, ...], *, pyflink: Path | None, large: bool, page: Path | None, form: str) -> int:
+def bench(
+    what: tuple[str, ...],
+    *,
+    pyflink: Path | None,
+    large: bool,
+    events: int | None,
+    page: Path | None,
+    form: str,
+) -> int:
     """Measure WHAT (default: everything): ratios and times within this run, each beside its goal.
 
     Exit code: 0 measured, whether the goals are met or not; 11 if nothing could be measured.
@@ -42,7 +56,7 @@ def bench(what: tuple[str, ...], *, pyflink: Path | None, large: bool, page: Pat
     measured: list[Row | NotMeasured] = []
     for part in what or _PARTS:
         load = os.getloadavg()[0]
-        rows = list(_measured(part, pyflink, large=large))
+        rows = list(_measured(part, pyflink, large=large, events=events))
         for row in rows:
             if isinstance(row, NotMeasured):
                 click.echo(f"not measured: {row.name}: {row.reason}", err=True)
@@ -53,7 +67,9 @@ def bench(what: tuple[str, ...], *, pyflink: Path | None, large: bool, page: Pat
     return Exit.HOLD if any(isinstance(row, Row) for row in measured) else Exit.ENVIRONMENT
 
 
-def _measured(part: str, pyflink: Path | None, *, large: bool) -> Iterator[Row | NotMeasured]:
+def _measured(
+    part: str, pyflink: Path | None, *, large: bool, events: int | None
+) -> Iterator[Row | NotMeasured]:
     match part:
         case "operator":
             from harness.world.settings import WorldSettings
@@ -70,7 +86,7 @@ def _measured(part: str, pyflink: Path | None, *, large: bool) -> Iterator[Row |
 
             yield from judging_rows(sizes=LARGE if large else Sizes(), say=_progress)
         case "executors":
-            yield from _executor_rows(large=large)
+            yield from _executor_rows(large=large, events=events)
         case "world":
             yield from _world_rows()
         case "proxy":
@@ -96,7 +112,7 @@ def _world_rows() -> Iterator[Row | NotMeasured]:
                 yield NotMeasured(name=f"world {kind} ready, {proxy} proxy", reason=error.what)
 
 
-def _executor_rows(*, large: bool) -> Iterator[Row | NotMeasured]:
+def _executor_rows(*, large: bool, events: int | None) -> Iterator[Row | NotMeasured]:
     from harness.errors import FloodmarkError
     from tools.bench.row import NotMeasured
 
@@ -104,7 +120,10 @@ def _executor_rows(*, large: bool) -> Iterator[Row | NotMeasured]:
         from tools.bench.judging_on import rows_on_executors
 
         sizes = (1_000_000, 10_000_000) if large else (1_000_000,)
-        yield from rows_on_executors(sizes=sizes, rounds=1 if large else 3, say=_progress)
+        if events is not None:
+            sizes = (events,)
+        is_long = max(sizes) > 1_000_000  # noqa: PLR2004 - the usual size
+        yield from rows_on_executors(sizes=sizes, rounds=1 if is_long else 3, say=_progress)
     except FloodmarkError as error:
         yield NotMeasured(name="checking on executors", reason=error.what)
     except ImportError as error:

@@ -149,6 +149,7 @@ def record_of(
         accounting=_accounting(order, simulated, rows, expected),
         threats=(
             *simulated.unread,
+            *([simulated.shared_modules] if simulated.shared_modules else []),
             *([f"the recording has gaps: {simulated.lost} events are missing"] if simulated.lost else []),
         ),
         pitfalls=_pitfalls(order, simulated),

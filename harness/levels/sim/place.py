@@ -20,6 +20,7 @@ from harness.history.causes import cause_of
 from harness.history.journal import Journal
 from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.drivers import AsyncSimulatedDriver, SimulatedDriver
+from harness.levels.sim.own_modules import ModulesOfRun
 from harness.levels.sim.subtask_loop import SubtaskLoop
 from harness.process_identity import ProcessIdentity
 from harness.simulation.hub import Actor, Hub
@@ -111,6 +112,8 @@ class _HostingRun(SimulatedRun, Protocol):
 
     scenario: Scenario
     variant: Variant
+    modules: ModulesOfRun | None
+    """The user's modules; None: the function under test is ours."""
     watched_function: CodeType | None
     """The code of the function under test."""
     around_calls: Callable[[Any, Any], Any]
@@ -146,8 +149,11 @@ class SimulatedPlace:
 
     @contextmanager
     def loop(self) -> Iterator[SubtaskLoop]:
-        assert self._attempt.recorder is not None, "an attempt has its journal before its loop"
-        loop = self._attempt.loop = SubtaskLoop(self._attempt.actor, self._attempt.recorder)
+        run, mine = self._run, self._attempt
+        assert mine.recorder is not None, "an attempt has its journal before its loop"
+        copy = None if run.modules is None else run.modules.copy()
+        loop = mine.loop = SubtaskLoop(mine.actor, mine.recorder, modules=copy)
+        loop.catch_up()  # the function is loaded before the loop runs, with other attempts in between
         try:
             yield loop
         finally:

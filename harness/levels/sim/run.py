@@ -19,6 +19,7 @@ from harness.errors import HarnessError
 from harness.history.event import Event
 from harness.history.header import Header, parse_header
 from harness.levels.sim.fault_schedule import FaultSchedule, Noted
+from harness.levels.sim.own_modules import ModulesOfRun
 from harness.levels.sim.recorded_calls import RecordedCalls
 from harness.levels.sim.simulation import Simulation
 from harness.runs.claims import header_of
@@ -64,6 +65,8 @@ class Simulated:
     """Notes of the attempts about how the lookup uses the pool and the loop."""
     unread: Sequence[str] = ()
     """Why tables could not be read, a sentence each."""
+    shared_modules: str | None = None
+    """Why attempts shared the variables of the user's modules, in a sentence; None: they did not."""
     choices: int = 0
     """How many choices the schedule made, with `order: fifo`; else 0: they are not counted."""
 
@@ -99,6 +102,7 @@ def simulate_scenario(
     plan = _plan(order, scenario, expected)
     run = Simulation(scenario, plan=plan, variant=variant, limit_ms=scenario.budget)
     run.hub.ended_by = ended_by
+    run.modules = None if order.sut in SUTS else ModulesOfRun(order.sut)
     schedule = FaultSchedule(scenario=scenario, run=run, seed=order.seed)
     run.watch = schedule.reached if schedule.has_any else None
     run.closing = schedule.close
@@ -124,6 +128,7 @@ def simulate_scenario(
         tables=run.tables,
         misuses=[*run.tape.misuses, *_holds(watch, run.tape)],
         unread=run.unread,
+        shared_modules=None if run.modules is None else run.modules.shared,
         choices=run.draw.made,
     )
 

@@ -10,7 +10,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final
@@ -36,6 +36,7 @@ from harness.history.event import (
 )
 from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.drivers import SimulatedDriver
+from harness.levels.sim.own_modules import ModulesOfRun
 from harness.levels.sim.place import SimulatedAttempt, SimulatedClock, SimulatedPlace
 from harness.levels.sim.stored import read_tables
 from harness.levels.sim.subtask_loop import outer_loop_kept
@@ -89,6 +90,8 @@ class Simulation:
 
     restarts_used_up = False
     """Whether it was given up because a subtask may not be restarted again."""
+    modules: ModulesOfRun | None = None
+    """The user's modules; None: the function under test is ours."""
     watched_function: CodeType | None = None
     """The code of the function under test, once an attempt has loaded it."""
     _rescaler: Rescaler | None = None
@@ -161,7 +164,11 @@ class Simulation:
                 self._coordinate, name="coordinator", ended=lambda _: None, at_ms=0
             )
             self._coordinator.is_daemon = True
-        with self._patience(), outer_loop_kept():
+        with (
+            self._patience(),
+            outer_loop_kept(),
+            nullcontext() if self.modules is None else closing(self.modules),
+        ):
             why = self.hub.run()
         if not self._all_finished:
             self._close()
@@ -202,7 +209,7 @@ class Simulation:
         def look(*_: Any) -> None:
             nonlocal seen_ms
             now_ms = self.hub.now_ms
-            if now_ms == seen_ms:
+            if now_ms == seen_ms and not (self.modules is not None and self.modules.is_importing):
                 why = f"stuck at {now_ms} ms of virtual time: somebody goes on and on, and it never ends"
                 self.fail(why)  # does not return when called in an attempt
                 raise TimeoutError(why)

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from contextvars import Context
 from typing import Any
 
+from harness.levels.sim.own_modules import ModuleCopy
 from harness.simulation.hub import Actor, Killed
 from harness.simulation.tape import CALLBACK, TASK, MemoryRecorder
 from reference_impl.mailbox.loops import NS_PER_MS, Handle, VirtualLoop
@@ -36,10 +37,12 @@ def outer_loop_kept() -> Iterator[None]:
 class SubtaskLoop(VirtualLoop):
     """Run by the attempt's mailbox; marks events recorded in callbacks as outside of mail. Mutable."""
 
-    def __init__(self, actor: Actor, recorder: MemoryRecorder) -> None:
+    def __init__(self, actor: Actor, recorder: MemoryRecorder, *, modules: ModuleCopy | None = None) -> None:
+        """`modules`: what the attempt has of the user's modules; None: there are none, or it is alone with them."""
         super().__init__(start_ms=actor.hub.now_ms)
         self._actor = actor
         self._recorder = recorder
+        self._modules = modules
 
     def wall_ns(self) -> int:
         """The wall clock: virtual time plus the offset that clock faults set."""
@@ -62,6 +65,8 @@ class SubtaskLoop(VirtualLoop):
         if hub.running is not self:
             hub.running = self
             _set_running_loop(self)
+            if self._modules is not None:
+                self._modules.enter()
 
     def look_again(self) -> None:
         """Wake the actor, because a timer was added from outside of the loop."""

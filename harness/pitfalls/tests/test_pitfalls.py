@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -253,6 +254,22 @@ def test_calls_that_nobody_answers_any_more_are_the_databases_silence() -> None:
 
 def test_more_connections_than_calls_were_ever_open_are_not_closed() -> None:
     assert "open-connections" in named(answered(50), server=ServerCounts(opened=60, at_once=55))
+
+
+def test_a_run_that_grows_has_connections_for_the_calls_of_all_its_subtasks() -> None:
+    [grows] = load_many(resolve(["rescale-twice"]))
+    stays = grows.model_copy(update={"rescale": None})
+    lines: list[Line] = []
+    for subtask, turn in product(range(4), range(3)):  # three times 20 calls at once
+        for record in range(20):
+            at_us = 10_000 * turn + record
+            lines += [
+                {**call(100 * turn + record, at_us), "s": subtask},
+                {**result(100 * turn + record, at_us + 1000), "s": subtask},
+            ]
+
+    assert named(lines, of=grows, server=ServerCounts(opened=78, at_once=75)) == []
+    assert named(lines, of=stays, server=ServerCounts(opened=78, at_once=75)) == ["open-connections"]
 
 
 def test_connections_for_every_open_call_are_closed() -> None:

@@ -75,8 +75,9 @@ _CAMPAIGN = (
 @click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
               help="What your function must return: `def expected(record, rows) -> list`; none: values are not judged. "
                    " [default: `expected` of its module, else what it returns alone, without faults]")  # fmt: skip
-@click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME", shell_complete=mutant_names,
-              help="A planted defect; see `floodmark list mutants`.")  # fmt: skip
+@click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME|MODULE:ATTR",
+              shell_complete=mutant_names,
+              help="A planted defect (`floodmark list mutants`), or a Variant or build_operator of yours.")  # fmt: skip
 @click.option("--runs", envvar="FLOODMARK_RUNS", type=click.IntRange(min=1), default=1, show_default=True,
               help="Runs of each scenario, with consecutive seeds.")  # fmt: skip
 @click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=None,

@@ -27,10 +27,12 @@ _PLACEHOLDERS: Mapping[str, str] = {"integer range": "N", "float range": "X", "d
 """Placeholders by click's type name, for options without a metavar."""
 _EXITS: Mapping[Exit, str] = {
     Exit.HOLD: "everything holds; `demo`: the reference passed and the planted defect was convicted",
-    Exit.VIOLATION: "a violation",
+    Exit.VIOLATION: "a violation or a crossed threshold; with `--fail-on`: a pitfall, or a slower report; "
+    "`diff`: a difference",
     Exit.INTERRUPTED: "interrupted: finished runs are reported; or the reader of standard output closed it (`head`)",
     Exit.INTERNAL: "an internal error, such as a harness that overlooks a "
-    "[canary](../explanation/what-a-pass-means.md#who-tests-the-harness): please report it",
+    "[canary](../explanation/what-a-pass-means.md#who-tests-the-harness), or two judges that disagree: "
+    "please report it",
     Exit.USAGE: "bad usage, or a scenario or history with mistakes",
     Exit.NOTHING_RAN: "nothing ran",
     Exit.UNDECIDED: "unknown or vacuous: nothing was shown",
@@ -73,16 +75,20 @@ _WORLDS = """\
 def page_text() -> str:
     """The text of the page."""
     settings = fill(", ".join(f"`{name}`" for name in OPTIONS), width=_WIDTH)
-    parts = [_OPENING.format(settings=settings), *_commands(), _exit_codes(), _WORLDS]
+    commands = _commands(floodmark, click.Context(floodmark, info_name="floodmark"))
+    parts = [_OPENING.format(settings=settings), *commands, _exit_codes(), _WORLDS]
     return "\n\n".join(parts) + "\n"
 
 
-def _commands() -> Iterator[str]:
-    context = click.Context(floodmark, info_name="floodmark")
-    for name in floodmark.list_commands(context):
-        command = floodmark.get_command(context, name)
+def _commands(group: click.Group, context: click.Context) -> Iterator[str]:
+    """A section for each command of `group`, and behind a group those of its commands."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if command is not None:
-            yield _section(command, click.Context(command, info_name=name, parent=context))
+            inner = click.Context(command, info_name=name, parent=context)
+            yield _section(command, inner)
+            if isinstance(command, click.Group):
+                yield from _commands(command, inner)
 
 
 def _section(command: click.Command, context: click.Context) -> str:

@@ -1,4 +1,4 @@
-"""Generates `docs/coverage.md`: how often each fault was effective at each phase, by level, and what is missing.
+"""Generates `docs/reference/coverage.md`: how often each fault was effective at each phase, by level; what is missing.
 
 Answers to a coverage report. `python -m tools.pages.coverage_page` writes the page from `harness/explore/reached.json`,
 and a test fails while it is out of date; with `--count` the runs are made first and the file is written. Invariant:
@@ -29,7 +29,7 @@ from harness.scenario.file import load_many
 
 __all__ = ["PAGE", "page_text"]
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "coverage.md"
 _SEED: Final = 1
 _OPENING: Final = """\
 # Which fault was effective where

@@ -21,5 +21,9 @@ def test_the_page_tells_every_variable_that_worlds_read() -> None:
     assert not [name for name in read if f"| `{name}` |" not in page_text()]
 
 
+def test_a_command_inside_a_group_has_its_section() -> None:
+    assert "## `floodmark sut serve`\n\n`floodmark sut serve [OPTIONS] NAME`" in page_text()
+
+
 def test_the_page_tells_every_exit_code() -> None:
     assert re.findall(r"^\| (\d+) \|", page_text(), re.MULTILINE) == [str(int(code)) for code in Exit]

@@ -168,7 +168,7 @@ def _beside(name: str, wanted: ConformRequest) -> Asked:
     one = BESIDE[name]
     command = command_of(one, WorldSettings.from_environment())
     limits = Limits()  # a Java machine may need its time
-    return replace(_asked(wanted, label=one.label, argv=command, asks=one.asks), limits=limits)
+    return replace(_asked(wanted, label=one.label, argv=command, asks=one.asks), limits=limits, beside=name)
 
 
 def _slug(label: str) -> str:

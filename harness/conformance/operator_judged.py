@@ -40,6 +40,8 @@ class Asked:
     seed: int
     scripts: int
     limits: Limits
+    beside: str | None = None
+    """The name by which `--beside` knows it; None: the command line has its command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,4 +203,5 @@ def _digest(cases: Sequence[ConformCase]) -> str:
 def repeated_by(asked: Asked) -> str:
     """The command that judges it again."""
     profile = "" if asked.yardstick == "strict" else f" --profile {asked.yardstick}"
-    return f"floodmark conform --seed {asked.seed} --scripts {asked.scripts}{profile} -- {shlex.join(asked.argv)}"
+    subject = f"-- {shlex.join(asked.argv)}" if asked.beside is None else f"--beside {asked.beside}"
+    return f"floodmark conform --seed {asked.seed} --scripts {asked.scripts}{profile} {subject}"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.cli.main import main
+from harness.conformance.operator_judged import Asked, repeated_by
 from harness.errors import Exit
+from harness.protocol.program import Limits
 
 
 @pytest.mark.parametrize(
@@ -40,3 +43,18 @@ def test_a_folder_with_a_certificate_is_not_written_over(
     assert main(["conform", "--report", str(tmp_path), "--", "anything"]) == Exit.USAGE
 
     assert "holds a certificate already" in capsys.readouterr().err
+
+
+def test_what_is_judged_beside_is_repeated_by_its_name_with_the_profile_that_it_serves() -> None:
+    asked = Asked(
+        label="reference, flink",
+        argv=("python", "serve"),
+        asks="flink",
+        seed=1,
+        scripts=50,
+        limits=Limits(),
+        beside="reference-flink",
+    )
+
+    assert repeated_by(asked) == "floodmark conform --seed 1 --scripts 50 --beside reference-flink"
+    assert repeated_by(replace(asked, beside=None)).endswith("--scripts 50 -- python serve")

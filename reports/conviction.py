@@ -18,7 +18,7 @@ from harness.verdict import Anomaly, Explanation, InvariantVerdict, Outcome
 from reports.history_view import HistoryView, Line
 from reports.reading import counts_towards, describe_invariant, title_of
 
-__all__ = ["Conviction", "as_text", "by_its_lineage", "conviction_of", "convictions_of"]
+__all__ = ["Conviction", "as_text", "by_its_lineage", "conviction_of", "convictions_of", "variant_in_words"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +139,13 @@ def _undecided(outcome: RunOutcome) -> tuple[str, ...]:
     )
 
 
+def variant_in_words(mutant: str | None) -> str:
+    """What was planted in the run, or the operator of yours that it ran; empty: the reference as it is."""
+    if not mutant:
+        return ""
+    return f"variant {mutant}" if ":" in mutant else f"planted defect {mutant}"
+
+
 def as_text(conviction: Conviction) -> str:
     """The conviction as plain text, safe for a terminal and for XML."""
     return visible("\n".join(_lines(conviction)))
@@ -148,8 +155,10 @@ def _lines(told: Conviction) -> Iterator[str]:
     title = f"  {told.title}" if told.title else ""
     yield f"{told.invariant} VIOLATED{title}"
     yield f"  {told.statement}"
-    planted = f"  planted defect {told.mutant}" if told.mutant else ""
-    yield f"  scenario {told.scenario}  level {told.level}  seed {told.seed}{planted}"
+    variant = variant_in_words(told.mutant)
+    yield "  ".join(
+        filter(None, (f"  scenario {told.scenario}", f"level {told.level}", f"seed {told.seed}", variant))
+    )
     if told.expected:
         yield "  this conviction is expected: the run has a planted defect"
     for story in told.stories:

@@ -19,7 +19,7 @@ from harness.explanation.text import closing_lines
 from harness.history.values import brief, visible, without_credentials
 from harness.runs.outcome import CountedRun, FaultRecord, FaultTime, RunOutcome
 from harness.verdict import Outcome
-from reports.conviction import Conviction, as_text, by_its_lineage, convictions_of
+from reports.conviction import Conviction, as_text, by_its_lineage, convictions_of, variant_in_words
 from reports.job_section import JobSection
 from reports.reading import JOB, Causes, Reading, Tone, counted_in, counts_towards, headline_of, title_of
 from reports.run_section import RunSection, sections_of
@@ -120,11 +120,11 @@ def _print_green(sections: Sequence[RunSection], console: Console) -> None:
 
 def _print_heading(section: RunSection, console: Console) -> None:
     outcome = section.outcome
-    planted = f"  planted defect {outcome.mutant}" if outcome.mutant else ""
+    variant = variant_in_words(outcome.mutant)
     point = crash_point_of(outcome)
     at = "" if point is None else f"  {point[1]} message {point[0]}"
-    heading = f"{outcome.scenario}{at}  level {outcome.level_in_words}  seed {outcome.seed}{planted}"
-    _say(_text(heading, style="bold"), console)
+    heading = (f"{outcome.scenario}{at}", f"level {outcome.level_in_words}", f"seed {outcome.seed}", variant)
+    _say(_text("  ".join(filter(None, heading)), style="bold"), console)
     _say(_headline(section.reading), console)
     if section.reading.tone is Tone.BAD and section.job is None and section.banner.broke:
         _say(_text(f"  broke: {section.banner.broke}", style="bold"), console)

@@ -16,7 +16,7 @@ from harness.explanation.explain import ANOMALIES_IN_FULL
 from harness.runs.outcome import RunOutcome
 from harness.verdict import Anomaly, InvariantVerdict, Outcome
 from reports.campaign_view import view_of
-from reports.conviction import Conviction, as_text, conviction_of, convictions_of
+from reports.conviction import Conviction, as_text, conviction_of, convictions_of, variant_in_words
 from reports.history_view import read_view
 from reports.junit import junit_text
 from reports.machine import render
@@ -171,3 +171,9 @@ def test_every_form_of_a_report_names_the_guarantee(section: RunSection) -> None
     (run,) = json.loads(document_text(document_of(view, title="t")))["runs"]
     assert run["guarantee"]["delivery"] == "at-most-once"
     assert run["recovery"]["costs"][1]["what"] == "kill of attempt 1 of subtask 1"
+
+
+def test_an_operator_of_yours_is_not_called_a_planted_defect() -> None:
+    assert variant_in_words("commits-blindly") == "planted defect commits-blindly"
+    assert variant_in_words("mine:build_operator") == "variant mine:build_operator"
+    assert variant_in_words(None) == ""

@@ -120,7 +120,7 @@ class JobRecording:
         """Puts in an event that happened at `t_us`, as it was learned only later."""
         with self._lock:
             place = bisect_right(self._noted, t_us, key=lambda one: one.t_us)
-            at = self._noted[place - 1].at if place else self.read()
+            at = self._noted[max(0, place - 1)].at if self._noted else self.read()
             noted = _Noted(t_us=max(t_us, self.began_us), at=at, kind=kind, fields=dict(fields))
             self._noted.insert(place, noted)
 

@@ -15,6 +15,7 @@ from harness.choices import Choices
 from harness.errors import UsageError
 from harness.jobs.job_file import JobFile
 from harness.jobs.job_scenario import JobScenario
+from harness.jobs.sink_rows import id_text
 
 __all__ = ["JobInput", "SourceRecord", "read_input"]
 
@@ -77,7 +78,9 @@ def _drawn(job: JobFile, scenario: JobScenario, *, seed: int) -> Iterator[Mappin
 
 def _own(job: JobFile, file: Path) -> list[Mapping[str, Any]]:
     try:
-        lines = file.read_text("utf-8").splitlines()
+        lines = file.read_text("utf-8").split(
+            "\n"
+        )  # a text may hold what `splitlines` takes for a line's end
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UsageError(f"{file} cannot be read: {why}", fix="correct `source.records`") from error
@@ -105,7 +108,9 @@ def _own(job: JobFile, file: Path) -> list[Mapping[str, Any]]:
 
 
 def _wanted(job: JobFile) -> list[str]:
-    return list(dict.fromkeys([*_id_fields(job), job.source.fields.key]))
+    """The fields that each record must have; the table `inbox` has a column for the id's field, too."""
+    fields, of_table = job.source.fields, job.source.kind == "table"
+    return list(dict.fromkeys([*_id_fields(job), *([fields.id] if of_table else []), fields.key]))
 
 
 def _id_fields(job: JobFile) -> list[str]:
@@ -136,12 +141,11 @@ def _placed(bodies: Sequence[Mapping[str, Any]], job: JobFile) -> list[SourceRec
             raise UsageError(
                 message, fix="name columns that are fields of the records, or give `source.records`"
             )
-        told = [body[name] for name in names]
-        text = json.dumps(told)
+        parts_of_id = [body[name] for name in names]
+        id_ = parts_of_id[0] if len(names) == 1 else parts_of_id
+        text = id_text(id_)
         if text in seen:
-            message = (
-                f"records {seen[text]} and {number} have the same id {told[0] if len(told) == 1 else told}"
-            )
+            message = f"records {seen[text]} and {number} have the same id {id_}"
             raise UsageError(message, fix="give each record an id of its own: rows are told apart by it")
         seen[text] = number
         part = part_of.setdefault(body[key_name], len(part_of) % parts)
@@ -151,7 +155,7 @@ def _placed(bodies: Sequence[Mapping[str, Any]], job: JobFile) -> list[SourceRec
             SourceRecord(
                 part=part,
                 pos=pos,
-                id=told[0] if len(told) == 1 else told,
+                id=id_,
                 key=body[key_name],
                 fails=body.get(_FAILS) is True,
                 body=body,

@@ -76,8 +76,8 @@ class Batches:
             except Exception:
                 if left and any(isinstance(error, InjectedFailure | SinkLost) for error in self._failures):
                     continue
-                for error in self._failures:
-                    raise error from None
+                if self._failures:
+                    raise self._failures[0] from None
                 raise
             return
 

@@ -21,6 +21,7 @@ from harness.database.batch_sink import PartOfEpoch, ReplacingSink
 from harness.database.driver import MySqlDriver
 from harness.database.epoch import SavedEpoch
 from harness.defects import variant_of
+from harness.engine.level import ATTEMPTS_MAX
 from harness.levels.spark.batch_attempt import ShareOfBatch, run_batch
 from harness.levels.spark.batch_journal import BatchJournal
 from harness.levels.spark.driver import RunOfDriver
@@ -33,7 +34,6 @@ from harness.sut.user_modules import take_path
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_TRIES = 4
 _STATE = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -169,7 +169,7 @@ def _share_of(
         begin=min(positions),
         end=max(positions) + 1,
         length=orders.lengths[subtask],
-        number=batch * _TRIES + 1,
+        number=batch * ATTEMPTS_MAX + 1,
         origin_ms=orders.origins[subtask],
         saved=None if kept is None else kept.saved,
         by="planted" if kept is not None and kept.generation == orders.generation else None,

@@ -23,11 +23,12 @@ from harness.protocol.shrinking import shrink
 from harness.protocol.twins import Twins
 from harness.sut.serve.systems import QUIRK_SYSTEMS
 
-__all__ = ["SERVED", "explaining_quirks", "script_difference", "serving_command"]
+__all__ = ["SERVED", "STRICT", "explaining_quirks", "script_difference", "serving_command"]
 
 SERVED: Final = ("reference", "reference-emitter", "flink")
 """The systems that can be compared over the protocol, by name."""
-_STRICT: Final = "reference-strict"
+STRICT: Final = "reference-strict"
+"""The reference without quirks, whatever profile it is asked to serve."""
 _SHRINKING_RUNS: Final = 300
 
 
@@ -62,7 +63,7 @@ def script_difference(
     """Compares two of `SERVED`. Raises NothingRan if they have nothing in common, WorldError if Flink is not set up."""
     sides = (left, right)
     with_flink = "flink" in sides
-    served = tuple(_STRICT if with_flink and name == "reference" else name for name in sides)
+    served = tuple(STRICT if with_flink and name == "reference" else name for name in sides)
     with _twins(*served) as twins:
         left_can, right_can = (list(hello.abilities) for hello in twins.hellos)
         settings = common_settings(twins, mode="both", profile="flink" if with_flink else "strict")

@@ -70,7 +70,7 @@ class _NoWorkers:
 
 @dataclass(slots=True, kw_only=True)
 class JobFaults(OutsideFaults):
-    """Enter it before the job's first start, call `arm`, then `step` often, and `finish` when the job has stopped.
+    """Enter it before the job's first start, call `arm`, then `advance` often, and `finish` when the job has stopped.
 
     Mutable.
     """

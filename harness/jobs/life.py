@@ -143,6 +143,8 @@ class JobLife:
                     " changes is read without it."
                 )
             self.records = self.faults.finish()
+            if self.faults.traffic.trouble:
+                self.notes.append(self.faults.traffic.trouble)
 
     def _go(self) -> None:
         self.faults.arm()
@@ -213,7 +215,7 @@ class JobLife:
         job = self.parts.order.job.job
         all_are_over = self.starts.count >= job.starts and self._restart_us is None
         if self.parts.pace is None and self.exits and self.exits[-1].code != 0:
-            return f"the job {self.exits[-1].text.partition(' ')[2].partition(' ')[2]}"
+            return f"the job {self.exits[-1].how}"
         if all_are_over and not self.starts.living and self.exits and not self._has_to_wait():
             return f"the job has used up its {job.starts} starts; the last one: {self.exits[-1].text}"
         if not deadline.passed:

@@ -16,7 +16,7 @@ import pymysql
 
 from harness.clock import monotonic_us
 from harness.database.endpoint import Endpoint, connect
-from harness.jobs.traffic import Message
+from harness.jobs.traffic import Message, requests_over
 from harness.runs.outcome import Pitfall
 
 __all__ = ["LookupsSeen", "connects_for_each_call"]
@@ -132,9 +132,9 @@ def literals(statement: str) -> Iterator[str]:
 
 def connects_for_each_call(messages: Sequence[Message]) -> tuple[Pitfall, ...]:
     """The pitfall of a job that connects anew for each lookup, as the proxy saw it without faults."""
-    asked = [one for one in messages if one.link == "lookups" and one.side == "request"]
+    asked = requests_over(messages, "lookups")
     calls = sum(one.statement in {"select", "with"} for one in asked)
-    opened = len({one.connection: None for one in asked})
+    opened = len({one.connection for one in asked})
     if calls < _LEAST or opened < _SHARE * calls:
         return ()
     return (

@@ -60,10 +60,15 @@ class JobExitSeen:
         return told if self.by is None else {**told, "by": self.by}
 
     @property
-    def text(self) -> str:
-        """In words."""
+    def how(self) -> str:
+        """`exited with code 3`, `was ended by SIGKILL (kill)`."""
         how = f"exited with code {self.code}" if self.code >= 0 else f"was ended by {_name_of(-self.code)}"
-        return f"start {self.start} {how}" + ("" if self.by is None else f" ({self.by})")
+        return how + ("" if self.by is None else f" ({self.by})")
+
+    @property
+    def text(self) -> str:
+        """`start 2 exited with code 3`."""
+        return f"start {self.start} {self.how}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -285,9 +290,7 @@ class JobStarts:
                 if one.process.poll() is None:
                     one.blamed = one.blamed or "harness"
                     one.process.kill()
-        for (
-            one
-        ) in self._started:  # before the others: whoever waits for one of these first takes its exit code
+        for one in self._started:  # first, since another call that waits for one takes its exit code
             one.process.wait(timeout=_END_S)
         return _end(self.everyone())
 

@@ -8,7 +8,7 @@ ours. Invariants: everything is healed when the block ends; the error of a fault
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -43,8 +43,8 @@ _FIND_S: Final = 0.5
 class FaultLog(Protocol):
     """Where a run records its faults; every method may be called from any thread."""
 
-    def begins(self, fault: str, *, can: Sequence[str] = ...) -> None:
-        """It bites now; `can`: what it can cause without being named for it."""
+    def begins(self, fault: str) -> None:
+        """It takes effect now."""
 
     def ends(self, fault: str) -> None:
         """It is over now."""
@@ -236,8 +236,7 @@ class _JobFaultActing(ToldFault):
     def _bite(self) -> None:
         """Records the beginning, once; also of a fault that fails before its moment: it was to act, and could not."""
         if self.bit_us is None:
-            # Also of a killed process: a job that is right may refuse to go on after what the dead one left.
-            self.place.log.begins(self.fault.id, can=("exit",))
+            self.place.log.begins(self.fault.id)
             self.bit_us = self.arming_us = monotonic_us()
 
     @contextmanager

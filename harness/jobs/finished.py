@@ -32,9 +32,9 @@ class EndSeen:
     offered_us: int | None
     """When the last record was offered; None: not all have been."""
     exited_well: bool
-    """Whether the newest start exited with code 0, and no other lives."""
+    """Whether the newest start exited with code 0."""
     exited_us: int | None
-    """When that start was begun or reaped last."""
+    """When the last exit was noted."""
     lives: bool
     said_done: bool
     """Whether the done file was made after the last offer."""

@@ -94,10 +94,9 @@ class JobRecording:
         with self._lock:
             self._add("offer", self.read(), fields)
 
-    def begins(self, fault: str, *, can: Sequence[str] = ("exit",)) -> None:
-        """A fault takes hold."""
-        fields: dict[str, Any] = {"f": fault, "phase": "begin", **({"can": list(can)} if can else {})}
-        self.note("fault", **fields)
+    def begins(self, fault: str) -> None:
+        """A fault takes effect. Each can cause an exit: a right job may refuse to go on after what a dead one left."""
+        self.note("fault", f=fault, phase="begin", can=["exit"])
 
     def ends(self, fault: str) -> None:
         """A fault has healed; its evidence is told later."""

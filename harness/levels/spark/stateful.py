@@ -52,7 +52,7 @@ def perform_stateful(run: RunOfDriver) -> None:
             StatefulBatches(run, sink=sink, journal=journal).go()
         if not run.cancelled.is_set():
             ranges = Ranges(run.plan)
-            journal.complete(ranges.last_epoch, [one.subtask for one in ranges.of(ranges.last_epoch)])
+            journal.complete(ranges.last_epoch, ranges.subtasks_of(ranges.last_epoch))
 
 
 class OrdersOfState(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,12 +99,9 @@ class StatefulBatches(Batches):
 
     def epoch(self, frame: DataFrame, epoch: int) -> None:
         """Runs the operator, again if Spark asks again, and replaces what an earlier try has written."""
-        ranges = self.ranges.of(epoch)
-        self.journal.complete(
-            epoch - 1, [one.subtask for one in self.ranges.of(epoch - 1)] if epoch > 1 else []
-        )
-        self.journal.begins(epoch, [one.subtask for one in ranges])
-        self.commit(epoch, frame.collect(), ranges)
+        self.journal.complete(epoch - 1, self.ranges.subtasks_of(epoch - 1))
+        self.journal.begins(epoch, self.ranges.subtasks_of(epoch))
+        self.commit(epoch, frame.collect(), self.ranges.of(epoch))
 
     def committed(self, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
         """Nothing: the epoch is complete when Spark has logged it, which the next batch shows."""

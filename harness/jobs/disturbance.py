@@ -26,7 +26,7 @@ from harness.faults.real.sink_message import HeldMessage
 from harness.faults.real.sink_moment import held_at
 from harness.faults.real.witnesses import witnesses_of
 from harness.history.follower import Progress
-from harness.jobs.spark_engine import SparkCheckpoint, find_checkpoints
+from harness.jobs.spark_engine import wait_for_gap
 from harness.jobs.traffic import Traffic, noted
 from harness.runs.outcome import FaultRecord, FaultTime
 from harness.scenario_parts.triggers import SinkMoment, SparkGap
@@ -35,9 +35,6 @@ __all__ = ["JobFaults"]
 
 _ARM_S: Final = 10.0
 """How long the proxy may take to set the holds."""
-_LOOK_S: Final = 0.02
-_FIND_S: Final = 0.5
-"""Interval between two searches for checkpoints."""
 
 
 class FaultLog(Protocol):
@@ -255,7 +252,8 @@ class _JobFaultActing(ToldFault):
                     yield None if held is None else _Moment(held=held)
             case SparkGap() as when:
                 self.waits_now.set()
-                yield _Moment() if _gap_comes(when, self.place.state, self._over) else None
+                comes = wait_for_gap(self.place.state, batch=when.batch, over=self._over)
+                yield _Moment() if comes else None
             case _:
                 yield _Moment()
 
@@ -265,15 +263,3 @@ class _Moment:
     """The moment of a fault has come."""
 
     held: HeldMessage | None = None
-
-
-def _gap_comes(when: SparkGap, state: Path, over: threading.Event) -> bool:
-    """Waits until a query's checkpoint below `state` has the batch among its offsets and not among its commits."""
-    found, searched = list[SparkCheckpoint](), Deadline(0)
-    while not over.is_set():
-        if not found and searched.passed:
-            found, searched = find_checkpoints(state), Deadline(_FIND_S)
-        if any(checkpoint.in_gap(when.batch) for checkpoint in found):
-            return True
-        over.wait(_LOOK_S)
-    return False

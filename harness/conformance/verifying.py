@@ -207,19 +207,14 @@ def _of_verdict_file(run: CertifiedRun, judged: TwiceJudged, folder: Path) -> It
         return
     try:
         document = msgspec.json.decode((folder / run.judgement.file).read_bytes(), type=dict[str, Any])
-        filed = document["judgement"]
-        mine = (
-            _core(filed),
-            document["outcome"],
-            document["seed"],
-            [one["name"] for one in document["pitfalls"]],
-        )
+        core = _core(document["judgement"])
+        of_run = document["outcome"], document["seed"], [one["name"] for one in document["pitfalls"]]
     except (OSError, msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError):
         yield f"{_named(run)}: verdict {run.judgement.file} is none"
         return
-    if mine[0] != _core(json.loads(json.dumps(judged.judgement))):
+    if core != _core(json.loads(json.dumps(judged.judgement))):
         yield f"{_named(run)}: verdict {run.judgement.file} is not what the first judge says of the history"
-    if mine[1:] != (run.verdict, run.seed, run.pitfalls):
+    if of_run != (run.verdict, run.seed, run.pitfalls):
         yield f"{_named(run)}: verdict {run.judgement.file} is not the one that the certificate tells"
 
 

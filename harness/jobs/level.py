@@ -20,7 +20,7 @@ from harness.checkers.outside.judge import judge_outside
 from harness.engine.canaries import refuse_blindness
 from harness.engine.level import Opening, OutsideRecord, RunSite
 from harness.engine.refusals import refuse_in_world
-from harness.errors import UsageError, WorldError
+from harness.errors import UsageError
 from harness.jobs.calm import calm_of
 from harness.jobs.calm_twin import CalmRun, refuse_moments
 from harness.jobs.environment import MARK, inherited, refuse_templates
@@ -207,11 +207,7 @@ class JobPlays:
                 faults=() if is_calm else order.scenario.faults,
             )
             life = JobLife(parts=parts)
-            try:
-                life.live()
-            except OSError as error:
-                message = f"the job's command cannot be started: {error.strerror or error}"
-                raise WorldError(message, fix="correct `command` in the job file") from error
+            life.live()
         return life
 
 

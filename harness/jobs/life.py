@@ -97,7 +97,7 @@ class JobLife:
     # -------------------------------------------------------------------------------------- the whole
 
     def live(self) -> None:
-        """Lives it. Raises WorldError if the world fails or a fault cannot be healed, OSError if nothing starts."""
+        """Lives it. Raises WorldError if the world fails, a fault cannot be healed, or the job cannot be started."""
         parts, database = self.parts, self.parts.ground.database
         begin = database.end_of_log(lambda: _nowhere(database))
         root = parts.world.root.at(parts.world.direct, "")

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeGuard
 
 from harness.choices import Choices
 from harness.errors import UsageError
-from harness.jobs.job_file import JobFile
+from harness.jobs.job_file import JobFile, text_in
 from harness.jobs.job_scenario import JobScenario
 from harness.jobs.sink_rows import id_text
 
@@ -77,15 +77,10 @@ def _drawn(job: JobFile, scenario: JobScenario, *, seed: int) -> Iterator[Mappin
 
 
 def _own(job: JobFile, file: Path) -> list[Mapping[str, Any]]:
-    try:
-        lines = file.read_text("utf-8").split(
-            "\n"
-        )  # a text may hold what `splitlines` takes for a line's end
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"{file} cannot be read: {why}", fix="correct `source.records`") from error
+    text = text_in(file, named=str(file), fix="correct `source.records`")
     bodies = []
-    for number, line in enumerate(lines, start=1):
+    # Not `splitlines`: a text of JSON may hold what that takes for the end of a line.
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:

@@ -131,7 +131,7 @@ class CertifiedRun(_Piece, frozen=True, kw_only=True):
     again: str = ""
     """The command that repeats it."""
     paste: str = ""
-    """Of a conversation that failed: its lines, to be pasted into the program."""
+    """Of a conversation that failed: its transcript, and its lines, to be pasted into the program."""
 
 
 class Certificate(_Piece, frozen=True, kw_only=True):

@@ -1,8 +1,9 @@
 """The faults of one run of a job: they wait for their moment, act from outside, and are judged by the proxy's log.
 
-The schedule is the engine's. What differs: a fault may wait for a held message of the sink's link and bites only then,
-its failure ends the fault and not the run, and its evidence comes from the proxy's log, for a job keeps no journal of
-ours. Invariants: everything is healed when the block ends; the error of a fault that failed is recorded with its end.
+The schedule is the engine's. What differs: a fault may wait for a held message of the sink's link and takes effect only
+then, its failure ends the fault and not the run, and its evidence comes from the proxy's log, for a job keeps no
+journal of ours. Invariants: everything is healed when the block ends; the error of a fault that failed is recorded with
+its end.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class JobFaults(OutsideFaults):
 
     def _seen(self, acting: Any) -> Seen:
         return Seen(
-            arming_us=acting.bit_us,
+            arming_us=acting.began_us,
             armed_us=acting.armed_us or self.now_us,
             healed_us=acting.healing_us or self.now_us,
             calls=[*self.traffic.calls, *self.traffic.waiting()],
@@ -156,7 +157,7 @@ class JobFaults(OutsideFaults):
         times: dict[str, list[FaultTime]] = {}
         for one in self._begun:
             assert isinstance(one, _JobFaultActing), "this place begins no others"
-            if one.bit_us is None:
+            if one.began_us is None:
                 continue
             time = self._time(one)
             times.setdefault(one.fault.id, []).append(time)
@@ -179,7 +180,7 @@ class JobFaults(OutsideFaults):
             seen = self._seen(one)
             evidence = one.fault.evidence(seen)
             witnesses = witnesses_of(one.fault.evidence, seen, by=one.fault.by) if evidence else ()
-        return FaultTime(armed_us=one.bit_us, healed_us=one.over_us, evidence=evidence, witnesses=witnesses)
+        return FaultTime(armed_us=one.began_us, healed_us=one.over_us, evidence=evidence, witnesses=witnesses)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -187,8 +188,8 @@ class _JobFaultActing(ToldFault):
     """One activation of a fault of a job's run. Mutable; its own thread fills it in."""
 
     place: JobFaults
-    bit_us: int | None = None
-    """When it began to act; None: its moment has not come."""
+    began_us: int | None = None
+    """When it took effect; None: its moment has not come."""
     over_us: int | None = None
     waits_now: threading.Event = field(default_factory=threading.Event)
     """Set when no message can be missed any more."""
@@ -200,8 +201,8 @@ class _JobFaultActing(ToldFault):
 
     @property
     def is_settled(self) -> bool:
-        """Also while its moment has not come: nothing has been begun then that has to end."""
-        return self.ended or self.bit_us is None or (self.acts and not self._over.is_set())
+        """See `OutsideFaults.is_settled`; also while its moment has not come, for nothing has begun then."""
+        return self.ended or self.began_us is None or (self.acts and not self._over.is_set())
 
     def told(self) -> None:
         """Its failure is recorded, and the run goes on."""
@@ -210,7 +211,7 @@ class _JobFaultActing(ToldFault):
         self.is_told = True
         if self.failure is not None:
             self.outside.tell(f"{self.fault.id} failed: {self.failure}")
-        elif self.bit_us is not None:
+        elif self.began_us is not None:
             evidence = self.outside.evidence(self)
             self.outside.tell(f"{self.fault.id} is over; {in_words(evidence) or 'no evidence so far'}")
 
@@ -220,21 +221,21 @@ class _JobFaultActing(ToldFault):
         try:
             with self._moment() as moment:
                 if moment is not None:
-                    self._bite()
+                    self._begin()
                     self._inject(replace(site, held=moment.held))
         except BaseException:
-            self._bite()
+            self._begin()
             raise
         finally:
-            if self.bit_us is not None:
+            if self.began_us is not None:
                 self.place.log.ends(self.fault.id)
                 self.over_us = monotonic_us()
 
-    def _bite(self) -> None:
+    def _begin(self) -> None:
         """Records the beginning, once; also of a fault that fails before its moment: it was to act, and could not."""
-        if self.bit_us is None:
+        if self.began_us is None:
             self.place.log.begins(self.fault.id)
-            self.bit_us = self.arming_us = monotonic_us()
+            self.began_us = self.arming_us = monotonic_us()
 
     @contextmanager
     def _moment(self) -> Iterator[_Moment | None]:

@@ -48,11 +48,11 @@ _FURTHER_S: Final = 20.0
 
 @dataclass(slots=True, kw_only=True)
 class JobLife:
-    """One life, lived by `live`. Mutable: everything seen of it is kept here."""
+    """One life of a job; `live` runs it. Mutable: keeps everything that is seen of it."""
 
     parts: LifeParts
     how: How | None = None
-    """By what it was done; None: it was not."""
+    """How it showed that it was done; None: it was not."""
     gave_up: str = ""
     interrupted: bool = False
     exits: list[JobExitSeen] = field(default_factory=list)
@@ -97,7 +97,7 @@ class JobLife:
     # -------------------------------------------------------------------------------------- the whole
 
     def live(self) -> None:
-        """Lives it. Raises WorldError if the world fails, a fault cannot be healed, or the job cannot be started."""
+        """Runs it. Raises WorldError if the world fails, a fault cannot be healed, or the job cannot be started."""
         parts, database = self.parts, self.parts.ground.database
         begin = database.end_of_log(lambda: _nowhere(database))
         root = parts.world.root.at(parts.world.direct, "")
@@ -192,7 +192,7 @@ class JobLife:
     def _has_left_nothing(self) -> bool:
         """Whether no process of a start that has ended goes on; waits for one, and then ends it.
 
-        A calm job that leaves some has gone to the background, where nobody can tell whether it lives.
+        A calm job that leaves some runs in the background, where its end cannot be seen.
         """
         if self.how != "exit" or not self.sessions.may_have_orphans:
             return True

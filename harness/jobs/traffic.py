@@ -26,7 +26,7 @@ _NOTHING_SAID: Final = frozenset({"handshake", "quit", "ping"})
 """Requests that ask for no data: their answers are no calls of the user's."""
 
 _LOST: Final = 2013
-"""`Lost connection to server`: what a client is told whose connection ends while it waits, or before it asks again."""
+"""`Lost connection to server`: the error of a client whose connection ends while it waits, or before it asks again."""
 _REFUSED: Final = 2003
 """`Can't connect to server`."""
 _BY_THE_PROXY: Final = frozenset({"cut", "reset", "shut", "limited", "refused"})

@@ -22,6 +22,8 @@ from harness.verdict import Outcome
 __all__ = ["calm_of"]
 
 _INBOX: Final = "inbox"
+_TLS_IS_OFF: Final = "usessl=false"
+"""Of the URL that the job is given for JDBC, which a job may print."""
 
 
 def calm_of(life: JobLife) -> CalmRun:
@@ -101,10 +103,10 @@ def _elsewhere(life: JobLife) -> str:
 
 def _does_not_work(life: JobLife, why: str) -> WorldError:
     words = life.starts.last_words()
-    hint = ""
-    if "ssl" in words.lower() or "tls" in words.lower():
+    said, hint = words.lower().replace(_TLS_IS_OFF, ""), ""
+    if "ssl" in said or "tls" in said:
         hint = "; the proxy has to read MySQL's packets, so TLS must be off in the job"
-    if "EOFError" in words or "stdin" in words.lower():
+    if "eoferror" in said or "stdin" in said:
         hint = "; it asked for input, and there is no terminal: tell it by `env` in the job file"
     for secret in (life.parts.world.app.password, life.parts.world.root.password):
         words = words.replace(secret, "***")

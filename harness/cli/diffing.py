@@ -179,11 +179,11 @@ def _of_scripts(sides: Sequence[str], scenario: Scenario | None, wanted: DiffReq
         raise UsageError(message, fix=f"over the protocol: {', '.join(SERVED)}; or add --level live")
     if _FLINK in sides:
         flink_command()  # says what to set up, before anything is started
-    modes = ("ordered", "unordered") if scenario is None else (str(scenario.operator.mode),)
+    mode = "both" if scenario is None else str(scenario.operator.mode)
     found = script_difference(
-        sides[0], sides[1], seed=wanted.seed, scripts=wanted.runs or _SCRIPTS, modes=modes
+        sides[0], sides[1], seed=wanted.seed, scripts=wanted.runs or _SCRIPTS, mode=mode
     )
-    notes = [f"{found.scripts} scripts compared, mode {' and '.join(modes)}"]
+    notes = [f"{found.scripts} scripts compared, mode {' and '.join(found.modes)}"]
     if scenario is not None:
         notes.append(
             f"of {scenario.scenario} only the mode counts here: these systems follow scripts, not scenarios"

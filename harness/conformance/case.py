@@ -16,7 +16,7 @@ from harness.conformance.certificate import Agreement
 __all__ = ["TO_PASTE", "CaseOutcome", "ConformCase", "Spoken", "lines_file", "stem_of_case"]
 
 TO_PASTE: Final = "to paste:\n"
-"""What stands before the lines in what is told of a case that failed."""
+"""Precedes the lines to paste in the text of a case that failed."""
 
 
 class CaseOutcome(StrEnum):

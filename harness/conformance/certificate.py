@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from hashlib import file_digest, sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import msgspec
@@ -26,6 +26,7 @@ __all__ = [
     "SecondWord",
     "SubjectOfCertificate",
     "Tone",
+    "beside_certificate",
     "certificate_text",
     "digest_of_runs",
     "load_certificate",
@@ -130,7 +131,7 @@ class CertifiedRun(_Piece, frozen=True, kw_only=True):
     again: str = ""
     """The command that repeats it."""
     paste: str = ""
-    """Of a conversation that failed: its lines, to be pasted into the program."""
+    """Of a conversation that failed: its transcript, and its lines, to be pasted into the program."""
 
 
 class Certificate(_Piece, frozen=True, kw_only=True):
@@ -170,6 +171,12 @@ def sealed_file(path: Path, *, below: Path) -> SealedFile:
     with path.open("rb") as file:
         digest = file_digest(file, "sha256").hexdigest()
     return SealedFile(file=path.relative_to(below).as_posix(), sha256=digest, bytes=path.stat().st_size)
+
+
+def beside_certificate(file: SealedFile, folder: Path) -> Path | None:
+    """Where the file lies, below the certificate's folder; None: it names a place outside of that."""
+    place = PurePosixPath(file.file)
+    return None if place.is_absolute() or ".." in place.parts else folder / place
 
 
 def digest_of_runs(runs: list[CertifiedRun]) -> str:

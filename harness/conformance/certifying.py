@@ -7,7 +7,7 @@ reason, gives no green one.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -85,6 +85,8 @@ class _Made:
     outcomes: list[tuple[PlannedRun, RunOutcome]] = field(default_factory=list)
     refused: list[tuple[PlannedRun, SutError]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    is_over_budget: bool = False
+    """Whether the budget kept a run from being made to its end."""
     error: WorldError | None = None
     secrets: tuple[str, ...] = ()
 
@@ -108,19 +110,8 @@ def certified(
         raise KeyboardInterrupt
     rows = rows_of(runs, INVARIANTS)
     head = concluded(runs, asked=len(wanted.planned), second=second)
-    over = wanted.budget_s is not None and len(runs) < len(wanted.planned)
-    not_shown = [
-        *dict.fromkeys(made.left_out),
-        *(
-            [f"The budget of {wanted.budget_s:g} s was over after {len(runs)} of {len(wanted.planned)} runs."]
-            if over
-            else []
-        ),
-        *([f"The runs ended early: {made.error.what}"] if made.error else []),
-        *([f"It was interrupted after {len(runs)} of {len(wanted.planned)} runs."] if stop.is_set() else []),
-        *wanted.not_shown,
-        *silences(runs, rows, second=second),
-    ]
+    left_out = _left_out(wanted, made, runs, is_interrupted=stop.is_set())
+    not_shown = [*left_out, *wanted.not_shown, *silences(runs, rows, second=second)]
     certificate = Certificate(
         schema_version=1,
         tone=head.tone,
@@ -146,13 +137,28 @@ def certified(
     return sealed(certificate), made.error
 
 
+def _left_out(
+    wanted: Certification, made: _Made, runs: Sequence[CertifiedRun], *, is_interrupted: bool
+) -> Iterator[str]:
+    """Why runs of the profile were not made, a sentence each."""
+    yield from dict.fromkeys(made.left_out)
+    after = f"after {len(runs)} of {len(wanted.planned)} runs."
+    if made.is_over_budget:
+        yield f"The budget of {wanted.budget_s:g} s was over {after}"
+    if made.error:
+        yield f"The runs ended early: {made.error.what}"
+    if is_interrupted:
+        yield f"It was interrupted {after}"
+
+
 def _carried_out(wanted: Certification, plan: StagePlan, *, observer: Observer, stop: Stop) -> _Made:
     made, asked = _Made(), len(wanted.planned)
     budget = None if wanted.budget_s is None else Deadline(wanted.budget_s)
     observer.phase("plan", f"{plan.run_id}: {asked} runs of profile {wanted.profile} at level {wanted.level}")
     with open_stage(plan, observer=observer, stop=stop) as stage:
         for number, planned in enumerate(wanted.planned, start=1):
-            if stop.is_set() or (budget is not None and budget.passed):
+            made.is_over_budget |= budget is not None and budget.passed
+            if stop.is_set() or made.is_over_budget:
                 break
             try:
                 _carry_out_one(made, planned, stage, budget=budget)
@@ -175,8 +181,9 @@ def _carry_out_one(made: _Made, planned: PlannedRun, stage: RunStage, *, budget:
     except SutError as error:
         made.refused.append((planned, error))
         return
-    cut_off = budget is not None and budget.passed and outcome.judgement.outcome is Outcome.UNKNOWN
-    if not outcome.interrupted and not cut_off:  # else it was not made to its end
+    if budget is not None and budget.passed and outcome.judgement.outcome is Outcome.UNKNOWN:
+        made.is_over_budget = True
+    elif not outcome.interrupted:
         made.outcomes.append((planned, outcome))
 
 

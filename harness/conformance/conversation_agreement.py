@@ -1,4 +1,4 @@
-"""The second judge of conversations: the reference is told the same, and the answers are compared.
+"""The second judge of conversations: the reference gets the same commands, and the answers are compared.
 
 The first judge compares with the catalogue's file (`harness.protocol.transcript`); this one never reads what the file
 expects, and compares by `harness.protocol.comparison`, which shares no code with the first. Invariant: where it cannot

@@ -16,7 +16,7 @@ from harness.conformance.case import CaseOutcome, ConformCase, Spoken
 from harness.conformance.certificate import Agreement
 from harness.conformance.conversation_agreement import agreement_of
 from harness.conformance.explained import systems_by_statement
-from harness.explore.script_difference import serving_command
+from harness.explore.script_difference import STRICT, serving_command
 from harness.protocol.conversation_file import (
     HELLO,
     ConversationFile,
@@ -29,10 +29,8 @@ from harness.protocol.events import Hello, ProtocolBreach
 from harness.protocol.program import Limits
 from harness.protocol.transcript import Transcript
 
-__all__ = ["STRICT", "judge_conversations", "spoken_alone"]
+__all__ = ["judge_conversations", "reference_command", "spoken_alone"]
 
-STRICT: Final = "reference-strict"
-"""The reference without quirks, whatever profile it is asked to serve."""
 BREACHES_MAX: Final = 3
 """After so many conversations in a row that broke off, the rest is not run."""
 
@@ -93,7 +91,7 @@ def judge_conversations(
 ) -> list[ConformCase]:
     """All cases of a profile of the catalogue (`yardstick`); the program is asked to serve profile `asks`."""
     speaker, quirks = Speaker(argv, limits=limits), _Quirks(yardstick=yardstick, limits=limits)
-    second = Speaker(serving_command("reference" if yardstick == asks else STRICT), limits=Limits())
+    second = Speaker(reference_command(asks=asks, yardstick=yardstick), limits=Limits())
     cases: list[ConformCase] = []
     in_a_row = 0
     try:
@@ -116,6 +114,11 @@ def judge_conversations(
         second.end()
         quirks.end()
     return cases
+
+
+def reference_command(*, asks: str, yardstick: str) -> list[str]:
+    """The command line that serves the reference, which answers as the yardstick says to a request for `asks`."""
+    return serving_command("reference" if yardstick == asks else STRICT)
 
 
 def spoken_alone(argv: Sequence[str], told: Sequence[str], *, limits: Limits) -> list[Spoken]:

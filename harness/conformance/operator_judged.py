@@ -112,7 +112,7 @@ class OperatorJudged:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Of what judged."""
+        """The versions of what judged."""
         return {"floodmark": VERSION, "python": platform.python_version()}
 
     @property
@@ -144,7 +144,7 @@ class OperatorJudged:
 def judge_operator(
     asked: Asked, *, heard: Callable[[ConformCase], None] = lambda case: None
 ) -> OperatorJudged:
-    """Judge a program. Raises SutError if it cannot be spoken to at all."""
+    """Judge a program. Raises SutError if it cannot be spoken to at all, UsageError if it cannot serve the profile."""
     with ProgramDriver(asked.argv, limits=asked.limits) as driver:
         hello = driver.greet()
     if asked.asks == "flink" and "flink-profile" not in hello.abilities:

@@ -27,6 +27,7 @@ from harness.conformance.certificate import (
 from harness.conformance.conclusion import concluded, rows_of, second_word
 from harness.conformance.conversation_agreement import JUDGE, judge_digest
 from harness.conformance.operator_judged import OperatorJudged, repeated_by
+from harness.conformance.scripts_judged import RANDOM_SCRIPTS
 from harness.protocol.script import MODES
 
 __all__ = ["CHECKS", "protocol_certificate"]
@@ -52,7 +53,7 @@ CHECKS: Final = {
     "total_timeout": "one timeout over all attempts",
     "turns": "one answer a command, and what waits under `hold`",
     "values": "any JSON value passes as it came",
-    "random scripts": "it answers as the reference does on random scripts",
+    RANDOM_SCRIPTS: "it answers as the reference does on random scripts",
 }
 """Each folder of the catalogue, in words."""
 _VERDICTS: Final[dict[CaseOutcome, Verdict]] = {
@@ -167,7 +168,7 @@ def _run(case: ConformCase, judged: OperatorJudged, folder: Path) -> CertifiedRu
 
 
 def _families(case: ConformCase) -> list[str]:
-    if case.group not in CHECKS or case.name.startswith("random scripts/"):
+    if case.group == RANDOM_SCRIPTS:
         return [case.name.partition("/")[2].partition(" ")[0]]
     told = "".join(one.told for one in case.spoken)
     return [mode for mode in MODES if f'"mode":"{mode}"' in told] or [_NO_MODE]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.conformance.case import TO_PASTE, lines_file
-from harness.conformance.certificate import Certificate, CertifiedRun
+from harness.conformance.certificate import Certificate, CertifiedRun, beside_certificate
 from harness.protocol.conversation_file import HELLO, ConversationFile, catalogue, conversation_in
 from harness.protocol.transcript import Transcript
 
@@ -37,9 +37,10 @@ def conversations_judged_again(certificate: Certificate, folder: Path) -> Iterat
     """Each run whose transcript can be judged, with what is wrong with its verdict; empty: nothing."""
     files = {file.name: file for file in catalogue()}
     for run in certificate.runs:
-        if run.scenario is None or run.name not in files or not (folder / run.scenario.file).is_file():
+        transcript = None if run.scenario is None else beside_certificate(run.scenario, folder)
+        if transcript is None or run.name not in files or not transcript.is_file():
             continue
-        again = _verdict(folder / run.scenario.file, files[run.name])
+        again = _verdict(transcript, files[run.name])
         wrong = (
             f"judged again its transcript is a {again}, not a {run.verdict}" if again != run.verdict else ""
         )

@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.conformance.case import CaseOutcome, ConformCase, Spoken
-from harness.conformance.conversations_judged import STRICT, spoken_alone
+from harness.conformance.conversations_judged import reference_command, spoken_alone
 from harness.conformance.explained import systems_by_statement
-from harness.explore.script_difference import explaining_quirks, serving_command
+from harness.explore.script_difference import explaining_quirks
 from harness.protocol.comparison import DifferingScript, MismatchKind, report, said
+from harness.protocol.conversation_file import HELLO
 from harness.protocol.coverage import SIGHTS
 from harness.protocol.differential import DifferentialResult, common_settings, compare_systems
 from harness.protocol.driver import command_line
@@ -29,9 +30,10 @@ from harness.protocol.script_drawing import ScriptSettings, draw_script
 from harness.protocol.shrinking import shrink
 from harness.protocol.twins import Twins
 
-__all__ = ["ScriptsJudged", "judge_scripts"]
+__all__ = ["RANDOM_SCRIPTS", "ScriptsJudged", "judge_scripts"]
 
-GROUP: Final = "random scripts"
+RANDOM_SCRIPTS: Final = "random scripts"
+"""The group of the cases."""
 DIFFERENCES_MAX: Final = 3
 """So many differences of a mode are shrunk and told."""
 SHRINKING_RUNS: Final = 300
@@ -63,8 +65,8 @@ def judge_scripts(
     heard: Callable[[ConformCase], None],
 ) -> ScriptsJudged:
     """Run `scripts` scripts of each mode; a script of seed N is the same everywhere."""
-    reference = serving_command("reference" if yardstick == asks else STRICT)
-    counts: Counter[str] = Counter(dict.fromkeys(SIGHTS, 0))
+    reference = reference_command(asks=asks, yardstick=yardstick)
+    counts: Counter[str] = Counter()
     digest = hashlib.sha256()
     cases: list[ConformCase] = []
     ran = commands = 0
@@ -108,7 +110,7 @@ def _compared(twins: Twins, settings: ScriptSettings, *, seed: int, scripts: int
 
 
 def _whole_mode(mode: str, outcome: CaseOutcome, *, why: str = "") -> ConformCase:
-    return ConformCase(name=f"{GROUP}/{mode}", claim=_claim(mode), outcome=outcome, why=why)
+    return ConformCase(name=f"{RANDOM_SCRIPTS}/{mode}", claim=_claim(mode), outcome=outcome, why=why)
 
 
 def _claim(mode: str) -> str:
@@ -137,11 +139,11 @@ def _cases(
             continue
         kind = one.mismatch.kind
         told = [command_line(exchange.right_command).decode().strip() for exchange in one.exchanges]
-        lines = ['{"cmd":"hello","protocol":1}', *told]
+        lines = [HELLO, *told]
         last = one.exchanges[-1] if one.exchanges else None
         cases.append(
             ConformCase(
-                name=f"{GROUP}/{mode}" + (f" {number}" if len(differences) > 1 else ""),
+                name=f"{RANDOM_SCRIPTS}/{mode}" + (f" {number}" if len(differences) > 1 else ""),
                 claim=_claim(mode),
                 outcome=CaseOutcome.FAIL,
                 why=f"{kind} ({one.script.name}): {one.mismatch.detail}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +18,7 @@ from harness.conformance.certificate import (
     Certificate,
     CertifiedRun,
     SealedFile,
+    beside_certificate,
     digest_of_runs,
     seal_of,
     sealed_file,
@@ -79,10 +80,13 @@ def verified(
         return _protocol_verified(certificate, folder)
     problems = list(_of_document(certificate))
     problems += [problem for run in certificate.runs for problem in _of_files(run, folder, certificate)]
-    readable = [
-        run for run in certificate.runs if run.history is not None and (folder / run.history.file).is_file()
-    ]
-    paths = [folder / run.history.file for run in readable if run.history is not None]
+    readable: list[CertifiedRun] = []
+    paths: list[Path] = []
+    for run in certificate.runs:
+        path = None if run.history is None else beside_certificate(run.history, folder)
+        if path is not None and path.is_file():
+            readable.append(run)
+            paths.append(path)
     again: list[CertifiedRun] = []
     twice = 0
     for number, judged in enumerate(both_judge_all(paths, jobs=jobs, goes_on=goes_on)):
@@ -163,10 +167,9 @@ def _of_files(run: CertifiedRun, folder: Path, certificate: Certificate) -> Iter
 
 def _of_file(file: SealedFile, folder: Path) -> str:
     """Why the file is not the one that was written; empty: it is."""
-    place = PurePosixPath(file.file)
-    if place.is_absolute() or ".." in place.parts:
+    path = beside_certificate(file, folder)
+    if path is None:
         return "lies outside of the certificate's folder"
-    path = folder / file.file
     if not path.is_file():
         return "is missing"
     try:
@@ -204,19 +207,14 @@ def _of_verdict_file(run: CertifiedRun, judged: TwiceJudged, folder: Path) -> It
         return
     try:
         document = msgspec.json.decode((folder / run.judgement.file).read_bytes(), type=dict[str, Any])
-        filed = document["judgement"]
-        mine = (
-            _core(filed),
-            document["outcome"],
-            document["seed"],
-            [one["name"] for one in document["pitfalls"]],
-        )
+        core = _core(document["judgement"])
+        of_run = document["outcome"], document["seed"], [one["name"] for one in document["pitfalls"]]
     except (OSError, msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError):
         yield f"{_named(run)}: verdict {run.judgement.file} is none"
         return
-    if mine[0] != _core(json.loads(json.dumps(judged.judgement))):
+    if core != _core(json.loads(json.dumps(judged.judgement))):
         yield f"{_named(run)}: verdict {run.judgement.file} is not what the first judge says of the history"
-    if mine[1:] != (run.verdict, run.seed, run.pitfalls):
+    if of_run != (run.verdict, run.seed, run.pitfalls):
         yield f"{_named(run)}: verdict {run.judgement.file} is not the one that the certificate tells"
 
 

@@ -22,7 +22,7 @@ from harness.database.endpoint import Endpoint, KeptConnection, connect
 from harness.errors import UsageError
 from harness.scenario_parts.parts import OwnEffects
 
-__all__ = ["OwnTableRows", "fill_own_tables", "read_effects", "read_own_tables"]
+__all__ = ["OwnTableRows", "OwnTables", "fill_own_tables", "read_effects", "read_own_tables"]
 
 _BATCH: Final = 500
 """Rows inserted at once."""

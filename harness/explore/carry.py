@@ -28,6 +28,7 @@ __all__ = ["Recorded", "calls_of", "carry_down"]
 _SEEDS: Final = 5
 """How many seeds are tried for each form, since the schedule of the machine was not recorded."""
 _CALLS_MAX: Final = 20_000
+"""Recorded calls that a scenario gets."""
 _DIES_OF: Final = frozenset({"lose_host", "kill_executor"})
 """Faults of the cluster of which an attempt feels only that it is killed."""
 
@@ -98,7 +99,12 @@ def _forms(recorded: Recorded, left: list[str]) -> Iterator[tuple[str, Find]]:
     data["decisive"] = [recorded.shown[0][0]]
     timed = _with_faults(data, list(_faults(recorded, left, by_events=False)))
     evented = _with_faults(data, list(_faults(recorded, [], by_events=True)))
-    calls = list(calls_of(recorded.events))[:_CALLS_MAX]
+    every = list(calls_of(recorded.events))
+    calls = every[:_CALLS_MAX]
+    if len(every) > len(calls):
+        left.append(
+            f"{len(every) - len(calls)} of {len(every)} recorded calls: the first {_CALLS_MAX} are kept"
+        )
     table: Data = {"calls": calls} if calls else {}
     orders: tuple[Data, ...] = ({"order": "fifo"}, {})
     made = [

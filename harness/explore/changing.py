@@ -225,17 +225,19 @@ def _drop_fault(plain: Plain, donor: Plain, draw: Draw) -> None:
 
 def _repeat_fault(plain: Plain, donor: Plain, draw: Draw) -> None:
     """The same fault once more, at another moment."""
+    del donor
     if plain["faults"]:
         plain["faults"].append(deepcopy(draw.one_of(*plain["faults"])))
-        _move(plain, plain["faults"][-1], donor, draw)
+        _move(plain, plain["faults"][-1], draw)
 
 
 def _move_fault(plain: Plain, donor: Plain, draw: Draw) -> None:
+    del donor
     if plain["faults"]:
-        _move(plain, draw.one_of(*plain["faults"]), donor, draw)
+        _move(plain, draw.one_of(*plain["faults"]), draw)
 
 
-def _move(plain: Plain, fault: Plain, donor: Plain, draw: Draw) -> None:
+def _move(plain: Plain, fault: Plain, draw: Draw) -> None:
     """Another hit, call, record or time; or another phase, where there is one."""
     when = fault["when"]
     for name in ("hit", "call", "record", "checkpoint"):
@@ -252,7 +254,6 @@ def _move(plain: Plain, fault: Plain, donor: Plain, draw: Draw) -> None:
             draw, with_store=with_store, inputs=inputs, records=plain["workload"]["records"], more=more
         )
     else:
-        del donor
         fault["when"] = another_moment(fault["do"], draw, records=plain["workload"]["records"]) or when
 
 

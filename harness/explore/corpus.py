@@ -47,7 +47,10 @@ class Corpus:
     folder: Path
 
     def read(self, tell: Callable[[str], None]) -> Iterator[CorpusEntry]:
-        """The entries, by name; `tell` gets one line for each file that is none. Raises UsageError for a file."""
+        """The entries, by name; `tell` gets one line for each file that is none.
+
+        Raises UsageError if `folder` is a file, WorldError if it cannot be read.
+        """
         if self.folder.exists() and not self.folder.is_dir():
             message = f"--corpus {self.folder} is no folder"
             raise UsageError(message, fix="name a folder, which is made if there is none")

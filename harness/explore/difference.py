@@ -183,13 +183,20 @@ def _changed_in(left: Sequence[Json], right: Sequence[Json], stream: str) -> Par
 
 def _differing(one: Json, other: Json, *, free: frozenset[str] = _FREE) -> list[str]:
     """The fields in which two events differ."""
-    named = {**one, **other}
-    return [name for name in named if name not in free and _value(one, name) != _value(other, name)]
+    return [name for name in {**one, **other} if name not in free and not _agree(one, other, name)]
+
+
+def _agree(one: Json, other: Json, name: str) -> bool:
+    return (name in one) == (name in other) and _exactly(one.get(name)) == _exactly(other.get(name))
 
 
 def _changed(one: Json, other: Json, fields: Sequence[str]) -> str:
-    values = "; ".join(f"{name}: {_value(one, name)} and {_value(other, name)}" for name in fields)
-    return f"{_title(one)} has other contents: {values}"
+    return f"{_title(one)} has other contents: {'; '.join(_both(one, other, name) for name in fields)}"
+
+
+def _both(one: Json, other: Json, name: str) -> str:
+    left, right = _value(one, name), _value(other, name)
+    return f"{name}: {left} and {right}" if left != right else f"{name}: {left}, which go on differently"
 
 
 def _said(

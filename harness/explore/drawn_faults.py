@@ -128,7 +128,7 @@ def another_phase(
 
 
 def another_moment(do: str, draw: Draw, *, records: int) -> Fault | None:
-    """A trigger by call, by record or by time, of those that a fault of kind `do` can begin at; None: there is none."""
+    """A trigger by call, record, time or checkpoint that a fault of kind `do` supports; None: it supports none."""
     drawn: dict[TriggerName, Fault] = {
         "call": {"call": draw.between(1, max(1, records))},
         "record": {"record": draw.between(1, records)},

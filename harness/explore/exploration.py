@@ -232,7 +232,6 @@ class _Search:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._drawn = 0
-        self._given: Sequence[CorpusEntry] = plan.given
         self._whole = iter(_shelf_as_it_is(plan))
         self._kept: list[_Kept] = []
         self._fresh: list[_Kept] = []
@@ -246,8 +245,8 @@ class _Search:
         for _ in range(self._plan.round):
             number = self._drawn
             self._drawn += 1
-            if number < len(self._given):
-                yield _as_it_is(self._given[number])
+            if number < len(self._plan.given):
+                yield _as_it_is(self._plan.given[number])
             elif number % _EVERY_WHOLE == 0 and (whole := next(self._whole, None)) is not None:
                 yield _as_it_is(whole)
             else:

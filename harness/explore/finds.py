@@ -35,7 +35,7 @@ class Group:
     shape: str
     """Faults, sink and mode of the shrunk scenario, in words."""
     find: Find
-    """The smallest."""
+    """What the first run shrank to."""
     file: Path
     first_run: int
     """The number of the run that showed it first."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from harness.protocol.comparison import DifferingScript, report
@@ -23,11 +23,12 @@ from harness.protocol.shrinking import shrink
 from harness.protocol.twins import Twins
 from harness.sut.serve.systems import QUIRK_SYSTEMS
 
-__all__ = ["SERVED", "explaining_quirks", "script_difference", "serving_command"]
+__all__ = ["SERVED", "STRICT", "explaining_quirks", "script_difference", "serving_command"]
 
 SERVED: Final = ("reference", "reference-emitter", "flink")
 """The systems that can be compared over the protocol, by name."""
-_STRICT: Final = "reference-strict"
+STRICT: Final = "reference-strict"
+"""The reference without quirks, whatever profile it is asked to serve."""
 _SHRINKING_RUNS: Final = 300
 
 
@@ -40,6 +41,8 @@ class ScriptDifference:
     only_left: tuple[str, ...]
     only_right: tuple[str, ...]
     """Abilities that one of them lacks."""
+    modes: tuple[str, ...]
+    """The modes of the scripts."""
     scripts: int
     """How many scripts were run, up to the first that differs."""
     found: DifferingScript | None
@@ -56,17 +59,17 @@ class ScriptDifference:
         return "" if self.found is None else report(self.found)
 
 
-def script_difference(
-    left: str, right: str, *, seed: int, scripts: int, modes: Sequence[str] = ("ordered", "unordered")
-) -> ScriptDifference:
-    """Compares two of `SERVED`. Raises NothingRan if they have nothing in common, WorldError if Flink is not set up."""
+def script_difference(left: str, right: str, *, seed: int, scripts: int, mode: str) -> ScriptDifference:
+    """Compares two of `SERVED` in a mode, or in `both` ordered and unordered.
+
+    Raises NothingRan if they do not both support the mode, WorldError if Flink is not set up.
+    """
     sides = (left, right)
     with_flink = "flink" in sides
-    served = tuple(_STRICT if with_flink and name == "reference" else name for name in sides)
+    served = tuple(STRICT if with_flink and name == "reference" else name for name in sides)
     with _twins(*served) as twins:
         left_can, right_can = (list(hello.abilities) for hello in twins.hellos)
-        settings = common_settings(twins, mode="both", profile="flink" if with_flink else "strict")
-        settings = replace(settings, modes=tuple(m for m in settings.modes if m in modes) or settings.modes)
+        settings = common_settings(twins, mode=mode, profile="flink" if with_flink else "strict")
         for number in range(scripts):
             found = run_lockstep(twins, draw_script(seed, number, settings=settings))
             if found is not None:
@@ -79,6 +82,7 @@ def script_difference(
         names=(names[0], names[1]),
         only_left=_without(left_can, right_can),
         only_right=_without(right_can, left_can),
+        modes=settings.modes,
         scripts=number + 1,
         found=found,
         quirk=_quirk(found, sides) if found is not None and with_flink else "",

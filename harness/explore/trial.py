@@ -159,10 +159,14 @@ def _try_one(subject: Subject, scenario: Scenario, seed: int) -> Trial:
         raise
     kinds = {fault.id: fault.do for fault in scenario.faults}
     violations = _own_violations(subject, scenario, seed, record, judgement)
-    outcome = Outcome.FAIL if violations else judgement.outcome
+    outcome = judgement.outcome
+    if violations:
+        outcome = Outcome.FAIL
+    elif outcome is Outcome.FAIL:  # the reference shows it too
+        outcome = Outcome.UNKNOWN
     return Trial(
         features=features_of(record.header, record.events, kinds=kinds),
-        outcome=Outcome.UNKNOWN if outcome is Outcome.FAIL and not violations else outcome,
+        outcome=outcome,
         violations=violations,
         events=len(record.events),
         why="" if violations else _why(record, judgement),

@@ -26,7 +26,7 @@ from pymysqlreplication.row_event import (
 )
 
 from harness.clock import Deadline, monotonic_us
-from harness.database.endpoint import Endpoint, connect
+from harness.database.endpoint import Endpoint
 
 __all__ = ["ChangeLog", "LogPosition", "LoggedChange", "LoggedTransaction", "log_position"]
 
@@ -277,9 +277,3 @@ def _changes(event: Any) -> Iterator[LoggedChange]:
                 yield LoggedChange(
                     op="update", table=event.table, was=row["before_values"], now=row["after_values"]
                 )
-
-
-def position_now(root: Endpoint) -> LogPosition:
-    """As `log_position`, over a connection of its own."""
-    with connect(root) as connection:
-        return log_position(connection)

@@ -6,31 +6,29 @@ lines of its output, and no fault is tried on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from harness.errors import WorldError
 from harness.jobs.calm_twin import CalmRun
-from harness.jobs.finished import ExpectedRows
 from harness.jobs.job_database import AUDIT
 from harness.jobs.life import JobLife
 from harness.jobs.life_parts import Pace
 from harness.jobs.outside_record import record_of
 from harness.jobs.sink_rows import expected_of
+from harness.jobs.traffic import requests_over
 from harness.verdict import Outcome
 
 __all__ = ["calm_of"]
 
 _INBOX: Final = "inbox"
+_TLS_IS_OFF: Final = "usessl=false"
+"""Of the URL that the job is given for JDBC, which a job may print."""
 
 
-def calm_of(life: JobLife, *, expected: ExpectedRows | None) -> CalmRun:
-    """What a life without faults shows; `expected`: what the user's function states, or None.
-
-    Raises WorldError if the job did not work.
-    """
-    order, rows_us = life.parts.order, life.seen.row_times
+def calm_of(life: JobLife) -> CalmRun:
+    """What a life without faults shows. Raises WorldError if the job did not work."""
+    order, rows_us, expected = life.parts.order, life.seen.row_times, life.parts.expected
     if life.interrupted:
         raise KeyboardInterrupt
     if life.how is None:
@@ -42,7 +40,7 @@ def calm_of(life: JobLife, *, expected: ExpectedRows | None) -> CalmRun:
         raise _does_not_work(
             life, f"it ended, and no row is in table {order.job.sink.table}{_elsewhere(life)}"
         )
-    if not any(one.link == "sink" and one.side == "request" for one in life.faults.traffic.messages):
+    if not requests_over(life.faults.traffic.messages, "sink"):
         why = "it wrote rows, and the proxy saw no message of it: it speaks TLS or compresses, or goes past the proxy"
         raise _does_not_work(life, why)
     if life.how == "exit" and life.writes_after_exit:
@@ -56,8 +54,7 @@ def calm_of(life: JobLife, *, expected: ExpectedRows | None) -> CalmRun:
     )
     table = life.readings[-1].tables.get(order.job.sink.table, ())
     found = dict(expected_of(life.seen.columns.row(row) for row in table))
-    whole: Callable[[str], list[list[Any]]] = lambda text: found.get(text, [])  # noqa: E731
-    wanted = expected if expected is not None else {text: whole(text) for text in life.offered_ids}
+    wanted = expected if expected is not None else {text: found.get(text, []) for text in life.offered_ids}
     twin = CalmRun(
         pace=pace,
         expected=wanted,
@@ -65,13 +62,14 @@ def calm_of(life: JobLife, *, expected: ExpectedRows | None) -> CalmRun:
         keeps_state=_keeps_state(life),
         life=life,
     )
-    _refuse_wrong(twin, expected)
+    _refuse_wrong(twin)
     return twin
 
 
-def _refuse_wrong(twin: CalmRun, expected: ExpectedRows | None) -> None:
+def _refuse_wrong(twin: CalmRun) -> None:
     """Raises WorldError if the calm run breaks a claim of the job."""
-    record = record_of(twin.life, twin, expect_from="none" if expected is None else "given")
+    is_stated = twin.life.parts.expected is not None
+    record = record_of(twin.life, twin, expect_from="given" if is_stated else "none")
     judgement = record.judge(record.header, record.events)
     if judgement.outcome is not Outcome.FAIL:
         return
@@ -81,7 +79,7 @@ def _refuse_wrong(twin: CalmRun, expected: ExpectedRows | None) -> None:
 
 
 def _keeps_state(life: JobLife) -> bool:
-    """Whether anything is in its state folder, or it wrote to another table than those of the sink and the harness."""
+    """Whether anything is in its state folder, or it wrote to a table that is not the sink's or the harness's."""
     if any(life.parts.ground.state.iterdir()):
         return True
     sink = life.parts.order.job.sink
@@ -105,10 +103,10 @@ def _elsewhere(life: JobLife) -> str:
 
 def _does_not_work(life: JobLife, why: str) -> WorldError:
     words = life.starts.last_words()
-    hint = ""
-    if "ssl" in words.lower() or "tls" in words.lower():
+    said, hint = words.lower().replace(_TLS_IS_OFF, ""), ""
+    if "ssl" in said or "tls" in said:
         hint = "; the proxy has to read MySQL's packets, so TLS must be off in the job"
-    if "EOFError" in words or "stdin" in words.lower():
+    if "eoferror" in said or "stdin" in said:
         hint = "; it asked for input, and there is no terminal: tell it by `env` in the job file"
     for secret in (life.parts.world.app.password, life.parts.world.root.password):
         words = words.replace(secret, "***")

@@ -14,7 +14,7 @@ from harness.jobs.finished import ExpectedRows
 from harness.jobs.job_scenario import JobScenario
 from harness.jobs.life import JobLife
 from harness.jobs.life_parts import Pace
-from harness.jobs.traffic import Message
+from harness.jobs.traffic import Message, requests_over
 from harness.scenario_parts.triggers import SinkMoment
 
 __all__ = ["CalmRun", "refuse_moments"]
@@ -35,7 +35,7 @@ class CalmRun:
     @property
     def facts(self) -> Mapping[str, Any]:
         """For the report."""
-        sink = [one for one in self.messages if one.link == "sink" and one.side == "request"]
+        sink = requests_over(self.messages, "sink")
         commits = sum(one.commits for one in sink)
         return {
             "first_row_ms": round(self.pace.first_row_us / 1000),
@@ -52,7 +52,7 @@ def refuse_moments(scenario: JobScenario, messages: Sequence[Message]) -> None:
     `messages`: those of the calm twin. Their number may differ from run to run, so a moment that is missed by little is
     waited for.
     """
-    sent = [one for one in messages if one.link == "sink" and one.side == "request"]
+    sent = requests_over(messages, "sink")
     for fault in scenario.faults if len(scenario.faults) == 1 else ():
         if not isinstance(fault.when, SinkMoment):
             continue

@@ -1,14 +1,15 @@
 """The faults of one run of a job: they wait for their moment, act from outside, and are judged by the proxy's log.
 
-The schedule is the engine's. What differs: a fault may wait for a held message of the sink's link and bites only then,
-its failure ends the fault and not the run, and its evidence comes from the proxy's log, for a job keeps no journal of
-ours. Invariants: everything is healed when the block ends; the error of a fault that failed is recorded with its end.
+The schedule is the engine's. What differs: a fault may wait for a held message of the sink's link and takes effect only
+then, its failure ends the fault and not the run, and its evidence comes from the proxy's log, for a job keeps no
+journal of ours. Invariants: everything is healed when the block ends; the error of a fault that failed is recorded with
+its end.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from harness.faults.real.sink_message import HeldMessage
 from harness.faults.real.sink_moment import held_at
 from harness.faults.real.witnesses import witnesses_of
 from harness.history.follower import Progress
-from harness.jobs.spark_engine import SparkCheckpoint, find_checkpoints
+from harness.jobs.spark_engine import wait_for_gap
 from harness.jobs.traffic import Traffic, noted
 from harness.runs.outcome import FaultRecord, FaultTime
 from harness.scenario_parts.triggers import SinkMoment, SparkGap
@@ -35,16 +36,13 @@ __all__ = ["JobFaults"]
 
 _ARM_S: Final = 10.0
 """How long the proxy may take to set the holds."""
-_LOOK_S: Final = 0.02
-_FIND_S: Final = 0.5
-"""Interval between two searches for checkpoints."""
 
 
 class FaultLog(Protocol):
     """Where a run records its faults; every method may be called from any thread."""
 
-    def begins(self, fault: str, *, can: Sequence[str] = ...) -> None:
-        """It bites now; `can`: what it can cause without being named for it."""
+    def begins(self, fault: str) -> None:
+        """It takes effect now."""
 
     def ends(self, fault: str) -> None:
         """It is over now."""
@@ -70,7 +68,7 @@ class _NoWorkers:
 
 @dataclass(slots=True, kw_only=True)
 class JobFaults(OutsideFaults):
-    """Enter it before the job's first start, call `arm`, then `step` often, and `finish` when the job has stopped.
+    """Enter it before the job's first start, call `arm`, then `advance` often, and `finish` when the job has stopped.
 
     Mutable.
     """
@@ -143,7 +141,7 @@ class JobFaults(OutsideFaults):
 
     def _seen(self, acting: Any) -> Seen:
         return Seen(
-            arming_us=acting.bit_us,
+            arming_us=acting.began_us,
             armed_us=acting.armed_us or self.now_us,
             healed_us=acting.healing_us or self.now_us,
             calls=[*self.traffic.calls, *self.traffic.waiting()],
@@ -159,7 +157,7 @@ class JobFaults(OutsideFaults):
         times: dict[str, list[FaultTime]] = {}
         for one in self._begun:
             assert isinstance(one, _JobFaultActing), "this place begins no others"
-            if one.bit_us is None:
+            if one.began_us is None:
                 continue
             time = self._time(one)
             times.setdefault(one.fault.id, []).append(time)
@@ -182,7 +180,7 @@ class JobFaults(OutsideFaults):
             seen = self._seen(one)
             evidence = one.fault.evidence(seen)
             witnesses = witnesses_of(one.fault.evidence, seen, by=one.fault.by) if evidence else ()
-        return FaultTime(armed_us=one.bit_us, healed_us=one.over_us, evidence=evidence, witnesses=witnesses)
+        return FaultTime(armed_us=one.began_us, healed_us=one.over_us, evidence=evidence, witnesses=witnesses)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -190,8 +188,8 @@ class _JobFaultActing(ToldFault):
     """One activation of a fault of a job's run. Mutable; its own thread fills it in."""
 
     place: JobFaults
-    bit_us: int | None = None
-    """When it began to act; None: its moment has not come."""
+    began_us: int | None = None
+    """When it took effect; None: its moment has not come."""
     over_us: int | None = None
     waits_now: threading.Event = field(default_factory=threading.Event)
     """Set when no message can be missed any more."""
@@ -203,8 +201,8 @@ class _JobFaultActing(ToldFault):
 
     @property
     def is_settled(self) -> bool:
-        """Also while its moment has not come: nothing has been begun then that has to end."""
-        return self.ended or self.bit_us is None or (self.acts and not self._over.is_set())
+        """See `OutsideFaults.is_settled`; also while its moment has not come, for nothing has begun then."""
+        return self.ended or self.began_us is None or (self.acts and not self._over.is_set())
 
     def told(self) -> None:
         """Its failure is recorded, and the run goes on."""
@@ -213,7 +211,7 @@ class _JobFaultActing(ToldFault):
         self.is_told = True
         if self.failure is not None:
             self.outside.tell(f"{self.fault.id} failed: {self.failure}")
-        elif self.bit_us is not None:
+        elif self.began_us is not None:
             evidence = self.outside.evidence(self)
             self.outside.tell(f"{self.fault.id} is over; {in_words(evidence) or 'no evidence so far'}")
 
@@ -223,22 +221,21 @@ class _JobFaultActing(ToldFault):
         try:
             with self._moment() as moment:
                 if moment is not None:
-                    self._bite()
+                    self._begin()
                     self._inject(replace(site, held=moment.held))
         except BaseException:
-            self._bite()
+            self._begin()
             raise
         finally:
-            if self.bit_us is not None:
+            if self.began_us is not None:
                 self.place.log.ends(self.fault.id)
                 self.over_us = monotonic_us()
 
-    def _bite(self) -> None:
+    def _begin(self) -> None:
         """Records the beginning, once; also of a fault that fails before its moment: it was to act, and could not."""
-        if self.bit_us is None:
-            # Also of a killed process: a job that is right may refuse to go on after what the dead one left.
-            self.place.log.begins(self.fault.id, can=("exit",))
-            self.bit_us = self.arming_us = monotonic_us()
+        if self.began_us is None:
+            self.place.log.begins(self.fault.id)
+            self.began_us = self.arming_us = monotonic_us()
 
     @contextmanager
     def _moment(self) -> Iterator[_Moment | None]:
@@ -256,7 +253,8 @@ class _JobFaultActing(ToldFault):
                     yield None if held is None else _Moment(held=held)
             case SparkGap() as when:
                 self.waits_now.set()
-                yield _Moment() if _gap_comes(when, self.place.state, self._over) else None
+                comes = wait_for_gap(self.place.state, batch=when.batch, over=self._over)
+                yield _Moment() if comes else None
             case _:
                 yield _Moment()
 
@@ -266,15 +264,3 @@ class _Moment:
     """The moment of a fault has come."""
 
     held: HeldMessage | None = None
-
-
-def _gap_comes(when: SparkGap, state: Path, over: threading.Event) -> bool:
-    """Waits until a query's checkpoint below `state` has the batch among its offsets and not among its commits."""
-    found, searched = list[SparkCheckpoint](), Deadline(0)
-    while not over.is_set():
-        if not found and searched.passed:
-            found, searched = find_checkpoints(state), Deadline(_FIND_S)
-        if any(checkpoint.in_gap(when.batch) for checkpoint in found):
-            return True
-        over.wait(_LOOK_S)
-    return False

@@ -92,7 +92,7 @@ def job_environment(
         "FLOODMARK_JOB_DONE_FILE": str(done),
         "FLOODMARK_JOB_START": str(start),
     }
-    values = {f"{link}.{part}": text for link, at in links.items() for part, text in _of(at).items()}
+    values = {f"{link}.{part}": text for link, at in links.items() for part, text in _parts_of(at).items()}
     prefix = "FLOODMARK_JOB_SOURCE_"
     values |= {
         f"source.{name.removeprefix(prefix).lower()}": value
@@ -113,7 +113,7 @@ def job_environment(
     return {"PYTHONUNBUFFERED": "1", **inherited(base), **python, **told, MARK: run_id, **own}
 
 
-def _of(at: Endpoint) -> Mapping[str, str]:
+def _parts_of(at: Endpoint) -> Mapping[str, str]:
     jdbc = f"jdbc:mysql://{at.host}:{at.port}/{at.database}?useSSL=false&allowPublicKeyRetrieval=true"
     return {
         "url": at.url(),

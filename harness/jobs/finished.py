@@ -32,9 +32,9 @@ class EndSeen:
     offered_us: int | None
     """When the last record was offered; None: not all have been."""
     exited_well: bool
-    """Whether the newest start exited with code 0, and no other lives."""
+    """Whether the newest start exited with code 0."""
     exited_us: int | None
-    """When that start was begun or reaped last."""
+    """When the last exit was noted."""
     lives: bool
     said_done: bool
     """Whether the done file was made after the last offer."""
@@ -44,7 +44,7 @@ class EndSeen:
     """When a start, exit or fault was last noted."""
     last_start_us: int | None
     faults_settled: bool
-    """Whether no fault acts now."""
+    """Whether no fault is just beginning or healing."""
     quiet_us: int
     """How long the sink must have been quiet."""
     start_up_us: int
@@ -55,8 +55,8 @@ class EndSeen:
 
 
 def how_finished(job: JobFile, given: JobInput, seen: EndSeen, expected: ExpectedRows | None) -> How | None:
-    """By what the job is done; None: it is not. `expected`: None in the calm twin, whose rows nobody knows yet."""
-    if seen.offered_us is None or not seen.faults_settled:  # a fault that has bitten is still at work
+    """How the job shows that it is done; None: it is not. `expected`: None in the calm twin, of rows not known yet."""
+    if seen.offered_us is None or not seen.faults_settled:
         return None
     match job.job.ends:
         case "exit":

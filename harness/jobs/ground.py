@@ -14,13 +14,14 @@ from typing import Any, Final
 import pymysql
 
 from harness.database.endpoint import Endpoint, connect
-from harness.database.own_tables import fill_own_tables, read_own_tables
+from harness.database.own_tables import OwnTables, fill_own_tables, read_own_tables
 from harness.database.probe import OF_PROBE
 from harness.database.schema import run_database
 from harness.engine.two_servers import TwoServers, two_servers
 from harness.errors import UsageError, WorldError
 from harness.jobs.environment import job_environment
 from harness.jobs.job_database import JobDatabase
+from harness.jobs.job_file import JobFile
 from harness.jobs.order import JobOrder
 from harness.jobs.records import JobInput
 from harness.jobs.source_site import JobSource, SourceSite
@@ -31,7 +32,6 @@ from harness.world.world import World
 
 __all__ = ["JobGround", "prepared_ground"]
 
-_CUSTOMER: Final = "customer"
 _MAKE_CUSTOMER: Final = (
     "CREATE TABLE customer (k {kind} NOT NULL PRIMARY KEY, name VARCHAR(200) NOT NULL, city VARCHAR(200) NULL,"
     " tier BIGINT NOT NULL)"
@@ -96,8 +96,9 @@ def prepared_ground(
         _fill(order, given, root)
         database.settle()
         lookups = list(database.tables())
-        if order.job.sink.schema_file is not None:
-            fill_own_tables(root, read_own_tables(str(order.job.path(order.job.sink.schema_file)), ()))
+        sink = _sink_table(order.job)
+        if sink is not None:
+            fill_own_tables(root, sink)
         if second is not None:
             second.pair.catch_up()
             stack.enter_context(second.probed(folder))
@@ -114,7 +115,8 @@ def prepared_ground(
                 note_process=note_process,
             )
         )
-        workers = order.job.job.cluster
+        size = order.job.job.cluster
+        cluster = stack.enter_context(open_cluster(ClusterSize(workers=size))).address if size else None
         yield JobGround(
             database=database,
             source=source,
@@ -122,7 +124,7 @@ def prepared_ground(
             state=folder / "state",
             done=folder / "done",
             logs=folder / "logs",
-            cluster=_cluster(stack, workers=workers) if workers else None,
+            cluster=cluster,
             lookup_tables=lookups,
             second=second,
         )
@@ -140,19 +142,11 @@ def _database(order: JobOrder, root: Endpoint, world: World, second: TwoServers 
     )
 
 
-def _cluster(stack: ExitStack, *, workers: int) -> str:
-    """The address of the master of a cluster that ends with `stack`."""
-    return stack.enter_context(open_cluster(ClusterSize(workers=workers))).address
-
-
 def _fill(order: JobOrder, given: JobInput, root: Endpoint) -> None:
     """The tables to look up: the user's, or `customer` with a row for each key."""
-    own = order.job.lookups
-    if own.schema_file is not None:
-        tables = read_own_tables(
-            str(order.job.path(own.schema_file)), [str(order.job.path(one)) for one in own.data]
-        )
-        fill_own_tables(root, tables)
+    own = _lookup_tables(order.job)
+    if own is not None:
+        fill_own_tables(root, own)
         return
     kind = "BIGINT" if all(isinstance(key, int) for key in given.keys) else "VARCHAR(200)"
     rows = customer_rows(
@@ -164,7 +158,7 @@ def _fill(order: JobOrder, given: JobInput, root: Endpoint) -> None:
             cursor.executemany("INSERT INTO customer (k, name, city, tier) VALUES (%s, %s, %s, %s)", rows)
             connection.commit()
     except pymysql.MySQLError as error:
-        message = f"the database refused the table {_CUSTOMER}: {error.args}"
+        message = f"the database refused the table customer: {error.args}"
         raise WorldError(message, fix="floodmark doctor shows what the world lacks") from error
 
 
@@ -179,9 +173,19 @@ def read_files(order: JobOrder) -> None:
         raise UsageError(
             "lookups.data fills the tables of `lookups.schema`, and there is none", fix="name it"
         )
-    if job.lookups.schema_file is not None:
-        read_own_tables(
-            str(job.path(job.lookups.schema_file)), [str(job.path(one)) for one in job.lookups.data]
-        )
-    if job.sink.schema_file is not None:
-        read_own_tables(str(job.path(job.sink.schema_file)), ())
+    _lookup_tables(job)
+    _sink_table(job)
+
+
+def _lookup_tables(job: JobFile) -> OwnTables | None:
+    """The user's tables to look up; None: there are none."""
+    own = job.lookups
+    if own.schema_file is None:
+        return None
+    return read_own_tables(str(job.path(own.schema_file)), [str(job.path(one)) for one in own.data])
+
+
+def _sink_table(job: JobFile) -> OwnTables | None:
+    """The table that the user's file makes for the sink; None: the job makes it."""
+    file = job.sink.schema_file
+    return None if file is None else read_own_tables(str(job.path(file)), ())

@@ -32,6 +32,7 @@ __all__ = [
     "SourcePlace",
     "job_of_command",
     "read_job",
+    "text_in",
 ]
 
 _Text = Annotated[str, Field(min_length=1)]
@@ -242,12 +243,8 @@ def _words(text: str) -> list[str]:
 
 def read_job(path: Path) -> JobFile:
     """The job in the file `path`. Raises ScenarioProblems with all its problems, UsageError if it cannot be read."""
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        message = f"the job file {path} cannot be read: {why}"
-        raise UsageError(message, fix="name a file that exists; `floodmark init --job` writes one") from error
+    fix = "name a file that exists; `floodmark init --job` writes one"
+    text = text_in(path, named=f"the job file {path}", fix=fix)
     lines = text.split("\n")
     try:
         data = tomllib.loads(text)
@@ -271,6 +268,15 @@ def read_job(path: Path) -> JobFile:
             for mistake in mistakes_in(error, data, root=JobFile)
         ) from error
     return read.model_copy(update={"folder": path.absolute().parent})
+
+
+def text_in(path: Path, *, named: str, fix: str) -> str:
+    """The text of a user's file. Raises UsageError, in which the file is called `named`, if it cannot be read."""
+    try:
+        return path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageError(f"{named} cannot be read: {why}", fix=fix) from error
 
 
 def _not_toml(error: tomllib.TOMLDecodeError, *, file: str, lines: list[str]) -> Problem:

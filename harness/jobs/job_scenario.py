@@ -130,6 +130,6 @@ def _breaches_of(fault: Fault, index: int) -> Iterator[Breach]:
             path=("faults", index, "do"), say=f"`{fault.do}` {why}", hint=instead or "leave this fault out"
         )
     elif not isinstance(fault.when, _SHOWN):
-        say = f"a `{name_of(fault.when)}` happens inside an operator of Floodmark's own, and nobody sees it in a job"
+        say = f"a `{name_of(fault.when)}` happens inside an operator of Floodmark's own, which a job does not have"
         hint = f"write {' or '.join(TRIGGER_FORMS[name] for name in ('at', 'record', 'sink'))}"
         yield Breach(path=("faults", index, "when"), say=say, hint=hint)

@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from harness.errors import NothingRan, UsageError
+from harness.errors import NothingRan
+from harness.jobs.job_file import text_in
 from harness.jobs.job_scenario import JobScenario
 from harness.scenario.catalogue import JOBS, catalogue_folder, resolve
 from harness.scenario.file import loads
@@ -67,12 +68,8 @@ def _paths(names: Iterable[str | Path]) -> Iterator[Path]:
 
 
 def _read(path: Path) -> JobScenario | list[Problem]:
-    try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        message = f"the scenario file {path} cannot be read: {why}"
-        raise UsageError(message, fix="name a file that exists and that you may read") from error
+    fix = "name a file that exists and that you may read"
+    text = text_in(path, named=f"the scenario file {path}", fix=fix)
     document = read_yaml(text)
     slips = [
         problem_at(slip.place, file=str(path), lines=document.lines, say=slip.say, hint=slip.hint)

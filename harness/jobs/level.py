@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -20,12 +20,11 @@ from harness.checkers.outside.judge import judge_outside
 from harness.engine.canaries import refuse_blindness
 from harness.engine.level import Opening, OutsideRecord, RunSite
 from harness.engine.refusals import refuse_in_world
-from harness.errors import UsageError, WorldError
+from harness.errors import UsageError
 from harness.jobs.calm import calm_of
 from harness.jobs.calm_twin import CalmRun, refuse_moments
 from harness.jobs.environment import MARK, inherited, refuse_templates
 from harness.jobs.expectation import NO_VALUES, expect_from, stated
-from harness.jobs.finished import ExpectedRows
 from harness.jobs.ground import JobGround, prepared_ground, read_files
 from harness.jobs.life import JobLife
 from harness.jobs.life_parts import LifeParts
@@ -125,8 +124,7 @@ class JobPlays:
         further, note = _further_start(order, calm)
         site.observer.phase("run", f"{order.scenario.scenario}, seed {order.seed}")
         life = self._lived(order, given, site, world, calm=calm, further_start=further)
-        notes = (*(() if further else (note,)),)
-        return record_of(life, calm, expect_from=source, notes=notes)
+        return record_of(life, calm, expect_from=source, notes=() if further else (note,))
 
     def calm_messages(self, order: JobOrder, site: RunSite) -> Sequence[Message]:
         """What the calm twin of this order sends and gets over the proxy's links."""
@@ -162,9 +160,7 @@ class JobPlays:
             return self._calm[name]
 
     def _made_calm(self, order: JobOrder, given: JobInput, site: RunSite, world: World) -> CalmRun:
-        found: list[ExpectedRows] = []
-        life = self._lived(order, given, site, world, calm=None, further_start=False, states=found.append)
-        return calm_of(life, expected=found[0] if found else None)
+        return calm_of(self._lived(order, given, site, world, calm=None, further_start=False))
 
     def _lived(
         self,
@@ -175,9 +171,8 @@ class JobPlays:
         *,
         calm: CalmRun | None,
         further_start: bool,
-        states: Callable[[ExpectedRows], None] = lambda rows: None,
     ) -> JobLife:
-        """One life in a database of its own; `states` is told what the user's function states, before a calm one."""
+        """One life in a database of its own; `calm`: the twin of a life with faults."""
         is_calm = calm is None
         run_id = f"{site.run_id}-calm" if is_calm else site.run_id
         name = f"{DATABASE}_{run_id.replace('-', '_')}"
@@ -195,7 +190,6 @@ class JobPlays:
             expected = None if calm is None else {} if expect_from(order) == NO_VALUES else calm.expected
             if calm is None and expect_from(order) == "given":
                 expected = stated(order, given, ground)
-                states(expected)
             parts = LifeParts(
                 order=order,
                 given=given,
@@ -213,11 +207,7 @@ class JobPlays:
                 faults=() if is_calm else order.scenario.faults,
             )
             life = JobLife(parts=parts)
-            try:
-                life.live()
-            except OSError as error:
-                message = f"the job's command cannot be started: {error.strerror or error}"
-                raise WorldError(message, fix="correct `command` in the job file") from error
+            life.live()
         return life
 
 

@@ -48,11 +48,11 @@ _FURTHER_S: Final = 20.0
 
 @dataclass(slots=True, kw_only=True)
 class JobLife:
-    """One life, lived by `live`. Mutable: everything seen of it is kept here."""
+    """One life of a job; `live` runs it. Mutable: keeps everything that is seen of it."""
 
     parts: LifeParts
     how: How | None = None
-    """By what it was done; None: it was not."""
+    """How it showed that it was done; None: it was not."""
     gave_up: str = ""
     interrupted: bool = False
     exits: list[JobExitSeen] = field(default_factory=list)
@@ -97,7 +97,7 @@ class JobLife:
     # -------------------------------------------------------------------------------------- the whole
 
     def live(self) -> None:
-        """Lives it. Raises WorldError if the world fails or a fault cannot be healed, OSError if nothing starts."""
+        """Runs it. Raises WorldError if the world fails, a fault cannot be healed, or the job cannot be started."""
         parts, database = self.parts, self.parts.ground.database
         begin = database.end_of_log(lambda: _nowhere(database))
         root = parts.world.root.at(parts.world.direct, "")
@@ -143,6 +143,8 @@ class JobLife:
                     " changes is read without it."
                 )
             self.records = self.faults.finish()
+            if self.faults.traffic.trouble:
+                self.notes.append(self.faults.traffic.trouble)
 
     def _go(self) -> None:
         self.faults.arm()
@@ -190,7 +192,7 @@ class JobLife:
     def _has_left_nothing(self) -> bool:
         """Whether no process of a start that has ended goes on; waits for one, and then ends it.
 
-        A calm job that leaves some has gone to the background, where nobody can tell whether it lives.
+        A calm job that leaves some runs in the background, where its end cannot be seen.
         """
         if self.how != "exit" or not self.sessions.may_have_orphans:
             return True
@@ -213,7 +215,7 @@ class JobLife:
         job = self.parts.order.job.job
         all_are_over = self.starts.count >= job.starts and self._restart_us is None
         if self.parts.pace is None and self.exits and self.exits[-1].code != 0:
-            return f"the job {self.exits[-1].text.partition(' ')[2].partition(' ')[2]}"
+            return f"the job {self.exits[-1].how}"
         if all_are_over and not self.starts.living and self.exits and not self._has_to_wait():
             return f"the job has used up its {job.starts} starts; the last one: {self.exits[-1].text}"
         if not deadline.passed:

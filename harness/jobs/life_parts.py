@@ -58,9 +58,9 @@ class LifeParts:
     run_id: str
     limit_s: float
     pace: Pace | None = None
-    """None: this is the calm twin, and nobody knows its pace yet."""
+    """None: this is the calm twin, whose pace is not known yet."""
     expected: ExpectedRows | None = None
-    """None: nobody knows yet."""
+    """None: not known yet."""
     further_start: bool = False
     """Whether it is started once more when it is done."""
     premade: str = ""

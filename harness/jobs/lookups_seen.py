@@ -16,7 +16,7 @@ import pymysql
 
 from harness.clock import monotonic_us
 from harness.database.endpoint import Endpoint, connect
-from harness.jobs.traffic import Message
+from harness.jobs.traffic import Message, requests_over
 from harness.runs.outcome import Pitfall
 
 __all__ = ["LookupsSeen", "connects_for_each_call"]
@@ -33,8 +33,10 @@ _READ: Final = (
 )
 _LITERAL: Final = re.compile(r"'((?:[^'\\]|\\.)*)'|(?<![\w.])(-?\d+)(?![\w.])")
 _MAX: Final = 100_000
+"""Statements of the job that are looked at."""
 _LEAST: Final = 20
 _SHARE: Final = 0.9
+"""Lookups, and connections for each of them, from which on a job connects for each call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +67,11 @@ class LookupsSeen:
     def begin(self) -> None:
         """Begins to count."""
         try:
-            self._run(*_BEGIN)
             with connect(self.root) as connection, connection.cursor() as cursor:
                 cursor.execute("SELECT UNIX_TIMESTAMP(NOW(6))")
                 row = cursor.fetchone()
                 self._offset_us = monotonic_us() - round(float(row[0]) * 1e6) if row else 0
+            self._run(*_BEGIN)  # last, so that the log is not on if anything fails
         except (pymysql.MySQLError, OSError) as error:
             self.trouble = f"Lookups were not counted: {error}."
 
@@ -85,6 +87,9 @@ class LookupsSeen:
                     self.trouble = "Lookups after the restart of the server were not counted."
                 cursor.execute(_READ, (f"{self.user}[%",))
                 rows = cursor.fetchmany(_MAX)
+                if cursor.fetchone() is not None:
+                    too_many = f"Lookups after the job's first {_MAX} statements were not counted."
+                    self.trouble = f"{self.trouble} {too_many}".strip()
         except (pymysql.MySQLError, OSError) as error:
             self.trouble = f"Lookups were not counted: {error}."
             return []
@@ -113,16 +118,13 @@ class LookupsSeen:
 def is_lookup(statement: str, tables: Collection[str]) -> bool:
     """Whether a statement reads one of the looked-up tables and writes nothing."""
     words = statement.replace("`", " ").replace(".", " ").split()
-    return bool(words) and words[0].upper() in {"SELECT", "WITH"} and not tables_missing(words, tables)
-
-
-def tables_missing(words: Sequence[str], tables: Collection[str]) -> bool:
-    """Whether none of `tables` is among the words of a statement."""
-    return not {word.strip("(),;").lower() for word in words} & {table.lower() for table in tables}
+    names = {word.strip("(),;").lower() for word in words}
+    reads = bool(words) and words[0].upper() in {"SELECT", "WITH"}
+    return reads and not names.isdisjoint(table.lower() for table in tables)
 
 
 def literals(statement: str) -> Iterator[str]:
-    """The texts and whole numbers behind the statement's first WHERE, ON or FROM."""
+    """The texts and whole numbers behind the statement's first WHERE; without one, all of them."""
     place = statement.upper().find("WHERE")
     for text, number in _LITERAL.findall(statement[max(0, place) :]):
         yield text or number
@@ -130,9 +132,9 @@ def literals(statement: str) -> Iterator[str]:
 
 def connects_for_each_call(messages: Sequence[Message]) -> tuple[Pitfall, ...]:
     """The pitfall of a job that connects anew for each lookup, as the proxy saw it without faults."""
-    asked = [one for one in messages if one.link == "lookups" and one.side == "request"]
+    asked = requests_over(messages, "lookups")
     calls = sum(one.statement in {"select", "with"} for one in asked)
-    opened = len({one.connection: None for one in asked})
+    opened = len({one.connection for one in asked})
     if calls < _LEAST or opened < _SHARE * calls:
         return ()
     return (

@@ -6,7 +6,7 @@ nothing else is wrong, the run is undecided.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from harness.checkers.outside.judge import judge_outside
@@ -50,14 +50,16 @@ class _JudgedBeside:
         return joined(found, verdicts, self.substrate)
 
 
-def _missing(events: Iterable[OutsideEvent]) -> Iterable[str]:
-    """The ids of the offered records that have no row in the last reading."""
+def _missing(events: Sequence[OutsideEvent]) -> Iterator[str]:
+    """The ids of the offered records that must yield a row, and have none in the last reading."""
     rows = [event for event in events if isinstance(event, TableRow)]
     last = max((row.reading for row in rows), default=0)
     there = {id_text(row.id) for row in rows if row.reading == last}
-    return (
-        id_text(event.id) for event in events if isinstance(event, Offer) and id_text(event.id) not in there
-    )
+    for event in events:
+        if isinstance(event, Offer) and event.fails is not True and event.expect != []:
+            text = id_text(event.id)
+            if text not in there:
+                yield text
 
 
 def _excused(verdict: InvariantVerdict, gone: Collection[str], missing: Collection[str]) -> InvariantVerdict:

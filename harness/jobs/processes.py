@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import BinaryIO, Final, Protocol
 
 import psutil
 
 from harness.clock import Deadline, monotonic_us, wait_until
+from harness.errors import WorldError
 from harness.faults.real.job_site import LiveStart, SourceBroker
 from harness.jobs.environment import MARK
 from harness.jobs.source_site import JobSource
@@ -60,10 +61,15 @@ class JobExitSeen:
         return told if self.by is None else {**told, "by": self.by}
 
     @property
-    def text(self) -> str:
-        """In words."""
+    def how(self) -> str:
+        """`exited with code 3`, `was ended by SIGKILL (kill)`."""
         how = f"exited with code {self.code}" if self.code >= 0 else f"was ended by {_name_of(-self.code)}"
-        return f"start {self.start} {how}" + ("" if self.by is None else f" ({self.by})")
+        return how + ("" if self.by is None else f" ({self.by})")
+
+    @property
+    def text(self) -> str:
+        """`start 2 exited with code 3`."""
+        return f"start {self.start} {self.how}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,21 +115,13 @@ class JobStarts:
         return len(self._started)
 
     def start(self) -> LiveStart:
-        """Starts the job once more. Raises OSError if the command cannot be started."""
+        """Starts the job once more. Raises WorldError if the command cannot be started."""
         with self._lock:
             number = len(self._started) + 1
             environment = self.begins(number)
             path = self.logs / f"start-{number}.log"
             with path.open("ab") as log:
-                process = subprocess.Popen(
-                    list(self.command),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    cwd=self.folder,
-                    env=dict(environment),
-                    start_new_session=True,
-                )
+                process = self._opened(environment, log)
             self.note_process(process.pid)
             main = identify(process.pid)
             self._started.append(
@@ -131,6 +129,21 @@ class JobStarts:
             )
             gone = ProcessIdentity(pid=process.pid, started=0)
             return LiveStart(number=number, main=main or gone)
+
+    def _opened(self, environment: Mapping[str, str], log: BinaryIO) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                list(self.command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        except OSError as error:
+            message = f"the job's command cannot be started: {error.strerror or error}"
+            raise WorldError(message, fix="correct `command` in the job file") from error
 
     def poll(self) -> list[JobExitSeen]:
         """The exits since the last call, in the order of the starts."""
@@ -285,9 +298,7 @@ class JobStarts:
                 if one.process.poll() is None:
                     one.blamed = one.blamed or "harness"
                     one.process.kill()
-        for (
-            one
-        ) in self._started:  # before the others: whoever waits for one of these first takes its exit code
+        for one in self._started:  # first, since another call that waits for one takes its exit code
             one.process.wait(timeout=_END_S)
         return _end(self.everyone())
 

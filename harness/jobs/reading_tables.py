@@ -31,9 +31,9 @@ def note_tables(
 
     `columns`: None if the table was never there; `offered`: the offered ids by their text.
     """
-    for row in snapshot.tables.get(sink.table, ()) if columns is not None else ():
-        told = columns.row(row).told() if columns is not None else {}
-        recording.note("table", at=snapshot.at, reading=number, **told)
+    if columns is not None:
+        for row in snapshot.tables.get(sink.table, ()):
+            recording.note("table", at=snapshot.at, reading=number, **columns.row(row).told())
     rows = snapshot.counts.get(sink.table, 0)
     recording.note("read", at=snapshot.at, reading=number, of="table", rows=rows)
     if not sink.dead_letters or sink.dead_letters not in snapshot.tables:

@@ -94,10 +94,9 @@ class JobRecording:
         with self._lock:
             self._add("offer", self.read(), fields)
 
-    def begins(self, fault: str, *, can: Sequence[str] = ("exit",)) -> None:
-        """A fault takes hold."""
-        fields: dict[str, Any] = {"f": fault, "phase": "begin", **({"can": list(can)} if can else {})}
-        self.note("fault", **fields)
+    def begins(self, fault: str) -> None:
+        """A fault takes effect. Each can cause an exit: a right job may refuse to go on after what a dead one left."""
+        self.note("fault", f=fault, phase="begin", can=["exit"])
 
     def ends(self, fault: str) -> None:
         """A fault has healed; its evidence is told later."""
@@ -120,7 +119,7 @@ class JobRecording:
         """Puts in an event that happened at `t_us`, as it was learned only later."""
         with self._lock:
             place = bisect_right(self._noted, t_us, key=lambda one: one.t_us)
-            at = self._noted[place - 1].at if place else self.read()
+            at = self._noted[max(0, place - 1)].at if self._noted else self.read()
             noted = _Noted(t_us=max(t_us, self.began_us), at=at, kind=kind, fields=dict(fields))
             self._noted.insert(place, noted)
 

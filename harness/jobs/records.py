@@ -13,8 +13,9 @@ from typing import Any, Final, TypeGuard
 
 from harness.choices import Choices
 from harness.errors import UsageError
-from harness.jobs.job_file import JobFile
+from harness.jobs.job_file import JobFile, text_in
 from harness.jobs.job_scenario import JobScenario
+from harness.jobs.sink_rows import id_text
 
 __all__ = ["JobInput", "SourceRecord", "read_input"]
 
@@ -76,13 +77,10 @@ def _drawn(job: JobFile, scenario: JobScenario, *, seed: int) -> Iterator[Mappin
 
 
 def _own(job: JobFile, file: Path) -> list[Mapping[str, Any]]:
-    try:
-        lines = file.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"{file} cannot be read: {why}", fix="correct `source.records`") from error
+    text = text_in(file, named=str(file), fix="correct `source.records`")
     bodies = []
-    for number, line in enumerate(lines, start=1):
+    # Not `splitlines`: a text of JSON may hold what that takes for the end of a line.
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -105,7 +103,9 @@ def _own(job: JobFile, file: Path) -> list[Mapping[str, Any]]:
 
 
 def _wanted(job: JobFile) -> list[str]:
-    return list(dict.fromkeys([*_id_fields(job), job.source.fields.key]))
+    """The fields that each record must have; the table `inbox` has a column for the id's field, too."""
+    fields, of_table = job.source.fields, job.source.kind == "table"
+    return list(dict.fromkeys([*_id_fields(job), *([fields.id] if of_table else []), fields.key]))
 
 
 def _id_fields(job: JobFile) -> list[str]:
@@ -136,12 +136,11 @@ def _placed(bodies: Sequence[Mapping[str, Any]], job: JobFile) -> list[SourceRec
             raise UsageError(
                 message, fix="name columns that are fields of the records, or give `source.records`"
             )
-        told = [body[name] for name in names]
-        text = json.dumps(told)
+        parts_of_id = [body[name] for name in names]
+        id_ = parts_of_id[0] if len(names) == 1 else parts_of_id
+        text = id_text(id_)
         if text in seen:
-            message = (
-                f"records {seen[text]} and {number} have the same id {told[0] if len(told) == 1 else told}"
-            )
+            message = f"records {seen[text]} and {number} have the same id {id_}"
             raise UsageError(message, fix="give each record an id of its own: rows are told apart by it")
         seen[text] = number
         part = part_of.setdefault(body[key_name], len(part_of) % parts)
@@ -151,7 +150,7 @@ def _placed(bodies: Sequence[Mapping[str, Any]], job: JobFile) -> list[SourceRec
             SourceRecord(
                 part=part,
                 pos=pos,
-                id=told[0] if len(told) == 1 else told,
+                id=id_,
                 key=body[key_name],
                 fails=body.get(_FAILS) is True,
                 body=body,

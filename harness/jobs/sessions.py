@@ -1,7 +1,7 @@
 """Which start of a job a session of the database belongs to, followed while processes come and go.
 
 Invariant: a session is of a start only if it was opened while that start alone lived, or by a process known to be its;
-of any other nobody knows.
+the start of any other is unknown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ORPHANS_MAX_US: Final = 5_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Boundary:
-    """Sessions with a higher number that first write behind `at` belong to `start`; None: to nobody knows whom."""
+    """Sessions with a higher number that first write behind `at` belong to `start`; None: their start is unknown."""
 
     at: LogPosition
     """Where the log ended then. A restarted server counts its sessions anew, and begins a new file."""
@@ -46,12 +46,15 @@ class JobSessions:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def pass_to(self, start: int | None, *, session: int | None, at: LogPosition) -> None:
-        """Sessions above `session` are opened while `start` alone lives; None: several do, or nobody knows."""
+        """Sessions above `session` are opened while `start` alone lives; `start` None: several do, or it is unknown.
+
+        `session`: the newest one now; None: the server does not answer.
+        """
         with self._lock:
             self.is_unsure = session is None
             if (
                 session is None
-            ):  # what has written by now was there before; of whoever connects next nobody knows
+            ):  # sessions seen so far were there before; the start of later ones is not known
                 passed = (one.session for one in self._boundaries if one.at.file == at.file)
                 session, start = max(passed, default=0), None
             self._boundaries.append(_Boundary(at=at, session=session, start=start))

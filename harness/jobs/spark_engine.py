@@ -7,28 +7,34 @@ of each batch. Only Spark writes them; they are read without Spark.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import psutil
 
+from harness.clock import Deadline
 from harness.process_identity import ProcessIdentity
 
 __all__ = [
-    "SparkCheckpoint",
     "SparkEnd",
-    "find_checkpoints",
     "is_spark",
     "spark_has_all",
     "spark_is_behind",
+    "wait_for_gap",
 ]
 
-_DRIVER = "org.apache.spark.deploy.SparkSubmit"
-_DEPTH_MAX = 4
+_DRIVER: Final = "org.apache.spark.deploy.SparkSubmit"
+_DEPTH_MAX: Final = 3
 """How deep below the state folder a checkpoint is looked for."""
+_LOOK_S: Final = 0.02
+_FIND_S: Final = 0.5
+"""Intervals between two looks for a gap, and between two searches for checkpoints."""
 
 
 def is_spark(family: Iterable[ProcessIdentity]) -> bool:
@@ -109,15 +115,32 @@ def spark_is_behind(state: Path, end: SparkEnd) -> bool:
     return bool(read) and not any(reached)
 
 
+def wait_for_gap(state: Path, *, batch: int, over: Event) -> bool:
+    """Waits until a query whose checkpoint is below `state` has planned `batch` and not committed it; False: `over`."""
+    found, found_lately = list[SparkCheckpoint](), Deadline(0)
+    while not over.is_set():
+        if found_lately.passed:  # again, since a job may start a further query
+            found, found_lately = find_checkpoints(state), Deadline(_FIND_S)
+        if any(checkpoint.in_gap(batch) for checkpoint in found):
+            return True
+        over.wait(_LOOK_S)
+    return False
+
+
 def find_checkpoints(state: Path) -> list[SparkCheckpoint]:
     """The checkpoints below a folder, in the order of their paths."""
-    patterns = ("*/" * depth + "offsets" for depth in range(_DEPTH_MAX))
-    found = sorted({log.parent for pattern in patterns for log in state.glob(pattern)})
-    return [SparkCheckpoint(folder=folder) for folder in found if (folder / "metadata").exists()]
+    found: list[Path] = []
+    for path, folders, files in os.walk(state):  # which skips a folder that the job removes meanwhile
+        here = Path(path)
+        if "offsets" in folders and "metadata" in files:
+            found.append(here)
+        if len(here.relative_to(state).parts) == _DEPTH_MAX:
+            folders.clear()
+    return [SparkCheckpoint(folder=folder) for folder in sorted(found)]
 
 
 def _numbers(folder: Path) -> Iterator[int]:
-    if folder.is_dir():
+    with suppress(FileNotFoundError):  # not there yet, or removed by the job
         yield from (int(file.name) for file in folder.iterdir() if file.name.isdecimal())
 
 

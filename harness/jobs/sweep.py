@@ -18,7 +18,7 @@ from harness.engine.worlds import abilities_needed, open_worlds
 from harness.jobs.job_scenario import JobScenario
 from harness.jobs.level import JobLevel
 from harness.jobs.order import JobOrder
-from harness.jobs.traffic import Message
+from harness.jobs.traffic import Message, requests_over
 
 __all__ = ["SWEPT", "calm_points", "crash_points", "settings_of"]
 
@@ -55,7 +55,7 @@ class CrashPoint:
 
 def crash_points(messages: Sequence[Message]) -> list[CrashPoint]:
     """The points of one cycle, or of the whole run if it is short, in order; `messages`: of a run without faults."""
-    requests = [one for one in messages if one.link == "sink" and one.side == "request"]
+    requests = requests_over(messages, "sink")
     answers: dict[int, list[Message]] = {}
     for one in messages:
         if one.link == "sink" and one.side == "answer":

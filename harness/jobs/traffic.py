@@ -7,7 +7,7 @@ answer is kept with no end, and nothing is concluded from what a client did not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -16,7 +16,7 @@ from harness.faults.real.evidence import Loss, ProxyEvidence
 from harness.faults.real.fault_site import MessageControl, toxics_on
 from harness.history.follower import TimedCall
 
-__all__ = ["NOTES", "Message", "Traffic", "noted"]
+__all__ = ["NOTES", "Message", "Traffic", "noted", "requests_over"]
 
 NOTES: Final = "job-notes"
 """The name of the toxics that note every message."""
@@ -26,7 +26,7 @@ _NOTHING_SAID: Final = frozenset({"handshake", "quit", "ping"})
 """Requests that ask for no data: their answers are no calls of the user's."""
 
 _LOST: Final = 2013
-"""`Lost connection to server`: what a client is told whose connection ends while it waits, or before it asks again."""
+"""`Lost connection to server`: the error of a client whose connection ends while it waits, or before it asks again."""
 _REFUSED: Final = 2003
 """`Can't connect to server`."""
 _BY_THE_PROXY: Final = frozenset({"cut", "reset", "shut", "limited", "refused"})
@@ -55,19 +55,23 @@ class Message:
     """Of an answer: `ok`, `error` or `result`."""
     code: int = 0
     """Of an answer that is an error: its number."""
+    commits: bool = False
+    """Whether it is a COMMIT, or a write that the server commits by itself."""
 
     @property
     def name(self) -> str:
         """In words: `COMMIT`, `UPDATE offsets`, `HANDSHAKE`."""
         return f"{(self.statement or self.command).upper()} {self.table}".strip()
 
-    commits: bool = False
-    """Whether it is a COMMIT, or a write that the server commits by itself."""
-
     @property
     def is_write(self) -> bool:
         """Whether its statement may change rows."""
         return self.command in {"query", "execute"} and self.statement in _WRITES
+
+
+def requests_over(messages: Iterable[Message], link: str) -> list[Message]:
+    """The requests among `messages` over one link, in order."""
+    return [one for one in messages if one.link == link and one.side == "request"]
 
 
 @contextmanager
@@ -101,8 +105,6 @@ class Traffic:
     losses: list[Loss] = field(default_factory=list)
     entries_lost: int = 0
     """Entries of the log that were dropped before they were read."""
-    deeds: list[tuple[str, ProxyEvidence]] = field(default_factory=list)
-    """What toxics and cuts did, by link, in the order of each link's log."""
     _after: dict[str, int] = field(default_factory=dict)
     _open: dict[tuple[str, int], list[Message]] = field(default_factory=dict)
     """Requests without an answer, by link and connection."""
@@ -134,18 +136,18 @@ class Traffic:
             if one.command not in _NOTHING_SAID
         ]
 
-    def requests(self, link: str = "sink") -> list[Message]:
-        """The requests over `link`, in order."""
-        return [one for one in self.messages if one.link == link and one.side == "request"]
-
-    def answers(self, link: str = "sink") -> list[Message]:
-        """The answers over `link`, in order."""
-        return [one for one in self.messages if one.link == link and one.side == "answer"]
+    @property
+    def trouble(self) -> str:
+        """What is missing here of what passed the proxy; empty: nothing."""
+        if not self.entries_lost:
+            return ""
+        return (
+            f"{self.entries_lost} entries of the proxy's log were dropped before they were read: calls, errors and the"
+            " evidence of faults may be missing."
+        )
 
     def _take(self, link: str, deed: ProxyEvidence) -> None:
         key = (link, deed.connection)
-        if not deed.toxic.startswith(f"{NOTES}."):
-            self.deeds.append((link, deed))
         match deed.did:
             case "noted" if deed.stream == "upstream":
                 message = _message(link, "request", deed)

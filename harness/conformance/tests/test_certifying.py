@@ -16,9 +16,11 @@ from harness.conformance.profiles import PROFILES, families_of, profile_named
 from harness.conformance.subjects import fitting_profile, job_subject, python_subject
 from harness.conformance.tests.small import make_certificate, small_certification
 from harness.engine.level import Stop
-from harness.errors import UsageError
+from harness.errors import CannotHere, UsageError
 from harness.jobs.job_scenarios import apply_job_settings, job_catalogue, load_jobs
 from harness.jobs.ordering import job_named
+from harness.levels.sim.level import SimulatedLevel
+from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue
 
 ROOT = Path(harness.__file__).parents[1]
@@ -130,6 +132,24 @@ def test_an_interrupted_certificate_says_how_many_of_how_many_ran(tmp_path: Path
 
     assert (certificate.word, len(certificate.runs), certificate.asked) == ("not decided", 1, 3)
     assert "It was interrupted after 1 of 3 runs." in certificate.not_shown
+
+
+def test_a_budget_is_said_to_be_over_only_if_it_kept_a_run_from_being_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(level: SimulatedLevel, order: Order) -> None:
+        del level
+        if order.seed == 2:
+            raise CannotHere("seed 2 cannot run here", fix="leave it out")
+
+    monkeypatch.setattr(SimulatedLevel, "refuse", refuse)
+    wanted = replace(small_certification(seeds=(1, 2)), budget_s=600.0)
+
+    certificate = make_certificate(tmp_path, wanted)
+
+    assert (certificate.word, len(certificate.runs), certificate.asked) == ("not decided", 1, 2)
+    assert "small could not run here: seed 2 cannot run here" in certificate.not_shown
+    assert not any("budget" in sentence for sentence in certificate.not_shown)
 
 
 def test_an_interruption_before_the_first_run_leaves_no_certificate(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from harness.conformance.verifying import verified
 from harness.errors import HistoryError
 from harness.scenario.file import load
 
+KINDS = {"history": "history", "judgement": "verdict", "scenario": "scenario"}
+"""What the problems call the file of a field."""
 replace = msgspec.structs.replace
 
 
@@ -154,15 +156,20 @@ def test_a_changed_word_in_the_document_breaks_its_seal(made: tuple[Certificate,
     )
 
 
-def test_a_file_outside_of_the_folder_is_not_read(made: tuple[Certificate, Path]) -> None:
-    certificate, folder = made
+@pytest.mark.parametrize("kind", ["history", "judgement", "scenario"])
+def test_a_file_outside_of_the_folder_is_not_read(copied: tuple[Certificate, Path], kind: str) -> None:
+    certificate, folder = copied
     first = certificate.runs[0]
-    assert first.scenario is not None
-    runs = [replace(first, scenario=replace(first.scenario, file="../secret")), *certificate.runs[1:]]
+    file = getattr(first, kind)
+    (folder / file.file).rename(folder.parent / "secret")
+    runs = [replace(first, **{kind: replace(file, file="../secret")}), *certificate.runs[1:]]
 
-    problems = verified(sealed(replace(certificate, runs=runs, digest=digest_of_runs(runs))), folder).problems
+    found = verified(sealed(replace(certificate, runs=runs, digest=digest_of_runs(runs))), folder)
 
-    assert any("lies outside of the certificate's folder" in problem for problem in problems)
+    assert found.problems == (
+        f"small, seed 1: {KINDS[kind]} ../secret lies outside of the certificate's folder",
+    )
+    assert found.judged == (1 if kind == "history" else 2)
 
 
 def test_a_run_that_is_said_to_hold_without_a_history_is_noticed(made: tuple[Certificate, Path]) -> None:

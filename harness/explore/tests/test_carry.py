@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.explore import carry
 from harness.explore.by_event import by_event
 from harness.explore.carry import Recorded, calls_of, carry_down
 from harness.explore.find import Find
@@ -182,3 +183,16 @@ def test_a_table_of_calls_is_dropped_if_it_does_not_matter(run: Runs) -> None:
 
     assert small.scenario.choices is None or small.scenario.choices.calls is None
     assert small.scenario.faults == ()
+
+
+def test_calls_that_are_too_many_for_a_scenario_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carry, "_CALLS_MAX", 1)
+    events = [
+        *taken(1),
+        *taken(2),
+        *(Res(n=90 + n, t=9000, s=0, a=1, id=n, try_=1, r="ok", final=True) for n in (1, 2)),
+    ]
+
+    carried = carry_down(the_run(events), lambda find: None)
+
+    assert "1 of 2 recorded calls: the first 1 are kept" in carried.left

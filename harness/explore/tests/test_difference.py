@@ -46,6 +46,18 @@ def test_a_run_and_itself_do_not_part() -> None:
     assert parting_of(run_of(TWO), run_of(TWO)) is None
 
 
+@pytest.mark.parametrize("in_one_order", [True, False])
+def test_values_that_differ_only_far_behind_their_beginning_are_other_contents(*, in_one_order: bool) -> None:
+    left, right = ([*TWO[:4], {**TWO[4], "v": 99 * "x" + end}, *TWO[5:]] for end in "ab")
+
+    parting = parting_of(run_of(left, in_one_order=in_one_order), run_of(right, in_one_order=in_one_order))
+
+    assert parting is not None
+    assert parting.name == "out changed"
+    assert "other contents: v: " in parting.say
+    assert parting.say.endswith("which go on differently")
+
+
 @pytest.mark.parametrize(
     ("right", "name"),
     [

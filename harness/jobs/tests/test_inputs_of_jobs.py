@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
 from harness.database.endpoint import Endpoint
 from harness.errors import CannotHere, UsageError
+from harness.jobs import lookups_seen
 from harness.jobs.calm_twin import refuse_moments
 from harness.jobs.environment import job_environment, refuse_templates
 from harness.jobs.job_file import JobFile
@@ -21,6 +22,7 @@ from harness.jobs.records import read_input
 from harness.jobs.traffic import Message
 from harness.scenario.yaml_text import ScenarioProblems
 
+SERVER = Endpoint(host="127.0.0.1", port=33, user="u", password="p/w", database="db")
 SCENARIO = JobScenario.model_validate(
     {"job_scenario": "x", "about": "Something is done to it.", "records": 30, "keys": 5}
 )
@@ -43,10 +45,27 @@ def test_records_are_those_of_the_seed_and_a_key_stays_in_its_partition() -> Non
     assert {part for found in parts.values() for part in found} == {0, 1, 2}
 
 
+def test_a_users_text_may_hold_the_line_separator_of_unicode(tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_text('{"id": 1, "key": 1, "text": "a\u2028b"}\n', "utf-8")
+
+    given = read_input(_job(tmp_path, source={"records": "own.jsonl"}), SCENARIO, seed=1)
+
+    assert [record.body["text"] for record in given.records] == ["a\u2028b"]
+
+
+def test_a_record_for_the_table_needs_the_field_of_its_id_column(tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_text('{"order_id": 1, "line": 2, "key": 1}\n')
+    source = {"kind": "table", "records": "own.jsonl"}
+
+    with pytest.raises(UsageError, match="own.jsonl:1: this record has no `id`"):
+        read_input(_job(tmp_path, source=source, sink={"id": ["order_id", "line"]}), SCENARIO, seed=1)
+
+
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
         (['{"id": 1, "key": 1}', '{"id": 1, "key": 2}'], "records 1 and 2 have the same id 1"),
+        (['{"id": 1, "key": 1}', '{"id": "1", "key": 2}'], "records 1 and 2 have the same id 1"),
         (['{"id": 1}'], "own.jsonl:1: this record has no `key`"),
         (["{"], "own.jsonl:1: this is not JSON"),
         ([], "holds no record"),
@@ -66,11 +85,10 @@ def test_an_id_of_several_columns_is_a_list_of_their_fields(tmp_path: Path) -> N
 
 
 def _environment(job: JobFile, **base: str) -> dict[str, str]:
-    at = Endpoint(host="127.0.0.1", port=33, user="u", password="p/w", database="db")
     return job_environment(
         job,
         base=base,
-        links={"sink": at, "lookups": at},
+        links={"sink": SERVER, "lookups": SERVER},
         source={"FLOODMARK_JOB_SOURCE_FOLDER": "/in"},
         state=Path("/state"),
         done=Path("/done"),
@@ -149,6 +167,56 @@ def test_the_keys_of_a_lookup_are_the_literals_of_its_condition() -> None:
         "it\\'s",
         "7",
     ]
+
+
+class _Database:
+    """A database whose general log has these statements; it is its own connection and cursor."""
+
+    def __init__(self, *statements: str) -> None:
+        self._logged = [(0, 1, text) for text in statements]
+        self._left: list[tuple[Any, ...]] = []
+        self.done: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is held."""
+
+    def cursor(self) -> Self:
+        return self
+
+    def execute(self, statement: str, values: object = ()) -> None:
+        del values
+        self.done.append(statement)
+        of_log = statement.endswith("ORDER BY event_time")
+        self._left = list(self._logged) if of_log else [(1,)]
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        return self._left.pop(0) if self._left else None
+
+    def fetchmany(self, size: int) -> list[tuple[Any, ...]]:
+        some, self._left = self._left[:size], self._left[size:]
+        return some
+
+
+@pytest.mark.parametrize(
+    ("most", "seen", "trouble"), [(2, 2, ""), (1, 1, "after the job's first 1 statements")]
+)
+def test_lookups_that_are_too_many_to_be_counted_are_told(
+    monkeypatch: pytest.MonkeyPatch, most: int, seen: int, trouble: str
+) -> None:
+    database = _Database("SELECT name FROM customer WHERE k = 5", "SELECT name FROM customer WHERE k = 6")
+    monkeypatch.setattr(lookups_seen, "connect", lambda *given, **more: database)
+    monkeypatch.setattr(lookups_seen, "_MAX", most)
+    counting = lookups_seen.LookupsSeen(root=SERVER, user="app", tables=["customer"], keys=[5, 6])
+
+    counting.begin()
+
+    assert [one.key for one in counting.read()] == [5, 6][:seen]
+    assert trouble in counting.trouble
+    assert bool(counting.trouble) == bool(trouble)
+    assert database.done[-1] == "SET GLOBAL general_log = 0"
 
 
 def _asked(connections: int, calls: int) -> list[Message]:

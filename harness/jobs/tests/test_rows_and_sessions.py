@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from harness.history.outside import AskedLookup, JobStart, LogRow
 from harness.jobs.binlog import LoggedChange, LoggedTransaction, LogPosition
 from harness.jobs.finished import EndSeen, how_finished
 from harness.jobs.job_file import Job, JobFile, SinkTable
+from harness.jobs.recording import JobRecording, events_of
 from harness.jobs.records import JobInput, SourceRecord
 from harness.jobs.sessions import JobSessions
 from harness.jobs.sink_rows import SinkColumns, SinkReplay, is_of_table
@@ -97,6 +99,17 @@ def test_the_harness_tells_its_triggers_from_changes_of_the_table() -> None:
 
 
 # -------------------------------------------------------------------------------------------- sessions
+
+
+def test_what_is_learned_late_of_the_time_before_all_events_does_not_move_the_rows() -> None:
+    recording = JobRecording(where=lambda: _at(1), read=lambda: _at(9), began_us=0)
+    recording.note("start", at=_at(1), t_us=5, start=1)
+    row = _transaction(_insert(id=1, name="a"), offset=9)
+
+    recording.insert("asked", t_us=2, key=5, session=7)
+    events = events_of(recording, [row], _columns(), JobSessions(), session_of=lambda transaction: None)
+
+    assert [type(event) for event in events] == [AskedLookup, JobStart, LogRow]
 
 
 def test_a_session_belongs_to_the_start_that_alone_lived_when_it_was_opened() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 
+from harness.jobs import spark_engine
 from harness.jobs.spark_engine import (
     SparkEnd,
     find_checkpoints,
@@ -52,6 +56,48 @@ def test_a_batch_is_in_the_gap_from_its_plan_to_its_commit(checkpoint: Checkpoin
     checkpoint.commits(0)
 
     assert (before, between, found.in_gap(0)) == (False, True, False)
+
+
+def test_the_gap_of_a_query_that_is_started_later_is_waited_for_too(
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_engine, "_FIND_S", 0.0)
+    checkpoint.plans(0, source='{"logOffset":0}')
+    checkpoint.commits(0)
+
+    class Starting(Event):
+        """Starts a second query while the first one is looked at; gives up after some looks."""
+
+        looks = 0
+
+        def wait(self, timeout: float | None = None) -> bool:
+            del timeout
+            self.looks += 1
+            if not (tmp_path / "later").exists():
+                Checkpoint(tmp_path / "later").plans(3, source='{"logOffset":0}')
+            if self.looks > 3:
+                self.set()
+            return self.is_set()
+
+    assert spark_engine.wait_for_gap(tmp_path, batch=3, over=Starting())
+    assert not spark_engine.wait_for_gap(tmp_path, batch=4, over=Starting())
+
+
+def test_a_folder_that_a_job_removes_meanwhile_hides_no_checkpoint(
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, scandir = tmp_path / "a-while", os.scandir
+    gone.mkdir()
+
+    def removing(path: str | os.PathLike[str] = ".") -> Any:
+        if Path(path) == gone:
+            gone.rmdir()
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", removing)
+
+    assert [one.folder for one in find_checkpoints(tmp_path)] == [checkpoint.folder]
+    assert not gone.exists()
 
 
 def test_a_query_is_behind_while_a_batch_is_on_or_a_file_is_in_none(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 from harness.faults.real.evidence import DeedsRead, ProxyEvidence
 from harness.faults.real.fault_site import MessageControl
-from harness.jobs.traffic import NOTES, Traffic
+from harness.jobs.traffic import NOTES, Traffic, requests_over
 
 SINK = "sink"
 
@@ -55,7 +56,19 @@ def test_a_call_lasts_from_its_request_to_its_answer() -> None:
 
     (call,) = traffic.calls
     assert (call.began_us, call.ended_us, call.ending, call.link) == (10, 30, "ok", SINK)
-    assert [message.name for message in traffic.requests()] == ["INSERT rows"]
+    assert [message.name for message in requests_over(traffic.messages, SINK)] == ["INSERT rows"]
+
+
+def test_entries_that_the_proxys_log_has_dropped_are_told() -> None:
+    class Full(Log):
+        def deeds(self, link: str, after: int = 0) -> DeedsRead:
+            return replace(super().deeds(link, after), lost=3 if link == SINK else 0)
+
+    traffic = Traffic(control=cast("MessageControl", Full()))
+    traffic.poll()
+
+    assert traffic.trouble.startswith("3 entries of the proxy's log were dropped")
+    assert read(noted(10, "insert")).trouble == ""
 
 
 def test_an_answer_that_is_an_error_fails_its_call_by_its_number() -> None:

@@ -118,7 +118,7 @@ class BatchJournal:
     def complete(self, epoch: int, subtasks: Sequence[int]) -> None:
         """Spark has logged that the batch of `epoch` is over, so its state is what is restored next; noted once.
 
-        It is noted for each of its subtasks, since a fault may wait for the checkpoint of one.
+        It is noted for each of its subtasks, since a fault may wait for the checkpoint of one. Epoch 0 has no batch.
         """
         if epoch and epoch not in self._earlier.completed:
             self._earlier.completed.add(epoch)

@@ -11,7 +11,7 @@ import pickle
 import resource
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -144,19 +144,18 @@ class _SparkShares:
             return None
         self._pieces = 1 if opened.total < _SMALL else self._slots * _WAVES
         spans = self._spans()
-        in_order = all(
-            before.last_n < after.first_n and before.last_t <= after.first_t
-            for before, after in pairwise(spans)
-        )
-        if not (spans and in_order and all(span.fit for span in spans)):
+        if not spans:
             return None
-        self._subtasks = sorted({s for span in spans for s in span.subtasks})
-        few = _events_of(self._rows().filter(_is_one_of(_TOLD) | (col("n") == spans[-1].last_n)), header)
+        whole = reduce(_Span.then, spans)
+        if not whole.fit:
+            return None
+        self._subtasks = sorted(whole.subtasks)
+        few = _events_of(self._rows().filter(_is_one_of(_TOLD) | (col("n") == whole.last_n)), header)
         return Around(
             header=header,
             told=[event for event in few if isinstance(event, TOLD_TO_ALL)],
             last=few[-1],
-            events=sum(span.rows for span in spans),
+            events=whole.rows,
         )
 
     def see(self, around: Around) -> Iterator[ShareSeen]:
@@ -169,7 +168,9 @@ class _SparkShares:
         self, around: Around, names: Mapping[int, Collection[str]], *, finished: bool
     ) -> Iterator[ShareFound]:
         """See `Shares`."""
-        for found in self._each(sorted(names), _Examine(around, dict(names), finished)) if names else ():
+        for found in (
+            self._each(sorted(names), _Examine(around, dict(names), finished=finished)) if names else ()
+        ):
             self.examined += 1
             yield found
 
@@ -348,7 +349,7 @@ class _See(_Work):
 
 
 class _Examine(_Work):
-    def __init__(self, around: Around, names: Mapping[int, Collection[str]], finished: bool) -> None:  # noqa: FBT001
+    def __init__(self, around: Around, names: Mapping[int, Collection[str]], *, finished: bool) -> None:
         super().__init__(around)
         self._names = names
         self._finished = finished

@@ -83,16 +83,16 @@ class ClusterRunner:
         if not self._lock.acquire(blocking=False):
             message = "two runs at a time on one cluster"
             raise HarnessError(message, fix="please report it")
-        folders = _user_folders(plan)
-        if self.cluster is not None:
-            self.cluster.mend()
-        seat = self._seat(folders, speculates=_speculates(plan))
-        collector = Collector(Path(plan.folder), host=LOOPBACK, secret=fresh_secret())
-        stack = ExitStack()
-        stack.callback(self._lock.release)
-        stack.enter_context(collector)
-        sent = msgspec.structs.replace(plan, sent_to=collector.to, path=[])
-        return ClusterExecution(seat, sent, subtasks=subtasks, cluster=self.cluster, over=stack)
+        with ExitStack() as stack:
+            stack.callback(self._lock.release)
+            if self.cluster is not None:
+                self.cluster.mend()
+            seat = self._seat(_user_folders(plan), speculates=_speculates(plan))
+            collector = Collector(Path(plan.folder), host=LOOPBACK, secret=fresh_secret())
+            stack.enter_context(collector)
+            sent = msgspec.structs.replace(plan, sent_to=collector.to, path=[])
+            over = stack.pop_all()
+        return ClusterExecution(seat, sent, subtasks=subtasks, cluster=self.cluster, over=over)
 
     def _seat(self, folders: Sequence[str], *, speculates: bool) -> DriverSeat:
         kind = (*folders, *(["speculates"] if speculates else []))
@@ -135,7 +135,7 @@ def _user_folders(plan: RunPlan) -> Sequence[str]:
     return [
         folder
         for folder in plan.path
-        if Path(folder).is_dir() and folder != ours and not folder.startswith(not_theirs)
+        if Path(folder).is_dir() and folder != ours and not any(map(Path(folder).is_relative_to, not_theirs))
     ]
 
 

@@ -147,7 +147,7 @@ class DriverSeat:
         process = self._process
         assert process is not None, "orders go to a driver that was started"
         assert process.stdin is not None, "it was started with a pipe"
-        with self._lock, suppress(BrokenPipeError, ValueError):  # it has died; whoever follows it sees that
+        with self._lock, suppress(BrokenPipeError, ValueError):  # it has died, which `code` shows
             process.stdin.write(msgspec.json.encode(orders) + b"\n")
             process.stdin.flush()
 
@@ -155,8 +155,9 @@ class DriverSeat:
         """Waits for the session. Raises WorldError if the driver dies before, or takes too long."""
         wait_until(lambda: self._is_ready.is_set() or self.code is not None, deadline=Deadline(_START_S))
         if not self._is_ready.is_set():
-            why = "did not start" if self.code is None else f"ended with exit code {self.code}"
-            message = f"the Spark driver {why} within {_START_S:.0f} s: {self._last_words()}"
+            late, code = f"did not start within {_START_S:.0f} s", self.code
+            why = late if code is None else f"ended with exit code {code} before its session was up"
+            message = f"the Spark driver {why}: {self._last_words()}"
             raise WorldError(message, fix=f"look at {self._settings.folder / 'driver.log'}")
 
     def _last_words(self) -> str:
@@ -348,9 +349,10 @@ class DriverExecution:
             lambda: self._seat.result(run_id) is not None or self._seat.code is not None,
             deadline=Deadline(_STOP_S),
         )
-        if not obeys and self._seat.process is not None:
-            killed += self._drivers[-1:]
-            end_process(self._seat.process)
+        driver = None if obeys else self._seat.process
+        if driver is not None:
+            killed.append(driver.pid)
+            end_process(driver)
         killed += self._end_attempts()  # one may have begun just before the run was closed
         self._give_back(self._seat)
         return killed

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from harness.clock import monotonic_us
 from harness.engine.executors import always
-from harness.errors import FloodmarkError, HarnessError, UsageError, WorldError
+from harness.errors import FloodmarkError, UsageError, WorldError
 from harness.levels.spark.session import spark_session
 from harness.levels.spark.shipped_code import code_archive, executor_settings, home_of_our_code
 
@@ -170,7 +170,7 @@ def _awaited(future: Future[list[_Done]], goes_on: Callable[[], bool]) -> list[_
             raise _failure(error) from error
 
 
-def _failure(error: Exception) -> WorldError | HarnessError:
+def _failure(error: Exception) -> WorldError:
     """The error of a job, without its Java stack."""
     said = _LAST_ERROR.findall(str(error))
     why = said[-1] if said else str(error).partition("\n")[0]
@@ -232,8 +232,8 @@ def _retrying(master: str) -> str:
 
 
 def _address_towards(master: str) -> dict[str, str]:
-    """The driver's address on the way to a master on another machine; on this one it is the loopback's."""
-    host = master.removeprefix("spark://").rpartition(":")[0] if master.startswith("spark://") else ""
+    """The driver's address on the way to a master (the first of several) on another machine; here: the loopback's."""
+    host = master.removeprefix("spark://").partition(":")[0] if master.startswith("spark://") else ""
     if not host or host == "localhost" or host.startswith("127."):
         return {}
     try:

@@ -157,9 +157,8 @@ class SparkExecution:
     def stop(self) -> list[int]:
         """Cancel the job; workers that go on are killed by the pid in their recording."""
         running = self._attempts.running()
-        killed = [
-            who.pid for who in running if is_alive(who)
-        ]  # Spark may kill them when the job is cancelled
+        # Before the job is cancelled, since Spark may kill them then.
+        killed = [who.pid for who in running if is_alive(who)]
         self._session.sparkContext.cancelJobGroup(self._plan.run_id)
         for who in running:
             end_process(who)

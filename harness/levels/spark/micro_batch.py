@@ -76,8 +76,8 @@ class Batches:
             except Exception:
                 if left and any(isinstance(error, InjectedFailure | SinkLost) for error in self._failures):
                     continue
-                for error in self._failures:
-                    raise error from None
+                if self._failures:
+                    raise self._failures[0] from None
                 raise
             return
 
@@ -111,8 +111,7 @@ class Batches:
 
     def epoch(self, frame: DataFrame, epoch: int) -> None:
         """Runs the operator on the batch of `epoch` and commits it, unless it is visible."""
-        ranges = self.ranges.of(epoch)
-        subtasks = [one.subtask for one in ranges]
+        ranges, subtasks = self.ranges.of(epoch), self.ranges.subtasks_of(epoch)
         if self.sink.has_epoch(epoch):
             self.journal.skips(epoch, subtasks)
             self._say_what_has_ended(ranges)

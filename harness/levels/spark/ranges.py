@@ -63,6 +63,10 @@ class Ranges:
     def _last_of(self, source: LookupSource) -> int:
         return max(1, -(-len(source) // self._every))
 
+    def subtasks_of(self, epoch: int) -> list[int]:
+        """The subtasks that have a range in `epoch`."""
+        return [one.subtask for one in self.of(epoch)]
+
     def of(self, epoch: int) -> list[Range]:
         """The range of each subtask whose source has not ended before `epoch`."""
         begin, end = (epoch - 1) * self._every, epoch * self._every

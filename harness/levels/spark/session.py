@@ -105,7 +105,7 @@ def spark_session(
 
 
 def ended_workers(folder: Path) -> Path:
-    """The file of a session in `folder` to which its daemon writes the workers that a signal has ended."""
+    """The file of a session in `folder` to which its daemon writes how its workers have ended."""
     return folder / "ended-workers.jsonl"
 
 
@@ -113,9 +113,11 @@ def ended_workers(folder: Path) -> Path:
 def _own_interrupt_handler() -> Iterator[None]:
     """Restore the SIGINT handler, which PySpark replaces when it makes a context."""
     handler = signal.getsignal(signal.SIGINT)
-    yield
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
 
 
 def _warm_up(session: SparkSession) -> None:

@@ -21,6 +21,7 @@ from harness.database.batch_sink import PartOfEpoch, ReplacingSink
 from harness.database.driver import MySqlDriver
 from harness.database.epoch import SavedEpoch
 from harness.defects import variant_of
+from harness.engine.level import ATTEMPTS_MAX
 from harness.levels.spark.batch_attempt import ShareOfBatch, run_batch
 from harness.levels.spark.batch_journal import BatchJournal
 from harness.levels.spark.driver import RunOfDriver
@@ -33,7 +34,6 @@ from harness.sut.user_modules import take_path
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_TRIES = 4
 _STATE = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -52,7 +52,7 @@ def perform_stateful(run: RunOfDriver) -> None:
             StatefulBatches(run, sink=sink, journal=journal).go()
         if not run.cancelled.is_set():
             ranges = Ranges(run.plan)
-            journal.complete(ranges.last_epoch, [one.subtask for one in ranges.of(ranges.last_epoch)])
+            journal.complete(ranges.last_epoch, ranges.subtasks_of(ranges.last_epoch))
 
 
 class OrdersOfState(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,12 +99,9 @@ class StatefulBatches(Batches):
 
     def epoch(self, frame: DataFrame, epoch: int) -> None:
         """Runs the operator, again if Spark asks again, and replaces what an earlier try has written."""
-        ranges = self.ranges.of(epoch)
-        self.journal.complete(
-            epoch - 1, [one.subtask for one in self.ranges.of(epoch - 1)] if epoch > 1 else []
-        )
-        self.journal.begins(epoch, [one.subtask for one in ranges])
-        self.commit(epoch, frame.collect(), ranges)
+        self.journal.complete(epoch - 1, self.ranges.subtasks_of(epoch - 1))
+        self.journal.begins(epoch, self.ranges.subtasks_of(epoch))
+        self.commit(epoch, frame.collect(), self.ranges.of(epoch))
 
     def committed(self, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
         """Nothing: the epoch is complete when Spark has logged it, which the next batch shows."""
@@ -169,7 +166,7 @@ def _share_of(
         begin=min(positions),
         end=max(positions) + 1,
         length=orders.lengths[subtask],
-        number=batch * _TRIES + 1,
+        number=batch * ATTEMPTS_MAX + 1,
         origin_ms=orders.origins[subtask],
         saved=None if kept is None else kept.saved,
         by="planted" if kept is not None and kept.generation == orders.generation else None,

@@ -31,11 +31,12 @@ Json = dict[str, Any]
 
 
 def scenarios(
-    *, faults: Collection[str] | None = None, most_faults: int | None = None
+    *, faults: Collection[str] | None = None, most_faults: int | None = None, composite_keys: bool = False
 ) -> SearchStrategy[Scenario]:
     """Scenarios that run at level sim, and that a correct operator passes: as `floodmark explore` draws them.
 
     `faults`: only these kinds, such as `["kill_worker", "latency"]`; empty: none. `most_faults`: no more than so many.
+    `composite_keys`: also with keys of two parts, which a lookup must be written for.
 
     Raises UsageError for a kind that is not drawn, WorldError if Hypothesis is not installed.
     """
@@ -47,6 +48,8 @@ def scenarios(
     def adapt(drawn: Json) -> None:
         kept = [fault for fault in drawn["faults"] if faults is None or fault["do"] in faults]
         drawn["faults"] = kept if most_faults is None else kept[:most_faults]
+        if not composite_keys and drawn["workload"].get("keys_like") == "composite":
+            del drawn["workload"]["keys_like"]
 
     def drawn(draw: Callable[[Any], Any]) -> Scenario:
         choices = _DrawnByHypothesis(draw, strategies)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, find, given, settings
+from hypothesis.errors import NoSuchExample
 
 from harness.errors import UsageError, WorldError
 from harness.scenario.model import Scenario
@@ -35,6 +36,19 @@ def test_a_drawn_scenario_keeps_the_rules_and_the_wishes(scenario: Scenario) -> 
 @given(scenarios(faults=[]))
 def test_scenarios_without_faults_have_none(scenario: Scenario) -> None:
     assert not scenario.faults
+
+
+def _has_two_parts(one: Scenario) -> bool:
+    return one.workload.keys_like == "composite"
+
+
+@pytest.mark.sweep
+def test_keys_of_two_parts_are_drawn_only_if_they_are_wished() -> None:
+    many = settings(searching, max_examples=1000)
+
+    find(scenarios(faults=[], composite_keys=True), _has_two_parts, settings=many)
+    with pytest.raises(NoSuchExample):
+        find(scenarios(faults=[]), _has_two_parts, settings=many)
 
 
 @pytest.mark.sweep

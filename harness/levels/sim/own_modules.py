@@ -76,7 +76,6 @@ class ModulesOfRun:
                 f"The attempts shared the variables of {self._module}, which cannot be imported twice ({why}); "
                 "in a job each worker has its own"
             )
-            self._drop()
             self.close()
         else:
             self.enter(ModuleCopy(self))

@@ -13,6 +13,7 @@ import pytest
 
 from harness.checkers.judge import judge_file
 from harness.checkers.registry import CHECKERS
+from harness.checkers.shares.tests.test_shares import KINDS
 from harness.checkers.tests.blind_mutations import mutated
 from harness.checkers.tests.legal_histories import legal_history
 from harness.checkers.tests.small_histories import text
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 RUNS = 24
+SOAKED = 20
+"""Histories of each kind that Spark judges; their shares alone are judged by the thousand in `test_shares`."""
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +150,28 @@ def test_parquet_of_many_tasks_is_judged_as_on_one_machine(
     assert isinstance(checked.judged, Judgement)
     assert checked.shares == checked.judged.accounting["subtasks"] == 3
     assert (checked.examined > 0) is corrupted
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_corrupted_is_judged_by_executors_as_on_one_machine(
+    executors: SparkExecutors, tmp_path: Path, kind: str
+) -> None:
+    """Those whose lines are well-formed, for the others cannot be written as columns; most are corrupted."""
+    judged = 0
+    for seed in range(SOAKED):
+        reader = open_text(text(KINDS[kind](seed)))
+        events = list(reader.events())
+        if reader.breaches or reader.header is None:
+            continue
+        folder = tmp_path / str(seed)
+        write_parts(folder, reader.header, events)
+
+        checked = check_on_spark(executors.session, folder, checkers=CHECKERS, slots=executors.slots)
+
+        assert checked.judged == judge_file(folder), seed
+        judged += 1
+    assert judged >= SOAKED // 4
 
 
 def test_a_master_that_spark_does_not_know_is_refused() -> None:

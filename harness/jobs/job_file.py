@@ -54,7 +54,9 @@ class Job(Part):
     """The program."""
 
     command: tuple[_Text, ...] | None = Field(
-        default=None, description="The command, a list of words; no shell is in between."
+        default=None,
+        description="The command, a list of words; no shell is in between. `python` is the one that runs Floodmark, "
+        "or that of the virtual environment that you have activated.",
     )
     callable: _Text | None = Field(
         default=None,

@@ -103,7 +103,7 @@ def certified(
     made = _carried_out(wanted, plan, observer=observer, stop=stop)
     if not made.outcomes:
         _refuse_no_run(made, stop)
-    observer.phase("judge", f"{len(made.outcomes)} histories, by two judges")
+    observer.phase("judge", f"{len(made.outcomes)} histories")
     with disk_errors_told(f"the certificate could not be written to {plan.report}"):
         runs, second = _filed(wanted, made, plan.report, observer=observer, stop=stop)
     if not runs:

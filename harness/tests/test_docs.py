@@ -144,7 +144,9 @@ def test_each_word_of_the_glossary_leads_to_a_page_that_says_more() -> None:
 
 def test_the_words_of_the_tour_are_in_the_glossary() -> None:
     table = PAGES["docs/tour.md"].partition("## Words")[2].partition("##")[0]
-    words = {word for row in re.findall(r"^\| ([a-z ,]+) \|", table, re.MULTILINE) for word in row.split(", ")}
+    words = {
+        word for row in re.findall(r"^\| ([a-z ,]+) \|", table, re.MULTILINE) for word in row.split(", ")
+    }
     told = PAGES[GLOSSARY].lower()
 
     assert [word for word in sorted(words - {"word"}) if f"**{word}**" not in told] == []

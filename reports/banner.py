@@ -30,7 +30,8 @@ _UNEXPLAINED: Final = "V24"
 _SENTENCE_CHARS: Final = 220
 _RAISED_CHARS: Final = 140
 _RAISED_HEAD_CHARS: Final = 60
-_ABSENT: Final = frozenset({"lost", "no-effect", "row-missing", "missing"})
+_ABSENT: Final = frozenset({"lost", "no-effect", "row-missing"})
+"""Not `missing`, of a checkpoint (V10): its record may be in the table all the same."""
 _TAKES_WAS: Final = frozenset({"lost", "taken back", "doubled", "wrong", "never offered", "never done"})
 _ODD: Final = ("missing", "doubled", "disordered")
 

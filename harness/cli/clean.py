@@ -17,7 +17,7 @@ __all__ = ["clean"]
 @click.option(
     "--cache",
     is_flag=True,
-    help="Also remove the cache: unpacked servers, the proxy, data folders, the oracle.",
+    help="Also remove the cache: unpacked servers, the proxy, data folders, the oracle, Kafka.",
 )
 def clean(*, cache: bool) -> None:
     """Remove the processes, containers, networks, disks, folders and port locks of runs that were killed."""
@@ -56,8 +56,12 @@ def _remove_cache(settings: WorldSettings) -> None:
     """Removes all of the cache except ledgers and folders of running runs."""
     import shutil
 
+    from harness.oracle.program import oracle_folder
+    from harness.world.kafka.jars import kafka_folder
+
     places = settings.places
-    for folder in (places.servers, places.bin, places.datadirs, places.clock, places.root / "oracle"):
+    programs = (oracle_folder(places), kafka_folder(places).parent)
+    for folder in (places.servers, places.bin, places.datadirs, places.clock, *programs):
         if folder.exists():
             shutil.rmtree(folder)
             click.echo(f"removed {folder}")

@@ -21,6 +21,7 @@ from harness.tests.tidy import ROOT
 PAGES = [
     "docs/tutorial/first-bug.md",
     "docs/tutorial/your-job.md",
+    "docs/how-to/own-operator.md",
     "docs/how-to/spark-job.md",
 ]
 TIERS = {

@@ -25,6 +25,7 @@ WALKED: Sequence[str] = [
 ]
 """The pages that say where things are; a decision may name what was there when it was taken."""
 INDEX = "docs/README.md"
+GLOSSARY = "docs/reference/glossary.md"
 
 
 def code(page: str) -> Iterator[str]:
@@ -131,6 +132,24 @@ def test_a_page_for_newcomers_stays_short(page: str) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/decisions/")])
 def test_a_decision_fits_a_screen(page: str) -> None:
     assert len(PAGES[page].splitlines()) <= DECISION_LINES_MAX
+
+
+def test_each_word_of_the_glossary_leads_to_a_page_that_says_more() -> None:
+    entries = re.split(r"^- ", PAGES[GLOSSARY], flags=re.MULTILINE)[1:]
+    words = [entry.split("**")[1] for entry in entries]
+
+    assert not [word for word, entry in zip(words, entries, strict=True) if "](" not in entry]
+    assert words == sorted(words, key=str.lower)
+
+
+def test_the_words_of_the_tour_are_in_the_glossary() -> None:
+    table = PAGES["docs/tour.md"].partition("## Words")[2].partition("##")[0]
+    words = {
+        word for row in re.findall(r"^\| ([a-z ,]+) \|", table, re.MULTILINE) for word in row.split(", ")
+    }
+    told = PAGES[GLOSSARY].lower()
+
+    assert [word for word in sorted(words - {"word"}) if f"**{word}**" not in told] == []
 
 
 def test_code_is_found_in_spans_and_in_blocks_but_not_in_prose() -> None:

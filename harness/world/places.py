@@ -4,6 +4,8 @@
     bin/        the Toxiproxy server that `setup` built
     clock/      the library that shifts a server's clock, as `setup` unpacked it
     datadirs/   prepared data folders, one a server version; worlds copy them
+    oracle/     Flink's jars and our program around its operator, as `setup --oracle` made them
+    kafka/      the jars of a Kafka broker and of Spark's source of it, as `setup --kafka` got them
     runs/       a ledger and a scratch folder for each living run
     ports/      one lock for each reserved port
 

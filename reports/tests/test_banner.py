@@ -84,6 +84,19 @@ def test_no_cause_is_said_that_the_events_do_not_show(tmp_path: Path) -> None:
     assert broke == "record 7 was accepted, answered and lost: it left the operator, and no table shows it"
 
 
+def test_a_record_that_a_checkpoint_omits_is_not_called_lost_v10(tmp_path: Path) -> None:
+    """V8 says whether it is lost; here the run did not restart from that checkpoint."""
+    history = tmp_path / "h.jsonl"
+    events = write_history(history, records=40)
+    missing = Anomaly(
+        kind="missing", say="record 7 is neither stored nor resolved", events=(events[0]["n"],), s=0, id=7
+    )
+
+    broke = told(violated(history, missing, invariant="V10")).broke
+
+    assert broke == "record 7 is neither stored nor resolved"
+
+
 def test_a_record_whose_lookup_returned_nothing_was_not_lost_by_the_operator(tmp_path: Path) -> None:
     history = tmp_path / "h.jsonl"
     who = '"s":0,"a":1,"id":7'

@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.clean import clean
+from harness.oracle.program import oracle_folder
 from harness.world import containers
+from harness.world.kafka.jars import kafka_folder
 from harness.world.ledger import Ledger
 from harness.world.places import Places
 
@@ -58,6 +60,23 @@ def test_a_machine_that_never_ran_anything_is_clean(places: Places) -> None:
     assert result.exception is None
     assert "no killed run left anything" in result.stdout
     assert places.root.exists()
+
+
+def test_nothing_that_setup_got_is_left_once_the_cache_was_removed(places: Places) -> None:
+    got = (
+        places.servers,
+        places.bin,
+        places.datadirs,
+        places.clock,
+        oracle_folder(places),
+        kafka_folder(places),
+    )
+    for folder in got:
+        folder.mkdir(parents=True)
+
+    CliRunner().invoke(clean, ["--cache"], standalone_mode=False)
+
+    assert {path.name for path in places.root.iterdir()} <= {places.runs.name, places.ports.name}
 
 
 def test_the_cache_goes_only_when_asked_and_living_runs_stay_even_then(places: Places) -> None:

@@ -90,15 +90,20 @@ class SubtaskLoop(VirtualLoop):
 
         Every task that has not begun ends, so that the coroutine of no user's function is left without an await.
         """
-        if self.had_tasks:
-            for task in asyncio.all_tasks(self):
-                task.cancel()
-            for _ in range(_LAST_TURNS + len(self._ready)):
-                if not self._ready:
-                    break
-                with suppress(Killed):  # a callback that waits in a killed attempt ends, and the turn with it
-                    self.run_ready()
-        self.close()
+        try:
+            if self.had_tasks:
+                self._end_tasks()
+        finally:  # a callback of an operator under test may raise
+            self.close()
+
+    def _end_tasks(self) -> None:
+        for task in asyncio.all_tasks(self):
+            task.cancel()
+        for _ in range(_LAST_TURNS + len(self._ready)):
+            if not self._ready:
+                break
+            with suppress(Killed):  # a callback that waits in a killed attempt ends, and the turn with it
+                self.run_ready()
 
     def close(self) -> None:
         """Also closes a loop whose actor was killed inside a turn."""

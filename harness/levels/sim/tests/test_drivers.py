@@ -332,3 +332,22 @@ def test_a_killed_attempt_leaves_no_coroutine_without_an_await(world: World, sta
         gc.collect()
 
     assert [str(one.message) for one in warned] == []
+
+
+def test_a_loop_is_closed_though_a_callback_raises_while_it_winds_up(world: World) -> None:
+    """As that of an operator under test does that reports an outcome to a mailbox which is closed."""
+
+    def reports_too_late(_task: asyncio.Future[None]) -> None:
+        raise RuntimeError("the mailbox is closed")
+
+    def winds_up(actor: Actor) -> SubtaskLoop:
+        loop = SubtaskLoop(actor, MemoryRecorder(Tape(actor.hub)))
+        loop.catch_up()
+        loop.create_task(asyncio.sleep(1)).add_done_callback(reports_too_late)
+        with pytest.raises(RuntimeError, match="the mailbox is closed"):
+            loop.wind_up()
+        return loop
+
+    (loop,) = world.run(winds_up)
+
+    assert loop.is_closed()

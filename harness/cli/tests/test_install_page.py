@@ -1,0 +1,67 @@
+"""`docs/how-to/install.md`: its messages, folders and extras are those of the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from harness.oracle.program import oracle_folder
+from harness.tests.tidy import ROOT, our_files
+from harness.world.kafka.jars import kafka_folder
+from harness.world.places import Places
+
+PAGE = (ROOT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8")
+
+
+def listed(mark: str) -> list[str]:
+    """The code in the first column of the table behind `<!-- mark -->`."""
+    found = re.search(rf"^<!-- {mark} -->\n\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+    assert found is not None
+    return [name for row in found[1].splitlines()[2:] for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
+
+
+@pytest.fixture(scope="module")
+def told() -> str:
+    """All texts of the harness, a line each, with `...` for each value that is filled in."""
+    modules = [text for path, text in our_files() if is_of_the_harness(path)]
+    return "\n".join(" ".join(text.split()) for module in modules for text in texts(module))
+
+
+def is_of_the_harness(path: PurePosixPath) -> bool:
+    return path.suffix == ".py" and path.parts[0] == "harness" and "tests" not in path.parts
+
+
+def texts(module: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(module)):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "..." for part in node.values
+            )
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+@pytest.mark.parametrize("message", listed("messages"))
+def test_a_message_of_the_page_is_one_of_the_code(told: str, message: str) -> None:
+    assert message in told
+
+
+def test_the_folders_of_the_cache_are_those_of_the_code(tmp_path: Path) -> None:
+    places = Places(root=tmp_path)
+    of_code = {name for name, kind in vars(Places).items() if isinstance(kind, property)}
+    folders = {getattr(places, name).name for name in of_code}
+    folders |= {oracle_folder(places).name, kafka_folder(places).parent.name}
+
+    assert set(listed("folders of the cache")) == {f"{name}/" for name in folders}
+
+
+def test_the_extras_that_the_page_names_are_those_of_the_distribution() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = {name for extras in re.findall(r"floodmark\[([\w,]+)\]", PAGE) for name in extras.split(",")}
+
+    assert named == set(project["optional-dependencies"]) - {"dev", "docs"}

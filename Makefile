@@ -11,7 +11,7 @@ WORLD ?= local
 help:  ## these lines
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: .venv/installed  ## .venv with everything in it (half a gigabyte, once)
+install: .venv/installed  ## .venv with everything in it (1.2 GB of disk, once)
 
 # Enough for a run at level sim or live: without Spark and without the developers' tools.
 .venv/light: pyproject.toml constraints.txt

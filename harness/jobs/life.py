@@ -121,17 +121,19 @@ class JobLife:
             read_of_log=lambda: self.log.position,
         )
         self.faults = self._made_faults()
-        asked = self._made_lookups()
-        asked.begin()
         with self.log:
-            try:
-                with self.faults:
-                    self._go()
-                self._end()
-            finally:
-                self.starts.end_all()
-                self._reap()
-            self._note_lookups(asked)
+            with self._made_lookups() as asked:
+                try:
+                    with self.faults:
+                        self._go()
+                    self._end()
+                finally:
+                    self.starts.end_all()
+                    self._reap()
+                for seen in asked.read():
+                    self.recording.insert("asked", t_us=seen.t_us, key=seen.key, session=seen.session)
+            if asked.trouble:
+                self.notes.append(asked.trouble)
             self._read()
             if self.parts.pace is None:
                 self.premade = self.seen.made_table()
@@ -267,12 +269,6 @@ class JobLife:
             tables=parts.ground.lookup_tables,
             keys=parts.given.keys,
         )
-
-    def _note_lookups(self, asked: LookupsSeen) -> None:
-        for seen in asked.read():
-            self.recording.insert("asked", t_us=seen.t_us, key=seen.key, session=seen.session)
-        if asked.trouble:
-            self.notes.append(asked.trouble)
 
     def _made_starts(self) -> JobStarts:
         parts = self.parts

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
-from pymysql import OperationalError
+from pymysql import InterfaceError, OperationalError
 
 from harness.database.endpoint import Endpoint
 from harness.errors import CannotHere, UsageError, WorldError
-from harness.jobs import lookups_seen
+from harness.jobs import job_database, lookups_seen
 from harness.jobs.calm_twin import refuse_moments
 from harness.jobs.environment import job_environment, refuse_templates
 from harness.jobs.job_file import JobFile
@@ -247,6 +247,31 @@ def test_a_general_log_that_cannot_be_switched_off_is_told(monkeypatch: pytest.M
         pass
 
     assert "The server's general log could not be switched off: " in counting.trouble
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            OperationalError(1142, "TRIGGER command denied"),
+            "OperationalError: (1142, 'TRIGGER command denied')",
+        ),
+        (InterfaceError(0, ""), "InterfaceError: (0, '')"),
+        (ConnectionResetError("reset by peer"), "ConnectionResetError: reset by peer"),
+    ],
+    ids=["refused", "closed connection", "reset"],
+)
+def test_a_trigger_that_could_not_be_made_is_told_with_the_error_that_it_was(
+    error: Exception, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error of a closed connection has no words of its own."""
+
+    def connect(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(job_database, "connect", connect)
+
+    assert job_database.JobDatabase(root=SERVER).install_audit("enriched") == told
 
 
 def _asked(connections: int, calls: int) -> list[Message]:

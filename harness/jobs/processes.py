@@ -332,9 +332,9 @@ def _end(processes: Iterable[ProcessIdentity]) -> list[ProcessIdentity]:
     """Kills these; returns those that have not ended, or may not be killed."""
     left = []
     for who in processes:
-        try:
+        with suppress(psutil.Error):
             end_process(who)
-        except psutil.Error:
+        if is_alive(who):  # an orphan that has ended may stay in the process table until it is reaped
             left.append(who)
     return left
 

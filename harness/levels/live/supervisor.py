@@ -8,6 +8,7 @@ counted in the run's files. After `stop`, every process that was started has end
 from __future__ import annotations
 
 import re
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,9 +19,11 @@ from typing import ClassVar
 
 import msgspec
 
+from harness.clock import Deadline
 from harness.engine.canaries_in_world import refuse_blind_world
 from harness.engine.in_world import record_in_world
 from harness.engine.level import ATTEMPTS_MAX, ExecutionState, Opening, Play, ProcessEnd, ending_of
+from harness.errors import HarnessError, WorldError
 from harness.history.follower import Follower
 from harness.levels.live.fork_server import ForkedProcess, ForkServer, surroundings
 from harness.levels.live.worker import DONE, REFUSED
@@ -57,7 +60,8 @@ class Superseded:
         return self._old is None or self._old.poll() is not None
 
 
-_STOP_S = 3.0
+_STOP_S = 10.0
+"""How long the killed workers may take to end, on a machine under load."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -153,6 +157,11 @@ class Supervisor:
     def _reap(self, worker: _Worker, process: ForkedProcess) -> int | None:
         """The exit code if the process has ended; records its end once."""
         code = process.poll()
+        if process.is_lost:
+            message = "the fork server of level live has ended by itself, so its workers were killed"
+            raise HarnessError(
+                message, fix="look whether the kernel has killed it for want of memory (`dmesg`)"
+            )
         if code is not None:
             self._ends.append(ProcessEnd(subtask=worker.subtask, pid=process.pid, code=code))
         return code
@@ -188,16 +197,23 @@ class Supervisor:
         return
 
     def stop(self) -> list[int]:
-        """Kill and reap every process that still runs or is stopped."""
-        killed = []
+        """Kill and reap every process that still runs or is stopped. Raises WorldError if one does not end."""
+        killed, left = [], []
         with self._lock:
             processes = [process for worker in self._workers.values() for process in _all_of(worker)]
             for process in processes:
                 if process.poll() is None:
                     process.kill()
                     killed.append(process.pid)
+            deadline = Deadline(_STOP_S)
             for process in processes:
-                process.wait(timeout=_STOP_S)
+                try:
+                    process.wait(timeout=deadline.left_s)
+                except subprocess.TimeoutExpired:
+                    left.append(process.pid)
+        if left:
+            message = f"workers have not ended {_STOP_S:g} s after SIGKILL: {', '.join(map(str, left))}"
+            raise WorldError(message, fix="see what they wait for (`ps -o pid,stat,wchan,cmd`), and end them")
         return killed
 
 

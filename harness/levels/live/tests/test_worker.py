@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 from harness.clock import Deadline, wait_until
 from harness.database.endpoint import Endpoint
 from harness.engine.level import ATTEMPTS_MAX
-from harness.levels.live.fork_server import ForkServer, surroundings
+from harness.errors import HarnessError, WorldError
+from harness.levels.live.fork_server import ForkedProcess, ForkServer, surroundings
 from harness.levels.live.supervisor import LiveRunner, Supervisor
 from harness.levels.live.worker import FAILED
 from harness.runs.plan import RunPlan, encode_plan
@@ -157,6 +159,38 @@ def test_a_superseded_worker_that_ends_is_reaped_and_not_replaced(supervisor: Su
     assert [(end.subtask, end.pid, end.code) for end in state.ends] == [(1, old.pid, -9)]
     assert state.running
     assert come_to(2)
+
+
+def test_a_fork_server_that_ended_by_itself_is_no_death_of_a_worker(supervisor: Supervisor) -> None:
+    """The run would be convicted of an end by SIGKILL that the harness itself has caused."""
+    assert come_to(2)
+    [server] = psutil.Process().children()
+
+    server.kill()
+
+    with pytest.raises(HarnessError, match="the fork server of level live has ended by itself"):
+        wait_until(lambda: not supervisor.poll().running, deadline=Deadline(LIMIT_S))
+    assert processes() == []
+
+
+def test_stop_kills_all_workers_and_names_those_that_do_not_end(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    who = supervisor.process(0)
+    assert who is not None
+    wait = ForkedProcess.wait
+
+    def waits(process: ForkedProcess, timeout: float) -> int:
+        if process.pid == who.pid:
+            raise subprocess.TimeoutExpired(str(who.pid), timeout)
+        return wait(process, timeout)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ForkedProcess, "wait", waits)
+        with pytest.raises(WorldError, match=rf"after SIGKILL: {who.pid}\n"):
+            supervisor.stop()
+
+    assert supervisor.process(1) is None
 
 
 def test_a_worker_that_is_stopped_is_ended_with_the_run(supervisor: Supervisor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any, Self
 
 import msgspec
 import psutil
@@ -191,6 +192,39 @@ def test_stop_kills_all_workers_and_names_those_that_do_not_end(
             supervisor.stop()
 
     assert supervisor.process(1) is None
+
+
+class _Shell:
+    """A fork server whose only worker is a shell with a child; it is that worker too."""
+
+    is_lost = False
+
+    def fork(self, log: IO[bytes]) -> Self:
+        self._process = subprocess.Popen(
+            ["/bin/sh", "-c", "sleep 600 & wait"], stdin=subprocess.PIPE, stdout=log, start_new_session=True
+        )
+        assert self._process.stdin is not None
+        self.pid, self.pipe = self._process.pid, self._process.stdin
+        self.poll, self.wait, self.kill = self._process.poll, self._process.wait, self._process.kill
+        return self
+
+
+def test_what_a_killed_worker_has_left_running_is_ended_with_the_run(tmp_path: Path) -> None:
+    shell: Any = _Shell()
+    supervisor = LiveRunner(shell).start(plan(tmp_path), subtasks=1, logs=tmp_path)
+    process = psutil.Process(shell.pid)
+    assert wait_until(lambda: bool(process.children()), deadline=Deadline(LIMIT_S))
+    [child] = process.children()
+    shell.kill()
+    shell.wait(LIMIT_S)
+    assert child.is_running()
+
+    supervisor.stop()
+    shell.pipe.close()
+
+    assert wait_until(
+        lambda: not child.is_running() or child.status() == "zombie", deadline=Deadline(LIMIT_S)
+    )
 
 
 def test_a_worker_that_is_stopped_is_ended_with_the_run(supervisor: Supervisor) -> None:

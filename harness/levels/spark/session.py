@@ -130,15 +130,14 @@ def _warm_up(session: SparkSession) -> None:
 
     Raises WorldError if no executor takes the task in time: Spark itself waits for a full cluster for ever.
     """
-    is_late = threading.Event()
+    is_over, is_late = threading.Event(), threading.Event()
 
     def give_up() -> None:
-        is_late.set()
-        session.sparkContext.cancelAllJobs()
+        if not is_over.wait(_WARM_S):
+            is_late.set()
+            session.sparkContext.cancelAllJobs()
 
-    timer = threading.Timer(_WARM_S, give_up)
-    timer.daemon = True
-    timer.start()
+    threading.Thread(target=give_up, name="warm-up", daemon=True).start()
     try:
         session.range(0, 1, 1, 1).mapInArrow(_echo, "id bigint").collect()
     except Exception as error:
@@ -148,7 +147,7 @@ def _warm_up(session: SparkSession) -> None:
         fix = "look whether the cluster has a worker with free cores and memory"
         raise WorldError(message, fix=fix) from error
     finally:
-        timer.cancel()
+        is_over.set()
 
 
 def _echo(batches: Iterator[Any]) -> Iterator[Any]:

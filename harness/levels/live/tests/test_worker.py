@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Self
@@ -17,7 +18,7 @@ from harness.engine.level import ATTEMPTS_MAX
 from harness.errors import HarnessError, WorldError
 from harness.levels.live.fork_server import ForkedProcess, ForkServer, surroundings
 from harness.levels.live.supervisor import LiveRunner, Supervisor
-from harness.levels.live.worker import FAILED
+from harness.levels.live.worker import DONE, FAILED
 from harness.runs.plan import RunPlan, encode_plan
 from harness.scenario.model import Scenario
 from harness.world.ports import LOOPBACK
@@ -63,6 +64,33 @@ def test_a_worker_ends_when_its_pipe_closes(tmp_path: Path) -> None:
         worker.pipe.close()
 
         assert worker.wait(timeout=LIMIT_S) == FAILED
+
+
+_LEAVES = """
+import atexit, threading
+from harness.levels.live import worker
+worker._EXIT_S = 0.1
+{leaves}
+print("said")
+worker.end(worker.DONE)
+"""
+
+
+@pytest.mark.parametrize(
+    "leaves",
+    [
+        "atexit.register(threading.Event().wait)",
+        "threading.Thread(target=threading.Event().wait).start()",
+        "",
+    ],
+    ids=["exit handler", "thread", "nothing"],
+)
+def test_an_attempt_ends_with_its_code_whatever_user_code_has_left(leaves: str) -> None:
+    words = [sys.executable, "-c", _LEAVES.format(leaves=leaves)]
+
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (DONE, "said\n", "")
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 from harness.errors import WorldError
 from harness.jobs import processes
 from harness.jobs.processes import JobStarts
-from harness.process_identity import ProcessIdentity, end_process, is_alive
+from harness.process_identity import ProcessIdentity, end_process, identify, is_alive
 
 
 def _starts(folder: Path, *, logs: Path, program: str = "no program") -> JobStarts:
@@ -65,3 +67,23 @@ def test_every_process_of_a_job_is_killed_when_one_does_not_end_and_the_error_na
     finally:
         starts.end_all()
     assert not is_alive(first)
+
+
+def test_a_process_that_was_killed_and_is_not_reaped_yet_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An orphan stays in the process table until whoever has adopted it reaps it."""
+    starts = _starts(tmp_path, logs=tmp_path)
+
+    def end(who: ProcessIdentity) -> bool:
+        os.kill(who.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, who.pid, os.WEXITED | os.WNOWAIT)
+        raise psutil.TimeoutExpired(5, who.pid)
+
+    with subprocess.Popen(["sleep", "600"]) as orphan:
+        monkeypatch.setattr(JobStarts, "everyone", lambda _: [identify(orphan.pid)])
+        monkeypatch.setattr(processes, "end_process", end)
+
+        starts.end_all()
+
+    assert orphan.returncode == -signal.SIGKILL

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ __all__ = [
     "exists",
     "identify",
     "is_alive",
+    "left_in_sessions",
     "marked_processes",
     "this_owner",
     "this_process",
@@ -104,6 +106,25 @@ def marked_processes(mark: str) -> list[ProcessIdentity]:
         except (psutil.Error, OSError):  # it has ended, or is another user's
             continue
         who = identify(process.pid) if has_mark else None
+        if who is not None:
+            found.append(who)
+    return found
+
+
+def left_in_sessions(leaders: Collection[int]) -> list[ProcessIdentity]:
+    """The live processes of sessions whose leaders, given by their pids, have ended and were reaped.
+
+    The system gives a leader's pid to no other process while one of its session lives; so if there is a process with
+    that pid, nothing is left of the session.
+    """
+    over = {pid for pid in leaders if not psutil.pid_exists(pid)}
+    found = []
+    for pid in psutil.pids() if over else []:
+        try:
+            is_left = os.getsid(pid) in over
+        except OSError:  # it has ended
+            continue
+        who = identify(pid) if is_left else None
         if who is not None:
             found.append(who)
     return found

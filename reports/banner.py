@@ -28,6 +28,8 @@ __all__ = ["Banner", "banner_of", "banner_of_all", "gravest"]
 
 _UNEXPLAINED: Final = "V24"
 _SENTENCE_CHARS: Final = 220
+"""Of an error or a checker's sentence, which may list without end; a sentence that is made here is told whole."""
+_END_OF_PART: Final = re.compile(r"(?<=[.!?]) |; ")
 _RAISED_CHARS: Final = 140
 _RAISED_HEAD_CHARS: Final = 60
 _ABSENT: Final = frozenset({"lost", "no-effect", "row-missing"})
@@ -104,7 +106,7 @@ def gravest(outcome: RunOutcome) -> list[InvariantVerdict]:
 
 def what_broke(outcome: RunOutcome, view: HistoryView) -> str:
     """What broke, for which record and why: one sentence without its full stop; empty if nothing did."""
-    return _one_line("".join(_what_broke(outcome, view)))
+    return "".join(_what_broke(outcome, view))
 
 
 def _what_broke(outcome: RunOutcome, view: HistoryView) -> Iterator[str]:
@@ -112,18 +114,18 @@ def _what_broke(outcome: RunOutcome, view: HistoryView) -> Iterator[str]:
     raised = OF_LOOKUP.search(outcome.error or "")
     if raised is not None:
         first = _raised_first(told[0].anomalies[0], view) if told else None
-        yield _raised(first or raised)
+        yield _one_line(_raised(first or raised))
         return
     if outcome.interrupted:
         return
     if told and view.outside is not None:
-        yield _of_job(outcome, view, view.outside)
+        yield _one_line(_of_job(outcome, view, view.outside))
     elif told:
-        yield _of_anomaly(told[0].anomalies[0], view)
+        yield _shortened(_of_anomaly(told[0].anomalies[0], view))
     elif outcome.error:
-        yield outcome.error
+        yield _shortened(outcome.error)
     else:
-        yield _undecided(outcome)
+        yield _shortened(_undecided(outcome))
 
 
 def _raised(found: re.Match[str]) -> str:
@@ -260,8 +262,17 @@ def _undecided(outcome: RunOutcome) -> str:
 
 
 def _one_line(sentence: str) -> str:
-    line = " ".join(visible(sentence).split()).rstrip(".")
-    return line if len(line) <= _SENTENCE_CHARS else line[: _SENTENCE_CHARS - 1].rstrip() + "…"
+    return " ".join(visible(sentence).split()).rstrip(".")
+
+
+def _shortened(sentence: str) -> str:
+    """In one line that, if it is cut, ends where a sentence or a part of it does, or else a word."""
+    line = _one_line(sentence)
+    if len(line) <= _SENTENCE_CHARS:
+        return line
+    head, least = line[:_SENTENCE_CHARS], _SENTENCE_CHARS // 2
+    ends = [found.start() for found in _END_OF_PART.finditer(head, least)] or [head.rfind(" ", least)]
+    return (head[: ends[-1]] if ends[-1] > 0 else head).rstrip() + " …"
 
 
 def _rest(outcome: RunOutcome) -> str:

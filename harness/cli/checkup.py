@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -62,16 +62,22 @@ class Diagnosis:
 
     checks: Sequence[Check]
     worlds: Sequence[str]
+    levels: Sequence[str]
+    """The levels that run here, `job` among them."""
+    level: str | None = None
+    """The one that is judged; None: what all need."""
 
     @property
     def well(self) -> bool:
-        """Whether at least one world and Java work."""
+        """Whether the judged level runs here, or at least one world and Java work."""
+        if self.level is not None:
+            return self.level in self.levels
         java = next(check for check in self.checks if check.name == "java")
         return bool(self.worlds) and java.state is not State.FAIL
 
 
-def examine(settings: WorldSettings) -> Diagnosis:
-    """Makes all checks."""
+def examine(settings: WorldSettings, *, level: str | None = None) -> Diagnosis:
+    """Makes all checks; what `level` does not need is no failure."""
     engine, images, server, proxy = [*_containers(settings), _server(settings), _proxy(settings)]
     client = _client()
     worlds = []
@@ -80,9 +86,14 @@ def examine(settings: WorldSettings) -> Diagnosis:
     if client.state is State.OK and server.state is State.OK:
         worlds.append("local")
     java, pyspark = _java(settings), _pyspark()
+    levels = ["sim"]  # which needs nothing but Python
+    if worlds:
+        levels += ["live", "job"]
+    if worlds and java.state is State.OK and pyspark.state is State.OK:
+        levels += ["spark"]
     checks = [
         _python(),
-        java,
+        java if level in {None, "spark"} else _not_needed(java),
         pyspark,
         client,
         engine,
@@ -92,10 +103,15 @@ def examine(settings: WorldSettings) -> Diagnosis:
         _cache(settings),
         _memory(),
         _remains(settings),
-        _worlds(worlds, fix=client.fix or "floodmark setup"),
-        _levels(worlds, spark=java.state is State.OK and pyspark.state is State.OK),
+        _worlds(worlds, level=level, fix=client.fix or "floodmark setup"),
+        _levels(levels, level=level),
     ]
-    return Diagnosis(checks=checks, worlds=worlds)
+    return Diagnosis(checks=checks, worlds=worlds, levels=levels, level=level)
+
+
+def _not_needed(check: Check) -> Check:
+    """The check of something that the judged level does not need."""
+    return replace(check, state=State.WARN) if check.state is State.FAIL else check
 
 
 def _python() -> Check:
@@ -104,7 +120,8 @@ def _python() -> Check:
 
 def _java(settings: WorldSettings) -> Check:
     fix = (
-        f"install Java {JAVA_MIN} or later (Debian: `apt-get install default-jre-headless`), or set JAVA_HOME"
+        f"install Java {JAVA_MIN} or later (Debian: `apt-get install default-jre-headless`), or set JAVA_HOME; only"
+        " level spark needs it: `floodmark doctor --level live` judges without"
     )
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=settings.path)
@@ -218,18 +235,19 @@ def _remains(settings: WorldSettings) -> Check:
     )
 
 
-def _worlds(worlds: Sequence[str], *, fix: str) -> Check:
+def _worlds(worlds: Sequence[str], *, level: str | None, fix: str) -> Check:
     if worlds:
         return Check(name="worlds", state=State.OK, says=f"can be opened: {', '.join(worlds)}")
-    return Check(name="worlds", state=State.FAIL, says="none can be opened", fix=fix)
+    none = Check(name="worlds", state=State.FAIL, says="none can be opened", fix=fix)
+    return _not_needed(none) if level == "sim" else none
 
 
-def _levels(worlds: Sequence[str], *, spark: bool) -> Check:
-    """What runs here: level sim needs nothing but Python."""
-    runs = ["sim", *(["live", "job"] if worlds else []), *(["spark"] if worlds and spark else [])]
-    lacking = [level for level in ("live", "job", "spark") if level not in runs]
+def _levels(runs: Sequence[str], *, level: str | None) -> Check:
+    lacking = [one for one in ("live", "job", "spark") if one not in runs]
     says = f"run here: {', '.join(runs)}" + (f"; not: {', '.join(lacking)}" if lacking else "")
-    state = State.WARN if lacking else State.OK
+    if level is not None:
+        says += f"; judged: {level}"
+    state = State.FAIL if level in lacking else State.WARN if lacking else State.OK
     return Check(name="levels", state=state, says=says, fix="see the lines above" if lacking else "")
 
 

@@ -20,17 +20,23 @@ COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
 
 
 @click.command()
+@click.option(
+    "--level",
+    envvar="FLOODMARK_LEVEL",
+    type=click.Choice(["sim", "live", "spark"]),
+    help="Judge only what this level needs; without it: a world and Java.",
+)
 @speech_options
-def doctor(*, form: str, quiet: bool, verbose: bool, no_color: bool) -> Exit:
+def doctor(*, level: str | None, form: str, quiet: bool, verbose: bool, no_color: bool) -> Exit:
     """Show what works on this machine and what does not, with a fix for each problem.
 
-    Exit code: 0 if at least one world and Java work, 11 otherwise.
+    Exit code: 0 if at least one world and Java work, or with --level if that level runs here; 11 otherwise.
     """
     from harness.cli.checkup import examine
     from harness.world.settings import WorldSettings
 
     del quiet, verbose  # the output is always the same
-    diagnosis = examine(WorldSettings.from_environment())
+    diagnosis = examine(WorldSettings.from_environment(), level=level)
     if form == "json":
         click.echo(_json(diagnosis))
     else:

@@ -14,7 +14,7 @@ from typing import Final
 from harness.errors import WorldError
 from harness.explore.exploration import Sighting
 from harness.explore.find import Find
-from harness.explore.shrink import NotShown, ShrinkStep, open_runs, shrink
+from harness.explore.shrink import NotShown, ShrinkStep, open_runs, shrink, size_of
 from harness.explore.trial import Subject, Violation
 from harness.scenario.model import Scenario
 
@@ -35,7 +35,7 @@ class Group:
     shape: str
     """Faults, sink and mode of the shrunk scenario, in words."""
     find: Find
-    """What the first run shrank to."""
+    """The smallest of what its runs shrank to."""
     file: Path
     first_run: int
     """The number of the run that showed it first."""
@@ -44,7 +44,7 @@ class Group:
     not_shrunk: int = 0
     """Further runs with the same invariant and class."""
     repeats: bool = True
-    """Whether the run of its file showed it again."""
+    """Whether the run that was shrunk to its file showed it again."""
     unsaved: str = ""
     """Why its smaller form could not be written; its file is then the run as it was found."""
 
@@ -66,15 +66,18 @@ def grouped(
         for sighting in mine[:_SHRUNK_MAX]:
             group = _shrunk(sighting, violation, subject=subject, folder=folder, goes_on=goes_on, tell=tell)
             known = shapes.get(group.shape)
-            if known is None:
-                shapes[group.shape] = group
-            else:
-                if group.file != known.file:
-                    group.file.unlink(missing_ok=True)
-                shapes[group.shape] = replace(known, times=known.times + 1)
+            shapes[group.shape] = group if known is None else _merged(known, group)
         left = len(mine) - min(len(mine), _SHRUNK_MAX)
         for index, group in enumerate(shapes.values()):
             yield replace(group, not_shrunk=0 if index else left)
+
+
+def _merged(known: Group, other: Group) -> Group:
+    """One group of two with the same shape: the one that repeats, else the smaller, else the first is kept."""
+    kept, left = sorted((known, other), key=lambda group: (not group.repeats, size_of(group.find.scenario)))
+    if left.file != kept.file:
+        left.file.unlink(missing_ok=True)
+    return replace(kept, first_run=known.first_run, times=known.times + 1)
 
 
 def _decisive(sighting: Sighting, only: frozenset[str], subject: Subject) -> Violation:

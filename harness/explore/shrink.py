@@ -46,7 +46,7 @@ from harness.levels.sim.level import SimulatedLevel
 from harness.scenario.model import Scenario
 from harness.verdict import Judgement
 
-__all__ = ["NotShown", "Runs", "SeenRun", "ShrinkStep", "open_runs", "shrink"]
+__all__ = ["NotShown", "Runs", "SeenRun", "ShrinkStep", "open_runs", "shrink", "size_of"]
 
 _RUN_S: Final = 20.0
 """The longest time of one run; a smaller scenario does not take longer."""
@@ -228,7 +228,7 @@ class _OneShrinking:
 
     def leaps(self, *, first: bool = False) -> bool:
         """Whether one of some small variants shows it, where step by step nothing as small does (a local minimum)."""
-        faults, records = len(self.data.get("faults", ())), self._records
+        faults, records = size_of(self.find.scenario)
         if faults <= _SMALL_FAULTS and records <= _SMALL_RECORDS:
             return False
         self._leaped += 1
@@ -255,11 +255,6 @@ class _OneShrinking:
     def _with_other_seeds(self, records: int) -> bool:
         data = with_value(self.data, ("workload", "records"), records)
         return any(self.tries(data, f"{records} records, seed {seed}", seed=seed) for seed in range(_SEEDS))
-
-    @property
-    def _records(self) -> int:
-        workload = self.find.scenario.workload
-        return workload.records * workload.subtasks
 
     def round(self) -> bool:
         """Try everything once; whether anything became smaller."""
@@ -423,6 +418,11 @@ class _OneShrinking:
         if self.seen is None:
             return self.find
         return self.find.told(self.seen.judgement, self.seen.record.header, self.seen.record.events)
+
+
+def size_of(scenario: Scenario) -> tuple[int, int]:
+    """What is smaller if it is less: the number of faults, then of all records."""
+    return len(scenario.faults), scenario.workload.records * scenario.workload.subtasks
 
 
 def _fewer(records: int) -> list[int]:

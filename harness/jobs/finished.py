@@ -17,7 +17,7 @@ from harness.jobs.records import JobInput, SourceRecord
 from harness.jobs.sink_rows import SinkReplay, id_text
 from harness.jobs.spark_engine import SparkEnd, spark_is_behind
 
-__all__ = ["EndSeen", "ExpectedRows", "how_finished", "missing_records"]
+__all__ = ["EndSeen", "ExpectedRows", "has_exited_well", "how_finished", "missing_records"]
 
 ExpectedRows = Mapping[str, Sequence[Sequence[Any]]]
 """The values of the rows that a record must yield, by the text of its id; one that is not in it may yield anything."""
@@ -31,11 +31,12 @@ class EndSeen:
     now_us: int
     offered_us: int | None
     """When the last record was offered; None: not all have been."""
-    exited_well: bool
-    """Whether the newest start exited with code 0."""
-    exited_us: int | None
-    """When the last exit was noted."""
+    exited_well_us: int | None
+    """When the newest start was seen to have exited with code 0; None: it was not."""
     lives: bool
+    """Whether the newest start does."""
+    older_lives: bool
+    """Whether a start does that was made before the newest."""
     said_done: bool
     """Whether the done file was made after the last offer."""
     replay: SinkReplay | None
@@ -60,8 +61,10 @@ def how_finished(job: JobFile, given: JobInput, seen: EndSeen, expected: Expecte
         return None
     match job.job.ends:
         case "exit":
-            after_offer = seen.exited_us is not None and seen.exited_us >= seen.offered_us
-            return "exit" if seen.exited_well and after_offer else None
+            if not has_exited_well(seen):
+                return None
+            # An older start may do what is left to do: the newest may have exited because that one holds the lock.
+            return None if seen.older_lives and not is_quiet(seen) else "exit"
         case "file":
             return "file" if seen.said_done else None
     if not seen.lives or not is_quiet(seen):
@@ -73,6 +76,13 @@ def how_finished(job: JobFile, given: JobInput, seen: EndSeen, expected: Expecte
     )
     is_behind = job.job.engine != "plain" and spark_is_behind(seen.state, seen.spark_end)
     return "settled" if is_last_seen and not is_behind else None
+
+
+def has_exited_well(seen: EndSeen) -> bool:
+    """Whether the newest start exited with code 0 when all had been offered, and no fault is beginning or healing."""
+    if seen.offered_us is None or seen.exited_well_us is None or not seen.faults_settled:
+        return False
+    return seen.exited_well_us >= seen.offered_us
 
 
 def is_quiet(seen: EndSeen) -> bool:

@@ -137,8 +137,9 @@ class JobDatabase:
                         f" FOR EACH ROW INSERT INTO `{self.root.database}`.{AUDIT} (session, op)"
                         f" VALUES (CONNECTION_ID(), '{event[0]}')"
                     )
-        except pymysql.MySQLError as error:
-            return str(error.args[-1])
+        except (pymysql.MySQLError, OSError) as error:
+            # PyMySQL's error of a closed connection has no words: its text is (0, '')
+            return f"{type(error).__name__}: {error}"
         return ""
 
     def snapshot(self, tables: Sequence[str], *, limit_s: float) -> TableReading:

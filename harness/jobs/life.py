@@ -19,7 +19,7 @@ from harness.clock import Deadline, monotonic_us, pause
 from harness.errors import WorldError
 from harness.jobs.binlog import ChangeLog, LogPosition
 from harness.jobs.disturbance import JobFaults
-from harness.jobs.finished import EndSeen, How, how_finished, missing_records
+from harness.jobs.finished import EndSeen, How, has_exited_well, how_finished, missing_records
 from harness.jobs.job_database import JobDatabase, TableReading
 from harness.jobs.life_parts import LifeParts
 from harness.jobs.lookups_seen import LookupsSeen
@@ -76,7 +76,7 @@ class JobLife:
     _advanced_us: int = 0
     _start_us: int | None = None
     _restart_us: int | None = None
-    _exited_well: bool = False
+    _exited_well_us: int | None = None
 
     @property
     def writes_after_exit(self) -> bool:
@@ -121,17 +121,19 @@ class JobLife:
             read_of_log=lambda: self.log.position,
         )
         self.faults = self._made_faults()
-        asked = self._made_lookups()
-        asked.begin()
         with self.log:
-            try:
-                with self.faults:
-                    self._go()
-                self._end()
-            finally:
-                self.starts.end_all()
-                self._reap()
-            self._note_lookups(asked)
+            with self._made_lookups() as asked:
+                try:
+                    with self.faults:
+                        self._go()
+                    self._end()
+                finally:
+                    self.starts.end_all()
+                    self._reap()
+                for seen in asked.read():
+                    self.recording.insert("asked", t_us=seen.t_us, key=seen.key, session=seen.session)
+            if asked.trouble:
+                self.notes.append(asked.trouble)
             self._read()
             if self.parts.pace is None:
                 self.premade = self.seen.made_table()
@@ -156,7 +158,7 @@ class JobLife:
         self._start()
         self.began_us = self._start_us or 0
         deadline, turn = Deadline(self.parts.limit_s), count()
-        while not self._is_over(deadline):
+        while not self._take_in(deadline):
             self.offering.offer_due(self.began_us)
             if monotonic_us() - self._advanced_us >= _ADVANCE_EVERY_US:
                 self._advanced_us = monotonic_us()
@@ -177,29 +179,32 @@ class JobLife:
             self.recording.note("giveup", why=self.gave_up)
         self._stop()
 
-    def _is_over(self, deadline: Deadline) -> bool:
+    def _take_in(self, deadline: Deadline) -> bool:
+        """Takes in what has happened; if that is the end, notes how it came, and returns True."""
         self.seen.digest()
         self._reap()
-        self.how = how_finished(self.parts.order.job, self.parts.given, self._seen(), self.parts.expected)
+        job, seen = self.parts.order.job, self._seen()
+        if job.job.ends == "exit" and has_exited_well(seen):
+            self._restart_us = None  # what goes on beside it is waited for, and it is not started again
+        self.how = how_finished(job, self.parts.given, seen, self.parts.expected)
+        if self.how == "exit" and self.sessions.may_have_orphans:
+            return self._end_orphans()
         if self.how is not None:
-            return self._has_left_nothing()
+            return True
         if self.parts.site.stop.is_set():
             self.interrupted = True
             return True
         self.gave_up = self._why_give_up(deadline)
         return bool(self.gave_up)
 
-    def _has_left_nothing(self) -> bool:
-        """Whether no process of a start that has ended goes on; waits for one, and then ends it.
+    def _end_orphans(self) -> bool:
+        """Gives processes whose start has ended some time to end, then ends them; returns whether none is left.
 
         A calm job that leaves some runs in the background, where its end cannot be seen.
         """
-        if self.how != "exit" or not self.sessions.may_have_orphans:
-            return True
         left = self.starts.orphans()
         if left and self.sessions.orphans_may_stay:
             self.how = None
-            self._restart_us = None  # it has exited well, and is waited for, not started again
             return False
         if left and self.parts.pace is None:
             self.how = None
@@ -265,12 +270,6 @@ class JobLife:
             keys=parts.given.keys,
         )
 
-    def _note_lookups(self, asked: LookupsSeen) -> None:
-        for seen in asked.read():
-            self.recording.insert("asked", t_us=seen.t_us, key=seen.key, session=seen.session)
-        if asked.trouble:
-            self.notes.append(asked.trouble)
-
     def _made_starts(self) -> JobStarts:
         parts = self.parts
         return JobStarts(
@@ -292,7 +291,7 @@ class JobLife:
         self.sessions.begin_start(number)
         self.recording.note("start", start=number)
         self._start_us = monotonic_us()
-        self._exited_well = False
+        self._exited_well_us = None
         return self.parts.ground.environment(self.parts.order, start=number, run_id=self.parts.run_id)
 
     def _start(self) -> None:
@@ -305,12 +304,12 @@ class JobLife:
         for seen in self.starts.poll():
             self.exits.append(seen)
             fields: dict[str, Any] = dict(seen.fields())
-            self.recording.note("exit", **fields)
+            noted_us = self.recording.note("exit", **fields)
             self.parts.site.observer.phase("job", seen.text)
             if seen.by == "outside":
                 self.notes.append(f"{seen.text}: a signal that no fault of this run has sent.")
             if seen.start == self.starts.count:
-                self._exited_well = seen.code == 0
+                self._exited_well_us = noted_us if seen.code == 0 else None
                 short = seen.lived_s < _SHORT_LIFE_S
                 wait_s = _BACK_OFF_S[min(len(self.exits) - 1, len(_BACK_OFF_S) - 1)] if short else 0.0
                 self._restart_us = monotonic_us() + round(wait_s * 1e6)
@@ -353,9 +352,9 @@ class JobLife:
         return EndSeen(
             now_us=now_us,
             offered_us=self.offering.ended_us,
-            exited_well=self._exited_well,
-            exited_us=self.recording.last_us("exit"),
+            exited_well_us=self._exited_well_us,
             lives=self.starts.newest() is not None,
+            older_lives=any(number < self.starts.count for number in self.starts.living),
             said_done=self.offering.ended_us is not None and done.exists(),
             replay=self.seen.replay,
             last_row_us=rows_us[-1] if rows_us else None,

@@ -1,16 +1,15 @@
 """The lookups of a job as the database sees them, from its general log, and what the proxy saw of their connections.
 
-Invariant: the log is asked past the proxy and counts each statement once; what it cannot tell is said, as after a
-restart of the server.
+Invariants: the log is asked past the proxy and counts each statement once; what it cannot tell is said, as after a
+restart of the server; the log is switched off again, also after an error.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pymysql
 
@@ -52,7 +51,7 @@ class SeenLookup:
 
 @dataclass(slots=True, kw_only=True)
 class LookupsSeen:
-    """Counts between `begin` and `read`. Mutable."""
+    """Counts while its block lasts. Mutable."""
 
     root: Endpoint
     user: str
@@ -64,19 +63,29 @@ class LookupsSeen:
     _offset_us: int = 0
     _found: list[SeenLookup] = field(default_factory=list)
 
-    def begin(self) -> None:
-        """Begins to count."""
+    def __enter__(self) -> Self:
+        """Switches the log on; sets `trouble` if that fails."""
         try:
             with connect(self.root) as connection, connection.cursor() as cursor:
                 cursor.execute("SELECT UNIX_TIMESTAMP(NOW(6))")
                 row = cursor.fetchone()
                 self._offset_us = monotonic_us() - round(float(row[0]) * 1e6) if row else 0
-            self._run(*_BEGIN)  # last, so that the log is not on if anything fails
+            self._run(*_BEGIN)
         except (pymysql.MySQLError, OSError) as error:
             self.trouble = f"Lookups were not counted: {error}."
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Switches the log off, whatever has happened; adds to `trouble` if that fails."""
+        try:
+            self._run(*_END)
+        except (pymysql.MySQLError, OSError) as error:
+            self.trouble = (
+                f"{self.trouble} The server's general log could not be switched off: {error}.".strip()
+            )
 
     def read(self) -> Sequence[SeenLookup]:
-        """Ends to count; the lookups in the order of time."""
+        """The lookups until now, in the order of time."""
         if self.trouble:
             return []
         try:
@@ -93,9 +102,6 @@ class LookupsSeen:
         except (pymysql.MySQLError, OSError) as error:
             self.trouble = f"Lookups were not counted: {error}."
             return []
-        finally:
-            with suppress(pymysql.MySQLError, OSError):
-                self._run(*_END)
         known = {str(key): key for key in self.keys}
         return [seen for row in rows for seen in self._lookups(row, known)]
 

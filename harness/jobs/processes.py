@@ -2,7 +2,7 @@
 
 Answers to a supervisor (systemd, Kubernetes) that starts a program again after each exit. Invariants: every process of
 a run has the run's mark in its environment, so that it is found when its parent has died; a process is signalled by pid
-and start time; after `end_all` none of them is left.
+and start time; after `end_all` none of them is left, or its error names those that are.
 """
 
 from __future__ import annotations
@@ -288,19 +288,25 @@ class JobStarts:
         return obeyed
 
     def end(self, processes: Iterable[ProcessIdentity]) -> None:
-        """Kills these."""
+        """Kills these, as far as they can be killed."""
         _end(processes)
 
-    def end_all(self) -> list[ProcessIdentity]:
-        """Kills every process of the job that is left; returns those that it killed."""
+    def end_all(self) -> None:
+        """Kills every process of the job that is left. Raises WorldError if one does not end, once all are killed."""
         with self._lock:
             for one in self._started:
                 if one.process.poll() is None:
                     one.blamed = one.blamed or "harness"
                     one.process.kill()
+        deadline = Deadline(_END_S)
         for one in self._started:  # first, since another call that waits for one takes its exit code
-            one.process.wait(timeout=_END_S)
-        return _end(self.everyone())
+            with suppress(subprocess.TimeoutExpired):
+                one.process.wait(timeout=deadline.left_s)
+        left = _end(self.everyone())
+        if left:
+            pids = ", ".join(str(who.pid) for who in left)
+            message = f"of the job these processes have not ended after SIGKILL: {pids}"
+            raise WorldError(message, fix="see what they wait for (`ps -o pid,stat,wchan,cmd`), and end them")
 
     def last_words(self) -> str:
         """The last lines that the newest start with any output printed."""
@@ -323,12 +329,14 @@ class JobStarts:
 
 
 def _end(processes: Iterable[ProcessIdentity]) -> list[ProcessIdentity]:
-    killed = []
+    """Kills these; returns those that have not ended, or may not be killed."""
+    left = []
     for who in processes:
         with suppress(psutil.Error):
-            if end_process(who):
-                killed.append(who)
-    return killed
+            end_process(who)
+        if is_alive(who):  # an orphan that has ended may stay in the process table until it is reaped
+            left.append(who)
+    return left
 
 
 def _port(end: object) -> int:

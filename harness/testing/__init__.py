@@ -1,29 +1,34 @@
-"""What a user's own tests and programs import; nothing else of Floodmark is public (`docs/reference/testing.md`).
+"""What a user's own tests, programs and lookups import: all that is public (`docs/reference/testing.md`).
 
     from harness.testing import run
 
     judged = run("connections-cut", sut=lookup)
     assert judged.verdict.holds, judged.verdict.explanation
 
-`Floodmark` is the type of the pytest fixture `floodmark`.
+`Floodmark` is the type of the pytest fixture `floodmark`. Invariant: a name is imported when it is first asked for, so
+that a lookup that only needs `MayAskAgain` does not import the checkers in each of its workers.
 """
 
 from __future__ import annotations
 
-from harness.errors import FloodmarkError
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from harness.own_packages import import_ours
 
-import_ours()  # before a `reports` of the user's is imported
-
-from harness.scenario.model import Scenario  # noqa: E402 - see above
-from harness.testing.judging import Verdict, check  # noqa: E402
-from harness.testing.running import Floodmark, Run, job, load, run  # noqa: E402
-from harness.testing.strategies import histories, scenarios  # noqa: E402
-from harness.verdict import Outcome  # noqa: E402
+if TYPE_CHECKING:
+    from harness.database.pool import MayAskAgain
+    from harness.errors import FloodmarkError
+    from harness.scenario.model import Scenario
+    from harness.testing.judging import Verdict, check
+    from harness.testing.running import Floodmark, Run, job, load, run
+    from harness.testing.strategies import histories, scenarios
+    from harness.verdict import Outcome
 
 __all__ = [
     "Floodmark",
     "FloodmarkError",
+    "MayAskAgain",
     "Outcome",
     "Run",
     "Scenario",
@@ -35,3 +40,35 @@ __all__ = [
     "run",
     "scenarios",
 ]
+
+_HOMES: Final = {
+    "Floodmark": "harness.testing.running",
+    "FloodmarkError": "harness.errors",
+    "MayAskAgain": "harness.database.pool",
+    "Outcome": "harness.verdict",
+    "Run": "harness.testing.running",
+    "Scenario": "harness.scenario.model",
+    "Verdict": "harness.testing.judging",
+    "check": "harness.testing.judging",
+    "histories": "harness.testing.strategies",
+    "job": "harness.testing.running",
+    "load": "harness.testing.running",
+    "run": "harness.testing.running",
+    "scenarios": "harness.testing.strategies",
+}
+
+import_ours()  # before a `reports` of the user's is imported
+
+
+if not TYPE_CHECKING:  # a type checker would take it for a promise that every name exists
+
+    def __getattr__(name: str) -> Any:
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(home), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

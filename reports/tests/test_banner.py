@@ -19,7 +19,7 @@ from reports.page import page_text
 from reports.reading import headline_of
 from reports.run_document import document_of
 from reports.run_section import section_of
-from reports.tests.job_sample import killed_twice
+from reports.tests.job_sample import doubled, killed_twice
 from reports.tests.sample import judgement_of, lost_outcome, outcome_of, pass_outcome, write_history
 
 RAISED = "subtask 1 has failed 4 times: the lookup raised KeyError: 13 for record 4 (src/jobs/enrich.py:7)"
@@ -187,6 +187,34 @@ def test_what_a_job_doubled_is_told_with_its_moment(tmp_path: Path) -> None:
     assert {number.name: number.count for number in banner.numbers} == {
         "offered": 200, "visible": 210, "missing": 0, "doubled": 10,
     }  # fmt: skip
+
+
+def test_what_a_job_doubled_is_told_to_its_end_which_is_the_cause(tmp_path: Path) -> None:
+    outcome = doubled(tmp_path)
+    history, held = Path(outcome.history), "answer of INSERT"
+    assert held in history.read_text()
+    history.write_text(history.read_text().replace(held, f"{held}, {'a fact, ' * 30}"))
+
+    broke = told(outcome).broke
+
+    assert len(broke) > 220
+    assert broke.endswith("and start 1 ended (SIGKILL) at 0.000 s")
+
+
+@pytest.mark.parametrize(
+    ("error", "broke"),
+    [
+        (f"it failed; the last time: {'x' * 150}; {'y' * 150}", f"it failed; the last time: {'x' * 150} …"),
+        (f"{'x' * 150}. {'y' * 150}", f"{'x' * 150}. …"),
+        (f"It failed. {'word ' * 60}", f"It failed. {'word ' * 41}…"),
+        ("word " * 60, f"{'word ' * 44}…"),
+        ("z" * 300, f"{'z' * 220} …"),
+    ],
+)
+def test_a_long_error_is_cut_where_a_part_of_its_sentence_or_else_a_word_ends(
+    tmp_path: Path, error: str, broke: str
+) -> None:
+    assert told(pass_outcome(tmp_path, error=error)).broke == broke
 
 
 def test_nothing_broke_in_a_run_that_passed(tmp_path: Path) -> None:

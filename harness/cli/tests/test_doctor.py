@@ -69,6 +69,30 @@ def test_java_and_a_local_world_are_enough(machine: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("level", "has_server", "code"),
+    [
+        ("sim", False, Exit.HOLD),
+        ("live", False, Exit.ENVIRONMENT),
+        ("live", True, Exit.HOLD),
+        ("spark", True, Exit.ENVIRONMENT),
+    ],
+)
+def test_a_level_is_judged_by_what_it_needs_and_only_that_is_a_failure(
+    machine: Path, *, level: str, has_server: bool, code: Exit
+) -> None:
+    """There is no Java."""
+    if has_server:
+        program(machine, "mariadbd", MARIADB)
+
+    result, checks = examined("--level", level)
+
+    assert result.return_value is code
+    assert any(check["state"] == "FAIL" for check in checks.values()) == (code is Exit.ENVIRONMENT)
+    assert checks["levels"]["says"].endswith(f"; judged: {level}")
+    assert (checks["java"]["state"] == "FAIL") == (level == "spark")
+
+
+@pytest.mark.parametrize(
     ("version", "state"), [("1.8.0_402", "FAIL"), ("11.0.2", "FAIL"), ("17.0.1", "ok"), ("21", "ok")]
 )
 def test_java_must_be_17_or_later(machine: Path, version: str, state: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,25 @@ def test_of_a_users_lookup_a_wrong_result_comes_before_what_follows_from_it(tmp_
 
     assert (group.invariant, group.kind, group.repeats) == ("V8", "lost", True)
     assert group.file.name.startswith("V8-lost-")
+
+
+def test_of_finds_with_the_same_shape_the_smallest_is_kept(tmp_path: Path) -> None:
+    """All three run, since the last of them is the smallest."""
+    sightings = [
+        replace(
+            _sighting(("V8", "lost")),
+            entry=CorpusEntry(scenario=loads(ONE_ERROR.replace("records: 3", f"records: {records}")), seed=1),
+            run=run,
+        )
+        for run, records in enumerate([3, 4, 2], 1)
+    ]
+    swallows = Subject(sut=f"{own_lookups.__name__}:swallows")
+
+    [group] = grouped(sightings, subject=swallows, only=frozenset(), folder=tmp_path, goes_on=lambda: False)
+
+    assert group.find.scenario.workload.records == 2
+    assert (group.first_run, group.times, group.repeats) == (1, 3, True)
+    assert list(tmp_path.iterdir()) == [group.file]
 
 
 def test_a_smaller_form_that_cannot_be_written_leaves_the_file_of_the_run(

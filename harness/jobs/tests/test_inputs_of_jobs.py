@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from pymysql import InterfaceError, OperationalError
 
 from harness.database.endpoint import Endpoint
-from harness.errors import CannotHere, UsageError
-from harness.jobs import lookups_seen
+from harness.errors import CannotHere, UsageError, WorldError
+from harness.jobs import job_database, lookups_seen
 from harness.jobs.calm_twin import refuse_moments
 from harness.jobs.environment import job_environment, refuse_templates
 from harness.jobs.job_file import JobFile
@@ -181,9 +182,10 @@ def test_the_keys_of_a_lookup_are_the_literals_of_its_condition() -> None:
 class _Database:
     """A database whose general log has these statements; it is its own connection and cursor."""
 
-    def __init__(self, *statements: str) -> None:
+    def __init__(self, *statements: str, fails_at: str = "") -> None:
         self._logged = [(0, 1, text) for text in statements]
         self._left: list[tuple[Any, ...]] = []
+        self._fails_at = fails_at
         self.done: list[str] = []
 
     def __enter__(self) -> Self:
@@ -198,6 +200,8 @@ class _Database:
     def execute(self, statement: str, values: object = ()) -> None:
         del values
         self.done.append(statement)
+        if statement == self._fails_at:
+            raise OperationalError(2013, "Lost connection to MySQL server during query")
         of_log = statement.endswith("ORDER BY event_time")
         self._left = list(self._logged) if of_log else [(1,)]
 
@@ -220,12 +224,63 @@ def test_lookups_that_are_too_many_to_be_counted_are_told(
     monkeypatch.setattr(lookups_seen, "_MAX", most)
     counting = lookups_seen.LookupsSeen(root=SERVER, user="app", tables=["customer"], keys=[5, 6])
 
-    counting.begin()
+    with counting:
+        found = [one.key for one in counting.read()]
 
-    assert [one.key for one in counting.read()] == [5, 6][:seen]
+    assert found == [5, 6][:seen]
     assert trouble in counting.trouble
     assert bool(counting.trouble) == bool(trouble)
     assert database.done[-1] == "SET GLOBAL general_log = 0"
+
+
+@pytest.mark.parametrize("fails_at", ["the life of the job", "SET GLOBAL general_log = 1"])
+def test_the_general_log_is_switched_off_when_a_life_fails_before_it_is_read(
+    monkeypatch: pytest.MonkeyPatch, fails_at: str
+) -> None:
+    """Also if switching it on was not acknowledged: the server may have done it."""
+    database = _Database(fails_at=fails_at)
+    monkeypatch.setattr(lookups_seen, "connect", lambda *given, **more: database)
+    counting = lookups_seen.LookupsSeen(root=SERVER, user="app", tables=["customer"], keys=[5, 6])
+
+    with pytest.raises(WorldError), counting:
+        raise WorldError("the job cannot be started")
+
+    assert database.done[-1] == "SET GLOBAL general_log = 0"
+
+
+def test_a_general_log_that_cannot_be_switched_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    database = _Database(fails_at="SET GLOBAL general_log = 0")
+    monkeypatch.setattr(lookups_seen, "connect", lambda *given, **more: database)
+
+    with lookups_seen.LookupsSeen(root=SERVER, user="app", tables=["customer"], keys=[5, 6]) as counting:
+        pass
+
+    assert "The server's general log could not be switched off: " in counting.trouble
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            OperationalError(1142, "TRIGGER command denied"),
+            "OperationalError: (1142, 'TRIGGER command denied')",
+        ),
+        (InterfaceError(0, ""), "InterfaceError: (0, '')"),
+        (ConnectionResetError("reset by peer"), "ConnectionResetError: reset by peer"),
+    ],
+    ids=["refused", "closed connection", "reset"],
+)
+def test_a_trigger_that_could_not_be_made_is_told_with_the_error_that_it_was(
+    error: Exception, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error of a closed connection has no words of its own."""
+
+    def connect(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(job_database, "connect", connect)
+
+    assert job_database.JobDatabase(root=SERVER).install_audit("enriched") == told
 
 
 def _asked(connections: int, calls: int) -> list[Message]:

@@ -120,6 +120,21 @@ def test_a_right_job_passes_under_a_kill_however_it_ends(
     assert bool(notes) == ("no-state" in words)  # what keeps no state would do all again
 
 
+def test_an_older_start_that_holds_the_jobs_lock_is_waited_for_when_newer_ones_have_exited(
+    stage: RunStage,
+) -> None:
+    frozen = {"id": "frozen", "do": "frozen_start", "for": "500ms"}
+    when = {"sink": "commit", "nth": 2, "moment": "after"}
+
+    outcome = stage.run(_order("right", "alone", "pace=0.7", faults=[{**frozen, "when": when}]))
+
+    assert outcome.judgement.outcome is Outcome.PASS, outcome.judgement
+    [finished] = _events(outcome, "finished")
+    before = [(one["start"], one["code"]) for one in _events(outcome, "exit") if one["n"] < finished["n"]]
+    assert before == [*((start, 0) for start in range(2, len(before) + 1)), (1, 0)]
+    assert len(before) > 1
+
+
 def test_a_job_that_commits_rows_before_its_position_doubles(stage: RunStage) -> None:
     outcome = stage.run(_order("append"))
     assert _failed(outcome) == {"V8": {"duplicate"}}

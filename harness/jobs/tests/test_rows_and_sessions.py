@@ -160,9 +160,9 @@ def _seen(*rows: dict[str, Any], **more: Any) -> EndSeen:
     usual = EndSeen(
         now_us=10_000_000,
         offered_us=1_000_000,
-        exited_well=False,
-        exited_us=None,
+        exited_well_us=None,
         lives=True,
+        older_lives=False,
         said_done=False,
         replay=replay,
         last_row_us=5_000_000,
@@ -207,8 +207,22 @@ def test_a_job_is_not_done_before_it_has_been_quiet_for_long_enough(more: dict[s
 
 
 def test_an_exit_counts_only_with_code_0_after_the_last_offer() -> None:
-    well = {"exited_well": True, "lives": False}
-    assert _how(_seen(exited_us=2_000_000, **well), ends="exit") == "exit"
-    assert _how(_seen(exited_us=500_000, **well), ends="exit") is None
-    assert _how(_seen(A, B, exited_us=2_000_000, lives=False), ends="exit") is None
+    assert _how(_seen(exited_well_us=2_000_000, lives=False), ends="exit") == "exit"
+    assert _how(_seen(exited_well_us=500_000, lives=False), ends="exit") is None
+    assert _how(_seen(A, B, lives=False), ends="exit") is None
     assert _how(_seen(said_done=True), ends="file") == "file"
+
+
+@pytest.mark.parametrize(
+    ("more", "how"),
+    [
+        ({"last_row_us": 9_500_000}, None),
+        ({"last_row_us": 9_500_000, "older_lives": False}, "exit"),
+        ({}, "exit"),
+    ],
+)
+def test_after_the_newest_starts_exit_an_older_start_is_waited_for_until_it_ends_or_is_quiet(
+    more: dict[str, Any], how: str | None
+) -> None:
+    seen = _seen(A, **{"exited_well_us": 2_000_000, "lives": False, "older_lives": True, **more})
+    assert _how(seen, ends="exit") == how

@@ -54,9 +54,11 @@ class ForkedProcess:
     def __init__(self, server: ForkServer, *, pid: int, descriptor: int, pipe: IO[bytes]) -> None:
         self.pid = pid
         self.pipe = pipe
+        self.descriptor = descriptor
         self.returncode: int | None = None
+        self.is_lost = False
+        """Whether it was killed because its server had ended by itself."""
         self._server = server
-        self._descriptor = descriptor
 
     def poll(self) -> int | None:
         """The exit code, negative for a signal; None: it has not ended."""
@@ -75,14 +77,12 @@ class ForkedProcess:
 
     def kill(self) -> None:
         """Send SIGKILL; nothing if it has ended."""
-        if self.returncode is None:
-            with suppress(ProcessLookupError):  # it ended, and the server has not told yet
-                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+        self._server.kill(self)
 
     def ended(self, code: int) -> None:
         """The server has reaped it, or is gone."""
         self.returncode = code
-        os.close(self._descriptor)
+        os.close(self.descriptor)
         with suppress(BrokenPipeError):  # it ended before it read its orders
             self.pipe.close()
 
@@ -176,7 +176,16 @@ class ForkServer:
                 if message:
                     self._take(message)
                 else:
+                    for process in self._alive.values():
+                        process.is_lost = True
                     self.close()
+
+    def kill(self, process: ForkedProcess) -> None:
+        """Send SIGKILL; nothing if it has ended. Locked, since its descriptor is closed when its end is taken in."""
+        with self._lock:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):  # it ended, and the server has not told yet
+                    signal.pidfd_send_signal(process.descriptor, signal.SIGKILL)
 
     def _take(self, message: bytes) -> None:
         pid, code = map(int, message.split())
@@ -290,8 +299,12 @@ def main() -> None:
         _take_over(msgspec.json.decode(sys.stdin.buffer.readline(), type=Surroundings))
         worker.end(worker.main())
 
-    with suppress(BrokenPipeError, ConnectionResetError):  # the harness has died
+    server = os.getpid()
+    try:
         _serve(connection, work)
+    except (BrokenPipeError, ConnectionResetError):  # the harness has died
+        if os.getpid() != server:
+            raise  # an error of the attempt, which ends with it
 
 
 if __name__ == "__main__":

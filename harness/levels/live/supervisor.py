@@ -2,12 +2,14 @@
 
 Answers to Spark's task scheduler, and to an executor whose heartbeat was lost. A successor starts only after the
 process was reaped, except when a fault declares it dead while it lives; then both run, and the successor's commits are
-counted in the run's files. After `stop`, every process that was started has ended.
+counted in the run's files. After `stop`, every process that was started has ended, and so have the processes that
+the function under test has started in the session of its worker, as those of a pool that a SIGKILL has orphaned.
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,14 +19,17 @@ from pathlib import Path
 from typing import ClassVar
 
 import msgspec
+import psutil
 
+from harness.clock import Deadline
 from harness.engine.canaries_in_world import refuse_blind_world
 from harness.engine.in_world import record_in_world
 from harness.engine.level import ATTEMPTS_MAX, ExecutionState, Opening, Play, ProcessEnd, ending_of
+from harness.errors import HarnessError, WorldError
 from harness.history.follower import Follower
 from harness.levels.live.fork_server import ForkedProcess, ForkServer, surroundings
 from harness.levels.live.worker import DONE, REFUSED
-from harness.process_identity import ProcessIdentity, identify
+from harness.process_identity import ProcessIdentity, end_process, identify, left_in_sessions
 from harness.runs.order import Order
 from harness.runs.plan import RunPlan, encode_plan, numbers_of
 from harness.world.world import World
@@ -57,7 +62,8 @@ class Superseded:
         return self._old is None or self._old.poll() is not None
 
 
-_STOP_S = 3.0
+_STOP_S = 10.0
+"""How long the killed workers may take to end, on a machine under load."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,6 +114,8 @@ class Supervisor:
         self._logs = logs
         self._lock = threading.Lock()
         self._ends: list[ProcessEnd] = []
+        self._pids: list[int] = []
+        """Those of all workers, each of which leads a session."""
         self._workers = {subtask: _Worker(subtask=subtask) for subtask in numbers_of(plan, subtasks=subtasks)}
         for worker in self._workers.values():
             self._start(worker)
@@ -116,6 +124,7 @@ class Supervisor:
         with self._log(worker).open("ab") as log:
             worker.log_begins = log.tell()
             worker.process = self._server.fork(log)
+        self._pids.append(worker.process.pid)
         self._note_process(worker.process.pid)
         encode = msgspec.json.encode
         orders = b"\n".join((encode(surroundings()), encode(worker.subtask), self._plan, b""))
@@ -153,6 +162,11 @@ class Supervisor:
     def _reap(self, worker: _Worker, process: ForkedProcess) -> int | None:
         """The exit code if the process has ended; records its end once."""
         code = process.poll()
+        if process.is_lost:
+            message = "the fork server of level live has ended by itself, so its workers were killed"
+            raise HarnessError(
+                message, fix="look whether the kernel has killed it for want of memory (`dmesg`)"
+            )
         if code is not None:
             self._ends.append(ProcessEnd(subtask=worker.subtask, pid=process.pid, code=code))
         return code
@@ -188,16 +202,29 @@ class Supervisor:
         return
 
     def stop(self) -> list[int]:
-        """Kill and reap every process that still runs or is stopped."""
-        killed = []
+        """Kill and reap every worker that still runs or is stopped, and kill what the user's code has left running.
+
+        Raises WorldError if a worker does not end.
+        """
+        killed, left = [], []
         with self._lock:
             processes = [process for worker in self._workers.values() for process in _all_of(worker)]
             for process in processes:
                 if process.poll() is None:
                     process.kill()
                     killed.append(process.pid)
+            deadline = Deadline(_STOP_S)
             for process in processes:
-                process.wait(timeout=_STOP_S)
+                try:
+                    process.wait(timeout=deadline.left_s)
+                except subprocess.TimeoutExpired:
+                    left.append(process.pid)
+        for who in left_in_sessions(self._pids):
+            with suppress(psutil.Error):
+                end_process(who)
+        if left:
+            message = f"workers have not ended {_STOP_S:g} s after SIGKILL: {', '.join(map(str, left))}"
+            raise WorldError(message, fix="see what they wait for (`ps -o pid,stat,wchan,cmd`), and end them")
         return killed
 
 

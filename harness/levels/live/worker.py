@@ -13,7 +13,7 @@ from textwrap import indent
 
 import msgspec
 
-from harness.clock import Deadline
+from harness.clock import pause
 from harness.errors import SutError
 from harness.own_packages import import_ours
 from harness.runs.plan import decode_plan
@@ -74,17 +74,18 @@ def _end_with_harness(pipe: int) -> None:
     _end_now(FAILED)
 
 
-_THREADS_S = 2.0
-"""How long threads that user code has started may go on after the attempt."""
+_EXIT_S = 2.0
+"""How long threads and exit handlers of user code may go on after the attempt."""
 
 
 def end(code: int) -> None:
-    """End this process with `code`, also if threads of user code are left: Python would wait for them for ever."""
-    deadline = Deadline(_THREADS_S)
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join(max(0.0, deadline.left_s))
-            if thread.is_alive():
-                sys.stderr.flush()
-                os._exit(code)
+    """End this process with `code`, also if threads or exit handlers of user code go on: Python would wait for ever."""
+    threading.Thread(target=_end_late, args=(code,), daemon=True).start()
     sys.exit(code)
+
+
+def _end_late(code: int) -> None:
+    pause(_EXIT_S)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    _end_now(code)

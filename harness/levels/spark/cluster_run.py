@@ -22,7 +22,7 @@ from harness.engine.level import ATTEMPTS_MAX
 from harness.errors import HarnessError
 from harness.faults.real.spark_site import LiveDriver, LiveExecutor
 from harness.history.sent import Collector
-from harness.levels.spark.driver_process import DriverExecution, DriverSeat, DriverSettings
+from harness.levels.spark.driver_process import DriverExecution, DriverSeat, DriverSettings, end_seats
 from harness.levels.spark.shipped_code import code_archive, executor_settings, home_of_our_code
 from harness.process_identity import ProcessIdentity
 from harness.runs.order import Order
@@ -121,9 +121,9 @@ class ClusterRunner:
 
     def end(self) -> None:
         """Ends the driver."""
-        for seat in self._seats.values():
-            seat.end()
+        seats = list(self._seats.values())
         self._seats.clear()
+        end_seats(seats)
 
 
 def _user_folders(plan: RunPlan) -> Sequence[str]:

@@ -46,7 +46,11 @@ class _Ends:
 
     def _kill_for_spark(self, pid: int, number: int) -> None:
         self._killed_by_spark.add(pid)
-        self._kill(pid, number)
+        try:
+            self._kill(pid, number)
+        except ProcessLookupError:
+            self._killed_by_spark.discard(pid)
+            raise
 
     def _reap(self, *_: object) -> None:
         while True:
@@ -61,6 +65,7 @@ class _Ends:
                 with self._path.open("ab") as file:
                     file.write(msgspec.json.encode([end.si_pid, code]) + b"\n")
             os.waitpid(end.si_pid, 0)
+            self._killed_by_spark.discard(end.si_pid)  # a later worker may get this pid
 
 
 if __name__ == "__main__":

@@ -11,13 +11,14 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
 import msgspec
+import psutil
 
 from harness.clock import Deadline, wait_until
 from harness.engine.level import ExecutionState, ProcessEnd
@@ -32,7 +33,7 @@ from harness.process_identity import ProcessIdentity, end_process, identify, is_
 from harness.runs.plan import RunPlan
 from harness.world.ports import LOOPBACK
 
-__all__ = ["DriverRunner", "DriverSeat", "DriverSettings"]
+__all__ = ["DriverRunner", "DriverSeat", "DriverSettings", "end_seats"]
 
 _START_S = 180.0
 """The longest start of a session; on a loaded machine with a cold cache one takes a minute."""
@@ -181,19 +182,30 @@ class DriverSeat:
         return (self._ended[run_id],) if run_id in self._ended else None
 
     def end(self) -> None:
-        """Ends the driver and its virtual machine."""
+        """Ends the driver and its virtual machines. Raises WorldError if one does not end, once all are killed."""
         self._close_pipe()
         process, self._process = self._process, None
         if process is None:
             return
+        left: list[int] = []
         try:
             process.wait(timeout=_STOP_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(timeout=_GONE_S)
+            try:
+                process.wait(timeout=_GONE_S)
+            except subprocess.TimeoutExpired:
+                left.append(process.pid)
         wait_until(lambda: not any(map(is_alive, self._jvms)), deadline=Deadline(_GONE_S))
         for jvm in self._jvms:
-            end_process(jvm)
+            with suppress(psutil.Error):
+                end_process(jvm)
+            left += [jvm.pid] if is_alive(jvm) else []
+        if left:
+            message = (
+                f"of a Spark driver these processes have not ended after SIGKILL: {', '.join(map(str, left))}"
+            )
+            raise WorldError(message, fix="see what they wait for (`ps -o pid,stat,wchan,cmd`), and end them")
 
 
 class DriverRunner:
@@ -235,12 +247,17 @@ class DriverRunner:
     @contextmanager
     def open(self) -> Iterator[DriverRunner]:
         """Starts the first driver now; all are ended with the block."""
-        try:
+        with ExitStack() as stack:
+            stack.callback(end_seats, self._seats)
             self._free.append(self._seat())
             yield self
-        finally:
-            for seat in self._seats:
-                seat.end()
+
+
+def end_seats(seats: Iterable[DriverSeat]) -> None:
+    """Ends these drivers, each also if another one does not end."""
+    with ExitStack() as stack:
+        for seat in seats:
+            stack.callback(seat.end)
 
 
 class DriverExecution:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -155,12 +156,14 @@ class SparkExecution:
         return identify(gateway_pid())
 
     def stop(self) -> list[int]:
-        """Cancel the job; workers that go on are killed by the pid in their recording."""
+        """Cancel the job; workers that go on are killed by the pid in their recording, also if Spark is gone."""
         running = self._attempts.running()
         # Before the job is cancelled, since Spark may kill them then.
         killed = [who.pid for who in running if is_alive(who)]
-        self._session.sparkContext.cancelJobGroup(self._plan.run_id)
-        for who in running:
-            end_process(who)
+        with ExitStack() as stack:
+            for who in running:
+                stack.callback(end_process, who)
+            if self._thread.is_alive():  # else the virtual machine may be gone, which is the run's error
+                self._session.sparkContext.cancelJobGroup(self._plan.run_id)
         self._thread.join(timeout=_STOP_S)
         return killed

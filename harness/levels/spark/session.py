@@ -30,6 +30,8 @@ __all__ = ["ended_workers", "gateway_pid", "local_master", "spark_session"]
 
 _JAVA_MIN = 17
 _JAVA_S = 10
+_WARM_S = 180.0
+"""How long the first task may take to begin and to end, with the start of an executor."""
 _LOG4J = """rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
 appender.file.type = File
@@ -50,9 +52,12 @@ def java_version() -> int:
             f"Spark needs Java, and there is none ({'JAVA_HOME=' + home if home else 'no java on the PATH'})"
         )
         raise WorldError(message, fix=fix)
-    said = subprocess.run(
-        [java, "-version"], capture_output=True, text=True, timeout=_JAVA_S, check=False
-    ).stderr
+    try:
+        said = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=_JAVA_S, check=False
+        ).stderr
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise WorldError(f"Spark needs Java, and {java} does not run: {error}", fix=fix) from error
     found = re.search(r'version "(\d+)', said)
     if found is None or int(found[1]) < _JAVA_MIN:
         message = f"Spark needs Java {_JAVA_MIN}; {java} says: {said.strip().splitlines()[:1]}"
@@ -121,8 +126,28 @@ def _own_interrupt_handler() -> Iterator[None]:
 
 
 def _warm_up(session: SparkSession) -> None:
-    """Start the daemon of the Python workers now, so that it does not count in a run's time."""
-    session.range(0, 1, 1, 1).mapInArrow(_echo, "id bigint").collect()
+    """Start the daemon of the Python workers now, so that it does not count in a run's time.
+
+    Raises WorldError if no executor takes the task in time: Spark itself waits for a full cluster for ever.
+    """
+    is_over, is_late = threading.Event(), threading.Event()
+
+    def give_up() -> None:
+        if not is_over.wait(_WARM_S):
+            is_late.set()
+            session.sparkContext.cancelAllJobs()
+
+    threading.Thread(target=give_up, name="warm-up", daemon=True).start()
+    try:
+        session.range(0, 1, 1, 1).mapInArrow(_echo, "id bigint").collect()
+    except Exception as error:
+        if not is_late.is_set():
+            raise
+        message = f"no executor of {session.sparkContext.master} took a task within {_WARM_S:g} s"
+        fix = "look whether the cluster has a worker with free cores and memory"
+        raise WorldError(message, fix=fix) from error
+    finally:
+        is_over.set()
 
 
 def _echo(batches: Iterator[Any]) -> Iterator[Any]:

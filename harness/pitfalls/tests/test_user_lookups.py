@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness.database.pool import MayAskAgain
 from harness.engine.level import Opening, RunRecord, RunSite
 from harness.levels.sim.level import SimulatedLevel
 from harness.runs.order import Order
 from harness.runs.outcome import Pitfall
 from harness.scenario.file import apply_settings, load_many
+from harness.testing import MayAskAgain
 
 HERE = Path(__file__).name
 QUERY = "SELECT name, SLEEP(%s) FROM customer WHERE k = %s"

@@ -54,3 +54,19 @@ def test_the_page_names_everything_that_is_public_u5() -> None:
 
 def test_the_page_names_every_option_u5() -> None:
     assert not [name for name in OPTIONS if f"`{name}" not in PAGE]
+
+
+def test_every_public_name_can_be_had_and_is_imported_when_it_is_asked_for() -> None:
+    """A lookup imports `MayAskAgain` in each of its workers, which must not import the checkers for that."""
+    asked = (
+        "from harness.testing import MayAskAgain; import sys; print('harness.checkers.judge' in sys.modules)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=True
+    )
+
+    assert done.stdout == "False\n"
+    assert [name for name in harness.testing.__all__ if not hasattr(harness.testing, name)] == []
+    with pytest.raises(AttributeError, match="module 'harness.testing' has no attribute 'judge'"):
+        harness.testing.judge  # type: ignore[attr-defined]  # noqa: B018 - the claim

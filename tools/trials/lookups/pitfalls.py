@@ -9,7 +9,7 @@ from typing import Any
 import asyncmy
 import pymysql
 
-from harness.database.pool import MayAskAgain
+from harness.testing import MayAskAgain
 
 QUERY = "SELECT name, city, tier, SLEEP(%s) FROM customer WHERE k = %s ORDER BY n"
 

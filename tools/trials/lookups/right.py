@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from harness.database.pool import MayAskAgain
+from harness.testing import MayAskAgain
 
 QUERY = "SELECT name, city, tier, SLEEP(%s) FROM customer WHERE k = %s ORDER BY n"
 TIME_TO_LIVE_S = 1.0

@@ -14,11 +14,14 @@
     ignores-term goes on when it is asked to end
     slow=S       needs S seconds before it reads, from its second start on
     autocommit   has each statement committed by itself: doubles after a kill behind the rows
+    alone        exits with code 0 if another start of it runs
+    pace=S       pauses for S seconds before each batch
     nonsense     writes another name each time
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -155,6 +158,21 @@ def begun(sink: Any) -> int:
         return int(cursor.fetchone()[0])
 
 
+def seconds(name: str) -> float:
+    """The number of the word `name=S`; 0 without it."""
+    return sum(float(word.removeprefix(f"{name}=")) for word in WORDS if word.startswith(f"{name}="))
+
+
+def is_alone() -> bool:
+    """Takes the lock of the job's state until the process ends; False: another process has it."""
+    descriptor = os.open(Path(os.environ["FLOODMARK_JOB_STATE_FOLDER"], "lock"), os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def main() -> int:
     """Runs to the end of the source."""
     if "hangs" in WORDS:
@@ -163,12 +181,14 @@ def main() -> int:
         return 3
     if "ignores-term" in WORDS:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    slow = [float(word.removeprefix("slow=")) for word in WORDS if word.startswith("slow=")]
-    if slow and os.environ["FLOODMARK_JOB_START"] != "1":
-        NEVER.wait(slow[0])
+    if "alone" in WORDS and not is_alone():
+        return 0
+    if os.environ["FLOODMARK_JOB_START"] != "1":
+        NEVER.wait(seconds("slow"))
     lookups, sink = connect("LOOKUPS"), connect("SINK")
     position = begun(sink)
     for batch in batches(position):
+        NEVER.wait(seconds("pace"))
         rows = [looked_up(lookups, record) for record in batch]
         position += len(batch)
         written(sink, rows, position)

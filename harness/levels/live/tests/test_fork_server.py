@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
 from harness.clock import Deadline, wait_until
 from harness.errors import HarnessError
-from harness.levels.live.fork_server import ForkedProcess, ForkServer
+from harness.levels.live.fork_server import ForkedProcess, ForkServer, surroundings
 
 pytestmark = pytest.mark.real
 
@@ -83,11 +87,12 @@ def test_a_server_that_is_killed_leaves_no_worker_and_the_next_one_is_started(tm
         psutil.Process(noted[0]).kill()
 
         assert left.wait(LIMIT_S) == -signal.SIGKILL
+        assert left.is_lost
         assert wait_until(lambda: not psutil.pid_exists(left.pid), deadline=Deadline(LIMIT_S))
         new = forked(server, tmp_path)
         assert new.poll() is None
         assert len(set(noted)) == 2
-    assert new.returncode == -signal.SIGKILL
+    assert (new.returncode, new.is_lost) == (-signal.SIGKILL, False)
     assert wait_until(lambda: not any(map(psutil.pid_exists, noted)), deadline=Deadline(LIMIT_S))
 
 
@@ -100,6 +105,62 @@ def test_a_server_that_ends_while_a_worker_is_wanted_is_an_error(tmp_path: Path)
 
         with pytest.raises(HarnessError, match="has ended by itself"):
             forked(server, tmp_path)
+
+
+def test_no_other_thread_takes_in_the_end_of_a_worker_while_it_is_signalled(
+    server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its descriptor would be closed, and might be another file's by then."""
+    worker = forked(server, tmp_path)
+    process, sent = psutil.Process(worker.pid), signal.pidfd_send_signal
+    seen: list[int | None] = []
+
+    def send(descriptor: int, number: int) -> None:
+        sent(descriptor, number)
+        assert wait_until(lambda: not process.is_running(), deadline=Deadline(LIMIT_S))
+        hears = threading.Thread(target=worker.poll)
+        hears.start()
+        hears.join(0.2)
+        seen.append(worker.returncode)
+
+    monkeypatch.setattr(signal, "pidfd_send_signal", send)
+    worker.kill()
+
+    assert seen == [None]
+    assert worker.wait(LIMIT_S) == -signal.SIGKILL
+
+
+_BREAKS_ITS_PIPE = """
+from harness.levels.live import fork_server, worker
+def broken():
+    raise BrokenPipeError("of the attempt")
+worker.main = broken
+fork_server.main()
+"""
+
+
+def test_a_broken_pipe_of_an_attempt_is_its_error_and_not_the_end_of_the_harness(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(LIMIT_S)
+    read, write = os.pipe()
+    words = [sys.executable, "-c", _BREAKS_ITS_PIPE, str(theirs.fileno())]
+    with (
+        ours,
+        (tmp_path / "log").open("wb") as log,
+        subprocess.Popen(words, pass_fds=[theirs.fileno()]) as made,
+    ):
+        theirs.close()
+        socket.send_fds(ours, [b"f"], [read, log.fileno()])
+        os.write(write, msgspec.json.encode(surroundings()) + b"\n")
+        pid, descriptors, _, _ = socket.recv_fds(ours, 64, 1)
+        end = ours.recv(64)
+        ours.close()
+        assert made.wait(LIMIT_S) == 0
+    for left in (read, write, *descriptors):
+        os.close(left)
+
+    assert end == pid + b" 1"
+    assert "BrokenPipeError: of the attempt" in (tmp_path / "log").read_text()
 
 
 _STARTS_ONE = """

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any, Self
 
 import msgspec
 import psutil
@@ -12,9 +15,10 @@ import pytest
 from harness.clock import Deadline, wait_until
 from harness.database.endpoint import Endpoint
 from harness.engine.level import ATTEMPTS_MAX
-from harness.levels.live.fork_server import ForkServer, surroundings
+from harness.errors import HarnessError, WorldError
+from harness.levels.live.fork_server import ForkedProcess, ForkServer, surroundings
 from harness.levels.live.supervisor import LiveRunner, Supervisor
-from harness.levels.live.worker import FAILED
+from harness.levels.live.worker import DONE, FAILED
 from harness.runs.plan import RunPlan, encode_plan
 from harness.scenario.model import Scenario
 from harness.world.ports import LOOPBACK
@@ -60,6 +64,33 @@ def test_a_worker_ends_when_its_pipe_closes(tmp_path: Path) -> None:
         worker.pipe.close()
 
         assert worker.wait(timeout=LIMIT_S) == FAILED
+
+
+_LEAVES = """
+import atexit, threading
+from harness.levels.live import worker
+worker._EXIT_S = 0.1
+{leaves}
+print("said")
+worker.end(worker.DONE)
+"""
+
+
+@pytest.mark.parametrize(
+    "leaves",
+    [
+        "atexit.register(threading.Event().wait)",
+        "threading.Thread(target=threading.Event().wait).start()",
+        "",
+    ],
+    ids=["exit handler", "thread", "nothing"],
+)
+def test_an_attempt_ends_with_its_code_whatever_user_code_has_left(leaves: str) -> None:
+    words = [sys.executable, "-c", _LEAVES.format(leaves=leaves)]
+
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (DONE, "said\n", "")
 
 
 @pytest.fixture
@@ -157,6 +188,71 @@ def test_a_superseded_worker_that_ends_is_reaped_and_not_replaced(supervisor: Su
     assert [(end.subtask, end.pid, end.code) for end in state.ends] == [(1, old.pid, -9)]
     assert state.running
     assert come_to(2)
+
+
+def test_a_fork_server_that_ended_by_itself_is_no_death_of_a_worker(supervisor: Supervisor) -> None:
+    """The run would be convicted of an end by SIGKILL that the harness itself has caused."""
+    assert come_to(2)
+    [server] = psutil.Process().children()
+
+    server.kill()
+
+    with pytest.raises(HarnessError, match="the fork server of level live has ended by itself"):
+        wait_until(lambda: not supervisor.poll().running, deadline=Deadline(LIMIT_S))
+    assert processes() == []
+
+
+def test_stop_kills_all_workers_and_names_those_that_do_not_end(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    who = supervisor.process(0)
+    assert who is not None
+    wait = ForkedProcess.wait
+
+    def waits(process: ForkedProcess, timeout: float) -> int:
+        if process.pid == who.pid:
+            raise subprocess.TimeoutExpired(str(who.pid), timeout)
+        return wait(process, timeout)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ForkedProcess, "wait", waits)
+        with pytest.raises(WorldError, match=rf"after SIGKILL: {who.pid}\n"):
+            supervisor.stop()
+
+    assert supervisor.process(1) is None
+
+
+class _Shell:
+    """A fork server whose only worker is a shell with a child; it is that worker too."""
+
+    is_lost = False
+
+    def fork(self, log: IO[bytes]) -> Self:
+        self._process = subprocess.Popen(
+            ["/bin/sh", "-c", "sleep 600 & wait"], stdin=subprocess.PIPE, stdout=log, start_new_session=True
+        )
+        assert self._process.stdin is not None
+        self.pid, self.pipe = self._process.pid, self._process.stdin
+        self.poll, self.wait, self.kill = self._process.poll, self._process.wait, self._process.kill
+        return self
+
+
+def test_what_a_killed_worker_has_left_running_is_ended_with_the_run(tmp_path: Path) -> None:
+    shell: Any = _Shell()
+    supervisor = LiveRunner(shell).start(plan(tmp_path), subtasks=1, logs=tmp_path)
+    process = psutil.Process(shell.pid)
+    assert wait_until(lambda: bool(process.children()), deadline=Deadline(LIMIT_S))
+    [child] = process.children()
+    shell.kill()
+    shell.wait(LIMIT_S)
+    assert child.is_running()
+
+    supervisor.stop()
+    shell.pipe.close()
+
+    assert wait_until(
+        lambda: not child.is_running() or child.status() == "zombie", deadline=Deadline(LIMIT_S)
+    )
 
 
 def test_a_worker_that_is_stopped_is_ended_with_the_run(supervisor: Supervisor) -> None:

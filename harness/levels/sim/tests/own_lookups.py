@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import Any
 
-from harness.database.pool import MayAskAgain
+from harness.testing import MayAskAgain
 
 QUERY = "SELECT name, city, tier FROM customer WHERE k = %s ORDER BY n"
 KEYS = 12

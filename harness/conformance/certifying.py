@@ -200,7 +200,16 @@ def _refuse_no_run(made: _Made, stop: Stop) -> None:
 def _filed(
     wanted: Certification, made: _Made, folder: Path, *, observer: Observer, stop: Stop
 ) -> tuple[list[CertifiedRun], SecondWord]:
-    """Each run with its files, in the order of the plan; those that were not judged because of `stop` are left out."""
+    """Each run with its files, in the order of the plan.
+
+    A stop while runs were made ends no judging: what was made is reported. One that comes now ends it, and leaves out
+    the rest.
+    """
+    had_stopped = stop.is_set()
+
+    def goes_on() -> bool:
+        return had_stopped or not stop.is_set()
+
     stems = [stem_of(planned.name, planned.order.seed) for planned, _ in made.outcomes]
     histories = [folder / "history" / f"{stem}.jsonl.gz" for stem in stems]
     for (_, outcome), history in zip(made.outcomes, histories, strict=True):
@@ -210,7 +219,7 @@ def _filed(
             outcome.history.parent.parent.rmdir()
     runs: dict[int, CertifiedRun] = {}
     differs: list[str] = []
-    judgements = both_judge_all(histories, jobs=wanted.jobs, goes_on=lambda: not stop.is_set())
+    judgements = both_judge_all(histories, jobs=wanted.jobs, goes_on=goes_on)
     for number, judged in enumerate(judgements):
         planned, outcome = made.outcomes[number]
         if isinstance(judged, FloodmarkError):
@@ -220,7 +229,7 @@ def _filed(
             planned, outcome, judged, stems[number], folder, wanted, secrets=made.secrets
         )
         observer.counted(done=number + 1, asked=len(histories))
-    for planned, error in made.refused if not stop.is_set() else ():
+    for planned, error in made.refused if goes_on() else ():
         runs[wanted.planned.index(planned)] = CertifiedRun(
             name=planned.name,
             seed=planned.order.seed,

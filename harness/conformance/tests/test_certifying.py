@@ -134,6 +134,25 @@ def test_an_interrupted_certificate_says_how_many_of_how_many_ran(tmp_path: Path
     assert "It was interrupted after 1 of 3 runs." in certificate.not_shown
 
 
+def test_runs_that_were_made_before_an_interruption_are_judged_and_certified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = Stop()
+
+    def refuse(level: SimulatedLevel, order: Order) -> None:
+        del level
+        if order.seed == 2:
+            stop.set()
+            raise CannotHere("seed 2 cannot run here", fix="leave it out")
+
+    monkeypatch.setattr(SimulatedLevel, "refuse", refuse)
+
+    certificate = make_certificate(tmp_path, small_certification(seeds=(1, 2, 3)), stop=stop)
+
+    assert (certificate.word, [run.seed for run in certificate.runs]) == ("not decided", [1])
+    assert "It was interrupted after 1 of 3 runs." in certificate.not_shown
+
+
 def test_a_budget_is_said_to_be_over_only_if_it_kept_a_run_from_being_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

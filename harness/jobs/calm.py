@@ -108,6 +108,11 @@ def _does_not_work(life: JobLife, why: str) -> WorldError:
         hint = "; the proxy has to read MySQL's packets, so TLS must be off in the job"
     if "eoferror" in said or "stdin" in said:
         hint = "; it asked for input, and there is no terminal: tell it by `env` in the job file"
+    if "modulenotfounderror" in said:
+        hint = (
+            f"; it ran under {life.starts.command[0]}:"
+            " if its packages are in another environment, name that one's `python` in `command`"
+        )
     for secret in (life.parts.world.app.password, life.parts.world.root.password):
         words = words.replace(secret, "***")
     return WorldError(f"the job does not work undisturbed: {why}; {words}", fix=f"mend the job first{hint}")

@@ -32,22 +32,15 @@ _SOURCE_PARTS: Final = {
 
 
 def inherited(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a job inherits of `environment`: all but the harness's own.
+    """What a job inherits of `environment`: all but the harness's own; this Python's programs are found first.
 
-    The programs beside this Python are found first, or last if the user has activated a virtual environment
-    other than this one: the job's packages are there.
+    `VIRTUAL_ENV` decides nothing: tox and others set it for environments that have none of the job's packages.
     """
     kept = {name: value for name, value in environment.items() if not name.startswith("FLOODMARK_")}
     programs = str(Path(sys.executable).parent)
     path = kept.get("PATH", "")
-    ordered = (path, programs) if _activated_another(environment) else (programs, path)
-    kept["PATH"] = ":".join(one for one in ordered if one)
+    kept["PATH"] = f"{programs}:{path}" if path else programs
     return kept
-
-
-def _activated_another(environment: Mapping[str, str]) -> bool:
-    activated = environment.get("VIRTUAL_ENV", "")
-    return activated != "" and Path(activated).resolve() != Path(sys.prefix).resolve()
 
 
 def refuse_templates(job: JobFile) -> None:
@@ -116,8 +109,7 @@ def job_environment(
         return _TEMPLATE.sub(lambda found: values.get(found[1], found[0]), text)
 
     own = {name: filled(value) for name, value in job.job.env.items()}
-    chosen = "PYSPARK_PYTHON" in base or _activated_another(base)
-    python = {} if chosen else {"PYSPARK_PYTHON": sys.executable}
+    python = {"PYSPARK_PYTHON": sys.executable} if "PYSPARK_PYTHON" not in base else {}
     if cluster is not None:  # where its workers find the driver, whatever this machine is called
         python |= {"SPARK_LOCAL_IP": LOOPBACK}
     # Unbuffered, so that the last words of a killed job are in its log.

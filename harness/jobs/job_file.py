@@ -55,8 +55,8 @@ class Job(Part):
 
     command: tuple[_Text, ...] | None = Field(
         default=None,
-        description="The command, a list of words; no shell is in between. `python` is the one that runs Floodmark, "
-        "or that of the virtual environment that you have activated.",
+        description="The command, a list of words; no shell is in between. `python` is the one that runs Floodmark; "
+        "if the job's packages are in another environment, name that one's `python` with its path.",
     )
     callable: _Text | None = Field(
         default=None,

@@ -19,7 +19,7 @@ def _ended(words: str) -> Any:
     return SimpleNamespace(
         parts=SimpleNamespace(order=order, expected=None, world=SimpleNamespace(app=secret, root=secret)),
         seen=SimpleNamespace(row_times=[], transactions=[]),
-        starts=SimpleNamespace(last_words=lambda: words),
+        starts=SimpleNamespace(last_words=lambda: words, command=("/usr/bin/python", "job.py")),
         interrupted=False,
         how=None,
         gave_up="the job exited with code 1",
@@ -39,3 +39,10 @@ def test_the_advice_to_turn_tls_off_is_given_only_where_it_is_not_off(words: str
         calm_of(_ended(words))
 
     assert ("TLS must be off" in str(failed.value.fix)) is is_of_tls
+
+
+def test_a_job_without_its_packages_is_told_which_python_it_ran_under() -> None:
+    with pytest.raises(WorldError) as failed:
+        calm_of(_ended("ModuleNotFoundError: No module named 'quixstreams'"))
+
+    assert "it ran under /usr/bin/python: if its packages are in another environment" in str(failed.value.fix)

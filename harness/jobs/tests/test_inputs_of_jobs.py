@@ -108,15 +108,6 @@ def test_a_jobs_own_variables_are_filled_in_and_no_option_of_the_harness_is_pass
     assert (told["FLOODMARK_JOB_START"], told["PYSPARK_PYTHON"]) == ("2", sys.executable)
 
 
-def test_a_job_finds_the_programs_of_another_environment_that_the_user_has_activated(tmp_path: Path) -> None:
-    theirs = _environment(_job(), PATH=f"{tmp_path}/bin:/bin", VIRTUAL_ENV=str(tmp_path))
-    ours = _environment(_job(), PATH="/bin", VIRTUAL_ENV=sys.prefix)
-
-    assert theirs["PATH"].split(":") == [f"{tmp_path}/bin", "/bin", str(Path(sys.executable).parent)]
-    assert "PYSPARK_PYTHON" not in theirs
-    assert ours["PATH"].split(":") == [str(Path(sys.executable).parent), "/bin"]
-
-
 def test_a_job_finds_the_programs_of_this_python_before_those_of_another() -> None:
     ours = str(Path(sys.executable).parent)
     told = _environment(_job(job={"command": ["x"]}), PATH=f"/another/bin:{ours}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -193,7 +194,11 @@ def test_a_superseded_worker_that_ends_is_reaped_and_not_replaced(supervisor: Su
 def test_a_fork_server_that_ended_by_itself_is_no_death_of_a_worker(supervisor: Supervisor) -> None:
     """The run would be convicted of an end by SIGKILL that the harness itself has caused."""
     assert come_to(2)
-    [server] = psutil.Process().children()
+    worker = supervisor.process(0)
+    assert worker is not None
+    server = psutil.Process(worker.pid).parent()
+    assert server is not None
+    assert server.pid != os.getpid()
 
     server.kill()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from signal import SIG_IGN, SIGINT, signal
 from typing import Any, Protocol, TypeVar
 
@@ -98,10 +98,19 @@ class ProcessExecutors:
 
 @contextmanager
 def open_processes(jobs: int) -> Iterator[Executors]:
-    """That many processes while the block lasts; with one, this process does the work."""
+    """That many processes while the block lasts; with one, this process does the work.
+
+    An error in the block, and Ctrl-C is one, ends the processes without waiting for what they work on.
+    """
     if jobs == 1:
         yield PlainExecutors()
         return
     deaf = (SIGINT, SIG_IGN)
+    others = set(active_children())
     with ProcessPoolExecutor(jobs, mp_context=get_context("fork"), initializer=signal, initargs=deaf) as pool:
-        yield ProcessExecutors(pool, jobs=jobs)
+        try:
+            yield ProcessExecutors(pool, jobs=jobs)
+        except BaseException:
+            for ours in set(active_children()) - others:
+                ours.kill()
+            raise

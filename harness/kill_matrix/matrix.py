@@ -8,9 +8,8 @@ reference also fails in the same run does not count against the mutant; an incom
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 
@@ -19,7 +18,7 @@ from harness.canaries.canary import overlooked
 from harness.checkers.judge import judge
 from harness.clock import CALENDAR_CLOCK, Deadline
 from harness.defects import IN_RUNS, find_defect, own_variant
-from harness.engine.executors import Executors
+from harness.engine.executors import Executors, open_processes
 from harness.errors import Exit, UsageError
 from harness.explore.drawing import draw_scenario
 from harness.kill_matrix.equivalents import EQUIVALENTS, Sameness, compare
@@ -352,9 +351,11 @@ def fill(
         *(_SuspectTask(charge=charge, deadline=deadline, equivalent=number) for number in equivalents),
     ]
     findings: list[_Finding] = []
-    for finding in _found(tasks, jobs, executors):
-        findings.append(finding)
-        tell(len(findings), len(tasks))
+    with nullcontext(executors) if executors is not None else open_processes(jobs) as chosen:
+        # A trial is long, so it is a piece by itself.
+        for finding in chosen.map(_call_only, tasks, most=1):
+            findings.append(finding)
+            tell(len(findings), len(tasks))
     trials = [finding for finding in findings if isinstance(finding, SuspectResult)]
     (reference,) = [finding for finding in findings if isinstance(finding, ReferenceResult)]
     return Matrix(
@@ -365,26 +366,8 @@ def fill(
     )
 
 
-def _found(tasks: Sequence[_SuspectTask], jobs: int, executors: Executors | None) -> Iterator[_Finding]:
-    """The results, in the order of the tasks."""
-    if executors is not None:
-        yield from executors.map(_call_only, tasks, most=1)
-        return
-    if jobs == 1:
-        yield from (task() for task in tasks)
-        return
-    deaf = (signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends the workers
-    with multiprocessing.get_context("fork").Pool(jobs, signal.signal, deaf) as pool:
-        yield from pool.imap(_call, tasks)
-
-
 def _call_only(tasks: Sequence[_SuspectTask]) -> _Finding:
-    """A trial is long, so it is a piece by itself."""
     (task,) = tasks
-    return _call(task)
-
-
-def _call(task: _SuspectTask) -> _Finding:
     _refuse_blindness_here()
     return task()
 

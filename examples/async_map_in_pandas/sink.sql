@@ -1,0 +1,9 @@
+CREATE TABLE enriched (
+    seq BIGINT AUTO_INCREMENT PRIMARY KEY,
+    id BIGINT NOT NULL,
+    k BIGINT NOT NULL,
+    name VARCHAR(200),
+    city VARCHAR(200),
+    tier VARCHAR(200)
+);
+CREATE TABLE batches (query VARCHAR(64) NOT NULL, number BIGINT NOT NULL, PRIMARY KEY (query, number));

@@ -1,33 +1,47 @@
-"""Asyncio inside `mapInPandas`: an error of a lookup runs the batch again, and one that is skipped loses its row."""
+"""Asyncio inside `mapInPandas`: an error of a lookup runs its batch again, and one that is left out loses its row."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from examples.tests.fire import EXAMPLES, Fire, convicted, outcomes
-from harness.runs.outcome import RunOutcome
+from examples.tests.fire import EXAMPLES
+from harness.errors import Exit
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(900)]
 
-FAIL = str(EXAMPLES / "async_map_in_pandas" / "lookups-fail.yaml")
-FIRES = [
-    Fire(job="async_map_in_pandas/job.toml", scenario=FAIL),
-    Fire(job="async_map_in_pandas/skips_errors.toml", scenario=FAIL, convicts="V8"),
-]
+FOLDER = EXAMPLES / "async_map_in_pandas"
 
 
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Fire, RunOutcome]:
+@pytest.mark.parametrize(
+    ("job", "code", "says"),
+    [("job.toml", Exit.HOLD, "doubled 0"), ("skips_errors.toml", Exit.VIOLATION, "3 lost (V8 lost)")],
+    ids=["right", "skips-errors"],
+)
+def test_a_lookup_that_fails_is_asked_again_or_its_row_is_lost(
+    tmp_path: Path, job: str, code: Exit, says: str
+) -> None:
     pytest.importorskip(
         "spark_pipeline_framework", reason="not in an extra of ours: see the example's README"
     )
-    return outcomes(FIRES, report=tmp_path_factory.mktemp("report"))
+    command = [
+        sys.executable,
+        "-m",
+        "harness",
+        "job",
+        str(FOLDER / "lookups-fail.yaml"),
+        "--job",
+        str(FOLDER / job),
+    ]
 
+    done = subprocess.run(
+        [*command, "--seed", "7", "--world", "local", "--quiet", "--report", str(tmp_path / "report")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
-@pytest.mark.parametrize("fire", FIRES, ids=lambda fire: fire.job.partition("/")[2])
-def test_a_lookup_that_fails_is_asked_again_or_its_row_is_lost(
-    fire: Fire, ran: Mapping[Fire, RunOutcome]
-) -> None:
-    assert convicted(ran[fire]) == ([fire.convicts] if fire.convicts else [])
+    assert (done.returncode, says in done.stdout) == (code, True), done.stdout + done.stderr

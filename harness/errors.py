@@ -12,6 +12,7 @@ Every error says what happened, where, and what to do; each has the exit code of
     +- NothingRan           5   the selection was empty
     +- ReaderGone           2   the reader of standard output has closed the pipe
     +- WorldError          11   the machine: no engine, no server, a taken port, a full disk
+    |  +- OutlivesSigkill  11   processes that cannot be killed
     +- HarnessError         3   a defect of Floodmark itself
 """
 
@@ -27,6 +28,7 @@ __all__ = [
     "HarnessError",
     "HistoryError",
     "NothingRan",
+    "OutlivesSigkill",
     "ReaderGone",
     "ScenarioError",
     "SutError",
@@ -110,6 +112,16 @@ class WorldError(FloodmarkError):
     """The machine lacks something that a world needs; the fix is a command to type."""
 
     exit_code = Exit.ENVIRONMENT
+
+
+class OutlivesSigkill(WorldError):
+    """Processes that have not ended after SIGKILL; `what` says whose they are, and that they have not ended."""
+
+    def __init__(self, what: str, pids: Iterable[int]) -> None:
+        super().__init__(
+            f"{what} after SIGKILL: {', '.join(map(str, pids))}",
+            fix="see what they wait for (`ps -o pid,stat,wchan,cmd`), and end them",
+        )
 
 
 class HarnessError(FloodmarkError):

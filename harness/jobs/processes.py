@@ -20,7 +20,7 @@ from typing import BinaryIO, Final, Protocol
 import psutil
 
 from harness.clock import Deadline, monotonic_us, wait_until
-from harness.errors import WorldError
+from harness.errors import OutlivesSigkill, WorldError
 from harness.faults.real.job_site import LiveStart, SourceBroker
 from harness.jobs.environment import MARK
 from harness.jobs.source_site import JobSource
@@ -292,7 +292,7 @@ class JobStarts:
         _end(processes)
 
     def end_all(self) -> None:
-        """Kills every process of the job that is left. Raises WorldError if one does not end, once all are killed."""
+        """Kills every process of the job that is left. Raises OutlivesSigkill, once all are killed, if one goes on."""
         with self._lock:
             for one in self._started:
                 if one.process.poll() is None:
@@ -304,9 +304,7 @@ class JobStarts:
                 one.process.wait(timeout=deadline.left_s)
         left = _end(self.everyone())
         if left:
-            pids = ", ".join(str(who.pid) for who in left)
-            message = f"of the job these processes have not ended after SIGKILL: {pids}"
-            raise WorldError(message, fix="see what they wait for (`ps -o pid,stat,wchan,cmd`), and end them")
+            raise OutlivesSigkill("of the job these processes have not ended", [who.pid for who in left])
 
     def last_words(self) -> str:
         """The last lines that the newest start with any output printed."""

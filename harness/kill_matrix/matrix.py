@@ -353,7 +353,7 @@ def fill(
     findings: list[_Finding] = []
     with nullcontext(executors) if executors is not None else open_processes(jobs) as chosen:
         # A trial is long, so it is a piece by itself.
-        for finding in chosen.map(_call_only, tasks, most=1):
+        for finding in chosen.map(_tried, tasks, most=1):
             findings.append(finding)
             tell(len(findings), len(tasks))
     trials = [finding for finding in findings if isinstance(finding, SuspectResult)]
@@ -366,7 +366,7 @@ def fill(
     )
 
 
-def _call_only(tasks: Sequence[_SuspectTask]) -> _Finding:
+def _tried(tasks: Sequence[_SuspectTask]) -> _Finding:
     (task,) = tasks
     _refuse_blindness_here()
     return task()

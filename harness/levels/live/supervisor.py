@@ -25,7 +25,7 @@ from harness.clock import Deadline
 from harness.engine.canaries_in_world import refuse_blind_world
 from harness.engine.in_world import record_in_world
 from harness.engine.level import ATTEMPTS_MAX, ExecutionState, Opening, Play, ProcessEnd, ending_of
-from harness.errors import HarnessError, WorldError
+from harness.errors import HarnessError, OutlivesSigkill
 from harness.history.follower import Follower
 from harness.levels.live.fork_server import ForkedProcess, ForkServer, surroundings
 from harness.levels.live.worker import DONE, REFUSED
@@ -204,7 +204,7 @@ class Supervisor:
     def stop(self) -> list[int]:
         """Kill and reap every worker that still runs or is stopped, and kill what the user's code has left running.
 
-        Raises WorldError if a worker does not end.
+        Raises OutlivesSigkill if a worker does not end.
         """
         killed, left = [], []
         with self._lock:
@@ -223,8 +223,7 @@ class Supervisor:
             with suppress(psutil.Error):
                 end_process(who)
         if left:
-            message = f"workers have not ended {_STOP_S:g} s after SIGKILL: {', '.join(map(str, left))}"
-            raise WorldError(message, fix="see what they wait for (`ps -o pid,stat,wchan,cmd`), and end them")
+            raise OutlivesSigkill(f"workers have not ended {_STOP_S:g} s", left)
         return killed
 
 

@@ -22,7 +22,7 @@ import psutil
 
 from harness.clock import Deadline, wait_until
 from harness.engine.level import ExecutionState, ProcessEnd
-from harness.errors import HarnessError, WorldError
+from harness.errors import HarnessError, OutlivesSigkill, WorldError
 from harness.faults.real.spark_site import LiveDriver, LiveExecutor, SparkProcesses
 from harness.history.follower import Follower, Progress
 from harness.levels.spark.driver import Cancel, DriverReply, DriverSetUp, Perform, Ready
@@ -182,7 +182,7 @@ class DriverSeat:
         return (self._ended[run_id],) if run_id in self._ended else None
 
     def end(self) -> None:
-        """Ends the driver and its virtual machines. Raises WorldError if one does not end, once all are killed."""
+        """Ends the driver and its virtual machines. Raises OutlivesSigkill if one does not end, once all are killed."""
         self._close_pipe()
         process, self._process = self._process, None
         if process is None:
@@ -202,10 +202,7 @@ class DriverSeat:
                 end_process(jvm)
             left += [jvm.pid] if is_alive(jvm) else []
         if left:
-            message = (
-                f"of a Spark driver these processes have not ended after SIGKILL: {', '.join(map(str, left))}"
-            )
-            raise WorldError(message, fix="see what they wait for (`ps -o pid,stat,wchan,cmd`), and end them")
+            raise OutlivesSigkill("of a Spark driver these processes have not ended", left)
 
 
 class DriverRunner:

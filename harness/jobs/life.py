@@ -187,7 +187,7 @@ class JobLife:
         if job.job.ends == "exit" and has_exited_well(seen):
             self._restart_us = None  # what goes on beside it is waited for, and it is not started again
         self.how = how_finished(job, self.parts.given, seen, self.parts.expected)
-        if self.how == "exit" and self.sessions.may_have_orphans:
+        if self.how == "exit" and (self.sessions.may_have_orphans or self.sessions.outlived):
             return self._end_orphans()
         if self.how is not None:
             return True
@@ -206,10 +206,11 @@ class JobLife:
         if left and self.sessions.orphans_may_stay:
             self.how = None
             return False
-        if left and self.parts.pace is None:
+        outlived = self.sessions.outlived or next(iter(left), None)
+        if outlived and self.parts.pace is None:
             self.how = None
             self.gave_up = (
-                f"its main process exited with code 0, and process {left[0].pid} of it goes on:"
+                f"its main process exited with code 0, and process {outlived.pid} of it goes on:"
                 " run it in the foreground"
             )
         self.starts.end(left)

@@ -15,6 +15,7 @@ from harness.clock import monotonic_us
 from harness.jobs.binlog import LogPosition
 from harness.jobs.job_database import JobDatabase
 from harness.jobs.processes import JobStarts
+from harness.process_identity import ProcessIdentity
 from harness.world.world import World
 
 __all__ = ["JobSessions", "SessionsFollowed"]
@@ -96,6 +97,8 @@ class SessionsFollowed:
     end_of_log: Callable[[], LogPosition]
     read_of_log: Callable[[], LogPosition]
     """How far the log has been read."""
+    outlived: ProcessIdentity | None = None
+    """The first process that was ended since it had outlived its start for too long."""
     _orphans_us: int | None = None
     """Since when there may be processes of starts that have ended."""
     _looked_us: int = 0
@@ -153,6 +156,7 @@ class SessionsFollowed:
             self._orphans_us = None
             self._note_boundary(session=self.database.sessions())
         elif not self.orphans_may_stay:
+            self.outlived = self.outlived or orphans[0]
             self.starts.end(orphans)
 
     def _is_alone(self) -> bool:

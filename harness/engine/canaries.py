@@ -7,13 +7,12 @@ canary, condemns an honest history or counts its rows wrongly ends with an error
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from harness.canaries.all import CANARIES, HONEST_ONES
-from harness.canaries.canary import Canary, is_found
+from harness.canaries.canary import Canary, canaries, is_found
 from harness.engine.level import RunRecord
 from harness.engine.perform import judged
 from harness.errors import HarnessError
@@ -28,16 +27,18 @@ _NAMED_MAX: Final = 8
 """Most canaries that an error names."""
 
 
-def refuse_overlooked(carry: Carry, *, level: str, canaries: Iterable[Canary] = CANARIES) -> None:
+def refuse_overlooked(carry: Carry, *, level: str) -> None:
     """Raises HarnessError, with their names, if the harness does not say of each canary what it must."""
     missed = []
-    for canary in canaries:
+    shown = canaries("operator")
+    for canary in shown:
         try:
             if not _is_seen(canary, carry):
                 missed.append(canary.name)
         except HarnessError as error:
             missed.append(f"{canary.name} ({error.what})")
-    refuse_blindness([*missed, *_overlooked_in(carry(HONEST_ONES[-1]))], level=level)
+    honest_rows = next(canary for canary in shown if canary.name == "honest rows")
+    refuse_blindness([*missed, *_overlooked_in(carry(honest_rows))], level=level)
 
 
 def _overlooked_in(honest: RunRecord) -> Iterator[str]:
@@ -72,8 +73,8 @@ def _is_counted(canary: Canary, accounting: Mapping[str, int]) -> bool:
 
 
 def _counts(canary: Canary) -> dict[str, int]:
-    tables = canary.claims.get("tables", {})
-    rows = [line for line in canary.lines() if line["k"] == "row"]
+    tables = canary.header.get("tables", {})
+    rows = [line for line in canary.events if line["k"] == "row"]
     outputs = Counter((row["id"], row["j"]) for row in rows if row["table"] == "output")
     counts: dict[str, int] = {}
     if "output" in tables and "output" not in canary.unread:

@@ -17,10 +17,8 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from harness.canaries.all import HONEST_ONES
-from harness.canaries.canary import Canary
-from harness.canaries.of_tables import WRITTEN, WRITTEN_LETTERS, WRITTEN_RECORDS
-from harness.canaries.telling import tell
+from harness.canaries.canary import Canary, canaries
+from harness.canaries.write_canary import write_canary
 from harness.database.audit import CommittedProgress
 from harness.database.driver import MySqlDriver
 from harness.database.endpoint import Endpoint, KeptConnection
@@ -70,7 +68,7 @@ def refuse_blind_files(*, level: str) -> None:
     if first == other:
         missed.append("of another seed, which gives another source")
     with tempfile.TemporaryDirectory() as folder, _Place(Path(folder) / "raw") as place:
-        if not place.has_gap_without(HONEST_ONES[0]):
+        if not place.has_gap_without(next(c for c in canaries("operator") if c.name == "honest stream")):
             missed.append("of a line that is missing in a file")
     if _witnesses_of_losses() != (CLIENTS,):
         missed.append("of a fault with one witness")
@@ -83,7 +81,7 @@ def refuse_blind_files(*, level: str) -> None:
 def carried(canary: Canary, folder: Path) -> RunRecord:
     """The record of a run that left this canary's events in files of a new `folder`, and its rows in tables."""
     with _Place(folder) as place:
-        tell(canary, place)
+        write_canary(canary, place)
         return place.record(canary, place.stored(canary))
 
 
@@ -145,13 +143,13 @@ class _Place:
         for table in ROWS_OF:
             rows = self._rows.get(table, [])
             lines += rows
-            if table in canary.claims.get("tables", {}) and table not in canary.unread:
+            if table in canary.header.get("tables", {}) and table not in canary.unread:
                 lines.append({"k": "read", "table": table, "rows": len(rows)})
         return Stored(tables=lines, unread=(), progress=CommittedProgress(epochs=(), completed=()), counts={})
 
     def has_gap_without(self, canary: Canary) -> bool:
         """Whether a line taken from the middle of this canary's file is missed."""
-        tell(canary, self)
+        write_canary(canary, self)
         file = next(self._folder.glob("subtask-*.jsonl"))
         lines = file.read_bytes().splitlines(keepends=True)
         file.write_bytes(b"".join(lines[:3] + lines[4:]))
@@ -238,11 +236,12 @@ def _refuse_blind_database(world: World, folder: Path, *, level: str) -> None:
     name = f"{DATABASE}_canaries"
     root = world.root.at(world.direct, name)
     missed: list[str] = []
+    (written,) = canaries("database")
     with run_database(world.root.at(world.direct, ""), name=name), _Place(folder / "raw") as place:
         prepare_database(root, subtasks=1, rows=[])
-        _write(world.app.at(world.direct, name))
-        tell(WRITTEN, place)
-        untouched = _judged(place, root)
+        _write(written, world.app.at(world.direct, name))
+        write_canary(written, place)
+        untouched = judged(place.record(written, read_stored(root, ordered=False)))
         if untouched.outcome is not Outcome.PASS:
             missed.append("of untouched rows in the database")
         with KeptConnection(root) as kept:
@@ -251,7 +250,7 @@ def _refuse_blind_database(world: World, folder: Path, *, level: str) -> None:
                 for act, table in step.acts:
                     getattr(hand, act)(table)
                 try:
-                    shown = _shown(_judged(place, root))
+                    shown = _shown(judged(place.record(written, read_stored(root, ordered=False))))
                 except HarnessError as error:
                     missed.append(f"of the database, {step.name} ({error.what})")
                 else:
@@ -259,19 +258,18 @@ def _refuse_blind_database(world: World, folder: Path, *, level: str) -> None:
     refuse_blindness(missed, level=level)
 
 
-def _write(app: Endpoint) -> None:
-    """Writes the rows of `WRITTEN` as one epoch of our sink."""
+def _write(written: Canary, app: Endpoint) -> None:
+    """Writes the outputs and dead letters of `written` as one epoch of our sink."""
     with closing(EpochSink(MySqlDriver(app), subtask=0)) as sink:
         sink.take_over(now_ms=0)
-        for record, value in WRITTEN_RECORDS.items():
-            sink.add(Visible(id=record, j=0, value=value))
-        for record, error in WRITTEN_LETTERS.items():
-            sink.write_dead_letter(id=record, error=error)
-        sink.commit(1, position=len(WRITTEN_RECORDS) + len(WRITTEN_LETTERS), elements=[])
-
-
-def _judged(place: _Place, root: Endpoint) -> Judgement:
-    return judged(place.record(WRITTEN, read_stored(root, ordered=False)))
+        for event in written.events:
+            match event:
+                case {"k": "out", "id": id_, "j": j, "v": value}:
+                    sink.add(Visible(id=id_, j=j, value=value))
+                case {"k": "res", "id": id_, "error": error}:
+                    sink.write_dead_letter(id=id_, error=error)
+                case {"k": "snap", "c": epoch, "pos": position}:
+                    sink.commit(epoch, position=position, elements=[])
 
 
 def _shown(judgement: Judgement) -> set[tuple[str, str]]:

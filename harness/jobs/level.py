@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import ClassVar, Literal, cast
 
-from harness.canaries.of_jobs import OF_JOBS
-from harness.canaries.outside_canary import overlooked_outside
+from harness.canaries.canary import canaries, overlooked
 from harness.checkers.outside.judge import judge_outside
 from harness.engine.canaries import refuse_blindness
 from harness.engine.level import Opening, OutsideRecord, RunSite
@@ -94,7 +93,7 @@ class JobLevel:
     def refuse_blindness(self, world: World | None) -> None:
         """See `Level`: the judge is shown small histories of jobs."""
         assert world is not None, "level job needs a world"
-        refuse_blindness(list(overlooked_outside(judge_outside, OF_JOBS)), level=self.name)
+        refuse_blindness(list(overlooked(judge_outside, canaries("jobs"))), level=self.name)
 
     @contextmanager
     def open(self, opening: Opening) -> Iterator[JobPlays]:

@@ -13,8 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 
-from harness.canaries.all import CANARIES
-from harness.canaries.canary import overlooked
+from harness.canaries.canary import canaries, overlooked
 from harness.checkers.judge import judge
 from harness.clock import CALENDAR_CLOCK, Deadline
 from harness.defects import IN_RUNS, find_defect, own_variant
@@ -189,7 +188,7 @@ def _by_canary(variant: Variant) -> dict[str, int]:
     The judge of all other variants has been shown the canaries before the first trial (`fill`).
     """
     its_judge = variant.judge(judge)
-    return {"canary": 1} if its_judge is not judge and overlooked(its_judge, CANARIES) else {}
+    return {"canary": 1} if its_judge is not judge and overlooked(its_judge, canaries("operator")) else {}
 
 
 def _runs(suspect: Suspect, first_seed: int, runs: int) -> Iterator[tuple[int, Simulate]]:

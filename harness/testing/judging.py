@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from harness.canaries.all import CANARIES, OF_FILES
-from harness.canaries.canary import overlooked
-from harness.canaries.of_jobs import OF_JOBS
-from harness.canaries.outside_canary import overlooked_outside
+from harness.canaries.canary import canaries, overlooked
 from harness.checkers.judge import Malformed, judge
 from harness.checkers.outside.judge import SEEN_FROM_OUTSIDE, judge_history, judge_outside
 from harness.errors import HarnessError, HistoryError
@@ -94,7 +91,7 @@ def _lines(judgement: Judgement, file: Path) -> Iterator[str]:
 @cache
 def refuse_blind_judge() -> None:
     """Once in each process that judges. Raises HarnessError if its judge overlooks a canary."""
-    seen_outside = overlooked_outside(judge_outside, OF_JOBS)
-    if missed := (*overlooked(judge, (*CANARIES, *OF_FILES)), *seen_outside):
+    seen_outside = overlooked(judge_outside, canaries("jobs"))
+    if missed := (*overlooked(judge, (*canaries("operator"), *canaries("files"))), *seen_outside):
         message = f"the judge is blind: it overlooks the canaries {', '.join(missed)}, so none of its verdicts counts"
         raise HarnessError(message, fix="please report it; no history was judged")

@@ -431,7 +431,7 @@ IN_SIMULATION: Mapping[str, tuple[Plant, str]] = {
     "seed, another source": (draws_another_source, "of another seed, which gives other records"),
     "values": (clips_values, "V8 wrong-value at the end of a long one"),
     "rows without a value": (drops_rows_without_a_value, "V8 row-foreign without a value"),
-    "coordinator": (drops_what_the_coordinator_notes, "V10 two-ends, V10 stale-ack"),
+    "coordinator": (drops_what_the_coordinator_notes, "V10 stale-ack, V10 two-ends"),
     "subtasks": (shows_one_subtask, "V1 reordered in the second subtask"),
     "verdict, decisive": (counts_what_is_decisive, "V1 reordered though not decisive"),
     "verdict, unknown": (takes_unknown_for_pass, "V8 unfinished"),

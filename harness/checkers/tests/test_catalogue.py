@@ -1,30 +1,17 @@
-"""The catalogue: one small history for each class of each invariant, and odd but legal ones beside it.
-
-A file's name is its claim; what it must be judged stands in `run` of its header: the overall verdict, exactly
-which invariants convict with exactly which classes, outcomes worth naming, and `near`: the classes that an
-acquitted one comes close to.
-"""
+"""The catalogue: one small history for each class of each invariant, and odd but legal ones beside it."""
 
 from __future__ import annotations
 
-import json
 import re
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from harness.checkers.judge import judge_file
 from harness.checkers.registry import CHECKERS
-from harness.verdict import Judgement, Outcome
+from harness.checkers.tests.judged_files import CATALOGUE, FILES, FOLDERS, claimed, differences, judged
+from harness.verdict import Outcome
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "history.md"
-CATALOGUE = Path(__file__).parent / "catalogue"
-FILES = sorted(CATALOGUE.rglob("*.jsonl"))
-EACH_FOLDER = pytest.mark.parametrize(
-    "folder", sorted({path.parent for path in FILES}), ids=lambda path: path.name
-)
 
 CLASSES = {
     "V1": {"reordered"},
@@ -69,46 +56,9 @@ CLASSES = {
 """Of the page's table; V23 never fails."""
 
 
-def claimed(path: Path) -> dict[str, Any]:
-    claim: dict[str, Any] = json.loads(path.read_text().splitlines()[0])["run"]
-    return claim
-
-
-@cache
-def judged(path: Path) -> Judgement:
-    judgement = judge_file(path)
-    assert isinstance(judgement, Judgement), judgement
-    return judgement
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_the_history_is_judged_as_its_name_claims(path: Path) -> None:
-    claim = claimed(path)
-
-    judgement = judged(path)
-
-    convicts = {
-        verdict.invariant: sorted({anomaly.kind for anomaly in verdict.anomalies})
-        for verdict in judgement.convicted()
-    }
-    outcomes = {verdict.invariant: str(verdict.outcome) for verdict in judgement.invariants}
-    assert convicts == claim["convicts"]
-    assert claim.get("outcomes", {}).items() <= outcomes.items()
-    assert judgement.outcome == claim["verdict"]
-    assert "unknown" not in outcomes.values() or "unknown" in claim["outcomes"].values()
-
-
-@EACH_FOLDER
-def test_an_anomaly_names_events_that_exist_and_says_why(folder: Path) -> None:
-    anomalies = [
-        (path.stem, anomaly, {json.loads(line)["n"] for line in path.read_text().splitlines()[1:]})
-        for path in sorted(folder.glob("*.jsonl"))
-        for verdict in judged(path).invariants
-        for anomaly in verdict.anomalies
-    ]
-
-    assert [name for name, anomaly, numbers in anomalies if not numbers.issuperset(anomaly.events)] == []
-    assert [name for name, anomaly, _ in anomalies if not (anomaly.events and anomaly.say)] == []
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: "-".join(folder.parts[-3:]))
+def test_every_judge_says_of_each_history_what_it_claims(folder: Path) -> None:
+    assert [told for path in sorted(folder.glob("*.jsonl")) for told in differences(path)] == []
 
 
 def test_every_class_of_every_judged_invariant_is_convicted_somewhere() -> None:
@@ -136,24 +86,19 @@ def test_the_classes_are_those_of_the_page() -> None:
     assert told == CLASSES
 
 
-NEAR = [(name, kind) for name, kinds in CLASSES.items() for kind in sorted(kinds)]
+def test_every_class_has_something_odd_near_it_that_is_legal() -> None:
+    near: dict[tuple[str, str], list[Path]] = {
+        (name, kind): [] for name, kinds in CLASSES.items() for kind in kinds
+    }
+    for path in FILES:
+        for kind in claimed(path).get("near", ()):
+            near[path.parent.name, kind].append(path)
 
-
-@pytest.mark.parametrize(("name", "kind"), NEAR)
-def test_every_class_has_something_odd_near_it_that_is_legal(name: str, kind: str) -> None:
-    near = [path for path in (CATALOGUE / name).glob("*.jsonl") if kind in claimed(path).get("near", [])]
-
-    assert near
-    for path in near:
-        outcome = next(v.outcome for v in judged(path).invariants if v.invariant == name)
-        assert outcome is Outcome.PASS, path
-        assert not claimed(path)["convicts"], path
-
-
-def test_what_a_history_is_near_to_is_a_class_of_its_invariant() -> None:
-    near = {path: set(claimed(path).get("near", [])) for path in FILES}
-
-    assert [path for path, kinds in near.items() if kinds - CLASSES.get(path.parent.name, set())] == []
+    assert [kind for kind, files in near.items() if not files] == []
+    for (name, _), files in near.items():
+        for path in files:
+            outcome = next(v.outcome for v in judged(path).invariants if v.invariant == name)
+            assert (outcome, claimed(path)["convicts"]) == (Outcome.PASS, {}), path
 
 
 def test_a_history_that_passes_its_invariant_of_evidence_shows_some() -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.canaries.of_jobs import OF_JOBS
+from harness.canaries.canary import canaries
 from harness.cli.check import check
 from harness.errors import Exit
 from harness.testing.judging import check as check_from_python
 
-LINES = {canary.name: "".join(json.dumps(line) + "\n" for line in canary.lines()) for canary in OF_JOBS}
+LINES = {canary.name: canary.path.read_text() for canary in canaries("jobs")}
 FORMS = ("pretty", "json", "markdown", "github")
 
 
@@ -70,7 +70,7 @@ def test_a_zombie_is_named_by_transaction_and_start() -> None:
 
 
 def test_a_null_id_is_named_as_null(folder: Path) -> None:
-    text = LINES["V8 phantom"].replace('"id": 2', '"id": null')
+    text = LINES["V8 phantom"].replace('"id":2', '"id":null')
     (folder / "null.jsonl").write_text(text)
 
     (anomaly,) = next(v for v in document("null.jsonl")["invariants"] if v["invariant"] == "V8")["anomalies"]

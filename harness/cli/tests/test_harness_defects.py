@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.canaries.all import HONEST_ONES
+from harness.canaries.canary import canaries
 from harness.cli.main import main
 from harness.engine.canaries_in_world import refuse_blind_files
 from harness.engine.findings import refuse_blind_faults
 from harness.errors import Exit, HarnessError
-from harness.history.files import write
 from harness.scenario.file import load_many
 from harness.testing.judging import refuse_blind_judge
 from harness.tests.harness_defects import (
@@ -113,8 +112,8 @@ def test_evidence_of_what_was_before_a_fault_is_found_before_a_run_trust9(
 def test_a_judge_that_acquits_everything_checks_no_history_trust9(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    header, events = HONEST_ONES[0].history()
-    write(tmp_path / "honest.jsonl", header, events)
+    (honest,) = (canary for canary in canaries("operator") if canary.name == "honest stream")
+    (tmp_path / "honest.jsonl").write_bytes(honest.path.read_bytes())
     assert main(["check", "honest.jsonl"]) == Exit.HOLD
     refuse_blind_judge.cache_clear()
     acquits_everything(monkeypatch)

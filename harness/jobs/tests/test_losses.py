@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from harness.canaries.outside_canary import OutsideCanary
+from harness.history.tests.job_lines import job_history
 from harness.jobs.job_file import SinkTable
 from harness.jobs.losses import judge_of
 from harness.jobs.sink_rows import SinkColumns
@@ -31,10 +31,8 @@ def _life(*lost: int) -> Any:
 def _liveness(lost: Sequence[int], *offers: str) -> Outcome:
     """V16 of a job that is given up without a row, with these offers."""
     lines = "".join(f"{line}\n" for line in offers)
-    canary = OutsideCanary(
-        invariant="V16", events=f'start\n{lines}giveup why="silence"\nwhole reading=1\n', header={}
-    )
-    judgement = judge_of(_life(*lost))(*canary.history())
+    history = job_history(f'start\n{lines}giveup why="silence"\nwhole reading=1\n')
+    judgement = judge_of(_life(*lost))(*history)
     return next(one.outcome for one in judgement.invariants if one.invariant == "V16")
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from harness.canaries.canary import Canary
-from harness.canaries.telling import tell
+from harness.canaries.write_canary import write_canary
 from harness.checkers.judge import judge
 from harness.choices import Draw
 from harness.engine.canaries import refuse_blindness, refuse_overlooked
@@ -70,10 +70,10 @@ def refuse_blind_simulation() -> None:
 def carried(canary: Canary) -> RunRecord:
     """The record of a simulated run that left this canary's events and rows."""
     place = _Place()
-    tell(canary, place)
+    write_canary(canary, place)
     for table in canary.unread:
         place.tables.unreadable[table] = None
-    names = canary.claims.get("tables", {})
+    names = canary.header.get("tables", {})
     read_tables(place.tables, place.tape, names=names)
     return RunRecord(
         header=_header(msgspec.json.encode(canary.header)),

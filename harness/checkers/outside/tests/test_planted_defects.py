@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from harness.canaries.of_jobs import OF_JOBS
-from harness.canaries.outside_canary import overlooked_outside
+from harness.canaries.canary import canaries, overlooked
 from harness.checkers.outside import delivery, errors, finish, starts
 from harness.checkers.outside.finish import Finish
 from harness.checkers.outside.job_trace import OutsideTrace
@@ -74,15 +73,11 @@ BY_THE_SECOND_JUDGE: Mapping[str, Patch] = {
 }
 
 
-def test_without_a_defect_nothing_is_found() -> None:
-    assert overlooked_outside(judge_outside, OF_JOBS) == ()
-
-
 @pytest.mark.parametrize("defect", BY_CANARIES)
 def test_a_canary_finds_a_judge_that(defect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     BY_CANARIES[defect](monkeypatch)
 
-    assert overlooked_outside(judge_outside, OF_JOBS)
+    assert overlooked(judge_outside, canaries("jobs"))
 
 
 @pytest.mark.sweep

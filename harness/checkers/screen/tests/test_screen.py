@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.checkers.acquittal import Declined, screen_history
-from harness.checkers.judge import judge
 from harness.checkers.registry import CHECKERS
 from harness.checkers.screen.screen import Screen
 from harness.checkers.screen.tests.screening import acquitted, both_ways, evenly_told, told
@@ -33,21 +31,11 @@ from harness.checkers.tests.small_histories import (
 )  # fmt: skip
 from harness.choices import Choices
 from harness.history.event import Change, Event, Row, TableRead
-from harness.history.read import read_whole
 
-CATALOGUE = Path(__file__).parents[2] / "tests" / "catalogue"
 ALL = {checker.name for checker in CHECKERS}
 MODES = ["ordered", "unordered"]
 SINKS = ["rollback", "append", "atomic", "two-phase"]
 EACH = 6
-
-
-@pytest.mark.parametrize("folder", sorted(CATALOGUE.iterdir()), ids=lambda folder: folder.name)
-def test_the_catalogue_is_judged_alike_with_the_screen_and_without(folder: Path) -> None:
-    for path in sorted(folder.glob("*.jsonl")):
-        header, events = read_whole(path)
-
-        assert judge(header, events) == judge(header, events, screened=False), path
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -15,7 +15,8 @@ from contextlib import ExitStack
 from typing import Final
 
 from harness.errors import Exit
-from harness.explore.sweep import digest, order_of
+from harness.explore.drawing import draw_scenario
+from harness.history.text import digest_of
 from harness.levels.sim.run import simulate_scenario
 from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue
@@ -31,7 +32,7 @@ _SCENARIO_EVERY: Final = 10
 def digests(seed: int, runs: int) -> Iterator[str]:
     """One line per run: scenario, seed, number of events, digest of the history."""
     for number in range(seed, seed + runs):
-        yield _line(order_of(number))
+        yield _line(Order(scenario=draw_scenario(number), level="sim", seed=number))
     able = [scenario for scenario in load_many(sorted(catalogue())) if "sim" in scenario.levels]
     for turn in range(-(-runs // _SCENARIO_EVERY)):
         yield _line(Order(scenario=able[turn % len(able)], level="sim", seed=seed + turn // len(able)))
@@ -39,7 +40,7 @@ def digests(seed: int, runs: int) -> Iterator[str]:
 
 def _line(order: Order) -> str:
     ran = simulate_scenario(order)
-    return f"{order.scenario.scenario} {order.seed} {len(ran.events)} {digest(ran)}"
+    return f"{order.scenario.scenario} {order.seed} {len(ran.events)} {digest_of(ran.header, ran.events)}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

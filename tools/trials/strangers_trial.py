@@ -24,8 +24,8 @@ from harness.checkers.judge import judge
 from harness.defects import STRANGERS, Stranger
 from harness.errors import Exit, UsageError
 from harness.explore.drawing import draw_scenario
-from harness.explore.sweep import digest
 from harness.history.event import Event, Failed
+from harness.history.text import digest_of
 from harness.levels.sim.run import simulate_scenario
 from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue
@@ -117,7 +117,7 @@ def try_stranger(name: str, *, draws: int = _DRAWS, scenarios: int = _SCENARIOS)
         except Exception as error:  # noqa: BLE001 - shown in the table, as no conviction
             broke = broke or f"{type(error).__name__}: {error}"
             continue
-        if digest(ran) == _of_reference(order)[0]:
+        if digest_of(ran.header, ran.events) == _of_reference(order)[0]:
             continue
         differed += 1
         if mistake := _mistake(ran.events):
@@ -185,7 +185,7 @@ def _of_reference(order: Order) -> tuple[str, tuple[str, ...]]:
     key = order.scenario.model_dump_json(), order.seed
     if key not in _references:
         ran = simulate_scenario(order, variant=HONEST)
-        _references[key] = digest(ran), tuple(_found(judge(ran.header, ran.events)))
+        _references[key] = digest_of(ran.header, ran.events), tuple(_found(judge(ran.header, ran.events)))
     return _references[key]
 
 

@@ -14,7 +14,7 @@ from harness.database.epoch import CheckpointPart
 from harness.database.store_files import MemoryFiles
 from harness.defects import STRANGERS
 from harness.explore.drawing import draw_scenario
-from harness.explore.sweep import digest
+from harness.history.text import digest_of
 from harness.levels.sim import run as sim_run
 from harness.levels.sim.simulation import Simulation
 from harness.runs.order import Order
@@ -149,7 +149,11 @@ def left(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Variant], Left]:
         ran = sim_run.simulate_scenario(order, variant=variant)
         tables = made[-1].tables
         rows = [(row.subtask, row.id, row.j, row.v) for row in tables.output]
-        return Left(digest(ran), rows, [(row.subtask, row.id, row.error) for row in tables.dead_letter])
+        return Left(
+            digest_of(ran.header, ran.events),
+            rows,
+            [(row.subtask, row.id, row.error) for row in tables.dead_letter],
+        )
 
     monkeypatch.setattr(sim_run, "Simulation", noting)
     return run

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from harness.explore.drawing import draw_scenario
 from harness.explore.features import features_of
-from harness.explore.sweep import order_of
 from harness.history.event import Event, FaultEvent, In, Kill, Snap, Start
 from harness.history.header import Header, OperatorHeader
 from harness.levels.sim.run import simulate_scenario
+from harness.runs.order import Order
 
 HEADER = Header(operator=OperatorHeader(mode="ordered", capacity=2, timeout_ms=0), sink="atomic")
 KINDS = {"k": "kill_worker", "slow": "latency"}
@@ -74,7 +74,7 @@ def test_a_checkpoint_under_way_is_a_state_of_the_operator() -> None:
 def test_equal_histories_have_equal_features_and_another_seed_has_others() -> None:
     def of(seed: int) -> frozenset[tuple[str, ...]]:
         kinds = {fault.id: fault.do for fault in draw_scenario(seed).faults}
-        ran = simulate_scenario(order_of(seed))
+        ran = simulate_scenario(Order(scenario=draw_scenario(seed), level="sim", seed=seed))
         return features_of(ran.header, ran.events, kinds=kinds)
 
     assert of(3) == of(3)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from harness.explore.sweep import judged, order_of
+from harness.checkers.judge import judge
+from harness.explore.drawing import draw_scenario
 from harness.kill_matrix.tests.adversaries import ADVERSARIES
 from harness.levels.sim.run import simulate_scenario
+from harness.runs.order import Order
 from harness.sut.variant import HONEST, Variant
 
 _SEEDS = 40
 
 
 def _convicting(seed: int, variant: Variant) -> set[str]:
-    order = order_of(seed)
-    judgement = judged(order, simulate_scenario(order, variant=variant), variant=variant)
+    order = Order(scenario=draw_scenario(seed), level="sim", seed=seed)
+    ran = simulate_scenario(order, variant=variant)
+    judgement = variant.judge(judge)(ran.header, ran.events)
     return {verdict.invariant for verdict in judgement.invariants if verdict.anomalies}
 
 

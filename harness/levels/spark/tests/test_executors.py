@@ -19,13 +19,16 @@ from harness.checkers.tests.legal_histories import legal_history
 from harness.checkers.tests.small_histories import text
 from harness.choices import Choices
 from harness.errors import UsageError
-from harness.explore.sweep import Swath, swept
+from harness.explore.drawing import draw_scenario
 from harness.history.columnar import write_parts
 from harness.history.read import open_text
+from harness.history.text import digest_of
+from harness.levels.sim.run import simulate_scenario
 from harness.levels.spark.checking import CHECKING, check_on_spark
 from harness.levels.spark.executors import SparkExecutors, open_executors, refuse_master
 from harness.levels.spark.session import gateway_pid
 from harness.levels.spark.shipped_code import UNPACKED
+from harness.runs.order import Order
 from harness.verdict import Judgement
 
 if TYPE_CHECKING:
@@ -61,6 +64,12 @@ def where_our_code_is(_: Sequence[Any]) -> str:
     import harness  # noqa: PLC0415 - that of the executor
 
     return str(harness.__file__)
+
+
+def digests_of(seeds: Sequence[int]) -> list[str]:
+    """Those of the histories of random runs."""
+    orders = (Order(scenario=draw_scenario(seed), level="sim", seed=seed) for seed in seeds)
+    return [digest_of(ran.header, ran.events) for ran in map(simulate_scenario, orders)]
 
 
 def refuse_them(items: Sequence[int]) -> int:
@@ -119,16 +128,11 @@ def test_work_that_is_stopped_gives_the_results_before_it(executors: SparkExecut
 
 def test_an_executor_that_is_killed_loses_and_doubles_no_run(executors: SparkExecutors) -> None:
     victim = executor_processes()[0]
-    whole = swept(range(RUNS))
-    merged = Swath()
 
-    for part in executors.map(swept, range(RUNS), most=2, goes_on=once(victim.kill)):
-        merged.add(part)
+    parts = list(executors.map(digests_of, range(RUNS), most=2, goes_on=once(victim.kill)))
 
     assert not victim.is_running()
-    assert (merged.runs, merged.events, merged.outcomes) == (RUNS, whole.events, whole.outcomes)
-    assert merged.digest == whole.digest
-    assert merged.happened == whole.happened
+    assert [digest for part in parts for digest in part] == digests_of(range(RUNS))
 
 
 @pytest.mark.parametrize(("seed", "corrupted"), [(7, False), (10, True)])

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from harness.conformance.certificate import Certificate, CertifiedRun, CheckRow
+from harness.conform.certificate import Certificate, CertifiedRun, CheckRow
 from harness.history.values import visible
 from reports.cards import with_cards
 from reports.page import style_of, templates

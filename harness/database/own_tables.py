@@ -19,8 +19,8 @@ from pymysql.cursors import DictCursor, SSCursor
 
 from harness.database.audit import batched
 from harness.database.endpoint import Endpoint, KeptConnection, connect
-from harness.errors import UsageError
-from harness.scenario_parts.parts import OwnEffects
+from harness.faults.parts.parts import OwnEffects
+from harness.system.errors import UsageError
 
 __all__ = ["OwnTableRows", "OwnTables", "fill_own_tables", "read_effects", "read_own_tables"]
 

@@ -22,23 +22,23 @@ from typing import Final
 
 import msgspec
 
-from harness.checkers.judge import judge, uncollected
-from harness.clock import monotonic_us
 from harness.engine.executors import Executors, open_processes
 from harness.engine.perform import judged_by_order
-from harness.errors import Exit
 from harness.explore.coverage import COVERAGE, coverage
 from harness.explore.drawing import draw_scenario
 from harness.history.event import Failed, FaultEvent
 from harness.history.read import open_text
 from harness.history.rules import FormatBreach
 from harness.history.text import digest_of, header_line, line_of
+from harness.history.verdict import Judgement, Outcome
+from harness.judge.checkers.judge import judge, uncollected
 from harness.levels.sim.level import SimulatedLevel, record_of
 from harness.levels.sim.run import Simulated, simulate_scenario
-from harness.runs.order import Order
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
 from harness.sut.variant import HONEST, Variant
-from harness.verdict import Judgement, Outcome
+from harness.system.clock import monotonic_us
+from harness.system.errors import Exit
 
 __all__ = ["Swath", "breaches_of", "digest", "judged", "lines", "main", "order_of", "sweep", "swept"]
 

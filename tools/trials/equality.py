@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Final
 
-from harness.errors import Exit
 from harness.explore.sweep import digest, order_of
 from harness.levels.sim.run import simulate_scenario
-from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load_many
+from harness.scenario.order import Order
+from harness.system.errors import Exit
 
 __all__ = ["main"]
 

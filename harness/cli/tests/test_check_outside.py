@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.canaries.of_jobs import OF_JOBS
 from harness.cli.check import check
-from harness.errors import Exit
+from harness.judge.canaries.of_jobs import OF_JOBS
+from harness.system.errors import Exit
 from harness.testing.judging import check as check_from_python
 
 LINES = {canary.name: "".join(json.dumps(line) + "\n" for line in canary.lines()) for canary in OF_JOBS}

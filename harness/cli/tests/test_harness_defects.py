@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.canaries.all import HONEST_ONES
 from harness.cli.main import main
 from harness.engine.canaries_in_world import refuse_blind_files
 from harness.engine.findings import refuse_blind_faults
-from harness.errors import Exit, HarnessError
 from harness.history.files import write
+from harness.judge.canaries.all import HONEST_ONES
 from harness.scenario.file import load_many
+from harness.system.errors import Exit, HarnessError
 from harness.testing.judging import refuse_blind_judge
 from harness.tests.harness_defects import (
     IN_FILES,

@@ -12,21 +12,21 @@ from typing import Any
 
 import pytest
 
-from harness.defects import variant_of
 from harness.engine.executors import PlainExecutors
 from harness.engine.level import Opening, RunSite
 from harness.engine.perform import perform
-from harness.errors import Exit, HarnessError
 from harness.explore.coverage import COVERAGE, coverage
 from harness.explore.sweep import Swath, breaches_of, digest, judged, lines, main, order_of, sweep, swept
+from harness.history.verdict import Outcome
 from harness.levels.sim.level import SimulatedLevel
 from harness.levels.sim.run import simulate_scenario
-from harness.runs.order import Order
 from harness.scenario.file import load
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
+from harness.sut.defects import variant_of
 from harness.sut.variant import Variant
+from harness.system.errors import Exit, HarnessError
 from harness.tests.harness_defects import acquits_everything, expects_what_came
-from harness.verdict import Outcome
 
 
 def _keeps_half(honest: type[Any]) -> type[Any]:

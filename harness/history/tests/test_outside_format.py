@@ -10,12 +10,12 @@ from typing import Any
 import fastjsonschema
 import pytest
 
-from harness.canaries.of_jobs import OF_JOBS
-from harness.canaries.outside_canary import OutsideCanary, job_lines
-from harness.errors import HistoryError, UsageError
 from harness.history.files import write
 from harness.history.outside_fields import OUTSIDE_SCHEMA_FILE, outside_schema, outside_schema_text
 from harness.history.read import open_text, outside_of, read_outside, read_whole
+from harness.judge.canaries.of_jobs import OF_JOBS
+from harness.judge.canaries.outside_canary import OutsideCanary, job_lines
+from harness.system.errors import HistoryError, UsageError
 
 Json = dict[str, Any]
 HEADER: Json = {

@@ -116,7 +116,7 @@ def _has_option(config: pytest.Config) -> bool:
 
 
 def _plugin(config: pytest.Config) -> Any:
-    """`harness.testing.pytest_plugin`, imported and registered once. Raises UsageError if `harness` is another package."""
+    """The plugin, imported and registered once. Raises UsageError if `harness` is another package."""
     if not config.pluginmanager.has_plugin(_PLUGIN):
         found = sys.modules.get("harness")
         if found is not None and Path(found.__file__ or "").resolve().parent.parent != _HOME:

@@ -1,9 +1,9 @@
 """The headline of a finished run, whether the result was expected, and the short names of the invariants.
 
-A run is a success if its verdict is `pass`, or if it has a planted defect that the intended invariants convicted;
-in no other case. Every form of a report takes its headline from here. Short names answer to the rule names of the
-Reactive Streams TCK; numbers and sentences come from `harness.history.verdict`. An invariant without a short name is shown
-by its number.
+A run is a success if its verdict is `pass`, or if it has a planted defect that the intended invariants convicted; in
+no other case. Every form of a report takes its headline from here. Short names answer to the rule names of the
+Reactive Streams TCK; numbers and sentences come from `harness.history.verdict`. An invariant without a short name is
+shown by its number.
 """
 
 from __future__ import annotations

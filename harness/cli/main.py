@@ -17,7 +17,7 @@ import click
 
 from harness.system.errors import Exit, FloodmarkError, ReaderGone, UsageError
 from harness.system.own_packages import import_ours
-from harness.testing.project_settings import project_settings
+from harness.system.project_settings import project_settings
 
 __all__ = ["floodmark", "main"]
 

@@ -1,8 +1,9 @@
 """The second judge of conversations: the reference gets the same commands, and the answers are compared.
 
-The first judge compares with the catalogue's file (`harness.conform.protocol.transcript`); this one never reads what the file
-expects, and compares by `harness.conform.protocol.comparison`, which shares no code with the first. Invariant: where it cannot
-tell (a conversation that broke off, a held failure that each side may report later), it is silent.
+The first judge compares with the catalogue's file (`harness.conform.protocol.transcript`); this one never reads what
+the file expects, and compares by `harness.conform.protocol.comparison`, which shares no code with the first.
+Invariant: where it cannot tell (a conversation that broke off, a held failure that each side may report later), it is
+silent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Speaks every conversation of the catalogue with one program, and judges each answer.
 
 A conversation fails at the first answer that is not what its file says (up to the freedom of the protocol,
-`harness.conform.protocol.transcript`), or where the program breaks the protocol. A failed one is spoken once more to a fresh
-process, so that its lines can be pasted. Invariant: the run ends, however the program behaves: after
+`harness.conform.protocol.transcript`), or where the program breaks the protocol. A failed one is spoken once more to
+a fresh process, so that its lines can be pasted. Invariant: the run ends, however the program behaves: after
 `BREACHES_MAX` breaches in a row the rest is not run.
 """
 

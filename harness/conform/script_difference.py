@@ -1,9 +1,9 @@
 """Two systems over the operator protocol, such as the reference and the real Flink: where they part, and why.
 
-Answers to `harness.conform.protocol.differential`, whose scripts it draws. The first line of a conversation tells what a system
-can do, so that is compared first; then what both do on the scripts that both can follow. A difference from Flink is
-named by experiment: the script is run again with the reference showing one of Flink's quirks at a time, and the quirk
-with which the difference goes away is the one.
+Answers to `harness.conform.protocol.differential`, whose scripts it draws. The first line of a conversation tells
+what a system can do, so that is compared first; then what both do on the scripts that both can follow. A difference
+from Flink is named by experiment: the script is run again with the reference showing one of Flink's quirks at a time,
+and the quirk with which the difference goes away is the one.
 """
 
 from __future__ import annotations

@@ -91,7 +91,11 @@ def _readers(
         name = own_table(effects)
         del readers[AUDIT]
         readers[name] = lambda: read_effects(
-            tables, database, effects, lambda id_: tell(_line_of_effect(name, id_))
+            tables,
+            database,
+            table=effects.table,
+            column=effects.id,
+            take=lambda id_: tell(_line_of_effect(name, id_)),
         )
     return readers
 

@@ -1,8 +1,8 @@
 """The session counter: counts each key's records and sessions in keyed state; timers end the sessions.
 
 Answers to a user's `KeyedCoProcessFunction`. Invariant: its stamp on a record equals the expected stamp from
-`harness.scenario.workloads.sessions`, which shares no code with it; so a state update or timer that is lost, repeated or applied
-to a wrong key shows as a wrong result.
+`harness.scenario.workloads.sessions`, which shares no code with it; so a state update or timer that is lost, repeated
+or applied to a wrong key shows as a wrong result.
 """
 
 from __future__ import annotations

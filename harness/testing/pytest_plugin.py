@@ -400,7 +400,7 @@ def _shared(config: pytest.Config) -> Shared:
 
 def _settings(config: pytest.Config) -> _Settings:
     """The settings of the session. Raises UsageError if one of them is wrong."""
-    from harness.testing.project_settings import project_settings
+    from harness.system.project_settings import project_settings
 
     if _SETTINGS not in config.stash:
         config.stash[_SETTINGS] = _Settings(config, project=project_settings(["run"]).get("run", {}))

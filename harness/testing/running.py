@@ -189,7 +189,7 @@ def run_of(order: AnyOrder, *, world: str = "auto", proxy: str = "auto") -> Run:
 
 
 class Floodmark(Protocol):
-    """The fixture: asserts that scenarios hold with a function of the user's. `harness.testing.pytest_plugin` implements it."""
+    """The fixture: asserts that scenarios hold with a function of the user's. The pytest plugin implements it."""
 
     def holds(
         self,

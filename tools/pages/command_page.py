@@ -16,7 +16,7 @@ import click
 
 from harness.cli.main import floodmark
 from harness.system.errors import Exit
-from harness.testing.project_settings import OPTIONS
+from harness.system.project_settings import OPTIONS
 
 __all__ = ["PAGE", "page_text"]
 

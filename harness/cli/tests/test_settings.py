@@ -9,7 +9,7 @@ import pytest
 from harness.cli.demo import demo
 from harness.cli.run import run
 from harness.system.errors import UsageError
-from harness.testing.project_settings import OPTIONS, project_settings
+from harness.system.project_settings import OPTIONS, project_settings
 
 
 @pytest.fixture

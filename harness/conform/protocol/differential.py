@@ -1,8 +1,8 @@
-"""Random scripts on two systems under test, compared command by command: `python -m harness.conform.protocol.differential`.
+"""Random scripts on two systems under test, compared command by command.
 
-Compares the reference with the real Flink. The seed is printed first; a difference is shrunk, printed with lines to
-paste, and saved for a replay. Invariant: the output says what the scripts covered, so that a result without
-differences can be weighed.
+`python -m harness.conform.protocol.differential` compares the reference with the real Flink. The seed is printed
+first; a difference is shrunk, printed with lines to paste, and saved for a replay. Invariant: the output says what
+the scripts covered, so that a result without differences can be weighed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The thresholds of a scenario: limits on what is measured of a run, as in k6.
 
-Invariant: the fields are the names of the measures that `harness.judge.explanation.measures` makes, so a name that does not
-exist is refused as any unknown field is, with its place in the file.
+Invariant: the fields are the names of the measures that `harness.judge.explanation.measures` makes, so a name that
+does not exist is refused as any unknown field is, with its place in the file.
 """
 
 from __future__ import annotations

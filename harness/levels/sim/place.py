@@ -34,7 +34,7 @@ __all__ = ["SimulatedAttempt", "SimulatedClock", "SimulatedPlace"]
 
 
 class SimulatedClock:
-    """A `harness.system.clock.Clock` of virtual time; after a pause `catch_up` sets the attempt's loop to the hub's time."""
+    """A `Clock` of virtual time; after a pause `catch_up` sets the attempt's loop to the hub's time."""
 
     def __init__(self, hub: Hub, *, actor: Callable[[], Actor], catch_up: Callable[[], None]) -> None:
         self._hub = hub

@@ -1,8 +1,8 @@
 """Checks a history of Parquet files on Spark's executors, where it lies: a task for each subtask, small summaries back.
 
-Spark reads, partitions by subtask and sorts by `n`; the judging is that of `harness.judge.checkers.shares`. Invariant: as
-there, the judgement is that of one machine, which also decides what shares cannot. Memory of a task: that of the
-screen, or, for a suspected subtask, its events.
+Spark reads, partitions by subtask and sorts by `n`; the judging is that of `harness.judge.checkers.shares`.
+Invariant: as there, the judgement is that of one machine, which also decides what shares cannot. Memory of a task:
+that of the screen, or, for a suspected subtask, its events.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The fold: from what is seen and found of each share to the judgement of the whole history.
 
 Answers to `conclude` over views that lie on different machines. Invariant: the judgement equals that of
-`harness.judge.checkers.judge.judge_file` on the whole; where shares alone cannot decide (a record in two subtasks, a row of
-another subtask's record, an error in the format), the whole is read on one machine.
+`harness.judge.checkers.judge.judge_file` on the whole; where shares alone cannot decide (a record in two subtasks, a
+row of another subtask's record, an error in the format), the whole is read on one machine.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from harness.cli.options import own_files_options, refuse_no_world, run_options
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.conform.certificate import SubjectOfCertificate
     from harness.conform.certifying import PlannedRun
     from harness.conform.profiles import CertificationProfile, ChosenScenario
+    from harness.scenario.certificate import SubjectOfCertificate
     from harness.scenario.outcome import RunOutcome
 
 __all__ = ["certify"]

@@ -12,10 +12,10 @@ import click
 
 from harness.cli.campaigning import observing, stop_on_interrupt
 from harness.cli.told import REPORTS
-from harness.conform.certificate import CERTIFICATE, Certificate, certificate_text
 from harness.conform.certifying import Certification, certified
 from harness.engine.stage import StagePlan
 from harness.levels import level_named
+from harness.scenario.certificate import CERTIFICATE, Certificate, certificate_text
 from harness.scenario.order import new_run_id
 from harness.system.errors import Exit, UsageError
 from reports.certificate_page import certificate_markdown

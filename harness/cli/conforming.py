@@ -20,11 +20,11 @@ import click
 from harness.cli.certifying import fresh_folder
 from harness.cli.told import REPORTS
 from harness.conform.case import ConformCase
-from harness.conform.certificate import CERTIFICATE
 from harness.conform.implementations import BESIDE, command_of
 from harness.conform.operator_judged import Asked, OperatorJudged, judge_operator
 from harness.conform.protocol.program import Limits
 from harness.conform.protocol_certificate import protocol_certificate
+from harness.scenario.certificate import CERTIFICATE
 from harness.scenario.order import new_run_id
 from harness.system.clock import monotonic_us, utc_now
 from harness.system.errors import Exit, NothingRan, SutError, UsageError, WorldError, worst_code

@@ -18,8 +18,8 @@ from harness.system.errors import Exit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.conform.certificate import Certificate
     from harness.conform.verifying import Verification
+    from harness.scenario.certificate import Certificate
 
 __all__ = ["verify"]
 
@@ -38,8 +38,8 @@ def verify(
     reads, 11 no memory or disk space to judge.
     """
     from harness.cli.campaigning import observing, stop_on_interrupt
-    from harness.conform.certificate import CERTIFICATE, load_certificate
     from harness.conform.verifying import verified
+    from harness.scenario.certificate import CERTIFICATE, load_certificate
 
     path = certificate / CERTIFICATE if certificate.is_dir() else certificate
     loaded = load_certificate(path)
@@ -61,7 +61,7 @@ def verify(
 
 def _of_text(certificate: Certificate, path: Path) -> Iterator[str]:
     """A change that the seal cannot show, for it leaves the content as it is: a space, a letter's case in an escape."""
-    from harness.conform.certificate import certificate_text
+    from harness.scenario.certificate import certificate_text
 
     if path.read_bytes() != certificate_text(certificate).encode():
         yield f"{path.name} was changed after it was written: its text is not the one that follows from its content"

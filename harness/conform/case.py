@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from harness.conform.certificate import Agreement
+from harness.scenario.certificate import Agreement
 
 __all__ = ["TO_PASTE", "CaseOutcome", "ConformCase", "Spoken", "lines_file", "stem_of_case"]
 

@@ -14,15 +14,6 @@ from pathlib import Path
 
 from msgspec.structs import replace as replace_fields
 
-from harness.conform.certificate import (
-    Certificate,
-    CertifiedRun,
-    SecondWord,
-    SubjectOfCertificate,
-    digest_of_runs,
-    sealed,
-    sealed_file,
-)
 from harness.conform.conclusion import concluded, rows_of, second_word, silences
 from harness.conform.filing import (
     SECOND_JUDGE,
@@ -40,6 +31,15 @@ from harness.engine.level import Observer, Stop
 from harness.engine.stage import RunStage, StagePlan, open_stage
 from harness.history.values import without_secrets
 from harness.history.verdict import INVARIANTS, Outcome
+from harness.scenario.certificate import (
+    Certificate,
+    CertifiedRun,
+    SecondWord,
+    SubjectOfCertificate,
+    digest_of_runs,
+    sealed,
+    sealed_file,
+)
 from harness.scenario.order import AnyOrder
 from harness.scenario.outcome import RunOutcome
 from harness.system.clock import Deadline, monotonic_us, utc_now

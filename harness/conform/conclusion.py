@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.conform.certificate import CertifiedRun, CheckRow, SecondWord, Tone
+from harness.scenario.certificate import CertifiedRun, CheckRow, SecondWord, Tone
 
 __all__ = ["concluded", "rows_of", "second_word", "silences"]
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.conform.case import CaseOutcome, Spoken
-from harness.conform.certificate import Agreement
 from harness.conform.protocol import comparison
 from harness.conform.protocol.comparison import MismatchKind, Moment, compare
 from harness.conform.protocol.conversation import ConversationPhase
 from harness.conform.protocol.conversation_file import HELLO, ConversationFile, ConversationScript
 from harness.conform.protocol.driver import ProgramDriver
 from harness.conform.protocol.events import Event, Hello, read_event
+from harness.scenario.certificate import Agreement
 
 __all__ = ["JUDGE", "agreement_of", "judge_digest"]
 

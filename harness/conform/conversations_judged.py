@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.conform.case import CaseOutcome, ConformCase, Spoken
-from harness.conform.certificate import Agreement
 from harness.conform.conversation_agreement import agreement_of
 from harness.conform.explained import systems_by_statement
 from harness.conform.protocol.conversation_file import (
@@ -28,6 +27,7 @@ from harness.conform.protocol.events import Hello, ProtocolBreach
 from harness.conform.protocol.program import Limits
 from harness.conform.protocol.transcript import Transcript
 from harness.conform.script_difference import STRICT, serving_command
+from harness.scenario.certificate import Agreement
 
 __all__ = ["judge_conversations", "reference_command", "spoken_alone"]
 

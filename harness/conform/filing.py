@@ -19,7 +19,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from harness.conform.certificate import Agreement
 from harness.history.outside import OUTSIDE
 from harness.history.strict_json import integers_of_any_length
 from harness.history.values import without_credentials
@@ -27,6 +26,7 @@ from harness.history.verdict import Judgement, Outcome, worst
 from harness.judge import second_judge
 from harness.judge.checkers.outside.judge import judge_history
 from harness.judge.checkers.second_opinion import second_opinion
+from harness.scenario.certificate import Agreement
 from harness.scenario.outcome import RunOutcome
 from harness.system.errors import FloodmarkError, HistoryError, WorldError
 from harness.system.whole_file import whole_file, write_whole

@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from harness.conform.case import CaseOutcome, ConformCase, lines_file, stem_of_case
-from harness.conform.certificate import (
+from harness.conform.conclusion import concluded, rows_of, second_word
+from harness.conform.conversation_agreement import JUDGE, judge_digest
+from harness.conform.operator_judged import OperatorJudged, repeated_by
+from harness.conform.protocol.script import MODES
+from harness.conform.scripts_judged import RANDOM_SCRIPTS
+from harness.scenario.certificate import (
     Certificate,
     CertifiedRun,
     SealedFile,
@@ -24,11 +29,6 @@ from harness.conform.certificate import (
     sealed,
     sealed_file,
 )
-from harness.conform.conclusion import concluded, rows_of, second_word
-from harness.conform.conversation_agreement import JUDGE, judge_digest
-from harness.conform.operator_judged import OperatorJudged, repeated_by
-from harness.conform.protocol.script import MODES
-from harness.conform.scripts_judged import RANDOM_SCRIPTS
 
 __all__ = ["CHECKS", "protocol_certificate"]
 

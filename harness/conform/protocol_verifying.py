@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.conform.case import TO_PASTE, lines_file
-from harness.conform.certificate import Certificate, CertifiedRun, beside_certificate
 from harness.conform.protocol.conversation_file import HELLO, ConversationFile, catalogue, conversation_in
 from harness.conform.protocol.transcript import Transcript
+from harness.scenario.certificate import Certificate, CertifiedRun, beside_certificate
 
 __all__ = ["changed_lines", "conversations_judged_again"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import harness
-from harness.conform.certificate import SealedFile, SubjectOfCertificate, sealed_file
+from harness.scenario.certificate import SealedFile, SubjectOfCertificate, sealed_file
 from harness.scenario.order import REFERENCE
 from harness.sut.defects import MAILBOXES, find_of_run
 from harness.sut.registry import SUTS, load_attribute

@@ -14,7 +14,11 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.conform.certificate import (
+from harness.conform.conclusion import concluded, rows_of
+from harness.conform.filing import TwiceJudged, both_judge_all, second_judge_digest
+from harness.conform.protocol_verifying import changed_lines, conversations_judged_again
+from harness.history.verdict import INVARIANTS, Outcome, worst
+from harness.scenario.certificate import (
     Certificate,
     CertifiedRun,
     SealedFile,
@@ -23,10 +27,6 @@ from harness.conform.certificate import (
     seal_of,
     sealed_file,
 )
-from harness.conform.conclusion import concluded, rows_of
-from harness.conform.filing import TwiceJudged, both_judge_all, second_judge_digest
-from harness.conform.protocol_verifying import changed_lines, conversations_judged_again
-from harness.history.verdict import INVARIANTS, Outcome, worst
 from harness.system.errors import FloodmarkError
 from harness.system.versions import VERSION
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.conform.certificate import (
+from harness.scenario.certificate import (
     Certificate,
     CertifiedRun,
     CheckRow,

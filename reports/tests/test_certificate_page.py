@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.conform.certificate import schema_of_certificates
+from harness.scenario.certificate import schema_of_certificates
 from harness.system.errors import WorldError
 from reports.certificate_page import certificate_markdown, certificate_page
 from reports.certificate_write import certificate_badge, write_certificate

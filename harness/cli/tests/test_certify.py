@@ -13,9 +13,9 @@ import pytest
 from harness.cli.certifying import certificate_exit
 from harness.cli.main import main
 from harness.conform import profiles
-from harness.conform.certificate import load_certificate
 from harness.conform.profiles import ChosenScenario, profile_named
 from harness.conform.tests.small import SMALL
+from harness.scenario.certificate import load_certificate
 from harness.system.choices import Choices
 from harness.system.errors import Exit
 from reports.tests.certificate_sample import certificate

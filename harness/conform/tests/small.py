@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.conform.certificate import Certificate
 from harness.conform.certifying import Certification, PlannedRun, certified
 from harness.conform.subjects import operator_subject
 from harness.engine.level import Observer, Stop
 from harness.engine.stage import StagePlan
 from harness.levels import level_named
+from harness.scenario.certificate import Certificate
 from harness.scenario.file import loads
 from harness.scenario.order import Order
 

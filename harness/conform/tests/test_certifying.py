@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness.conform.certificate import CertifiedRun, SecondWord, schema_of_certificates
 from harness.conform.certifying import word_of_second_judge
 from harness.conform.conclusion import concluded, rows_of, silences
 from harness.conform.profiles import PROFILES, families_of, profile_named
@@ -20,6 +19,7 @@ from harness.levels.job.job_scenarios import apply_job_settings, job_catalogue, 
 from harness.levels.job.ordering import job_named
 from harness.levels.sim.level import SimulatedLevel
 from harness.scenario.catalogue import catalogue
+from harness.scenario.certificate import CertifiedRun, SecondWord, schema_of_certificates
 from harness.scenario.order import Order
 from harness.system.errors import CannotHere, UsageError
 

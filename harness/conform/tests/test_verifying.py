@@ -11,7 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.conform.certificate import (
+from harness.conform.tests.small import make_certificate, small_certification
+from harness.conform.verifying import verified
+from harness.scenario.certificate import (
     Certificate,
     certificate_text,
     digest_of_runs,
@@ -19,8 +21,6 @@ from harness.conform.certificate import (
     sealed,
     sealed_file,
 )
-from harness.conform.tests.small import make_certificate, small_certification
-from harness.conform.verifying import verified
 from harness.scenario.file import load
 from harness.system.errors import HistoryError
 

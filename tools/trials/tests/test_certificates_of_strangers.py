@@ -14,8 +14,8 @@ import pytest
 
 from harness.cli.main import main
 from harness.conform import profiles
-from harness.conform.certificate import load_certificate
 from harness.conform.profiles import CertificationProfile, ChosenScenario, profile_named
+from harness.scenario.certificate import load_certificate
 from harness.system.errors import Exit
 from tools.trials.lookups_trial import STRANGERS, Stranger
 

@@ -2,7 +2,7 @@
 
 It stands beside the packages and imports none of them until Floodmark is used: in each other session of each project
 that has Floodmark installed, a package of the user's called `harness` or `reports` keeps its name. What is done once it
-is on is in `harness/pytest_plugin.py`. Why: docs/decisions/0004.
+is on is in `harness/testing/pytest_plugin.py`. Why: docs/decisions/0004.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["OPTIONS", "floodmark", "pytest_addoption", "pytest_collect_file", "pytest_configure"]
 
 _HOME = Path(__file__).resolve().parent
-_PLUGIN = "harness.pytest_plugin"
+_PLUGIN = "harness.testing.pytest_plugin"
 _IS_JOB = re.compile(rb"^\[job\]", re.MULTILINE)
 _IS_SCENARIO = re.compile(rb"^scenario\s*:", re.MULTILINE)
 _IS_FOR_JOBS = re.compile(rb"^job_scenario\s*:", re.MULTILINE)
@@ -116,7 +116,7 @@ def _has_option(config: pytest.Config) -> bool:
 
 
 def _plugin(config: pytest.Config) -> Any:
-    """`harness.pytest_plugin`, imported and registered once. Raises UsageError if `harness` is another package."""
+    """The plugin, imported and registered once. Raises UsageError if `harness` is another package."""
     if not config.pluginmanager.has_plugin(_PLUGIN):
         found = sys.modules.get("harness")
         if found is not None and Path(found.__file__ or "").resolve().parent.parent != _HOME:
@@ -128,7 +128,7 @@ def _plugin(config: pytest.Config) -> Any:
         sys.path.insert(0, str(_HOME))
         try:
             module = import_module(_PLUGIN)
-            import_module("harness.own_packages").import_ours()
+            import_module("harness.system.own_packages").import_ours()
         finally:
             sys.path.remove(str(_HOME))
         config.pluginmanager.register(module, _PLUGIN)

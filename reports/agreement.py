@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
-from harness.errors import Exit, HarnessError, HistoryError
-from harness.runs.outcome import CountedRun, RunOutcome
-from harness.verdict import Outcome
+from harness.history.verdict import Outcome
+from harness.scenario.outcome import CountedRun, RunOutcome
+from harness.system.errors import Exit, HarnessError, HistoryError
 from reports.run_document import load_document
 
 __all__ = ["refuse_other_document", "refuse_other_exit", "refuse_other_files", "refuse_other_lines"]

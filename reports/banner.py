@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from harness.explanation.events import element_ids
-from harness.explanation.glimpse import Json
 from harness.history.values import brief, visible
-from harness.runs.outcome import RunOutcome
-from harness.runs.symptom import GRAVEST, OF_LOOKUP
-from harness.verdict import Anomaly, InvariantVerdict, Outcome
+from harness.history.verdict import Anomaly, InvariantVerdict, Outcome
+from harness.judge.explanation.events import element_ids
+from harness.judge.explanation.glimpse import Json
+from harness.scenario.outcome import RunOutcome
+from harness.scenario.symptom import GRAVEST, OF_LOOKUP
 from reports.history_view import HistoryView
 from reports.losses import MomentLoss, losses_of
 from reports.outside_view import OutsideView

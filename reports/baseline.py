@@ -14,8 +14,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from harness.runs.outcome import measure_text
-from harness.whole_file import disk_errors_told, write_whole
+from harness.scenario.outcome import measure_text
+from harness.system.whole_file import disk_errors_told, write_whole
 from reports.markdown import plain_text
 from reports.over_time import SHOWN, NoiseBand, band_of, least_change
 from reports.past_report import Kind, PastReport, PastRun, report_of, title_of

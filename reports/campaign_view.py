@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from harness.runs.outcome import CountedRun, Extent, MissingRuns, PlannedRuns, RunOutcome
-from harness.runs.symptom import worth_showing
-from harness.verdict import Outcome
+from harness.history.verdict import Outcome
+from harness.scenario.outcome import CountedRun, Extent, MissingRuns, PlannedRuns, RunOutcome
+from harness.scenario.symptom import worth_showing
 from reports.banner import Banner, banner_of_all
 from reports.reading import Reading, Tone, headline_of, tone_of
 from reports.run_section import RunSection, StoredHistory, section_of

@@ -10,8 +10,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from harness.conformance.certificate import Certificate, CertifiedRun, CheckRow
 from harness.history.values import visible
+from harness.scenario.certificate import Certificate, CertifiedRun, CheckRow
 from reports.cards import with_cards
 from reports.page import style_of, templates
 

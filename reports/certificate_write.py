@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
 
-from harness.conformance.certificate import CERTIFICATE, Certificate, certificate_text
 from harness.history.values import visible
-from harness.whole_file import disk_errors_told, write_whole
+from harness.scenario.certificate import CERTIFICATE, Certificate, certificate_text
+from harness.system.whole_file import disk_errors_told, write_whole
 from reports.certificate_page import certificate_page
 
 __all__ = ["BADGE", "PAGE", "certificate_badge", "write_certificate"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.history.values import brief, without_credentials
-from harness.runs.outcome import FaultRecord, FaultTime
+from harness.scenario.outcome import FaultRecord, FaultTime
 from reports.chart_scale import Band, LinearScale, Tick, bands_of, bucket_of, label_rows, points, time_ticks
 from reports.chart_story import STRIP_HEIGHT, StoryStrip, strip_of
 from reports.counterexample import Counterexample

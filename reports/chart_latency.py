@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harness.runs.outcome import FaultRecord
+from harness.scenario.outcome import FaultRecord
 from reports.chart_scale import (
     Band,
     LinearScale,

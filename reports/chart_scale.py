@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness.runs.outcome import FaultRecord, FaultTime
+from harness.scenario.outcome import FaultRecord, FaultTime
 
 __all__ = [
     "Band",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.runs.outcome import FaultRecord
+from harness.scenario.outcome import FaultRecord
 from reports.chart_scale import Band, LinearScale, Tick, bands_of, bucket_of, label_rows, points, time_ticks
 from reports.chart_story import STRIP_HEIGHT, StoryStrip, strip_of
 from reports.counterexample import Counterexample

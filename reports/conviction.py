@@ -1,7 +1,7 @@
 """The text of a conviction: the violated invariant, the contradiction, what still holds, how to repeat the run.
 
 Answers to Elle's explanations. Invariant: terminal, JUnit, page and JSON share this text, with *Let* and *Then* of
-`harness.explanation`; every line is a fact of the history or of the verdict.
+`harness.judge.explanation`; every line is a fact of the history or of the verdict.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from harness.explanation.explain import ANOMALIES_IN_FULL
-from harness.explanation.text import explanation_lines, rest_of
 from harness.history.values import brief, visible
-from harness.runs.outcome import RunOutcome
-from harness.verdict import Anomaly, Explanation, InvariantVerdict, Outcome
+from harness.history.verdict import Anomaly, Explanation, InvariantVerdict, Outcome
+from harness.judge.explanation.explain import ANOMALIES_IN_FULL
+from harness.judge.explanation.text import explanation_lines, rest_of
+from harness.scenario.outcome import RunOutcome
 from reports.history_view import HistoryView, Line
 from reports.reading import counts_towards, describe_invariant, title_of
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.whole_file import disk_errors_told, write_whole
+from harness.system.whole_file import disk_errors_told, write_whole
 from reports.page import style_of, templates
 
 __all__ = ["write_difference"]

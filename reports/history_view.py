@@ -17,11 +17,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Final
 
-from harness.explanation.events import describe_event, element_ids
-from harness.explanation.explain import ANOMALIES_IN_FULL
-from harness.explanation.glimpse import Json
 from harness.history.values import brief, visible
-from harness.verdict import Anomaly, Judgement, Outcome
+from harness.history.verdict import Anomaly, Judgement, Outcome
+from harness.judge.explanation.events import describe_event, element_ids
+from harness.judge.explanation.explain import ANOMALIES_IN_FULL
+from harness.judge.explanation.glimpse import Json
 from reports.outside_view import Key, OutsideView, describe_outside, key_of
 
 __all__ = ["CallSpan", "CheckpointRow", "Excerpts", "HistoryView", "Lane", "Line", "read_view"]

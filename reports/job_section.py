@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.history.values import brief, without_credentials
-from harness.runs.outcome import RunOutcome
-from harness.verdict import Outcome
+from harness.history.verdict import Outcome
+from harness.scenario.outcome import RunOutcome
 from reports.history_view import HistoryView
 from reports.losses import MomentLoss, losses_of
 from reports.outside_view import OutsideView

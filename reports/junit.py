@@ -12,10 +12,10 @@ from typing import assert_never
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from harness.explanation.text import guarantee_lines, recovery_lines
 from harness.history.values import visible
-from harness.runs.outcome import RunOutcome, Threshold
-from harness.verdict import InvariantVerdict, Outcome
+from harness.history.verdict import InvariantVerdict, Outcome
+from harness.judge.explanation.text import guarantee_lines, recovery_lines
+from harness.scenario.outcome import RunOutcome, Threshold
 from reports.banner import Banner
 from reports.campaign_view import CampaignView, Kind, Row
 from reports.conviction import as_text

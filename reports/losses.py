@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.history.values import brief, without_credentials
-from harness.verdict import Anomaly, InvariantVerdict, Judgement
+from harness.history.verdict import Anomaly, InvariantVerdict, Judgement
 from reports.outside_view import FaultSpan, OutsideView, StartSpan, key_of, told_id
 
 __all__ = ["MomentLoss", "losses_of", "words_of"]

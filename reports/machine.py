@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, assert_never
 
 from harness.history.values import visible
-from harness.runs.outcome import CountedRun, Extent, RunOutcome
+from harness.scenario.outcome import CountedRun, Extent, RunOutcome
 from reports.campaign_view import CampaignView, view_of
 from reports.conviction import as_text, conviction_of
 from reports.markdown import markdown_text

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from harness.explanation.text import closing_lines
 from harness.history.values import brief, visible, without_credentials
-from harness.runs.outcome import FaultRecord, RunOutcome
-from harness.verdict import InvariantVerdict
+from harness.history.verdict import InvariantVerdict
+from harness.judge.explanation.text import closing_lines
+from harness.scenario.outcome import FaultRecord, RunOutcome
 from reports.campaign_view import COLUMNS, CampaignView, ranges
 from reports.conviction import as_text, by_its_lineage, conviction_of
 from reports.reading import Tone, counts_towards

@@ -13,7 +13,7 @@ from signal import Signals
 from typing import Any, Final
 
 from harness.history.values import brief, visible
-from harness.verdict import Judgement
+from harness.history.verdict import Judgement
 
 __all__ = [
     "FaultSpan",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import median, quantiles
 from typing import Any, Final
 
-from harness.runs.outcome import measure_text
+from harness.scenario.outcome import measure_text
 from reports.past_report import PastReport, PastRun, title_of
 
 __all__ = [

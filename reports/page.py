@@ -15,10 +15,10 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness.explanation.text import reasons_of
 from harness.history.values import brief, visible, without_credentials
-from harness.runs.outcome import RunOutcome
-from harness.verdict import InvariantVerdict, Outcome
+from harness.history.verdict import InvariantVerdict, Outcome
+from harness.judge.explanation.text import reasons_of
+from harness.scenario.outcome import RunOutcome
 from reports.banner import gravest
 from reports.campaign_grid import ROWS_MAX, by_scenario, cells_of, duration, seeds_of, tally_of
 from reports.campaign_view import CampaignView

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.errors import HistoryError, UsageError
+from harness.system.errors import HistoryError, UsageError
 
 __all__ = ["Kind", "PastReport", "PastRun", "load_past", "past_reports", "report_of", "title_of"]
 

@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.explanation.text import closing_lines
 from harness.history.values import brief, visible, without_credentials
-from harness.runs.outcome import CountedRun, FaultRecord, FaultTime, RunOutcome
-from harness.verdict import Outcome
+from harness.history.verdict import Outcome
+from harness.judge.explanation.text import closing_lines
+from harness.scenario.outcome import CountedRun, FaultRecord, FaultTime, RunOutcome
 from reports.conviction import Conviction, as_text, by_its_lineage, convictions_of, variant_in_words
 from reports.job_section import JobSection
 from reports.reading import JOB, Causes, Reading, Tone, counted_in, counts_towards, headline_of, title_of

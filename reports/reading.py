@@ -1,9 +1,9 @@
 """The headline of a finished run, whether the result was expected, and the short names of the invariants.
 
-A run is a success if its verdict is `pass`, or if it has a planted defect that the intended invariants convicted;
-in no other case. Every form of a report takes its headline from here. Short names answer to the rule names of the
-Reactive Streams TCK; numbers and sentences come from `harness.verdict`. An invariant without a short name is shown
-by its number.
+A run is a success if its verdict is `pass`, or if it has a planted defect that the intended invariants convicted; in
+no other case. Every form of a report takes its headline from here. Short names answer to the rule names of the
+Reactive Streams TCK; numbers and sentences come from `harness.history.verdict`. An invariant without a short name is
+shown by its number.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from harness.runs.outcome import CountedRun, RunOutcome
-from harness.runs.symptom import counts_for, decisive_in, error_cause
-from harness.verdict import INVARIANTS, OF_THE_DATABASE, InvariantVerdict, Outcome
+from harness.history.verdict import INVARIANTS, OF_THE_DATABASE, InvariantVerdict, Outcome
+from harness.scenario.outcome import CountedRun, RunOutcome
+from harness.scenario.symptom import counts_for, decisive_in, error_cause
 from reports.losses import words_of
 
 __all__ = [

@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.errors import HistoryError
 from harness.history.values import without_credentials
-from harness.runs import outcome as outcome_values
-from harness.runs.outcome import FaultRecord, RunOutcome
-from harness.verdict import InvariantVerdict
+from harness.history.verdict import InvariantVerdict
+from harness.scenario import outcome as outcome_values
+from harness.scenario.outcome import FaultRecord, RunOutcome
+from harness.system.errors import HistoryError
 from reports.campaign_view import COLUMNS, CampaignView, Cause, Kind, Row, ranges
 from reports.conviction import as_text, conviction_of
 from reports.reading import read_run

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from harness.explanation.explain import explained_file
-from harness.runs.outcome import FaultRecord, RunOutcome
-from harness.verdict import InvariantVerdict, Outcome
+from harness.history.verdict import InvariantVerdict, Outcome
+from harness.judge.explanation.explain import explained_file
+from harness.scenario.outcome import FaultRecord, RunOutcome
 from reports.banner import Banner, banner_of
 from reports.conviction import Conviction, convictions_of
 from reports.history_view import HistoryView, read_view

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from harness.whole_file import disk_errors_told, write_whole
+from harness.system.whole_file import disk_errors_told, write_whole
 from reports.cards import with_cards
 from reports.page import style_of, templates
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.history.values import brief
-from harness.runs.outcome import RunOutcome
+from harness.scenario.outcome import RunOutcome
 from reports.losses import words_of
 from reports.reading import Tone, read_run
 

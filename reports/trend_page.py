@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.runs.outcome import measure_text
-from harness.whole_file import disk_errors_told, write_whole
+from harness.scenario.outcome import measure_text
+from harness.system.whole_file import disk_errors_told, write_whole
 from reports.cards import with_cards
 from reports.chart_scale import LinearScale
 from reports.over_time import SHOWN, TrendSeries

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.history.values import without_secrets
-from harness.runs.outcome import CountedRun, Extent, RunOutcome
-from harness.whole_file import disk_errors_told, whole_file, write_whole
+from harness.scenario.outcome import CountedRun, Extent, RunOutcome
+from harness.system.whole_file import disk_errors_told, whole_file, write_whole
 from reports.campaign_view import view_of
 from reports.earlier import set_aside
 from reports.junit import junit_text

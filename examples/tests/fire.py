@@ -10,12 +10,12 @@ from pathlib import Path
 from harness.engine.campaign import carry_out
 from harness.engine.level import Observer, Stop
 from harness.engine.stage import StagePlan
-from harness.jobs.job_scenarios import apply_job_settings, load_jobs
-from harness.jobs.ordering import job_named, job_order
+from harness.history.verdict import Outcome
 from harness.levels import level_named
-from harness.runs.outcome import RunOutcome
+from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
+from harness.levels.job.ordering import job_named, job_order
+from harness.scenario.outcome import RunOutcome
 from harness.tests.real_world import require_world
-from harness.verdict import Outcome
 from harness.world.settings import WorldSettings
 
 __all__ = ["EXAMPLES", "Fire", "convicted", "outcomes"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from examples.tests.fire import EXAMPLES
-from harness.errors import Exit
+from harness.system.errors import Exit
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(900)]
 

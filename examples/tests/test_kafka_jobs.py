@@ -8,9 +8,9 @@ from importlib.util import find_spec
 import pytest
 
 from examples.tests.fire import Fire, convicted, outcomes
-from harness.errors import WorldError
-from harness.jobs.kafka_source import refuse_kafka
-from harness.runs.outcome import RunOutcome
+from harness.levels.job.kafka_source import refuse_kafka
+from harness.scenario.outcome import RunOutcome
+from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings
 
 pytestmark = [pytest.mark.real, pytest.mark.soak, pytest.mark.timeout(600)]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from examples.tests.fire import Fire, convicted, outcomes
-from harness.runs.outcome import RunOutcome
+from harness.scenario.outcome import RunOutcome
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 

@@ -34,11 +34,11 @@ from harness.engine.executors import Executors
 from harness.engine.level import Observer, Stop
 from harness.engine.stage import Keep, StagePlan
 from harness.engine.tally import Tally
-from harness.errors import Exit, NothingRan, UsageError, WorldError
 from harness.history.values import visible
+from harness.history.verdict import Outcome
 from harness.levels import extras_missing, level_named
-from harness.runs.order import AnyOrder, new_run_id
-from harness.verdict import Outcome
+from harness.scenario.order import AnyOrder, new_run_id
+from harness.system.errors import Exit, NothingRan, UsageError, WorldError
 from reports.agreement import (
     refuse_other_document,
     refuse_other_exit,

@@ -17,10 +17,10 @@ from harness.cli.options import own_files_options, refuse_no_world, run_options
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.conformance.certificate import SubjectOfCertificate
-    from harness.conformance.certifying import PlannedRun
-    from harness.conformance.profiles import CertificationProfile, ChosenScenario
-    from harness.runs.outcome import RunOutcome
+    from harness.conform.certifying import PlannedRun
+    from harness.conform.profiles import CertificationProfile, ChosenScenario
+    from harness.scenario.certificate import SubjectOfCertificate
+    from harness.scenario.outcome import RunOutcome
 
 __all__ = ["certify"]
 
@@ -55,9 +55,9 @@ def certify(**asked: Any) -> int:
     11 the environment failed.
     """
     from harness.cli.certifying import carry_out_and_write
-    from harness.conformance.certifying import Certification
-    from harness.conformance.profiles import profile_named
-    from harness.conformance.subjects import fitting_profile
+    from harness.conform.certifying import Certification
+    from harness.conform.profiles import profile_named
+    from harness.conform.subjects import fitting_profile
     from harness.sut.user_modules import add_current_folder
     from reports.certificate_page import drawing
 
@@ -84,7 +84,7 @@ def certify(**asked: Any) -> int:
 
 
 def _level(profile: CertificationProfile, asked: dict[str, Any]) -> str:
-    from harness.errors import UsageError
+    from harness.system.errors import UsageError
 
     level: str = asked["level"] or profile.level
     if level not in profile.levels:
@@ -102,18 +102,18 @@ def _of_python(
 ) -> tuple[SubjectOfCertificate, list[PlannedRun]]:
     """A lookup, or an operator: a variant of the reference is a mutant to the engine."""
     from harness.cli.run import check_sut
-    from harness.conformance.certifying import PlannedRun
-    from harness.conformance.subjects import operator_subject, python_subject
-    from harness.defects import own_variant
+    from harness.conform.certifying import PlannedRun
+    from harness.conform.subjects import operator_subject, python_subject
     from harness.engine.level import refuse
-    from harness.errors import UsageError
     from harness.levels import level_named
-    from harness.runs.order import REFERENCE, Order
     from harness.scenario.catalogue import catalogue, resolve
     from harness.scenario.file import apply_settings, load
+    from harness.scenario.order import REFERENCE, Order
     from harness.scenario.own_files import with_asked_files
+    from harness.sut.defects import own_variant
     from harness.sut.registry import SUTS
     from harness.sut.user_modules import import_path
+    from harness.system.errors import UsageError
     from harness.testing.running import check_expected
 
     sut, mutant = asked["sut"], asked["mutant"]
@@ -160,11 +160,11 @@ def _of_python(
 def _of_job(
     profile: CertificationProfile, asked: dict[str, Any]
 ) -> tuple[SubjectOfCertificate, list[PlannedRun]]:
-    from harness.conformance.certifying import PlannedRun
-    from harness.conformance.subjects import job_subject
-    from harness.jobs.job_scenarios import apply_job_settings, load_jobs
-    from harness.jobs.ordering import job_named, job_order
+    from harness.conform.certifying import PlannedRun
+    from harness.conform.subjects import job_subject
     from harness.levels import level_named
+    from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
+    from harness.levels.job.ordering import job_named, job_order
     from harness.sut.user_modules import import_path
 
     job, named = job_named(asked["sut"])
@@ -198,7 +198,7 @@ def _of_job(
 
 
 def _chosen(profile: CertificationProfile, asked: dict[str, Any]) -> Iterator[ChosenScenario]:
-    from harness.conformance.profiles import ChosenScenario
+    from harness.conform.profiles import ChosenScenario
 
     yield from profile.scenarios
     for name in asked["more"]:
@@ -230,7 +230,7 @@ def _not_shown(profile: CertificationProfile, level: str, planned: list[PlannedR
 
 def _sentence_of(outcome: RunOutcome) -> str:
     """What broke, for which record and why; then the pitfalls, which often are the reason; else the headline."""
-    from harness.verdict import Outcome
+    from harness.history.verdict import Outcome
     from reports.banner import what_broke
     from reports.history_view import read_view
     from reports.reading import read_run

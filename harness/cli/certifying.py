@@ -12,12 +12,12 @@ import click
 
 from harness.cli.campaigning import observing, stop_on_interrupt
 from harness.cli.told import REPORTS
-from harness.conformance.certificate import CERTIFICATE, Certificate, certificate_text
-from harness.conformance.certifying import Certification, certified
+from harness.conform.certifying import Certification, certified
 from harness.engine.stage import StagePlan
-from harness.errors import Exit, UsageError
 from harness.levels import level_named
-from harness.runs.order import new_run_id
+from harness.scenario.certificate import CERTIFICATE, Certificate, certificate_text
+from harness.scenario.order import new_run_id
+from harness.system.errors import Exit, UsageError
 from reports.certificate_page import certificate_markdown
 from reports.certificate_write import write_certificate
 

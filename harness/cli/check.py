@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import invariant_option, jobs_option, on_option, speech_options
-from harness.errors import Exit, UsageError, WorldError
+from harness.system.errors import Exit, UsageError, WorldError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ _WORST_FIRST = (Exit.INTERNAL, Exit.VIOLATION, Exit.USAGE, Exit.ENVIRONMENT, Exi
     "--second",
     envvar="FLOODMARK_SECOND",
     is_flag=True,
-    help="Ask a second judge too, which shares no code with the first (harness/second_judge.py).",
+    help="Ask a second judge too, which shares no code with the first (harness/judge/second_judge.py).",
 )
 @speech_options
 @click.pass_context

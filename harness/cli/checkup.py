@@ -19,8 +19,8 @@ from pathlib import Path
 
 import psutil
 
-from harness.errors import WorldError
 from harness.levels import extras_missing
+from harness.system.errors import WorldError
 from harness.world.containers import find_engine
 from harness.world.data_folder import prepared_name
 from harness.world.ledger import dead_runs

@@ -38,7 +38,7 @@ def clean(*, cache: bool) -> None:
 
 def _reaped(settings: WorldSettings) -> list[Reaped]:
     """Removes by ledger first, then by container labels, for runs whose ledger is gone."""
-    from harness.errors import WorldError
+    from harness.system.errors import WorldError
     from harness.world.containers import find_engine, sweep_run
     from harness.world.ledger import reap
 
@@ -56,7 +56,7 @@ def _remove_cache(settings: WorldSettings) -> None:
     """Removes all of the cache except ledgers and folders of running runs."""
     import shutil
 
-    from harness.oracle.program import oracle_folder
+    from harness.conform.oracle.program import oracle_folder
     from harness.world.kafka.jars import kafka_folder
 
     places = settings.places

@@ -71,13 +71,13 @@ def _scenarios() -> Sequence[str]:
 
 
 def _job_scenarios() -> Sequence[str]:
-    from harness.jobs.job_scenarios import job_catalogue
+    from harness.levels.job.job_scenarios import job_catalogue
 
     return ["all", *job_catalogue()]
 
 
 def _mutants() -> Iterable[str]:
-    from harness.defects import IN_RUNS
+    from harness.sut.defects import IN_RUNS
 
     return IN_RUNS
 

@@ -19,16 +19,16 @@ import click
 
 from harness.cli.certifying import fresh_folder
 from harness.cli.told import REPORTS
-from harness.clock import monotonic_us, utc_now
-from harness.conformance.case import ConformCase
-from harness.conformance.certificate import CERTIFICATE
-from harness.conformance.implementations import BESIDE, command_of
-from harness.conformance.operator_judged import Asked, OperatorJudged, judge_operator
-from harness.conformance.protocol_certificate import protocol_certificate
-from harness.errors import Exit, NothingRan, SutError, UsageError, WorldError, worst_code
-from harness.protocol.program import Limits
-from harness.runs.order import new_run_id
-from harness.whole_file import disk_errors_told, write_whole
+from harness.conform.case import ConformCase
+from harness.conform.implementations import BESIDE, command_of
+from harness.conform.operator_judged import Asked, OperatorJudged, judge_operator
+from harness.conform.protocol.program import Limits
+from harness.conform.protocol_certificate import protocol_certificate
+from harness.scenario.certificate import CERTIFICATE
+from harness.scenario.order import new_run_id
+from harness.system.clock import monotonic_us, utc_now
+from harness.system.errors import Exit, NothingRan, SutError, UsageError, WorldError, worst_code
+from harness.system.whole_file import disk_errors_told, write_whole
 from harness.world.settings import WorldSettings
 from reports.certificate_write import write_certificate
 from reports.side_by_side import write_side_by_side

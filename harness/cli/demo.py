@@ -13,7 +13,7 @@ from harness.cli.options import refuse_no_world, run_options
 
 if TYPE_CHECKING:
     from harness.engine.campaign import Finished
-    from harness.errors import Exit
+    from harness.system.errors import Exit
 
 __all__ = ["demo"]
 
@@ -31,11 +31,11 @@ def demo(*, level: str, seed: int | None, **options: Any) -> int:
     Exit code: 0 if both happened, 1 if the defect was not detected or the reference failed, 10 if a run was
     undecided, 11 if the environment failed.
     """
-    from harness.choices import fresh_seed
     from harness.cli.campaigning import go
-    from harness.errors import Exit
-    from harness.runs.order import Order
     from harness.scenario.file import load_many
+    from harness.scenario.order import Order
+    from harness.system.choices import fresh_seed
+    from harness.system.errors import Exit
 
     refuse_no_world(level, options["world"])
     (scenario,) = load_many([_SCENARIO])
@@ -55,8 +55,8 @@ def demo(*, level: str, seed: int | None, **options: Any) -> int:
 
 def _worse(finished: Finished) -> Exit:
     """The exit code of a demo that did not show both; never 0."""
-    from harness.errors import Exit
-    from harness.verdict import Outcome
+    from harness.history.verdict import Outcome
+    from harness.system.errors import Exit
 
     if finished.interrupted:
         return Exit.INTERRUPTED

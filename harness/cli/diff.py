@@ -57,9 +57,9 @@ def diff(
     Exit code: 0 no difference, 1 a difference, 2 interrupted, 4 bad usage, scenario or history, 5 nothing to compare,
     11 the environment failed.
     """
-    from harness.choices import fresh_seed
     from harness.cli.diffing import DiffRequest, difference, told
-    from harness.errors import Exit, UsageError
+    from harness.system.choices import fresh_seed
+    from harness.system.errors import Exit, UsageError
 
     if mutant is not None and against is not None:
         message = f"--mutant {mutant} is the right system, and so is --against {against}"

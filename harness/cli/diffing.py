@@ -12,22 +12,22 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from harness.checkers.judge import Malformed
-from harness.checkers.outside.judge import judge_history
 from harness.cli.serving import flink_command
-from harness.defects import DEFECTS, MAILBOXES, find_defect
-from harness.defects.defect import PropertyDefect
-from harness.defects.mail_programs import answers_of, drawn_program, smallest_program
-from harness.errors import HistoryError, NothingRan, UsageError
-from harness.explanation.explain import explained_file
+from harness.conform.script_difference import SERVED, script_difference
 from harness.explore.difference import ComparedRun, Parting, measured, parting_in, parting_of, verdicts_of
-from harness.explore.script_difference import SERVED, script_difference
 from harness.history.read import read_whole
 from harness.history.strict_json import integers_of_any_length
 from harness.history.text import event_json
+from harness.judge.checkers.judge import Malformed
+from harness.judge.checkers.outside.judge import judge_history
+from harness.judge.explanation.explain import explained_file
 from harness.scenario.file import apply_settings
 from harness.scenario.model import Scenario
+from harness.sut.defects import DEFECTS, MAILBOXES, find_defect
+from harness.sut.defects.defect import PropertyDefect
+from harness.sut.defects.mail_programs import answers_of, drawn_program, smallest_program
 from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, SUTS
+from harness.system.errors import HistoryError, NothingRan, UsageError
 from harness.testing.judging import refuse_blind_judge
 from harness.testing.running import checked_sut, history_of, load, order_of, run_of
 

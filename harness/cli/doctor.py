@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import speech_options
-from harness.errors import Exit
+from harness.system.errors import Exit
 
 if TYPE_CHECKING:
     from harness.cli.checkup import Diagnosis

@@ -87,10 +87,10 @@ def explore(scenarios: tuple[str, ...], **asked: Any) -> int:
 
 def _print_drawn(asked: int | None) -> int:
     """The drawn scenario, with the command that runs it in its first line."""
-    from harness.choices import fresh_seed
-    from harness.errors import Exit
     from harness.explore.drawing import draw_scenario
     from harness.scenario.file import dump
+    from harness.system.choices import fresh_seed
+    from harness.system.errors import Exit
 
     seed = fresh_seed() if asked is None else asked
     scenario = draw_scenario(seed)
@@ -102,12 +102,12 @@ def _print_drawn(asked: int | None) -> int:
 
 def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[str]]:
     """What is explored, and what of the corpus cannot be used."""
-    from harness.choices import fresh_seed
     from harness.explore.changing import exploring_form
     from harness.explore.corpus import Corpus, CorpusEntry
     from harness.explore.exploration import Plan
+    from harness.history.verdict import INVARIANTS
     from harness.scenario.file import load_many
-    from harness.verdict import INVARIANTS
+    from harness.system.choices import fresh_seed
 
     asked["budget_s"] = _seconds(asked["budget"])
     subject = _subject(asked)
@@ -142,7 +142,7 @@ def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[s
 
 
 def _refuse_none(scenarios: Sequence[str], named: Sequence[Any]) -> None:
-    from harness.errors import NothingRan
+    from harness.system.errors import NothingRan
 
     if scenarios and not named:
         message = "none of the named scenarios runs at level sim, where exploration runs them"
@@ -169,7 +169,7 @@ def _subject(asked: dict[str, Any]) -> Subject:
 
 def _seconds(text: str) -> float:
     """`10m`, `90s`, `500ms`, or a number of seconds."""
-    from harness.errors import UsageError
+    from harness.system.errors import UsageError
 
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", text.strip())
     seconds = float(found[1]) * {"ms": 0.001, None: 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
@@ -194,7 +194,7 @@ class _Command:
 
     def carry_out(self) -> int:
         """Explore, shrink and report; the report is given even if something fails."""
-        from harness.errors import WorldError
+        from harness.system.errors import WorldError
 
         jobs = self._asked["jobs"] or _cores()
         self._tell_beginning(jobs)
@@ -231,9 +231,9 @@ class _Command:
         )
 
     def _explore(self, jobs: int) -> None:
-        from harness.clock import Deadline, monotonic_us
         from harness.explore.exploration import Exploring
         from harness.explore.exploration import explore as explore_until
+        from harness.system.clock import Deadline, monotonic_us
 
         began_us = monotonic_us()
         try:
@@ -264,8 +264,8 @@ class _Command:
 
     def _shrink(self) -> None:
         """Shrink what was found and write its files; after a Ctrl-C only write them."""
-        from harness.clock import Deadline
         from harness.explore.finds import grouped
+        from harness.system.clock import Deadline
 
         deadline = Deadline(self._asked["budget_s"])
         verbose = self._asked["verbose"] and not self._asked["quiet"]
@@ -280,7 +280,7 @@ class _Command:
             self._groups = [*self._groups, group]
 
     def _exit_code(self) -> int:
-        from harness.errors import Exit, NothingRan
+        from harness.system.errors import Exit, NothingRan
 
         explored = self._explored
         if explored.sightings:

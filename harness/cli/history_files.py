@@ -19,8 +19,8 @@ from io import UnsupportedOperation
 from pathlib import Path
 from typing import BinaryIO
 
-from harness.errors import UsageError, WorldError
 from harness.history.text import parts_of
+from harness.system.errors import UsageError, WorldError
 
 __all__ = ["HistoryFile", "opened"]
 

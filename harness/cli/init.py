@@ -12,7 +12,7 @@ import click
 
 from harness.cli.ci_files import CI_FILES
 from harness.cli.job_beginning import JOB_FILES
-from harness.errors import UsageError, WorldError
+from harness.system.errors import UsageError, WorldError
 
 __all__ = ["FILES", "MARKED", "init"]
 

@@ -17,9 +17,9 @@ from harness.cli.options import baseline_option, earlier_report, open_option, ru
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from harness.jobs.job_file import JobFile
-    from harness.jobs.job_scenario import JobScenario
-    from harness.jobs.order import JobOrder
+    from harness.levels.job.job_file import JobFile
+    from harness.levels.job.job_scenario import JobScenario
+    from harness.levels.job.order import JobOrder
 
 __all__ = ["job"]
 
@@ -74,10 +74,10 @@ def job(scenarios: tuple[str, ...], **asked: Any) -> int:
 
 def _orders(names: Sequence[str], asked: dict[str, Any]) -> Iterator[JobOrder]:
     """The orders of all runs, the scenarios one after the other. Raises for every mistake of the arguments."""
-    from harness.choices import fresh_seed
-    from harness.jobs.ordering import job_named, job_order
     from harness.levels import level_named
+    from harness.levels.job.ordering import job_named, job_order
     from harness.sut.user_modules import add_current_folder, import_path
+    from harness.system.choices import fresh_seed
 
     job_file, named = job_named(asked["given"])
     if asked["expected"] is not None:
@@ -109,8 +109,8 @@ def _orders(names: Sequence[str], asked: dict[str, Any]) -> Iterator[JobOrder]:
 
 def _swept(order: JobOrder, asked: dict[str, Any], made: Callable[..., JobOrder]) -> Iterator[JobOrder]:
     """Instead of `order` one order for each crash point of its calm twin."""
-    from harness.jobs.job_scenarios import apply_job_settings, load_jobs
-    from harness.jobs.sweep import SWEPT, calm_points, settings_of
+    from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
+    from harness.levels.job.sweep import SWEPT, calm_points, settings_of
 
     ((_, base),) = load_jobs([SWEPT])
     points = calm_points(
@@ -139,10 +139,10 @@ def _selected(
     names: Sequence[str], job_file: JobFile, asked: dict[str, Any]
 ) -> list[tuple[str, JobScenario]]:
     """The scenarios with all tags and their names for a command. Raises NothingRan if none is left."""
-    from harness.errors import NothingRan, UsageError
-    from harness.jobs.job_scenarios import apply_job_settings, job_catalogue, load_jobs
-    from harness.jobs.sweep import SWEPT
+    from harness.levels.job.job_scenarios import apply_job_settings, job_catalogue, load_jobs
+    from harness.levels.job.sweep import SWEPT
     from harness.scenario.catalogue import catalogue
+    from harness.system.errors import NothingRan, UsageError
 
     if asked["sweep"] and not names:
         names = (SWEPT,)
@@ -175,7 +175,7 @@ def _selected(
 
 
 def _calm() -> JobScenario:
-    from harness.jobs.job_scenario import JobScenario
+    from harness.levels.job.job_scenario import JobScenario
 
     return JobScenario(
         job_scenario="calm", about="The job runs without faults, to see that it works and how fast it is."
@@ -184,7 +184,7 @@ def _calm() -> JobScenario:
 
 def _calmed(names: Sequence[str], asked: dict[str, Any]) -> list[tuple[str, JobScenario]]:
     """The named scenarios without their faults."""
-    from harness.jobs.job_scenarios import apply_job_settings, load_jobs
+    from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
 
     return [
         (str(path), apply_job_settings(scenario.model_copy(update={"faults": ()}), asked["settings"]))

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from harness.cli.completion import fault_names, tag_names
-from harness.errors import NothingRan, UsageError
+from harness.system.errors import NothingRan, UsageError
 
 __all__ = ["list_"]
 
@@ -113,7 +113,7 @@ def _scenarios() -> Sequence[Row]:
 
 
 def _job_scenarios() -> Sequence[Row]:
-    from harness.jobs.job_scenarios import load_jobs
+    from harness.levels.job.job_scenarios import load_jobs
 
     return [
         {
@@ -146,7 +146,7 @@ def _faults() -> Sequence[Row]:
 
 
 def _invariants() -> Sequence[Row]:
-    from harness.verdict import INVARIANTS
+    from harness.history.verdict import INVARIANTS
 
     return [{"name": name, "about": about} for name, about in INVARIANTS.items()]
 
@@ -158,7 +158,7 @@ def _suts() -> Sequence[Row]:
 
 
 def _mutants() -> Sequence[Row]:
-    from harness.defects import IN_RUNS
+    from harness.sut.defects import IN_RUNS
 
     return [
         {

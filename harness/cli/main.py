@@ -15,9 +15,9 @@ from typing import Any, TextIO
 
 import click
 
-from harness.cli.settings import project_settings
-from harness.errors import Exit, FloodmarkError, ReaderGone, UsageError
-from harness.own_packages import import_ours
+from harness.system.errors import Exit, FloodmarkError, ReaderGone, UsageError
+from harness.system.own_packages import import_ours
+from harness.system.project_settings import project_settings
 
 __all__ = ["floodmark", "main"]
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from harness.engine.executors import Executors
+    from harness.faults.parts.parts import Level
     from harness.kill_matrix.matrix import Matrix
-    from harness.runs.order import Order
-    from harness.scenario_parts.parts import Level
+    from harness.scenario.order import Order
 
 __all__ = ["mutants"]
 
@@ -110,7 +110,7 @@ def _machines(on: str | None, names: Sequence[str]) -> AbstractContextManager[Ex
 
 
 def _refuse_part(page: Path | None, names: Sequence[str]) -> None:
-    from harness.errors import UsageError
+    from harness.system.errors import UsageError
 
     if page is not None and names:
         message = "--write makes the page of all mutants, and --mutant chooses some"
@@ -131,9 +131,9 @@ def _shown(matrix: Matrix, form: str) -> str:
 
 def _at_level(level: Level, names: tuple[str, ...], *, asked: dict[str, Any]) -> int:
     """Runs each mutant in its own scenario, like `floodmark run --mutant`."""
-    from harness.choices import fresh_seed
     from harness.cli.campaigning import go
-    from harness.defects import IN_RUNS
+    from harness.sut.defects import IN_RUNS
+    from harness.system.choices import fresh_seed
 
     seed = fresh_seed() if asked["seed"] is None else asked["seed"]
     chosen = names or tuple(name for name, defect in IN_RUNS.items() if defect.scenario_at(level))
@@ -144,10 +144,10 @@ def _at_level(level: Level, names: tuple[str, ...], *, asked: dict[str, Any]) ->
 
 
 def _order(name: str, level: Level, seed: int, world: str) -> Order:
-    from harness.defects import find_defect
-    from harness.errors import UsageError
-    from harness.runs.order import Order
     from harness.scenario.file import load_many
+    from harness.scenario.order import Order
+    from harness.sut.defects import find_defect
+    from harness.system.errors import UsageError
 
     meant = find_defect(name).scenario_at(level)
     if meant is None:

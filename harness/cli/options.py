@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.errors import UsageError
-from harness.verdict import INVARIANTS, NOT_ON_A_HISTORY
+from harness.history.verdict import INVARIANTS, NOT_ON_A_HISTORY
+from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
     from reports.past_report import PastReport

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from harness.errors import Exit
+from harness.system.errors import Exit
 
 __all__ = ["proxy"]
 
@@ -43,8 +43,8 @@ def proxy(
     Exit code: 0 after a signal to end, 4 for an address that is not on loopback or a bad --config, 11 if the port
     is taken.
     """
-    from harness.choices import fresh_seed
     from harness.proxy.service import Service, serve
+    from harness.system.choices import fresh_seed
 
     service = Service(
         host=host,

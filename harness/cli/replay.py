@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.options import run_options
-from harness.errors import Exit
+from harness.system.errors import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ def replay(target: str | None, *, last_failed: bool, **asked: Any) -> int:
     """
     from harness.cli.told import is_scenario, told_runs
     from harness.cli.told import last_failed as failed_last
-    from harness.errors import UsageError
+    from harness.system.errors import UsageError
 
     if (target is None) != last_failed:
         message = "name a report, a history or a saved find, or give --last-failed; one of them"
@@ -74,7 +74,7 @@ def _replay_find(file: Path, asked: dict[str, Any]) -> int:
 def _replay_told(told: Sequence[Told], asked: dict[str, Any]) -> int:
     from harness.cli.campaigning import go
     from harness.cli.told import REPORTS
-    from harness.runs.order import new_run_id
+    from harness.scenario.order import new_run_id
     from harness.sut.user_modules import add_current_folder
 
     add_current_folder()
@@ -124,7 +124,7 @@ def _proxy_of(told: str) -> str:
 
 def _before(told: Sequence[Told]) -> Iterator[str]:
     """What may make a difference."""
-    from harness.runs.versions import versions
+    from harness.system.versions import versions
 
     first = told[0]
     now = versions(first.level)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from harness.engine.campaign import Finished
-    from harness.runs.order import Order
     from harness.scenario.model import Scenario
+    from harness.scenario.order import Order
 
 __all__ = ["check_sut", "run"]
 
@@ -103,12 +103,12 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     Exit code: 0 all hold, 1 a violation or a crossed threshold (with --fail-on pitfall: or a pitfall), 2 interrupted,
     4 bad usage or scenario, 5 nothing ran, 10 unknown or vacuous, 11 the environment failed.
     """
-    from harness.choices import fresh_seed
     from harness.cli.campaigning import go
     from harness.engine.campaign import few_of
     from harness.scenario.catalogue import resolve
     from harness.scenario.file import apply_settings, load_many
     from harness.scenario.own_files import with_asked_files
+    from harness.system.choices import fresh_seed
     from harness.testing.running import check_expected
 
     scenarios = scenarios or _catalogue_with(tags)
@@ -144,7 +144,7 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
 
 def _catalogue_with(tags: Sequence[str]) -> tuple[str, ...]:
     """What runs without a SCENARIO. Raises UsageError without a tag, so that nobody runs the catalogue by mistake."""
-    from harness.errors import UsageError
+    from harness.system.errors import UsageError
 
     if not tags:
         message = "no scenario is named"
@@ -204,8 +204,8 @@ def _selected(
 
     Raises NothingRan if none is left.
     """
-    from harness.errors import NothingRan
     from harness.scenario.catalogue import catalogue
+    from harness.system.errors import NothingRan
 
     one_by_one = {str(name) for name in names if name in catalogue() or Path(name).is_file()}
     tagged = [(file, scenario) for file, scenario in found if set(tags) <= set(scenario.tags)]
@@ -232,7 +232,7 @@ def _runs_at(scenario: Scenario, level: str) -> bool:
 
 def _refuse_runner(runner: str, level: str) -> None:
     """Raises UsageError if a runner of Spark is asked for at another level."""
-    from harness.errors import UsageError
+    from harness.system.errors import UsageError
 
     if runner != "continuous" and level != "spark":
         message = f"--runner {runner} is a way to run the operator in Spark, and --level is {level}"
@@ -241,7 +241,7 @@ def _refuse_runner(runner: str, level: str) -> None:
 
 def _refuse_cluster(asked: dict[str, Any]) -> None:
     """Raises UsageError if a cluster is asked for that cannot be used."""
-    from harness.errors import UsageError
+    from harness.system.errors import UsageError
 
     named = [f"--{name}" for name in ("cluster", "master") if asked[name]]
     if len(named) > 1:
@@ -258,11 +258,11 @@ def _refuse_cluster(asked: dict[str, Any]) -> None:
 
 def check_sut(sut: str, mutant: str | None, level: str, runner: str) -> None:
     """Checks `--sut` and `--mutant` before a world is opened."""
-    from harness.defects import find_of_run
-    from harness.defects.defect import RunnerDefect
-    from harness.errors import UsageError
+    from harness.sut.defects import find_of_run
+    from harness.sut.defects.defect import RunnerDefect
     from harness.sut.registry import REFERENCE, load_lookup, refuse_hidden
     from harness.sut.user_modules import add_current_folder
+    from harness.system.errors import UsageError
 
     add_current_folder()
     load_lookup(sut)
@@ -287,7 +287,7 @@ def _orders(
     scenario: Scenario, file: Path, settings: Sequence[str], asked: dict[str, Any]
 ) -> Iterator[Order]:
     """One order for each run, with consecutive seeds."""
-    from harness.runs.order import Order
+    from harness.scenario.order import Order
     from harness.sut.user_modules import import_path
 
     before, after = _again(file, settings, asked)

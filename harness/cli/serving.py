@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from harness.errors import Exit, UsageError
+from harness.system.errors import Exit, UsageError
 
 __all__ = ["flink_command", "serve"]
 
@@ -50,8 +50,8 @@ def _serve_here(name: str) -> None:
 
 def flink_command(name: str = _FLINK) -> Sequence[str]:
     """The command line of the real Flink, `flink` or `flink-2.0`. Raises WorldError if it is not set up."""
-    from harness.oracle.program import FLINK_VERSION, FLINKS
-    from harness.oracle.provide import find_oracle
+    from harness.conform.oracle.program import FLINK_VERSION, FLINKS
+    from harness.conform.oracle.provide import find_oracle
     from harness.world.settings import WorldSettings
 
     version = FLINK_VERSION if name == _FLINK else FLINKS.get(name.removeprefix(_OF_LINE))

@@ -85,8 +85,8 @@ def setup(
 
 
 def _oracle(task: Provision, flinks: tuple[str, ...]) -> Iterator[ProvisionStep]:
-    from harness.oracle.program import FLINK_VERSION, FLINKS
-    from harness.oracle.provide import provide_oracle
+    from harness.conform.oracle.program import FLINK_VERSION, FLINKS
+    from harness.conform.oracle.provide import provide_oracle
 
     for version in [FLINKS[line] for line in flinks] or [FLINK_VERSION]:
         yield from provide_oracle(task, version=version)

@@ -13,7 +13,7 @@ import click
 
 from harness.cli.completion import scenario_names
 from harness.cli.options import invariant_option
-from harness.errors import Exit, UsageError
+from harness.system.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,10 +70,10 @@ def shrink(
     without a violation; 10 level sim does not show it.
     """
     from harness.cli.campaigning import stop_on_interrupt
-    from harness.clock import Deadline
     from harness.explore.shrink import open_runs
     from harness.explore.shrink import shrink as shrunk
     from harness.sut.user_modules import add_current_folder
+    from harness.system.clock import Deadline
 
     add_current_folder()
     asked = _ToShrink(sut=sut, mutant=mutant, expected=expected, seed=seed, invariants=invariants)
@@ -134,7 +134,7 @@ def _of_scenario(scenario: Scenario, asked: _ToShrink, run: Runs) -> Find:
     from harness.cli.run import check_sut
     from harness.engine.perform import convicts_of
     from harness.explore.find import Find
-    from harness.runs.order import REFERENCE
+    from harness.scenario.order import REFERENCE
     from harness.sut.user_modules import import_path
 
     sut = asked.sut or REFERENCE

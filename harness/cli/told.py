@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from harness.errors import HistoryError, UsageError
 from harness.history.read import read_whole
 from harness.history.text import digest_of
-from harness.runs.order import Order
+from harness.history.verdict import NO_EVIDENCE
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
 from harness.sut.user_modules import import_path
-from harness.verdict import NO_EVIDENCE
+from harness.system.errors import HistoryError, UsageError
 from reports.reading import JOB
 from reports.run_document import CountedRun, HistoryFile, Planned, RunDocument, World, load_document
 

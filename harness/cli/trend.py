@@ -47,7 +47,7 @@ def trend(
 
     Exit code: 0 told, 1 with --fail-on slower if the newest is, 4 no report there.
     """
-    from harness.errors import Exit, UsageError
+    from harness.system.errors import Exit, UsageError
     from reports.over_time import series_of, trend_document
     from reports.past_report import past_reports
     from reports.trend_page import write_trend
@@ -116,7 +116,7 @@ def _headings() -> list[str]:
 
 
 def _cells(point: Point) -> list[str]:
-    from harness.runs.outcome import measure_text
+    from harness.scenario.outcome import measure_text
     from reports.over_time import SHOWN
 
     values = [measure_text(name, point.values[name]) if name in point.values else "-" for name in SHOWN]

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.options import speech_options
-from harness.errors import Exit
+from harness.system.errors import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.conformance.certificate import Certificate
-    from harness.conformance.verifying import Verification
+    from harness.conform.verifying import Verification
+    from harness.scenario.certificate import Certificate
 
 __all__ = ["verify"]
 
@@ -38,8 +38,8 @@ def verify(
     reads, 11 no memory or disk space to judge.
     """
     from harness.cli.campaigning import observing, stop_on_interrupt
-    from harness.conformance.certificate import CERTIFICATE, load_certificate
-    from harness.conformance.verifying import verified
+    from harness.conform.verifying import verified
+    from harness.scenario.certificate import CERTIFICATE, load_certificate
 
     path = certificate / CERTIFICATE if certificate.is_dir() else certificate
     loaded = load_certificate(path)
@@ -61,7 +61,7 @@ def verify(
 
 def _of_text(certificate: Certificate, path: Path) -> Iterator[str]:
     """A change that the seal cannot show, for it leaves the content as it is: a space, a letter's case in an escape."""
-    from harness.conformance.certificate import certificate_text
+    from harness.scenario.certificate import certificate_text
 
     if path.read_bytes() != certificate_text(certificate).encode():
         yield f"{path.name} was changed after it was written: its text is not the one that follows from its content"

@@ -17,7 +17,7 @@ from pymysql.cursors import SSCursor
 
 from harness.database.endpoint import Endpoint, KeptConnection, connect
 from harness.database.stored_tables import COUNT_OF, ROWS_OF, StoredRow, counting
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 
 __all__ = [
     "CommittedProgress",

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from harness.clock import REAL_CLOCK, Clock
 from harness.database.driver import Driver
 from harness.database.epoch import INSERT_DEAD_LETTER, INSERT_OUTPUT, DeadRow, Fenced, SavedEpoch
 from harness.database.transactions import Transactions
+from harness.system.clock import REAL_CLOCK, Clock
 
 __all__ = ["BatchSink", "Begun", "PartOfEpoch", "ReplacingSink", "TextRow"]
 

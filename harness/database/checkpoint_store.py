@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
-from harness.choices import Choices
-from harness.clock import REAL_CLOCK, Clock, Deadline
 from harness.database.epoch import CheckpointPart, PassedOver, Restored, SavedEpoch, SinkLost
 from harness.database.store_files import Files
 from harness.database.transactions import Backoff
+from harness.system.choices import Choices
+from harness.system.clock import REAL_CLOCK, Clock, Deadline
 
 __all__ = ["CheckpointStore", "CheckpointUnreadable", "StoreLost", "checkpoint_folder"]
 

@@ -19,8 +19,7 @@ from pymysql.cursors import DictCursor, SSCursor
 
 from harness.database.audit import batched
 from harness.database.endpoint import Endpoint, KeptConnection, connect
-from harness.errors import UsageError
-from harness.scenario_parts.parts import OwnEffects
+from harness.system.errors import UsageError
 
 __all__ = ["OwnTableRows", "OwnTables", "fill_own_tables", "read_effects", "read_own_tables"]
 
@@ -197,18 +196,18 @@ def fill_own_tables(root: Endpoint, tables: OwnTables) -> None:
 
 
 def read_effects(
-    tables: KeptConnection, database: str, effects: OwnEffects, take: Callable[[Any], None]
+    tables: KeptConnection, database: str, *, table: str, column: str, take: Callable[[Any], None]
 ) -> int:
     """Calls `take` with the record's id of each row that the lookup wrote; returns how many rows the database counts.
 
     Raises pymysql's errors.
     """
-    connection, table = tables.opened(), f"`{database}`.`{effects.table}`"
+    connection, place = tables.opened(), f"`{database}`.`{table}`"
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT COUNT(*) FROM {table}")  # noqa: S608 - the names have letters and digits only
+        cursor.execute(f"SELECT COUNT(*) FROM {place}")  # noqa: S608 - the names have letters and digits only
         count = int(cursor.fetchone()[0])
     with connection.cursor(SSCursor) as cursor:
-        cursor.execute(f"SELECT `{effects.id}` FROM {table}")  # noqa: S608 - as above
+        cursor.execute(f"SELECT `{column}` FROM {place}")  # noqa: S608 - as above
         for (id_,) in batched(cursor):
             take(id_)
     return count

@@ -13,10 +13,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from harness.choices import Choices
 from harness.database.driver import AsyncDriver
 from harness.database.transactions import Backoff, ErrorClass, class_of, code_of
 from harness.database.watched_call import CALL, Statement, WatchedCall, WatchedConnection
+from harness.system.choices import Choices
 
 __all__ = [
     "Circuit",

@@ -15,9 +15,9 @@ from typing import Any, Final, Literal
 
 import pymysql
 
-from harness.clock import Deadline, monotonic_us
 from harness.database.endpoint import Endpoint, connect
 from harness.history.probe import ProbeOperation
+from harness.system.clock import Deadline, monotonic_us
 
 __all__ = ["OF_PROBE", "CommitProbe", "probing"]
 

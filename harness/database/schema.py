@@ -15,7 +15,7 @@ from typing import Any
 import pymysql
 
 from harness.database.endpoint import Endpoint, connect
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 
 __all__ = ["prepare_database", "run_database"]
 

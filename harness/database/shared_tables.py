@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pymysql
 
-from harness.clock import Deadline, monotonic_us, pause
 from harness.database.endpoint import Endpoint, KeptConnection
+from harness.system.clock import Deadline, monotonic_us, pause
 
 __all__ = ["MarkTable", "TableFiles"]
 

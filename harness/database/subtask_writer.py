@@ -10,10 +10,10 @@ import json
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
-from harness.clock import REAL_CLOCK, Clock
 from harness.database.driver import Driver
 from harness.database.epoch import INSERT_DEAD_LETTER, INSERT_OUTPUT, DeadRow, Fenced, Visible
 from harness.database.transactions import STATEMENT_S, Transactions
+from harness.system.clock import REAL_CLOCK, Clock
 
 __all__ = ["SubtaskWriter"]
 

@@ -15,10 +15,10 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from harness.choices import Choices
-from harness.clock import REAL_CLOCK, Clock, Deadline
 from harness.database.driver import Driver
 from harness.database.epoch import SinkLost
+from harness.system.choices import Choices
+from harness.system.clock import REAL_CLOCK, Clock, Deadline
 
 __all__ = [
     "ERRORS",

@@ -11,17 +11,17 @@ from typing import Any
 
 from msgspec import UNSET
 
-from harness.errors import HarnessError
+from harness.faults.parts.parts import SINK_FORMS
 from harness.history.event import Event, In, Res, Row, TableRead
 from harness.history.header import Header
 from harness.history.outside import OutsideEvent, OutsideHeader, TableRow
-from harness.runs.claims import DEAD_LETTERS, OUTPUTS
-from harness.runs.expected import Expected
+from harness.history.verdict import Judgement, Outcome
+from harness.scenario.claims import DEAD_LETTERS, OUTPUTS
+from harness.scenario.expected import Expected
 from harness.scenario.model import Scenario
-from harness.scenario_parts.parts import SINK_FORMS
-from harness.verdict import Judgement, Outcome
-from harness.workloads.keys import Key, key_of
-from harness.workloads.lookups import offered_records
+from harness.scenario.workloads.keys import Key, key_of
+from harness.scenario.workloads.lookups import offered_records
+from harness.system.errors import HarnessError
 
 __all__ = ["accounting_of", "claims_order", "hold_outside_together", "hold_together"]
 

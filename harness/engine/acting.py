@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 import pymysql
 
-from harness.errors import FloodmarkError, HarnessError, WorldError
 from harness.faults.model.fault import OutsideFault
 from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.real.fault_site import Control, Site, Workers
 from harness.faults.real.server_control import ServerControl
+from harness.system.errors import FloodmarkError, HarnessError, WorldError
 
 __all__ = ["ActingOutside", "NoteTaker"]
 

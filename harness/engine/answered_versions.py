@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from harness.faults.change_rows import ChangeRows
 from harness.history.event import Call, Change, Event, In, Res
-from harness.pitfalls.not_its_row import are_rows
+from harness.judge.pitfalls.not_its_row import are_rows
 from harness.scenario.model import Scenario
-from harness.workloads.keys import Key, key_of
-from harness.workloads.lookups import CustomerRows
+from harness.scenario.workloads.keys import Key, key_of
+from harness.scenario.workloads.lookups import CustomerRows
 
 __all__ = ["with_versions"]
 

@@ -15,18 +15,24 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NotRequired, Protocol, TypedDict
 
-from harness.clock import Clock
 from harness.database.checkpoint_store import CheckpointStore, StoreLost
 from harness.database.driver import AsyncDriver, Driver
 from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Takeover
 from harness.database.store_files import Files
 from harness.engine.downstream import ShutDownstream
 from harness.engine.subtask import Subtask
-from harness.errors import SutError
 from harness.faults.kill_worker import InjectedFailure
-from harness.process_identity import ProcessIdentity
-from harness.runs.plan import RunPlan
 from harness.scenario.model import Fault, Operator, Scenario
+from harness.scenario.plan import RunPlan
+from harness.scenario.workloads.lookups import (
+    Inputs,
+    Lookup,
+    LookupSource,
+    changing_keys,
+    expected_results,
+)
+from harness.scenario.workloads.partitions import PartitionedSource
+from harness.scenario.workloads.sessions import expect_stamped, session_stamps
 from harness.sut.coordination import StoppedForRescale
 from harness.sut.dead_letter import is_dead_letter
 from harness.sut.enrichment import JournalProbe
@@ -44,15 +50,9 @@ from harness.sut.upstream import UpstreamOperator, telling_end
 from harness.sut.user_code import is_interruption
 from harness.sut.user_lookup import failure_of_lookup, failure_of_task
 from harness.sut.variant import HONEST, Variant, operator_builder
-from harness.workloads.lookups import (
-    Inputs,
-    Lookup,
-    LookupSource,
-    changing_keys,
-    expected_results,
-)
-from harness.workloads.partitions import PartitionedSource
-from harness.workloads.sessions import expect_stamped, session_stamps
+from harness.system.clock import Clock
+from harness.system.errors import SutError
+from harness.system.process_identity import ProcessIdentity
 from reference_impl.errors import OperatorError, StreamElementFailed
 from reference_impl.mailbox.mailbox import MAX_PRIORITY, MailboxExecutor
 from reference_impl.mailbox.timers import Timers

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from harness.history.event import Event, Owm, Row, Snap
-from harness.runs.claims import OUTPUTS
-from harness.verdict import Anomaly, InvariantVerdict, Judgement, Outcome, worst
+from harness.history.verdict import Anomaly, InvariantVerdict, Judgement, Outcome, worst
+from harness.scenario.claims import OUTPUTS
 
 __all__ = ["blamed_on_database", "joined"]
 

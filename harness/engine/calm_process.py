@@ -92,10 +92,10 @@ def main() -> int:
     import threading  # noqa: PLC0415 - the harness's side needs none of these
 
     from harness.database.driver import AsyncMySqlDriver  # noqa: PLC0415
-    from harness.errors import SutError  # noqa: PLC0415
-    from harness.own_packages import import_ours  # noqa: PLC0415
     from harness.sut.registry import load_lookup  # noqa: PLC0415
     from harness.sut.user_modules import take_path  # noqa: PLC0415
+    from harness.system.errors import SutError  # noqa: PLC0415
+    from harness.system.own_packages import import_ours  # noqa: PLC0415
     from reference_impl.mailbox.loops import real_loop  # noqa: PLC0415
 
     out = os.fdopen(os.dup(1), "wb", buffering=0)

@@ -13,18 +13,18 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Final
 
-from harness.clock import Deadline, monotonic_us
 from harness.engine.executors import Executors
 from harness.engine.level import Level, Observer, Stop, refuse
 from harness.engine.perform import planned_of
 from harness.engine.stage import RunStage, StagePlan, open_stage
 from harness.engine.tally import Counted, Tally, count, tallies, worth_keeping
-from harness.errors import CannotHere, Exit, SutError, WorldError, worst_code
 from harness.history.read import read_whole
 from harness.history.text import digest_of
-from harness.runs.order import AnyOrder
-from harness.runs.outcome import CountedRun, Extent, MissingRuns, PlannedRuns, RunOutcome
-from harness.verdict import Outcome
+from harness.history.verdict import Outcome
+from harness.scenario.order import AnyOrder
+from harness.scenario.outcome import CountedRun, Extent, MissingRuns, PlannedRuns, RunOutcome
+from harness.system.clock import Deadline, monotonic_us
+from harness.system.errors import CannotHere, Exit, SutError, WorldError, worst_code
 
 __all__ = ["KEPT_MAX", "Finished", "carry_out", "few_of"]
 

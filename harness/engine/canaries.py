@@ -12,11 +12,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from harness.canaries.canary import Canary, canaries, is_found
 from harness.engine.level import RunRecord
 from harness.engine.perform import judged
-from harness.errors import HarnessError
-from harness.verdict import Outcome
+from harness.history.verdict import Outcome
+from harness.judge.canaries.canary import Canary, canaries, is_found
+from harness.system.errors import HarnessError
 
 __all__ = ["refuse_blindness", "refuse_overlooked"]
 

@@ -17,8 +17,6 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from harness.canaries.canary import Canary, canaries
-from harness.canaries.write_canary import write_canary
 from harness.database.audit import CommittedProgress
 from harness.database.driver import MySqlDriver
 from harness.database.endpoint import Endpoint, KeptConnection
@@ -32,15 +30,17 @@ from harness.engine.findings import armed_lines, findings
 from harness.engine.level import RunRecord
 from harness.engine.perform import judged
 from harness.engine.reading import Stored, history_of, line_of_row, read_stored
-from harness.errors import HarnessError
 from harness.faults.real.witnesses import CLIENTS
 from harness.history.journal import EventLog, Journal
 from harness.history.merge import Line, read_leftovers
 from harness.history.recorder import HARNESS_FILE, Recorder, attempt_file
-from harness.runs.outcome import WorldDescription
+from harness.history.verdict import Judgement, Outcome
+from harness.judge.canaries.canary import Canary, canaries
+from harness.judge.canaries.write_canary import write_canary
 from harness.scenario.model import Scenario, Workload
-from harness.verdict import Judgement, Outcome
-from harness.workloads.lookups import LookupSource
+from harness.scenario.outcome import WorldDescription
+from harness.scenario.workloads.lookups import LookupSource
+from harness.system.errors import HarnessError
 from harness.world.world import DATABASE, World
 
 __all__ = ["refuse_blind_files", "refuse_blind_world"]

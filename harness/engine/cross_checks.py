@@ -12,16 +12,15 @@ from typing import Any, NoReturn
 from msgspec import UNSET
 
 from harness.database.stored_tables import ROWS_OF
-from harness.errors import HarnessError
+from harness.faults.parts.parts import SINK_FORMS
 from harness.history.event import Event, In, TableRead, Wm
 from harness.history.header import Expects, Header
 from harness.history.values import told_watermark
-from harness.runs.claims import AUDIT, OUTPUTS, own_table
-from harness.runs.expected import Expected
-from harness.runs.order import Order
-from harness.scenario_parts.parts import SINK_FORMS
-from harness.workloads.keys import key_of, told_key
-from harness.workloads.lookups import (
+from harness.scenario.claims import AUDIT, OUTPUTS, own_table
+from harness.scenario.expected import Expected
+from harness.scenario.order import Order
+from harness.scenario.workloads.keys import key_of, told_key
+from harness.scenario.workloads.lookups import (
     LookupSource,
     MarkOfTime,
     changing_keys,
@@ -29,6 +28,7 @@ from harness.workloads.lookups import (
     own_records,
     records_of_all,
 )
+from harness.system.errors import HarnessError
 
 __all__ = [
     "refuse_other_claims",
@@ -100,7 +100,7 @@ def _is_of(source: LookupSource, event: In | Wm) -> bool:
 def refuse_other_claims(order: Order, header: Header) -> None:
     """Raises HarnessError if the header claims less, or of another operator, than the scenario says.
 
-    It reads the parsed header and the scenario, and shares nothing with `harness.runs.claims`, which wrote it.
+    It reads the parsed header and the scenario, and shares nothing with `harness.scenario.claims`, which wrote it.
     """
     said = [
         f"the header claims {name} {found!r}, the scenario says {wanted!r}"

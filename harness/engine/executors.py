@@ -15,7 +15,7 @@ from multiprocessing import active_children, get_context
 from signal import SIG_IGN, SIGINT, signal
 from typing import Any, Protocol, TypeVar
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 
 __all__ = ["Executors", "PlainExecutors", "always", "open_processes"]
 

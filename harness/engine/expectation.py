@@ -13,20 +13,13 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from harness.choices import Choices
-from harness.clock import monotonic_us
-from harness.errors import SutError
 from harness.history.values import brief
-from harness.pitfalls.not_its_row import are_rows, find_not_its_row
-from harness.runs.expected import Expected, JudgedValues
-from harness.runs.order import Order
-from harness.runs.outcome import Pitfall
-from harness.sut.calm_twin import ALL_S, ASKED_MAX, CALL_S, Question, Questions
-from harness.sut.function_under_test import connections_of
-from harness.sut.lookup_values import OF_KEY, observing
-from harness.sut.registry import load_attribute
-from harness.workloads.keys import Key, key_of, told_key
-from harness.workloads.lookups import (
+from harness.judge.pitfalls.not_its_row import are_rows, find_not_its_row
+from harness.scenario.expected import Expected, JudgedValues
+from harness.scenario.order import Order
+from harness.scenario.outcome import Pitfall
+from harness.scenario.workloads.keys import Key, key_of, told_key
+from harness.scenario.workloads.lookups import (
     CustomerRows,
     Inputs,
     LookupSource,
@@ -34,8 +27,15 @@ from harness.workloads.lookups import (
     own_records,
     records_of_all,
 )
-from harness.workloads.sessions import session_stamps
-from harness.workloads.shape import Lookup, OwnLookup, StampedLookup
+from harness.scenario.workloads.sessions import session_stamps
+from harness.scenario.workloads.shape import Lookup, OwnLookup, StampedLookup
+from harness.sut.calm_twin import ALL_S, ASKED_MAX, CALL_S, Question, Questions
+from harness.sut.function_under_test import connections_of
+from harness.sut.lookup_values import OF_KEY, observing
+from harness.sut.registry import load_attribute
+from harness.system.choices import Choices
+from harness.system.clock import monotonic_us
+from harness.system.errors import SutError
 
 __all__ = ["NO_VALUES", "find_expected", "given_by", "questions_of"]
 

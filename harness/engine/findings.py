@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.errors import HarnessError
 from harness.faults.change_rows import change_events
 from harness.faults.model.fault import Fault, FoundFault, OutsideFault
 from harness.faults.real.evidence import Evidence, Line, Seen, as_the_proxy_saw, deed_of
 from harness.faults.real.witnesses import witnesses_of, witnesses_of_found
 from harness.faults.registry import fault_of
 from harness.history.follower import timed_calls
-from harness.runs.outcome import FaultRecord, FaultTime
 from harness.scenario.model import Scenario
+from harness.scenario.outcome import FaultRecord, FaultTime
+from harness.system.errors import HarnessError
 
 __all__ = [
     "armed_lines",

@@ -12,12 +12,12 @@ from pathlib import Path
 from harness.database.coordinator import Coordinator
 from harness.engine.level import Execution, ExecutionState, LevelRunner
 from harness.engine.rescale import Rescaler
-from harness.errors import WorldError
 from harness.faults.real.fault_site import Succession
 from harness.faults.real.spark_site import SparkProcesses
 from harness.history.follower import Follower
-from harness.process_identity import ProcessIdentity
-from harness.runs.plan import RunPlan
+from harness.scenario.plan import RunPlan
+from harness.system.errors import WorldError
+from harness.system.process_identity import ProcessIdentity
 
 __all__ = ["Generations"]
 

@@ -13,8 +13,6 @@ from typing import Any
 
 import msgspec
 
-from harness.checkers.judge import judge
-from harness.clock import monotonic_us
 from harness.database.audit import ServerCounter, ServerCounts
 from harness.database.checkpoint_store import checkpoint_folder
 from harness.database.coordinator import Coordinator, coordinated
@@ -25,7 +23,6 @@ from harness.database.probe import OF_PROBE
 from harness.database.schema import prepare_database, run_database
 from harness.database.store_files import FolderFiles
 from harness.database.table_hand import SqlTableHand
-from harness.defects import variant_of
 from harness.engine.accounting import accounting_of, claims_order
 from harness.engine.answered_versions import with_versions
 from harness.engine.calm_process import CalmProcess, calm_process
@@ -39,22 +36,25 @@ from harness.engine.refusals import refuse_in_world
 from harness.engine.rescale import Rescaler
 from harness.engine.two_servers import TwoServers, lost_epochs, two_servers, without_lost
 from harness.engine.watch import Ending, Watch, threats_of
-from harness.errors import SutError
+from harness.faults.parts.parts import SINK_FORMS
 from harness.history.event import Event
 from harness.history.merge import Leftovers, read_leftovers
 from harness.history.recorder import HARNESS_FILE, Recorder
-from harness.pitfalls.finding import RunSeen, find_pitfalls
-from harness.runs.claims import header_of
-from harness.runs.expected import Expected, JudgedValues
-from harness.runs.order import Order, planned_crashes, planned_inside
-from harness.runs.outcome import FaultRecord, Pitfall
-from harness.runs.plan import RunPlan
+from harness.judge.checkers.judge import judge
+from harness.judge.pitfalls.finding import RunSeen, find_pitfalls
+from harness.scenario.claims import header_of
+from harness.scenario.expected import Expected, JudgedValues
 from harness.scenario.model import Scenario, Workload
-from harness.scenario_parts.parts import SINK_FORMS
+from harness.scenario.order import Order, planned_crashes, planned_inside
+from harness.scenario.outcome import FaultRecord, Pitfall
+from harness.scenario.plan import RunPlan
+from harness.scenario.workloads.keys import keys_of
+from harness.scenario.workloads.lookups import customer_rows, own_records
 from harness.sut.calm_twin import Questions
+from harness.sut.defects import variant_of
 from harness.sut.registry import SUTS
-from harness.workloads.keys import keys_of
-from harness.workloads.lookups import customer_rows, own_records
+from harness.system.clock import monotonic_us
+from harness.system.errors import SutError
 from harness.world.world import DATABASE, World
 
 __all__ = ["record_in_world"]

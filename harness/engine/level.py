@@ -15,19 +15,19 @@ from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, Any, Protocol
 
-from harness.checkers.judge import judge
 from harness.database.table_hand import TableHand
 from harness.engine.refusals import refuse_at_level
-from harness.errors import UsageError
 from harness.faults.real.fault_site import Workers
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.outside import OutsideEvent, OutsideHeader
-from harness.runs.expected import JudgedValues
-from harness.runs.order import AnyOrder, Order
-from harness.runs.outcome import FaultRecord, Pitfall, WorldDescription
-from harness.runs.plan import RunPlan
-from harness.verdict import Judgement
+from harness.history.verdict import Judgement
+from harness.judge.checkers.judge import judge
+from harness.scenario.expected import JudgedValues
+from harness.scenario.order import AnyOrder, Order
+from harness.scenario.outcome import FaultRecord, Pitfall, WorldDescription
+from harness.scenario.plan import RunPlan
+from harness.system.errors import UsageError
 
 __all__ = [
     "ATTEMPTS_MAX",

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from harness.clock import monotonic_us, utc_now
 from harness.engine.accounting import hold_outside_together, hold_together
 from harness.engine.cross_checks import (
     refuse_other_claims,
@@ -18,18 +17,19 @@ from harness.engine.cross_checks import (
     refuse_uncounted_rows,
 )
 from harness.engine.level import OutsideRecord, Play, Ran, RunRecord, RunSite
-from harness.explanation.measures import (
+from harness.history.files import write
+from harness.history.verdict import Judgement, Outcome, worst
+from harness.judge.explanation.measures import (
     judged_thresholds,
     measures_of,
     measures_of_recovery,
     measures_taken,
 )
-from harness.history.files import write
-from harness.runs.expected import JudgedValues
-from harness.runs.order import AnyOrder, AnyScenario, Order
-from harness.runs.outcome import Measure, PlannedRuns, RunOutcome, Threshold
-from harness.runs.versions import versions
-from harness.verdict import Judgement, Outcome, worst
+from harness.scenario.expected import JudgedValues
+from harness.scenario.order import AnyOrder, AnyScenario, Order
+from harness.scenario.outcome import Measure, PlannedRuns, RunOutcome, Threshold
+from harness.system.clock import monotonic_us, utc_now
+from harness.system.versions import versions
 
 __all__ = [
     "convicts_of",
@@ -72,7 +72,7 @@ def convicts_of(order: AnyOrder) -> tuple[str, ...]:
     """The invariants that must detect the planted defect; empty: the run must pass."""
     if order.mutant is None:
         return ()
-    from harness.defects import MAILBOXES, find_of_run  # noqa: PLC0415 - most runs plant nothing
+    from harness.sut.defects import MAILBOXES, find_of_run  # noqa: PLC0415 - most runs plant nothing
 
     return () if order.mutant in MAILBOXES else find_of_run(order.mutant).convicted_by
 

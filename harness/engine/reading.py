@@ -16,13 +16,13 @@ from harness.database.audit import CommittedProgress, count_rows, read_progress,
 from harness.database.endpoint import Endpoint, KeptConnection
 from harness.database.own_tables import read_effects
 from harness.database.stored_tables import ROWS_OF, StoredRow, stored_value
-from harness.errors import HarnessError, WorldError
+from harness.faults.parts.parts import OwnEffects
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.merge import Leftovers, Line, history_text, merge
 from harness.history.read import open_text
-from harness.runs.claims import AUDIT, DEAD_LETTERS, own_table
-from harness.scenario_parts.parts import OwnEffects
+from harness.scenario.claims import AUDIT, DEAD_LETTERS, own_table
+from harness.system.errors import HarnessError, WorldError
 
 __all__ = ["Stored", "history_of", "line_of_row", "read_stored"]
 
@@ -91,7 +91,11 @@ def _readers(
         name = own_table(effects)
         del readers[AUDIT]
         readers[name] = lambda: read_effects(
-            tables, database, effects, lambda id_: tell(_line_of_effect(name, id_))
+            tables,
+            database,
+            table=effects.table,
+            column=effects.id,
+            take=lambda id_: tell(_line_of_effect(name, id_)),
         )
     return readers
 

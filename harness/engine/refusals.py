@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from harness.errors import CannotHere
 from harness.faults.model.fault import LEVELS
-from harness.runs.order import AnyScenario
 from harness.scenario.model import Scenario
+from harness.scenario.order import AnyScenario
+from harness.system.errors import CannotHere
 
 __all__ = ["refuse_at_level", "refuse_in_world"]
 

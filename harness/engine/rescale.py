@@ -14,16 +14,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.clock import REAL_CLOCK, Clock, Deadline
 from harness.database.checkpoint_store import CheckpointStore, CheckpointUnreadable
 from harness.database.driver import Driver
 from harness.database.store_files import Files
 from harness.database.two_phase_sink import roll_back_branches
-from harness.errors import WorldError
-from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
+from harness.scenario.plan import RunPlan
 from harness.sut.rescaling import OldSubtask, first_number
 from harness.sut.variant import Variant
+from harness.system.clock import REAL_CLOCK, Clock, Deadline
+from harness.system.errors import WorldError
 
 __all__ = ["Rescaler"]
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Literal
 from harness.engine.executors import Executors
 from harness.engine.level import Levels, Observer, Opening, Play, RunSite, Stop, refuse
 from harness.engine.perform import perform
-from harness.errors import HarnessError, WorldError
-from harness.runs.order import AnyOrder
-from harness.runs.outcome import RunOutcome
-from harness.verdict import Outcome
+from harness.history.verdict import Outcome
+from harness.scenario.order import AnyOrder
+from harness.scenario.outcome import RunOutcome
+from harness.system.errors import HarnessError, WorldError
 
 if TYPE_CHECKING:
     from harness.engine.worlds import Worlds

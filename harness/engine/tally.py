@@ -16,18 +16,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from harness.checkers.judge import uncollected
-from harness.clock import CALENDAR_CLOCK, Deadline, monotonic_us
 from harness.engine.executors import Executors
 from harness.engine.level import Level, Opening, OutsideRecord, Play, RunRecord, RunSite, refuse
 from harness.engine.perform import convicts_of, held_to_thresholds, judged_by_order, measures_of_run
-from harness.errors import Exit, SutError
-from harness.explanation.measures import measures_taken
 from harness.history.text import digest_of
-from harness.runs.order import AnyOrder
-from harness.runs.outcome import CountedRun, RunOutcome, Threshold, seen_as_expected
-from harness.runs.symptom import RunEnding, cause_of, without_numbers, worth_showing
-from harness.verdict import NO_EVIDENCE, Judgement, Outcome
+from harness.history.verdict import NO_EVIDENCE, Judgement, Outcome
+from harness.judge.checkers.judge import uncollected
+from harness.judge.explanation.measures import measures_taken
+from harness.scenario.order import AnyOrder
+from harness.scenario.outcome import CountedRun, RunOutcome, Threshold, seen_as_expected
+from harness.scenario.symptom import RunEnding, cause_of, without_numbers, worth_showing
+from harness.system.clock import CALENDAR_CLOCK, Deadline, monotonic_us
+from harness.system.errors import Exit, SutError
 
 __all__ = ["Counted", "Tally", "count", "tallies", "worth_keeping"]
 

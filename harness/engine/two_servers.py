@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.checkers.judge import judge
-from harness.checkers.substrate import LossAsked, judge_substrate
 from harness.database.endpoint import Endpoint
 from harness.database.probe import OF_PROBE, CommitProbe, probing
 from harness.database.schema import run_database
@@ -24,9 +22,11 @@ from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.merge import Leftovers
 from harness.history.probe import write_probe
-from harness.runs.order import AnyScenario
-from harness.runs.outcome import FaultRecord
-from harness.verdict import InvariantVerdict, Judgement
+from harness.history.verdict import InvariantVerdict, Judgement
+from harness.judge.checkers.judge import judge
+from harness.judge.checkers.substrate import LossAsked, judge_substrate
+from harness.scenario.order import AnyScenario
+from harness.scenario.outcome import FaultRecord
 from harness.world.server_pair import PROBE, REPLICA_LINK
 from harness.world.world import ReplicatedServer, World
 

@@ -15,16 +15,16 @@ from pathlib import Path
 from signal import Signals
 from typing import Any
 
-from harness.clock import Deadline, monotonic_us, pause
 from harness.engine.level import Execution, ExecutionState, LevelRunner, Observer, Stop
 from harness.engine.outside_faults import OutsideFaults
 from harness.engine.schedule import UNTIL_EFFECTIVE_US
 from harness.history.causes import OUTSIDE
 from harness.history.follower import AttemptView, Follower, Progress
 from harness.history.recorder import Recorder
-from harness.process_identity import exists
-from harness.runs.plan import Runner, RunPlan
 from harness.scenario.model import Scenario
+from harness.scenario.plan import Runner, RunPlan
+from harness.system.clock import Deadline, monotonic_us, pause
+from harness.system.process_identity import exists
 from harness.world.world import World
 
 __all__ = ["AttemptReaper", "Ending", "Watch", "hangs", "threats_of"]

@@ -11,9 +11,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import CannotHere
-from harness.runs.order import AnyOrder, Order
+from harness.scenario.order import AnyOrder, Order
 from harness.sut.registry import connects_itself
+from harness.system.errors import CannotHere
 from harness.world.ledger import Ledger, open_ledger
 from harness.world.mysql_server import BINLOG, REPLICA
 from harness.world.proxy_program import LOG, PACKETS

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from harness.faults.model.fault import Fault
+from harness.faults.parts.triggers import At, Between
 from harness.history.event import Call, Done, Event, FaultEvent, In
-from harness.scenario_parts.triggers import At, Between
 
 __all__ = ["by_event"]
 

@@ -17,11 +17,11 @@ from harness.explore.by_event import by_event
 from harness.explore.find import Find
 from harness.explore.shrink import Runs
 from harness.explore.smaller import Data
+from harness.faults.parts.triggers import PHASE_SHOWN, PhaseName
+from harness.faults.parts.values import duration_text
 from harness.faults.registry import FAULTS
 from harness.history.event import AttemptEvent, Call, Event, Kill, Res
 from harness.scenario.model import Scenario
-from harness.scenario_parts.triggers import PHASE_SHOWN, PhaseName
-from harness.scenario_parts.values import duration_text
 
 __all__ = ["Recorded", "calls_of", "carry_down"]
 

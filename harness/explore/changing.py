@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from harness.choices import Draw
 from harness.explore.drawing import draw_scenario
 from harness.explore.drawn_faults import another_moment, another_phase
+from harness.faults.parts.values import duration_ms, duration_text
 from harness.scenario.model import Scenario
-from harness.scenario_parts.values import duration_ms, duration_text
+from harness.system.choices import Draw
 
 __all__ = ["change", "exploring_form", "shortened"]
 

@@ -13,11 +13,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from harness.errors import FloodmarkError, UsageError, WorldError
 from harness.scenario.file import dump, loads
 from harness.scenario.model import Scenario
 from harness.scenario.yaml_text import ScenarioProblems
-from harness.whole_file import disk_errors_told, write_whole
+from harness.system.errors import FloodmarkError, UsageError, WorldError
+from harness.system.whole_file import disk_errors_told, write_whole
 
 __all__ = ["CORPUS_VERSION", "Corpus", "CorpusEntry"]
 

@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any, Final
 
 from harness.history.values import brief
-from harness.verdict import Judgement
+from harness.history.verdict import Judgement
 
 __all__ = [
     "ComparedRun",

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from harness.choices import Draw
 from harness.explore.drawn_faults import OF_THE_WORKLOAD, Setting, draw_faults, draw_rare_faults
+from harness.faults.parts.parts import LEAST_IDLE, OF_ALIGNED_BARRIERS
+from harness.faults.parts.values import duration_text
 from harness.scenario.model import Scenario
-from harness.scenario_parts.parts import LEAST_IDLE, OF_ALIGNED_BARRIERS
-from harness.scenario_parts.values import duration_text
+from harness.system.choices import Draw
 
 __all__ = ["draw_scenario", "scenario_by"]
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.choices import Draw
+from harness.faults.parts.triggers import TriggerName
+from harness.faults.parts.values import duration_text
 from harness.faults.registry import FAULTS
 from harness.scenario.model import FaultName
-from harness.scenario_parts.triggers import TriggerName
-from harness.scenario_parts.values import duration_text
+from harness.system.choices import Draw
 
 __all__ = [
     "DRAWN_FAULTS",

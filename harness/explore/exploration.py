@@ -15,16 +15,16 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from harness.choices import Draw
-from harness.clock import Deadline
 from harness.engine.executors import Executors
-from harness.errors import SutError
 from harness.explore.changing import exploring_form
 from harness.explore.corpus import CorpusEntry
 from harness.explore.features import Feature
 from harness.explore.trial import Candidate, Subject, Trial, Violation, Way, made, try_all
+from harness.history.verdict import Outcome
 from harness.scenario.model import Scenario
-from harness.verdict import Outcome
+from harness.system.choices import Draw
+from harness.system.clock import Deadline
+from harness.system.errors import SutError
 
 __all__ = ["Explored", "Exploring", "Plan", "Sighting", "explore"]
 

@@ -12,6 +12,7 @@ from typing import Any, Final, get_args
 
 from msgspec import UNSET
 
+from harness.faults.parts.triggers import PHASE_SHOWN
 from harness.history.event import (
     Abort,
     Ack,
@@ -42,7 +43,6 @@ from harness.history.event import (
     Wm,
 )
 from harness.history.header import Header
-from harness.scenario_parts.triggers import PHASE_SHOWN
 
 __all__ = ["PHASES_SHOWN", "Feature", "features_of"]
 

@@ -13,16 +13,16 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
-from harness.errors import UsageError
-from harness.explanation.explain import explained_events
+from harness.faults.parts.found_parts import SavedChoices, ShownViolation
 from harness.history.event import Event
 from harness.history.header import Header
-from harness.runs.order import REFERENCE, Order
+from harness.history.verdict import Judgement
+from harness.judge.explanation.explain import explained_events
 from harness.scenario.file import dump_short, load
 from harness.scenario.model import Scenario
-from harness.scenario_parts.found_parts import SavedChoices, ShownViolation
-from harness.verdict import Judgement
-from harness.whole_file import disk_errors_told, write_whole
+from harness.scenario.order import REFERENCE, Order
+from harness.system.errors import UsageError
+from harness.system.whole_file import disk_errors_told, write_whole
 
 __all__ = ["Find", "load_find"]
 
@@ -43,7 +43,7 @@ class Find:
     seed: int
     invariant: str
     kind: str
-    """The kind of the anomaly (`harness.verdict.Anomaly.kind`)."""
+    """The kind of the anomaly (`harness.history.verdict.Anomaly.kind`)."""
     sut: str = REFERENCE
     mutant: str | None = None
     expected: str | None = None
@@ -128,7 +128,7 @@ class Find:
         """The levels at which its system can show it."""
         if self.mutant is None:
             return ("sim", "live", "spark")
-        from harness.defects import find_of_run  # noqa: PLC0415 - pulls in every planted defect
+        from harness.sut.defects import find_of_run  # noqa: PLC0415 - pulls in every planted defect
 
         return find_of_run(self.mutant).levels
 

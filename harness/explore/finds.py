@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from harness.errors import WorldError
 from harness.explore.exploration import Sighting
 from harness.explore.find import Find
 from harness.explore.shrink import NotShown, ShrinkStep, open_runs, shrink, size_of
 from harness.explore.trial import Subject, Violation
 from harness.scenario.model import Scenario
+from harness.system.errors import WorldError
 
 __all__ = ["Group", "grouped"]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.explore.features import PHASES_SHOWN, Feature
+from harness.faults.parts.triggers import PHASE_FORMS, PHASES, PhaseName
 from harness.faults.registry import FAULTS
-from harness.scenario_parts.triggers import PHASE_FORMS, PHASES, PhaseName
 
 __all__ = ["COUNTS", "Hole", "Source", "holes", "pairs_of", "phases_of_faults", "sources", "written"]
 

@@ -16,10 +16,8 @@ from typing import Any, Final, Protocol
 
 from pydantic import ValidationError
 
-from harness.choices import Draw
 from harness.engine.level import Opening, Play, RunRecord, RunSite, Stop
 from harness.engine.perform import judged_by_order
-from harness.errors import FloodmarkError, UsageError
 from harness.explore.by_event import by_event
 from harness.explore.find import Find
 from harness.explore.smaller import (
@@ -42,9 +40,11 @@ from harness.explore.smaller import (
     without,
 )
 from harness.history.event import Call
+from harness.history.verdict import Judgement
 from harness.levels.sim.level import SimulatedLevel
 from harness.scenario.model import Scenario
-from harness.verdict import Judgement
+from harness.system.choices import Draw
+from harness.system.errors import FloodmarkError, UsageError
 
 __all__ = ["NotShown", "Runs", "SeenRun", "ShrinkStep", "open_runs", "shrink", "size_of"]
 

@@ -11,8 +11,8 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from harness.choices import Draw
-from harness.scenario_parts.values import duration_ms, duration_text, is_duration
+from harness.faults.parts.values import duration_ms, duration_text, is_duration
+from harness.system.choices import Draw
 
 __all__ = [
     "OF_SIZE",

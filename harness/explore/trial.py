@@ -13,21 +13,21 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
-from harness.choices import Draw
-from harness.clock import Deadline
-from harness.defects import variant_of
 from harness.engine.level import Opening, RunRecord, RunSite
 from harness.engine.perform import judged_by_order
-from harness.errors import CannotHere, HarnessError, SutError
 from harness.explore.changing import change, shortened
 from harness.explore.drawing import draw_scenario
 from harness.explore.features import Feature, features_of
+from harness.history.verdict import NO_EVIDENCE, Judgement, Outcome
 from harness.levels.sim.level import SimulatedLevel, record_of
 from harness.levels.sim.run import simulate_scenario
-from harness.runs.order import REFERENCE, Order
 from harness.scenario.model import Scenario
+from harness.scenario.order import REFERENCE, Order
+from harness.sut.defects import variant_of
 from harness.sut.registry import SUTS
-from harness.verdict import NO_EVIDENCE, Judgement, Outcome
+from harness.system.choices import Draw
+from harness.system.clock import Deadline
+from harness.system.errors import CannotHere, HarnessError, SutError
 
 __all__ = ["Candidate", "Subject", "Trial", "Violation", "Way", "made", "try_all"]
 

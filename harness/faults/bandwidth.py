@@ -20,7 +20,7 @@ from harness.faults.real.slower_calls import slower_calls
 from harness.faults.simulated.link_acts import Holding, moved_bytes
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, LinkAct, SimulatedLink
+    from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["Bandwidth"]
 

@@ -17,7 +17,7 @@ from harness.faults.real.fault_site import Site, toxics_on
 from harness.faults.simulated.link_acts import Swallowing
 
 if TYPE_CHECKING:
-    from harness.simulation.link import LinkAct
+    from harness.database.simulated.link import LinkAct
 
 __all__ = ["Blackhole"]
 

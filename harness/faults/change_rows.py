@@ -22,7 +22,7 @@ from harness.faults.simulated.act import Act, SimulatedRun
 from harness.history.event import Change
 
 if TYPE_CHECKING:
-    from harness.simulation.hub import Due
+    from harness.database.simulated.hub import Due
 
 __all__ = ["ChangeRows", "change_events"]
 

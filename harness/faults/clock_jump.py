@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from harness.clock import monotonic_us
 from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import ShiftBy, Subtask, UntilEffective, Way
 from harness.faults.real.attempt_site import AttemptSite, Shift
 from harness.faults.real.evidence import Line, RecordedFault, acts, measurements
 from harness.faults.simulated.act import Act, Evidence, SimulatedRun
+from harness.system.clock import monotonic_us
 
 if TYPE_CHECKING:
-    from harness.simulation.hub import Due
+    from harness.database.simulated.hub import Due
 
 __all__ = ["ClockJump", "SimulatedJump"]
 

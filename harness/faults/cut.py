@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.clock import Deadline, wait_until
+from harness.database.simulated.replies import LOST_CONNECTION
 from harness.faults.model.fault import LinkFault
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.act import losses
-from harness.simulation.replies import LOST_CONNECTION
+from harness.system.clock import Deadline, wait_until
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, LinkAct, SimulatedLink
+    from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["Cut", "ResetNow", "SimulatedCut"]
 

@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Final, Literal
 
-from harness.clock import monotonic_us
+from harness.database.simulated.replies import LOST_CONNECTION, REFUSED
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import UntilEffective
 from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
-from harness.simulation.replies import LOST_CONNECTION, REFUSED
+from harness.system.clock import monotonic_us
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, SimulatedLink
-    from harness.simulation.server import SimulatedServer
+    from harness.database.simulated.link import Flight, SimulatedLink
+    from harness.database.simulated.server import SimulatedServer
 
 __all__ = ["DatabaseKill", "DatabaseRestart"]
 

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.act import Act, OnLinks, SimulatedRun
 from harness.history.follower import TimedCall
+from harness.system.clock import monotonic_us
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, SimulatedLink
+    from harness.database.simulated.link import Flight, SimulatedLink
 
 __all__ = ["DatabasePause"]
 

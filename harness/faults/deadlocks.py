@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.clock import Deadline, monotonic_us, wait_until
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, Gap, Lasts
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
@@ -21,9 +20,10 @@ from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import RootLine, repeating
 from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import Hunt
+from harness.system.clock import Deadline, monotonic_us, wait_until
 
 if TYPE_CHECKING:
-    from harness.simulation.server import SimulatedServer
+    from harness.database.simulated.server import SimulatedServer
 
 __all__ = ["Deadlocks"]
 

@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
+from harness.system.clock import monotonic_us
 
 if TYPE_CHECKING:
-    from harness.simulation.server import SimulatedServer
+    from harness.database.simulated.server import SimulatedServer
 
 __all__ = ["DiskFull"]
 

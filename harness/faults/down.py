@@ -16,7 +16,7 @@ from harness.faults.real.fault_site import Site
 from harness.faults.simulated.link_acts import ShutPort
 
 if TYPE_CHECKING:
-    from harness.simulation.link import LinkAct
+    from harness.database.simulated.link import LinkAct
 
 __all__ = ["Down"]
 

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lag, UntilEffective
 from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.pair_control import find_lost
+from harness.system.clock import monotonic_us
 
 __all__ = ["Failover"]
 

@@ -10,17 +10,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from harness.clock import monotonic_us
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Closed, Lasts, Open
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import taking_turns
 from harness.faults.simulated.link_acts import ShutPort
+from harness.system.clock import monotonic_us
 
 if TYPE_CHECKING:
-    from harness.simulation.hub import Due
-    from harness.simulation.link import Flight, LinkAct, SimulatedLink
+    from harness.database.simulated.hub import Due
+    from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["Flap", "SimulatedFlap"]
 

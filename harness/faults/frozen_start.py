@@ -14,7 +14,6 @@ from typing import Final, Literal
 
 import psutil
 
-from harness.clock import Deadline, monotonic_us, wait_until
 from harness.faults.model.fault import FaultOfJob
 from harness.faults.model.fields import UntilEffective
 from harness.faults.real.evidence import Evidence, Seen
@@ -23,7 +22,8 @@ from harness.faults.real.job_kill import awaited_start, job_of
 from harness.faults.real.job_site import JobProcesses, LiveStart
 from harness.faults.real.sink_log import SinkLog, sink_noted
 from harness.faults.real.suspension import suspended
-from harness.process_identity import ProcessIdentity
+from harness.system.clock import Deadline, monotonic_us, wait_until
+from harness.system.process_identity import ProcessIdentity
 
 __all__ = ["FrozenStart"]
 

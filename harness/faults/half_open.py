@@ -17,7 +17,7 @@ from harness.faults.simulated.act import meet_all, meet_unarrived
 from harness.faults.simulated.link_acts import Swallowing, moved_bytes
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, LinkAct, SimulatedLink
+    from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["HalfOpen", "SimulatedHalfOpen"]
 

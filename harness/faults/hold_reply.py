@@ -16,7 +16,7 @@ from harness.faults.simulated.act import meet_all
 from harness.faults.simulated.link_acts import Picks, picks_of
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, LinkAct, SimulatedLink
+    from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["HoldReply", "SimulatedHold"]
 

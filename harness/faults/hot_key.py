@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from harness.choices import Draw
 from harness.faults.model.fields import Count, Delay, Share, Subtask
 from harness.faults.model.workload import Element, ShapedSource, ShapingFault, first_taken, inputs
 from harness.faults.real.evidence import Line, RecordedFault
 from harness.faults.simulated.on_attempt import Shaped
 from harness.history.event import In, Wm
+from harness.system.choices import Draw
 
 __all__ = ["HOT_KEY", "HotKey"]
 

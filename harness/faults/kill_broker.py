@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from harness.clock import monotonic_us
-from harness.errors import WorldError
 from harness.faults.model.fault import FaultOfJob
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.job_kill import job_of
+from harness.system.clock import monotonic_us
+from harness.system.errors import WorldError
 
 __all__ = ["KillBroker"]
 

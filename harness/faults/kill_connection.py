@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.choices import Choices
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, Gap, Lasts
 from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
@@ -21,9 +20,10 @@ from harness.faults.real.server_control import (
 )
 from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import Hunt
+from harness.system.choices import Choices
 
 if TYPE_CHECKING:
-    from harness.simulation.server import SimulatedServer
+    from harness.database.simulated.server import SimulatedServer
 
 __all__ = ["KillConnection"]
 

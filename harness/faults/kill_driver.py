@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from harness.clock import Deadline, monotonic_us, wait_until
-from harness.errors import WorldError
 from harness.faults.model.fault import SparkFault
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
@@ -23,7 +21,9 @@ from harness.faults.real.spark_kill import (
     replaced_evidence,
     spark_of,
 )
-from harness.process_identity import end_process
+from harness.system.clock import Deadline, monotonic_us, wait_until
+from harness.system.errors import WorldError
+from harness.system.process_identity import end_process
 
 __all__ = ["KillDriver"]
 

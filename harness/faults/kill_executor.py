@@ -12,9 +12,6 @@ from typing import Literal
 
 import psutil
 
-from harness.choices import Choices
-from harness.clock import monotonic_us
-from harness.errors import WorldError
 from harness.faults.model.fault import SparkFault
 from harness.faults.model.fields import Subtask
 from harness.faults.real.evidence import Evidence, Seen
@@ -28,7 +25,10 @@ from harness.faults.real.spark_kill import (
     newest_attempts,
     replaced_evidence,
 )
-from harness.process_identity import ProcessIdentity, end_process
+from harness.system.choices import Choices
+from harness.system.clock import monotonic_us
+from harness.system.errors import WorldError
+from harness.system.process_identity import ProcessIdentity, end_process
 
 __all__ = ["KillExecutor"]
 

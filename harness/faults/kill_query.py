@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.choices import Choices
-from harness.clock import Deadline, wait_until
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, Gap, Lasts, OnLink
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
@@ -24,9 +22,11 @@ from harness.faults.real.server_control import (
 )
 from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import Hunt
+from harness.system.choices import Choices
+from harness.system.clock import Deadline, wait_until
 
 if TYPE_CHECKING:
-    from harness.simulation.server import SimulatedServer
+    from harness.database.simulated.server import SimulatedServer
 
 __all__ = ["KillQuery"]
 

@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, Literal
 
-from harness.clock import Deadline, monotonic_us, wait_until
-from harness.errors import WorldError
 from harness.faults.model.fault import FaultOfJob
 from harness.faults.model.fields import UntilEffective
+from harness.faults.parts.parts import Breach
+from harness.faults.parts.triggers import SinkMoment
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.job_kill import job_of, owner_of_held
 from harness.faults.real.job_site import JobProcesses, LiveStart
 from harness.faults.real.sink_log import SinkLog, sink_noted
-from harness.process_identity import is_alive
-from harness.scenario_parts.parts import Breach
-from harness.scenario_parts.triggers import SinkMoment
+from harness.system.clock import Deadline, monotonic_us, wait_until
+from harness.system.errors import WorldError
+from harness.system.process_identity import is_alive
 
 __all__ = ["LateCommit"]
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Delay, Direction, Jitter, Lasts
+from harness.faults.parts.parts import Breach
 from harness.faults.real.evidence import Evidence, Seen, delayed_chunks
 from harness.faults.real.fault_site import Site, toxics_on
 from harness.faults.real.slower_calls import slower_calls
 from harness.faults.simulated.link_acts import latency
-from harness.scenario_parts.parts import Breach
 
 if TYPE_CHECKING:
-    from harness.simulation.link import LinkAct
+    from harness.database.simulated.link import LinkAct
 
 __all__ = ["JitterFault", "Latency", "OneWay"]
 

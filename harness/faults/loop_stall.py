@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from harness.clock import monotonic_us, pause
 from harness.faults.model.fault import InsideFault, Repeats
 from harness.faults.model.fields import Lasts, Subtask
 from harness.faults.real.attempt_site import ActJournal, AttemptSite
 from harness.faults.real.evidence import Line, RecordedFault, acts, measurements
 from harness.faults.simulated.act import Act, Evidence, RunningAttempt, SimulatedRun
+from harness.system.clock import monotonic_us, pause
 
 __all__ = ["LoopStall", "SimulatedLoopStall"]
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from harness.clock import monotonic_us
 from harness.faults.model.fault import OutsideFault
 from harness.faults.model.fields import Subtask, UntilEffective
 from harness.faults.real.evidence import Evidence, Seen
@@ -23,6 +22,7 @@ from harness.faults.real.spark_kill import (
     replaced_evidence,
     spark_of,
 )
+from harness.system.clock import monotonic_us
 
 __all__ = ["LoseHost"]
 

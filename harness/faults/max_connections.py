@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Connections, Lasts
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
@@ -23,9 +22,10 @@ from harness.faults.real.server_control import (
 from harness.faults.real.server_variables import global_variables
 from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
+from harness.system.clock import monotonic_us
 
 if TYPE_CHECKING:
-    from harness.simulation.server import SimulatedServer
+    from harness.database.simulated.server import SimulatedServer
 
 __all__ = ["MaxConnections"]
 

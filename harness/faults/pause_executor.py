@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import psutil
 
-from harness.clock import Deadline, wait_until
 from harness.faults.model.fault import OutsideFault, Repeats
 from harness.faults.model.fields import Subtask, UntilEffective
 from harness.faults.real.evidence import Evidence, Seen
@@ -28,7 +27,8 @@ from harness.faults.real.spark_kill import (
     newest_attempts,
 )
 from harness.faults.real.spark_site import LiveExecutor
-from harness.process_identity import ProcessIdentity, end_process, is_alive
+from harness.system.clock import Deadline, wait_until
+from harness.system.process_identity import ProcessIdentity, end_process, is_alive
 
 __all__ = ["PauseExecutor"]
 

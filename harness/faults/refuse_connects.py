@@ -9,15 +9,15 @@ from collections import Counter
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.database.simulated.replies import REFUSED
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site, toxics_on
 from harness.faults.simulated.act import losses
-from harness.simulation.replies import REFUSED
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, LinkAct, SimulatedLink
+    from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["RefuseConnects", "SimulatedRefusal"]
 

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import repeating
+from harness.system.clock import monotonic_us
 
 __all__ = ["ReplicaLag"]
 

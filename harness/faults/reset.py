@@ -11,15 +11,15 @@ from collections import Counter
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.database.simulated.replies import LOST_CONNECTION
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site, toxics_on
 from harness.faults.simulated.act import losses, meet_all
-from harness.simulation.replies import LOST_CONNECTION
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, LinkAct, SimulatedConnection, SimulatedLink
+    from harness.database.simulated.link import Flight, LinkAct, SimulatedConnection, SimulatedLink
 
 __all__ = ["Reset", "SimulatedReset"]
 

@@ -9,16 +9,16 @@ from collections import Counter
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.database.simulated.replies import LOST_CONNECTION
 from harness.faults.model.fault import Directed, MessageFault
 from harness.faults.model.fields import Packet, Size, UntilEffective
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site, packets_on
 from harness.faults.simulated.act import losses, meet_all
 from harness.faults.simulated.link_acts import Picks, picks_of
-from harness.simulation.replies import LOST_CONNECTION
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, LinkAct, SimulatedLink
+    from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["ResetAtPacket", "SimulatedResetAtPacket"]
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from harness.clock import Deadline, utc_now, wait_until
-from harness.errors import WorldError
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Lasts, ShiftBy
 from harness.faults.real.evidence import Evidence, Seen, fact
 from harness.faults.real.fault_site import Site
+from harness.system.clock import Deadline, utc_now, wait_until
+from harness.system.errors import WorldError
 
 __all__ = ["ServerClock"]
 

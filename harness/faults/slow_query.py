@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Delay, Lasts
 from harness.faults.real.evidence import Evidence, Seen, fact, fastest_ms, median_ms
@@ -18,9 +17,10 @@ from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import RootLine, repeating, sessions_of_run
 from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
+from harness.system.clock import monotonic_us
 
 if TYPE_CHECKING:
-    from harness.simulation.server import SimulatedServer
+    from harness.database.simulated.server import SimulatedServer
 
 __all__ = ["SlowQuery"]
 

@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from harness.choices import Choices
-from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Share, UntilEffective
 from harness.faults.real.evidence import Evidence, Seen, fact
 from harness.faults.real.fault_site import MessageControl, Site
 from harness.faults.real.pair_control import EPOCHS, find_lost
 from harness.faults.real.server_control import repeating
+from harness.system.choices import Choices
+from harness.system.clock import monotonic_us
 
 __all__ = ["Split"]
 

@@ -18,7 +18,7 @@ from harness.faults.simulated.act import meet_requests
 from harness.faults.simulated.link_acts import Picks, command_of, picks_of
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, LinkAct, SimulatedLink
+    from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["SimulatedSqlError", "SqlError"]
 

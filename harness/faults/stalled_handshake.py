@@ -15,7 +15,7 @@ from harness.faults.real.fault_site import Messages, Site, packets_on
 from harness.faults.simulated.act import meet_requests
 
 if TYPE_CHECKING:
-    from harness.simulation.link import Flight, LinkAct, SimulatedLink
+    from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
 __all__ = ["SimulatedStalledHandshake", "StalledHandshake"]
 

@@ -11,16 +11,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from harness.clock import monotonic_us, pause
 from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import Delay, Lasts, Subtask, Way
 from harness.faults.real.attempt_site import AttemptSite
 from harness.faults.real.evidence import Line, RecordedFault, acts, measurements
 from harness.faults.simulated.act import Act, Evidence, SimulatedRun
 from harness.faults.simulated.on_attempt import OnStore
+from harness.system.clock import monotonic_us, pause
 
 if TYPE_CHECKING:
-    from harness.clock import Clock
+    from harness.system.clock import Clock
 
 __all__ = ["StoreFailing", "StoreSlow"]
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from harness.clock import monotonic_us
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Delay, Lasts
 from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
@@ -21,9 +20,10 @@ from harness.faults.real.server_control import repeating
 from harness.faults.real.server_variables import variables_of_new_sessions
 from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
+from harness.system.clock import monotonic_us
 
 if TYPE_CHECKING:
-    from harness.simulation.server import SimulatedServer
+    from harness.database.simulated.server import SimulatedServer
 
 __all__ = ["WaitTimeout"]
 

@@ -13,7 +13,6 @@ from functools import partial
 from itertools import islice
 from typing import Annotated, Final, Literal
 
-from harness.clock import Deadline, wait_until
 from harness.faults.model.fault import OutsideFault
 from harness.faults.model.fields import Lasts, Subtask, Way
 from harness.faults.real.attempt_site import AttemptSite, stop
@@ -22,6 +21,7 @@ from harness.faults.real.fault_site import Site, Succession
 from harness.faults.simulated.act import Act, RunningAttempt, SimulatedRun
 from harness.faults.simulated.on_attempt import StoppedWorker
 from harness.history.event import Snap
+from harness.system.clock import Deadline, wait_until
 
 __all__ = ["SimulatedZombie", "Zombie"]
 

@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.errors import UsageError
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.strict_json import Loose, strictly
 from harness.history.text import CutOff, Line, event_json, header_line, json_text, line_of, parts_of
+from harness.system.errors import UsageError
 
 __all__ = [
     "COLUMNS",

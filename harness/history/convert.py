@@ -13,12 +13,12 @@ from itertools import chain
 from pathlib import Path
 from shutil import rmtree
 
-from harness.errors import Exit, FloodmarkError, HarnessError, HistoryError, UsageError
 from harness.history.fast_files import open_fast
 from harness.history.fast_read import NotOrdinary
 from harness.history.files import write
 from harness.history.read import read_whole
 from harness.history.strict_json import integers_of_any_length
+from harness.system.errors import Exit, FloodmarkError, HarnessError, HistoryError, UsageError
 
 __all__ = ["convert", "main"]
 

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
-from harness.errors import UsageError, WorldError
 from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.outside import OutsideEvent, OutsideHeader
 from harness.history.text import COLUMNAR, Chunks, Line, header_line, is_columnar, line_of, numbered, opened
+from harness.system.errors import UsageError, WorldError
 
 __all__ = ["needs_columns", "read_lines", "write"]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from harness.process_identity import ProcessIdentity
+from harness.system.process_identity import ProcessIdentity
 
 __all__ = ["AttemptView", "Follower", "Progress", "TimedCall", "fatal_fault", "timed_calls"]
 

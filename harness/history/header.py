@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from harness.history.event import Res
 from harness.history.values import shown
-from harness.verdict import INVARIANTS, NOT_ON_A_HISTORY
+from harness.history.verdict import INVARIANTS, NOT_ON_A_HISTORY
 
 __all__ = [
     "ANYTHING",

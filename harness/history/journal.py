@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 from msgspec import UNSET, UnsetType
 
-from harness.errors import SutError
 from harness.history.event import (
     AttemptEvent,
     Call,
@@ -31,7 +30,8 @@ from harness.history.event import (
     Wm,
 )
 from harness.history.values import told_watermark
-from harness.process_identity import ProcessIdentity
+from harness.system.errors import SutError
+from harness.system.process_identity import ProcessIdentity
 
 __all__ = ["EventLog", "Journal"]
 

@@ -12,7 +12,6 @@ from decimal import MAX_EMAX, Decimal, DecimalException
 from pathlib import Path
 from typing import Any, cast
 
-from harness.errors import HistoryError
 from harness.history.event import Event
 from harness.history.event_fields import claims_of, well_formed
 from harness.history.files import read_lines
@@ -24,6 +23,7 @@ from harness.history.rules import FormatBreach, Rules
 from harness.history.strict_json import Loose, strictly
 from harness.history.text import CutOff, Line, json_text, numbered
 from harness.history.values import shown
+from harness.system.errors import HistoryError
 
 __all__ = [
     "WHITE",

@@ -17,8 +17,8 @@ from typing import Any, NoReturn, Self, get_args
 
 import msgspec
 
-from harness.clock import monotonic_us
 from harness.history.event import AttemptEvent, OfAttempt
+from harness.system.clock import monotonic_us
 
 __all__ = ["HARNESS_FILE", "Recorder", "attempt_file", "driver_file", "newest_attempt"]
 

@@ -20,10 +20,10 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 import msgspec
 from msgspec import UNSET
 
-from harness.errors import UsageError
 from harness.history.event import Event
 from harness.history.header import Header, header_json
 from harness.history.outside import OutsideEvent, OutsideHeader, outside_header_json
+from harness.system.errors import UsageError
 
 __all__ = [
     "COLUMNAR",

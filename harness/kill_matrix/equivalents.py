@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from harness.checkers.judge import judge
-from harness.clock import Deadline
-from harness.defects import variant_of
-from harness.defects.mailboxes import OF_MAILBOXES
 from harness.explore.drawing import draw_scenario
+from harness.judge.checkers.judge import judge
 from harness.levels.sim.run import Simulated, simulate_scenario
-from harness.runs.order import Order
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
+from harness.sut.defects import variant_of
+from harness.sut.defects.mailboxes import OF_MAILBOXES
 from harness.sut.variant import HONEST, Variant
+from harness.system.clock import Deadline
 
 __all__ = ["EQUIVALENTS", "Sameness", "compare"]
 

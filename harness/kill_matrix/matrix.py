@@ -13,22 +13,22 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 
-from harness.canaries.canary import canaries, overlooked
-from harness.checkers.judge import judge
-from harness.clock import CALENDAR_CLOCK, Deadline
-from harness.defects import IN_RUNS, find_defect, own_variant
 from harness.engine.executors import Executors, open_processes
-from harness.errors import Exit, UsageError
 from harness.explore.drawing import draw_scenario
+from harness.history.verdict import Outcome
+from harness.judge.canaries.canary import canaries, overlooked
+from harness.judge.checkers.judge import judge
 from harness.kill_matrix.equivalents import EQUIVALENTS, Sameness, compare
 from harness.levels.sim.level import SimulatedLevel
 from harness.levels.sim.run import Simulated, simulate_scenario
-from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
+from harness.sut.defects import IN_RUNS, find_defect, own_variant
 from harness.sut.variant import HONEST, Variant
-from harness.verdict import Outcome
+from harness.system.clock import CALENDAR_CLOCK, Deadline
+from harness.system.errors import Exit, UsageError
 
 __all__ = [
     "OURS",

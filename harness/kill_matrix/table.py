@@ -12,10 +12,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from harness.defects import DEFECTS, HARNESS_CHECKS, PropertyDefect
+from harness.history.verdict import INVARIANTS
 from harness.kill_matrix.equivalents import Sameness
 from harness.kill_matrix.matrix import OURS, Matrix, MatrixRow, Suspect, find_suspect
-from harness.verdict import INVARIANTS
+from harness.sut.defects import DEFECTS, HARNESS_CHECKS, PropertyDefect
 
 __all__ = ["as_json", "as_markdown", "as_text", "opening", "page_text", "summary"]
 
@@ -165,7 +165,7 @@ too early is V5's (M8, V2); what a failed attempt emits stands in no chain (M24,
 ## Defects that no run shows
 
 Each of these is a wrong class in the place of one part of the reference. `--mutant` does not take them: a property test
-in `harness/defects/tests` acquits the reference's part and convicts the wrong one. The last column names the
+in `harness/sut/defects/tests` acquits the reference's part and convicts the wrong one. The last column names the
 [statements](statements.md) that the wrong part breaks.
 
 | defect | what is wrong | after | in the place of | breaks |

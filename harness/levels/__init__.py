@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 
 if TYPE_CHECKING:
     from harness.engine.level import Level
@@ -21,7 +21,7 @@ _WHERE: Final = {
     "sim": ("harness.levels.sim.level", "SimulatedLevel"),
     "live": ("harness.levels.live.supervisor", "LiveLevel"),
     "spark": ("harness.levels.spark.level", "SparkLevel"),
-    "job": ("harness.jobs.level", "JobLevel"),
+    "job": ("harness.levels.job.level", "JobLevel"),
 }
 _EXTRAS: Final[Mapping[str, Sequence[str]]] = {
     "sim": (),

@@ -10,9 +10,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from harness.errors import FloodmarkError
 from harness.proxy.listener import LOOPBACK
 from harness.proxy.service import CONTROL_PORT, Service, serve
+from harness.system.errors import FloodmarkError
 
 __all__ = ["main"]
 

@@ -13,7 +13,6 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from harness.choices import Choices
 from harness.proxy.deeds import ProxyEventLog
 from harness.proxy.dial import Dial
 from harness.proxy.direction import Direction
@@ -23,6 +22,7 @@ from harness.proxy.peer import Peer
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Gate, Stream, Timer, Toxic, Wire
 from harness.proxy.workshop import Workshop
+from harness.system.choices import Choices
 
 __all__ = ["Connection", "Traffic"]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
-from harness.clock import monotonic_us
+from harness.system.clock import monotonic_us
 
 __all__ = ["DEEDS_MAX", "PAGE_MAX", "WINDOW_S", "LineSink", "ProxyEvent", "ProxyEventLog", "ProxyEventPage"]
 

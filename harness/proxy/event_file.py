@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from harness.errors import UsageError
+from harness.system.errors import UsageError
 
 __all__ = ["EventFile", "RawFile", "opened"]
 

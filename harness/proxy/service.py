@@ -13,7 +13,6 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import UsageError, WorldError
 from harness.proxy.api import Api, refused
 from harness.proxy.asked import read_links
 from harness.proxy.event_file import opened
@@ -22,7 +21,8 @@ from harness.proxy.listener import LOOPBACK, is_loopback, joined_address
 from harness.proxy.refusal import Refusal
 from harness.proxy.registry import Registry
 from harness.proxy.workshop import Workshop, raise_descriptor_limit
-from harness.runs.versions import VERSION
+from harness.system.errors import UsageError, WorldError
+from harness.system.versions import VERSION
 from reference_impl.mailbox.loops import real_loop
 
 __all__ = ["CONTROL_PORT", "Service", "serve"]

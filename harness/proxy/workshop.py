@@ -14,8 +14,8 @@ import select
 from collections.abc import Callable
 from typing import Protocol
 
-from harness.choices import Choices
 from harness.proxy.deeds import LineSink
+from harness.system.choices import Choices
 
 __all__ = ["IN", "NOTHING", "OUT", "Dice", "Holdings", "Pump", "Workshop", "raise_descriptor_limit"]
 

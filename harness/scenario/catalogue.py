@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 import harness
-from harness.errors import NothingRan, UsageError
 from harness.scenario.model import (
     At,
     Between,
@@ -24,6 +23,7 @@ from harness.scenario.model import (
     Scenario,
     Workload,
 )
+from harness.system.errors import NothingRan, UsageError
 
 __all__ = ["JOBS", "catalogue", "catalogue_folder", "expected_s", "folders", "resolve"]
 

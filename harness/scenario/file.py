@@ -17,13 +17,13 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from harness.errors import UsageError
 from harness.scenario.catalogue import resolve
 from harness.scenario.mistakes import Mistake, validated
 from harness.scenario.model import Scenario
 from harness.scenario.own_files import with_own_files
 from harness.scenario.settings import apply_settings
 from harness.scenario.yaml_text import Document, Problem, ScenarioProblems, Slip, problem_at, read_yaml
+from harness.system.errors import UsageError
 
 __all__ = [
     "Problem",

@@ -17,12 +17,12 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from harness.faults.model.fault import Fault
+from harness.faults.parts.parts import Part
+from harness.faults.parts.triggers import TRIGGER_FORMS, TRIGGERS
 from harness.faults.registry import FAULTS
 from harness.scenario.model import Scenario
 from harness.scenario.rules import breaches, standing
 from harness.scenario.yaml_text import Path
-from harness.scenario_parts.parts import Part
-from harness.scenario_parts.triggers import TRIGGER_FORMS, TRIGGERS
 
 __all__ = ["Mistake", "meant", "mistakes_in", "validated"]
 

@@ -13,10 +13,8 @@ from pydantic import Field, WithJsonSchema, model_validator
 
 from harness.faults.change_rows import ChangeRows
 from harness.faults.model.fault import Fault
-from harness.faults.registry import AnyFault, FaultName
-from harness.scenario.rules import Standing, breaches
-from harness.scenario_parts.found_parts import SavedChoices, ShownViolation
-from harness.scenario_parts.parts import (
+from harness.faults.parts.found_parts import SavedChoices, ShownViolation
+from harness.faults.parts.parts import (
     Expectations,
     Level,
     LookupsFrom,
@@ -29,10 +27,12 @@ from harness.scenario_parts.parts import (
     Workload,
     refuse,
 )
-from harness.scenario_parts.thresholds import Thresholds
-from harness.scenario_parts.triggers import At, Between, CallMade, CheckpointDone, Phase, RecordTaken
-from harness.scenario_parts.values import Name, Span
-from harness.verdict import INVARIANTS
+from harness.faults.parts.thresholds import Thresholds
+from harness.faults.parts.triggers import At, Between, CallMade, CheckpointDone, Phase, RecordTaken
+from harness.faults.parts.values import Name, Span
+from harness.faults.registry import AnyFault, FaultName
+from harness.history.verdict import INVARIANTS
+from harness.scenario.rules import Standing, breaches
 
 __all__ = [
     "At",
@@ -60,7 +60,7 @@ Pitfall = Literal[
     "open-connections",
     "lost-completion",
 ]
-"""A common mistake in the use of asynchronous lookups, by its name in `harness.pitfalls`."""
+"""A common mistake in the use of asynchronous lookups, by its name in `harness.judge.pitfalls`."""
 FilePath = Annotated[str, Field(min_length=1)]
 _Invariant = Annotated[str, WithJsonSchema({"type": "string", "enum": list(INVARIANTS)})]
 

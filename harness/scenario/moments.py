@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from harness.choices import Choices
 from harness.faults.model.fault import Fault
-from harness.history.follower import Progress
-from harness.scenario_parts.triggers import (
+from harness.faults.parts.triggers import (
     At,
     Between,
     CallMade,
@@ -26,6 +24,8 @@ from harness.scenario_parts.triggers import (
     SparkGap,
     When,
 )
+from harness.history.follower import Progress
+from harness.system.choices import Choices
 
 __all__ = ["Awaited", "Moments", "awaited", "due", "due_us", "instant_ms", "shown_by"]
 

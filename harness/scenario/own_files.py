@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
+from harness.faults.parts.own_records import dealt, read_records
 from harness.scenario.mistakes import validated
 from harness.scenario.model import Scenario
-from harness.scenario_parts.own_records import dealt, read_records
+from harness.system.errors import UsageError
 
 __all__ = ["with_asked_files", "with_own_files"]
 

@@ -16,9 +16,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from harness.faults.change_rows import ChangeRows
 from harness.faults.model.fault import Fault
-from harness.faults.registry import fault_of
-from harness.scenario_parts.parts import Breach, Expectations, Operator, RescalePlan, Task, Workload
-from harness.scenario_parts.triggers import (
+from harness.faults.parts.parts import Breach, Expectations, Operator, RescalePlan, Task, Workload
+from harness.faults.parts.triggers import (
     PHASE_FORMS,
     At,
     Between,
@@ -30,8 +29,9 @@ from harness.scenario_parts.triggers import (
     SparkGap,
     name_of,
 )
-from harness.scenario_parts.values import Duration, duration_text
-from harness.verdict import INVARIANTS, NOT_ON_A_HISTORY
+from harness.faults.parts.values import Duration, duration_text
+from harness.faults.registry import fault_of
+from harness.history.verdict import INVARIANTS, NOT_ON_A_HISTORY
 
 __all__ = ["Standing", "breaches", "standing"]
 

@@ -16,7 +16,7 @@ from ruamel.yaml.error import MarkedYAMLError, StringMark, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from harness.errors import ScenarioError
+from harness.system.errors import ScenarioError
 
 __all__ = [
     "Document",

@@ -14,16 +14,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from harness.choices import Draw
 from harness.database.driver import AsyncDriver
 from harness.database.endpoint import NOWHERE, Endpoint
 from harness.database.pool import ConnectionPool
-from harness.errors import SutError
 from harness.history.values import same
+from harness.scenario.workloads.shape import Lookup, OwnLookup, StampedLookup
 from harness.sut.lookup_values import OF_KEY, as_list, observing
 from harness.sut.registry import LookupFunction
 from harness.sut.user_lookup import UserLookup, raised_at
-from harness.workloads.shape import Lookup, OwnLookup, StampedLookup
+from harness.system.choices import Draw
+from harness.system.errors import SutError
 
 __all__ = ["ALL_S", "ASKED_MAX", "CALL_S", "CalmTwin", "Question", "Questions"]
 

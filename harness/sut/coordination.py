@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from harness.database.epoch import OpenEpoch, Sink, Visible
+from harness.scenario.workloads.keys import told_key
+from harness.scenario.workloads.partitions import RecordPlace
 from harness.sut.dead_letter import DeadLetter
 from harness.sut.enrichment import Enriched
 from harness.sut.phases import Phases
 from harness.sut.positions import named, saved
-from harness.workloads.keys import told_key
-from harness.workloads.partitions import RecordPlace
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 from reference_impl.task.positioned_input import Checkpoint
 

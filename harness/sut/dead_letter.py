@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from harness.errors import SutError
 from harness.history.causes import cause_of
+from harness.system.errors import SutError
 from reference_impl.operator.functions import AsyncFunction, close_function, open_function
 from reference_impl.operator.result import ResultHandle, Supplier
 

@@ -12,11 +12,11 @@ from typing import Any, Protocol
 import msgspec
 
 from harness.history.causes import cause_of
+from harness.scenario.workloads.shape import Lookup, StampedLookup
 from harness.sut.dead_letter import DeadLetter
 from harness.sut.lookup_values import as_list
 from harness.sut.phases import Phases
 from harness.sut.registry import LookupFunction
-from harness.workloads.shape import Lookup, StampedLookup
 from reference_impl.elements import Record
 from reference_impl.operator.probe import Ending
 

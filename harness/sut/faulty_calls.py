@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.faults.model.workload import CallFault, PassOn
+from harness.faults.parts.parts import Workload
 from harness.faults.real.attempt_site import ActJournal
 from harness.history.causes import PLANTED, Caused
-from harness.scenario_parts.parts import Workload
 from reference_impl.operator.functions import AsyncFunction, close_function, open_function
 from reference_impl.operator.result import ResultHandle, Supplier
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from harness.database.driver import AsyncDriver
 from harness.database.pool import ConnectionPool
-from harness.runs.plan import RunPlan
 from harness.scenario.model import Operator
+from harness.scenario.plan import RunPlan
 from harness.sut.dead_letter import DeadLetterFunction, DeadLetterTimeouts
 from harness.sut.enrichment import answer_timeouts, enrich
 from harness.sut.registry import SUTS, LookupFunction, load_lookup

@@ -14,10 +14,10 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from harness.scenario.workloads.lookups import Inputs
 from harness.sut.keyed_parts import KeyedParts
 from harness.sut.phases import Phases
 from harness.sut.source_clock import SourceClock
-from harness.workloads.lookups import Inputs
 from reference_impl.checkpoint_events import CheckpointBarrier, EndOfData, EndOfPartition, StopMode
 from reference_impl.checkpoints.barrier_handler import CheckpointableTask
 from reference_impl.checkpoints.channels import ChannelElement, InputChannel, InputChannelInfo

@@ -12,24 +12,24 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from harness.clock import monotonic_us, utc_now
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.store_files import Files
 from harness.faults.kill_worker import die
 from harness.faults.model.fault import Fault
 from harness.faults.model.workload import CallFault, ShapingFault
+from harness.faults.parts.triggers import RecordTaken
 from harness.faults.real.attempt_site import AttemptSite, Shift
 from harness.faults.registry import fault_of
 from harness.history.journal import Journal
-from harness.runs.plan import Crash, RunPlan
 from harness.scenario.model import At, Between, CheckpointDone, Phase, Workload
 from harness.scenario.moments import Awaited, awaited, instant_ms
-from harness.scenario_parts.triggers import RecordTaken
+from harness.scenario.plan import Crash, RunPlan
+from harness.scenario.workloads.lookups import LookupSource, nth_ids
 from harness.sut.faulty_calls import FaultyCalls, PlannedCalls
 from harness.sut.past import Past, read_past
 from harness.sut.phases import PhaseHook, PhaseHooks
 from harness.sut.positions import SubtaskSource, WatchedSource
-from harness.workloads.lookups import LookupSource, nth_ids
+from harness.system.clock import monotonic_us, utc_now
 from reference_impl.operator.functions import AsyncFunction
 from reference_impl.task.positioned_input import Source
 

@@ -4,7 +4,7 @@ Answers to a `KeyedCoProcessFunction` behind an `AsyncWaitOperator`, whose event
 has no event for a status, so what the status changes must show in a value: after ours has fallen idle the other input
 counts alone, and our results are late until we have caught up (W2, W3). Invariants: the other input says a step above
 each watermark of ours, so that what is late depends on the order of our elements alone; its expected value, the stamp
-`late` of `harness.workloads.sessions`, is computed without code of this task.
+`late` of `harness.scenario.workloads.sessions`, is computed without code of this task.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from harness.scenario.workloads.lookups import Inputs, LookupSource
+from harness.scenario.workloads.shape import MarkOfTime
 from harness.sut.enrichment import Enriched
-from harness.workloads.lookups import Inputs, LookupSource
-from harness.workloads.shape import MarkOfTime
 from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve
 from reference_impl.elements import OperatorInput, Record, Watermark, WatermarkStatus
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from harness.scenario_parts.parts import Task
+from harness.faults.parts.parts import Task
+from harness.scenario.workloads.lookups import Inputs, Lookup
 from harness.sut.gated_inputs import GatedInputs, HeldOutput
 from harness.sut.keyed_parts import HONEST_PARTS, Keeping, KeptState, KeyedParts
 from harness.sut.phases import Phases
@@ -22,7 +23,6 @@ from harness.sut.rescaling import ALL_GROUPS, KEY_GROUPS
 from harness.sut.session_counter import SessionCounter
 from harness.sut.source_clock import SourceClock
 from harness.sut.unaligned_inputs import UnalignedInputs
-from harness.workloads.lookups import Inputs, Lookup
 from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointOptions
 from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
 from reference_impl.checkpoints.barrier_handler import CheckpointableTask

@@ -11,11 +11,11 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from harness.choices import Choices
 from harness.database.endpoint import QUERY, QUERY_OF_PARTS
 from harness.database.pool import MayAskAgain
 from harness.database.transactions import Backoff
-from harness.workloads.lookups import Lookup
+from harness.scenario.workloads.lookups import Lookup
+from harness.system.choices import Choices
 
 if TYPE_CHECKING:
     from harness.database.pool import ConnectionPool

@@ -19,7 +19,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final, NoReturn
 
 from harness.database.endpoint import Endpoint
-from harness.errors import SutError
+from harness.system.errors import SutError
 from reference_impl.errors import OperatorError
 
 __all__ = ["LookupFailed", "LookupObject", "ObjectForm", "form_of", "line_of", "place_of"]

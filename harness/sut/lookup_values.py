@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from harness.workloads.shape import Lookup
+from harness.scenario.workloads.shape import Lookup
 
 __all__ = ["OF_KEY", "as_list", "observing"]
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple, Protocol
 
-from harness.clock import monotonic_us
+from harness.system.clock import monotonic_us
 
 __all__ = ["HoldWatch", "LoopWatch", "code_of"]
 

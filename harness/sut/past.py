@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
+from harness.faults.parts.triggers import PHASE_SHOWN
 from harness.history.recorder import attempt_file
-from harness.scenario_parts.triggers import PHASE_SHOWN
 
 __all__ = ["Past", "kinds_that_count", "past_of", "read_past"]
 

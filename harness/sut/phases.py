@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from harness.faults.parts.triggers import NOT_RECORDED
 from harness.scenario.moments import Awaited, Moments, due, shown_by
-from harness.scenario_parts.triggers import NOT_RECORDED
 from harness.sut.past import Past
 
 __all__ = ["PhaseHook", "PhaseHooks", "Phases"]

@@ -13,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from harness.history.values import told_watermark
+from harness.scenario.workloads.keys import key_of
+from harness.scenario.workloads.lookups import LookupSource
+from harness.scenario.workloads.shape import Lookup, MarkOfTime, OwnLookup, StampedLookup
 from harness.sut.phases import Phases
-from harness.workloads.keys import key_of
-from harness.workloads.lookups import LookupSource
-from harness.workloads.shape import Lookup, MarkOfTime, OwnLookup, StampedLookup
 from reference_impl.checkpoint_events import CheckpointBarrier
 from reference_impl.elements import (
     EndOfInput,

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from harness.clock import REAL_CLOCK, Clock, Deadline
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.coordinated_sink import PARTS_KEPT, CoordinatedSink
 from harness.database.epoch import CheckpointPart, SinkLost
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.sut.coordination import JournalledSubtask, TaskJournal
 from harness.sut.phases import Phases
+from harness.system.clock import REAL_CLOCK, Clock, Deadline
 from reference_impl.task.positioned_input import Checkpoint
 
 __all__ = ["Later", "PreparedCoordination", "TwoPhaseCoordination"]

@@ -11,12 +11,12 @@ from difflib import get_close_matches
 from pathlib import Path, PurePath
 from typing import Any
 
-from harness.errors import SutError, UsageError
-from harness.runs.order import REFERENCE
+from harness.scenario.order import REFERENCE
 from harness.sut.lookup_object import ObjectForm
 from harness.sut.user_code import is_interruption, set_aside
 from harness.sut.user_lookup import user_lookup
 from harness.sut.user_modules import why_hidden
+from harness.system.errors import SutError, UsageError
 
 __all__ = [
     "REFERENCE",

@@ -16,14 +16,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from harness.runs.plan import RescaledShare, RunPlan
 from harness.scenario.model import Scenario
+from harness.scenario.plan import RescaledShare, RunPlan
+from harness.scenario.workloads.lookups import Inputs, LookupSource
+from harness.scenario.workloads.partitions import Element, PartitionedSource, places_before
+from harness.scenario.workloads.sessions import SourceBefore
+from harness.scenario.workloads.shape import MarkOfTime
 from harness.sut.keyed_parts import KeptState, decoded, encoded
 from harness.sut.positions import restored
-from harness.workloads.lookups import Inputs, LookupSource
-from harness.workloads.partitions import Element, PartitionedSource, places_before
-from harness.workloads.sessions import SourceBefore
-from harness.workloads.shape import MarkOfTime
 from reference_impl.elements import Record, Watermark
 from reference_impl.state.handles import KeyedStateHandle, Mode, OperatorStateHandle, OperatorStatePartitions
 from reference_impl.state.internal_timers import KeyGroupTimers, TimersHandle

@@ -1,8 +1,8 @@
 """The session counter: counts each key's records and sessions in keyed state; timers end the sessions.
 
 Answers to a user's `KeyedCoProcessFunction`. Invariant: its stamp on a record equals the expected stamp from
-`harness.workloads.sessions`, which shares no code with it; so a state update or timer that is lost, repeated or applied
-to a wrong key shows as a wrong result.
+`harness.scenario.workloads.sessions`, which shares no code with it; so a state update or timer that is lost, repeated
+or applied to a wrong key shows as a wrong result.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from harness.scenario_parts.parts import Task
+from harness.faults.parts.parts import Task
+from harness.scenario.workloads.shape import Lookup, StampedLookup
 from harness.sut.phases import Phases
-from harness.workloads.shape import Lookup, StampedLookup
 from reference_impl.functions.process_function import Collector, ProcessContext, RuntimeContext
 from reference_impl.state.state_descriptor import MapStateDescriptor, ValueStateDescriptor
 from reference_impl.state.ttl_config import StateTtlConfig

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from harness.clock import Clock
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.coordinated_sink import CoordinatedSink, IdempotentSink
 from harness.database.driver import Driver, MySqlDriver
@@ -22,12 +21,13 @@ from harness.database.sink import EpochSink
 from harness.database.store_files import Files
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.history.recorder import newest_attempt
-from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario, Sink
+from harness.scenario.plan import RunPlan
 from harness.sut.coordination import AtomicCoordination
 from harness.sut.phases import Phases
 from harness.sut.prepared_coordination import Later, PreparedCoordination, TwoPhaseCoordination
 from harness.sut.variant import Variant
+from harness.system.clock import Clock
 
 __all__ = ["ChosenSink"]
 

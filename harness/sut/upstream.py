@@ -13,9 +13,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.choices import Choices
-from harness.scenario_parts.parts import Upstream
+from harness.faults.parts.parts import Upstream
 from harness.sut.positions import HeldUpstream
+from harness.system.choices import Choices
 from reference_impl.checkpoints.task_state import OperatorSubtaskState
 from reference_impl.elements import OperatorInput, Record, Watermark
 from reference_impl.operator.async_wait import AsyncWaitOperator

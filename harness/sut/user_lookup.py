@@ -19,9 +19,9 @@ from typing import Any, Protocol
 import msgspec
 
 from harness.database.watched_call import CALL, WatchedCall
-from harness.errors import SutError
 from harness.sut.lookup_object import LookupObject, ObjectForm, form_of, line_of, place_of
 from harness.sut.user_code import ProcessEnded, is_interruption
+from harness.system.errors import SutError
 
 __all__ = [
     "RESULT_BYTES_MAX",

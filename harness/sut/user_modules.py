@@ -14,8 +14,8 @@ from pathlib import Path
 from types import MethodType, ModuleType
 from typing import Any
 
-from harness.errors import SutError
-from harness.own_packages import OURS
+from harness.system.errors import SutError
+from harness.system.own_packages import OURS
 
 __all__ = ["add_current_folder", "import_path", "name_of", "take_path", "why_hidden"]
 

@@ -111,7 +111,7 @@ class Variant:
     recorder: Callable[[Kind], Kind] = same
     """For the recorder of an attempt's journal; a defect that loses lines overrides `_write`."""
     judge: Callable[[Callable[..., Any]], Callable[..., Any]] = same
-    """Wraps `harness.checkers.judge.judge`, which is called with header and events."""
+    """Wraps `harness.judge.checkers.judge.judge`, which is called with header and events."""
     arms_faults: bool = True
     """False: the scenario's faults are never injected."""
     linger_ms: int = 0

@@ -14,16 +14,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.own_packages import import_ours
+from harness.system.own_packages import import_ours
 
 if TYPE_CHECKING:
     from harness.database.pool import MayAskAgain
-    from harness.errors import FloodmarkError
+    from harness.history.verdict import Outcome
     from harness.scenario.model import Scenario
+    from harness.system.errors import FloodmarkError
     from harness.testing.judging import Verdict, check
     from harness.testing.running import Floodmark, Run, job, load, run
     from harness.testing.strategies import histories, scenarios
-    from harness.verdict import Outcome
 
 __all__ = [
     "Floodmark",
@@ -43,9 +43,9 @@ __all__ = [
 
 _HOMES: Final = {
     "Floodmark": "harness.testing.running",
-    "FloodmarkError": "harness.errors",
+    "FloodmarkError": "harness.system.errors",
     "MayAskAgain": "harness.database.pool",
-    "Outcome": "harness.verdict",
+    "Outcome": "harness.history.verdict",
     "Run": "harness.testing.running",
     "Scenario": "harness.scenario.model",
     "Verdict": "harness.testing.judging",

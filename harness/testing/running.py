@@ -17,25 +17,25 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from harness.choices import fresh_seed
 from harness.engine.expectation import NO_VALUES
 from harness.engine.level import Observer, Stop
 from harness.engine.stage import StagePlan, open_stage
-from harness.errors import ScenarioError, SutError, UsageError
+from harness.faults.parts.parts import Level
 from harness.history.files import needs_columns
 from harness.history.read import read_whole
+from harness.history.verdict import Outcome
 from harness.levels import level_named
-from harness.runs.order import REFERENCE, AnyOrder, Order, new_run_id
-from harness.runs.outcome import RunOutcome
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load_many
 from harness.scenario.mistakes import validated
 from harness.scenario.model import Scenario
-from harness.scenario_parts.parts import Level
+from harness.scenario.order import REFERENCE, AnyOrder, Order, new_run_id
+from harness.scenario.outcome import RunOutcome
 from harness.sut.registry import load_attribute, load_lookup, refuse_hidden
 from harness.sut.user_modules import add_current_folder, import_path, name_of
+from harness.system.choices import fresh_seed
+from harness.system.errors import ScenarioError, SutError, UsageError
 from harness.testing.judging import Verdict, verdict_of
-from harness.verdict import Outcome
 from reports.pretty import print_outcomes, terminal
 from reports.write import write_report
 
@@ -139,8 +139,8 @@ def job(
 
     Raises a FloodmarkError: the job file or the scenario has mistakes, or the job does not work undisturbed.
     """
-    from harness.jobs.job_scenarios import load_jobs  # noqa: PLC0415 - needs a database's client
-    from harness.jobs.ordering import job_named, job_order  # noqa: PLC0415
+    from harness.levels.job.job_scenarios import load_jobs  # noqa: PLC0415 - needs a database's client
+    from harness.levels.job.ordering import job_named, job_order  # noqa: PLC0415
 
     found = load_jobs([scenario])
     if len(found) != 1:
@@ -189,7 +189,7 @@ def run_of(order: AnyOrder, *, world: str = "auto", proxy: str = "auto") -> Run:
 
 
 class Floodmark(Protocol):
-    """The fixture: asserts that scenarios hold with a function of the user's. `harness.pytest_plugin` implements it."""
+    """The fixture: asserts that scenarios hold with a function of the user's. The pytest plugin implements it."""
 
     def holds(
         self,

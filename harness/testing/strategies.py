@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from harness.choices import Draw
-from harness.errors import UsageError, WorldError
 from harness.explore.drawing import scenario_by
 from harness.explore.drawn_faults import DRAWN_FAULTS
 from harness.scenario.model import Scenario
+from harness.system.choices import Draw
+from harness.system.errors import UsageError, WorldError
 from harness.testing.running import checked_sut, history_of, order_of, run_of
 
 if TYPE_CHECKING:

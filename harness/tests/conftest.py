@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.runs.outcome import RunOutcome
 from harness.scenario.model import Scenario
+from harness.scenario.outcome import RunOutcome
 from harness.tests.real_world import real_world
 from harness.tests.whole_run import links_are_free, whole_run
 from harness.world.world import World

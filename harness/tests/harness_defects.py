@@ -13,12 +13,9 @@ from typing import Any
 
 import pytest
 
-from harness import choices
-from harness.checkers import judge as judging
-from harness.checkers.acquittal import Acquittal
-from harness.checkers.invariant import conclude, settle
-from harness.checkers.overall import overall
 from harness.database import audit, stored_tables
+from harness.database.simulated import statements
+from harness.database.simulated.tape import MemoryRecorder, Tape
 from harness.database.stored_tables import ROWS_OF, counting
 from harness.engine import attempt, canaries_in_world, findings, in_world, perform, reading
 from harness.faults.real import evidence
@@ -27,14 +24,17 @@ from harness.history import merge as merging
 from harness.history.event import Effect, Out
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder
+from harness.history.verdict import InvariantVerdict, Outcome
+from harness.judge.checkers import judge as judging
+from harness.judge.checkers.acquittal import Acquittal
+from harness.judge.checkers.invariant import conclude, settle
+from harness.judge.checkers.overall import overall
 from harness.levels.sim import fault_schedule, stored
 from harness.levels.sim import level as sim_level
 from harness.levels.sim import run as sim_run
-from harness.runs import claims
-from harness.simulation import statements
-from harness.simulation.tape import MemoryRecorder, Tape
-from harness.verdict import InvariantVerdict, Outcome
-from harness.workloads import lookups
+from harness.scenario import claims
+from harness.scenario.workloads import lookups
+from harness.system import choices
 
 __all__ = [
     "IN_A_RUN",

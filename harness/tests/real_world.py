@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import choose_world, open_world
 from harness.world.world import World

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from harness.engine import campaign, perform
-from harness.errors import Exit
 from harness.history import files
-from harness.runs import outcome as outcome_values
+from harness.scenario import outcome as outcome_values
+from harness.system.errors import Exit
 from harness.tests.harness_defects import Plant
 from reports import junit, pretty, run_document, run_section, write
 from reports import reading as report_reading

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.faults.model.fault import Fault
+from harness.faults.parts.values import duration_text
 from harness.faults.registry import FAULTS
 from harness.scenario.model import Scenario
-from harness.scenario_parts.values import duration_text
 
 __all__ = ["SOUND", "scenarios", "sound"]
 

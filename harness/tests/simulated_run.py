@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.checkers.judge import judge
 from harness.engine.level import Opening, RunRecord, RunSite
 from harness.engine.perform import judged
+from harness.history.verdict import Judgement
+from harness.judge.checkers.judge import judge
 from harness.levels.sim.level import SIMULATED_WORLD, SimulatedLevel
 from harness.levels.sim.run import Simulated
-from harness.runs.order import Order
+from harness.scenario.order import Order
 from harness.sut.variant import HONEST, Variant
-from harness.verdict import Judgement
 
 __all__ = ["judgement_of", "verdict_on"]
 

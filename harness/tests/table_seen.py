@@ -13,8 +13,8 @@ import pymysql
 
 from harness.database.endpoint import Endpoint
 from harness.scenario.model import Scenario
-from harness.workloads.keys import key_of, keys_of
-from harness.workloads.lookups import (
+from harness.scenario.workloads.keys import key_of, keys_of
+from harness.scenario.workloads.lookups import (
     Lookup,
     LookupSource,
     changing_keys,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.database.table_hand import TableHand, TouchedRow
+from harness.history.verdict import Judgement, Outcome
 from harness.scenario.model import Scenario
-from harness.verdict import Judgement, Outcome
 
 __all__ = [
     "SINKS",

@@ -26,20 +26,24 @@ PACKAGES = ("harness", "reference_impl", "reports")
 LINT_IMPORTS = Path(sysconfig.get_path("scripts")) / "lint-imports"
 
 PLANTED = [
-    ("harness/verdict.py", "import harness.engine.perform", "the harness's floors"),
-    ("harness/newcomer.py", "import harness.errors", "the harness's floors"),
+    ("harness/history/verdict.py", "import harness.engine.perform", "the harness's floors"),
+    ("harness/newcomer.py", "import harness.system.errors", "the harness's floors"),
     ("reference_impl/elements.py", "import reference_impl.task.stream_task", "the operator's floors"),
-    ("harness/explanation/events.py", "import harness.explanation.text", "no circle inside a package"),
+    (
+        "harness/judge/explanation/events.py",
+        "import harness.judge.explanation.text",
+        "no circle inside a package",
+    ),
     ("harness/faults/latency.py", "import harness.faults.down", "faults do not know each other"),
     (
         "reference_impl/task/stream_task.py",
-        "import harness.clock",
+        "import harness.system.clock",
         "the operator knows nothing of the harness",
     ),
     ("harness/faults/latency.py", "import asyncio", "share no code with the suspect"),
-    ("harness/checkers/ordered.py", "import reference_impl.elements", "share no code with the suspect"),
+    ("harness/judge/checkers/ordered.py", "import reference_impl.elements", "share no code with the suspect"),
     ("reference_impl/errors.py", "import asyncio", "what is pure in the operator"),
-    ("harness/runs/outcome.py", "import reference_impl", "only the system under test"),
+    ("harness/scenario/outcome.py", "import reference_impl", "only the system under test"),
     ("harness/engine/perform.py", "import pyspark", "Spark stays in its folder"),
     ("harness/engine/perform.py", "import docker", "the container engine stays"),
     ("harness/engine/perform.py", "import reports", "reports are called from the top only"),
@@ -123,12 +127,14 @@ def packages_imported(graph: grimp.ImportGraph) -> dict[str, set[str]]:
 def test_no_package_imports_its_own_importers_not_even_a_folder_its_parent(graph: grimp.ImportGraph) -> None:
     order = list(TopologicalSorter(packages_imported(graph)).static_order())
 
-    assert "harness.simulation" in order
+    assert "harness.database.simulated" in order
 
 
 def test_a_folder_and_its_parent_that_import_each_other_are_a_circle(graph: grimp.ImportGraph) -> None:
     spoiled = deepcopy(graph)
-    spoiled.add_import(importer="harness.checkers.screen.totals", imported="harness.checkers.case")
+    spoiled.add_import(
+        importer="harness.judge.checkers.screen.totals", imported="harness.judge.checkers.case"
+    )
 
     with pytest.raises(CycleError):
         TopologicalSorter(packages_imported(spoiled)).prepare()

@@ -34,11 +34,11 @@ REFUSED = [
 ]
 
 DOORS = [
-    ("harness/clock.py", "import time"),
-    ("harness/choices.py", "import random"),
+    ("harness/system/clock.py", "import time"),
+    ("harness/system/choices.py", "import random"),
     ("reference_impl/mailbox/loops.py", "import asyncio; asyncio.new_event_loop()"),
     ("harness/cli/run.py", "import os; os.environ['X']"),
-    ("harness/pytest_plugin.py", "import os; os.environ['X']"),
+    ("harness/testing/pytest_plugin.py", "import os; os.environ['X']"),
 ]
 
 

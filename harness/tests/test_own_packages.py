@@ -8,8 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from harness.errors import UsageError
-from harness.own_packages import hidden_packages, import_ours
+from harness.system.errors import UsageError
+from harness.system.own_packages import hidden_packages, import_ours
 
 
 def test_a_package_of_a_user_that_was_imported_before_ours_is_told_u5(

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.clock import Deadline, wait_until
-from harness.process_identity import end_process, identify, is_alive, this_owner
+from harness.system.clock import Deadline, wait_until
+from harness.system.process_identity import end_process, identify, is_alive, this_owner
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import Exit
+from harness.system.errors import Exit
 from harness.tests.tidy import ROOT
 
 pytestmark = [pytest.mark.real, pytest.mark.long]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import Exit
+from harness.system.errors import Exit
 from harness.tests.real_world import real_world
 
 pytestmark = pytest.mark.real
@@ -153,7 +153,7 @@ SHOWS_NOTHING_AT_FIRST = """\
 from dataclasses import replace
 
 from harness.engine.stage import RunStage
-from harness.verdict import Outcome
+from harness.history.verdict import Outcome
 
 once = RunStage.run
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.defects import IN_RUNS
-from harness.defects.failovers import OF_FAILOVERS
-from harness.runs.outcome import RunOutcome
+from harness.history.verdict import Outcome
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 from harness.scenario.model import Scenario
+from harness.scenario.outcome import RunOutcome
+from harness.sut.defects import IN_RUNS
+from harness.sut.defects.failovers import OF_FAILOVERS
 from harness.tests.whole_run import told
-from harness.verdict import Outcome
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from harness import second_judge
-from harness.checkers import second_opinion
-from harness.checkers.judge import judge_file
-from harness.checkers.outside.tests.wild_outside import wild_outside
-from harness.checkers.tests.legal_histories import legal_history
-from harness.checkers.tests.small_histories import text
 from harness.cli.check import check
 from harness.history.convert import convert
-from harness.second_judge import Finding, Opinion
-from harness.verdict import Judgement
+from harness.history.verdict import Judgement
+from harness.judge import second_judge
+from harness.judge.checkers import second_opinion
+from harness.judge.checkers.judge import judge_file
+from harness.judge.checkers.outside.tests.wild_outside import wild_outside
+from harness.judge.checkers.tests.legal_histories import legal_history
+from harness.judge.checkers.tests.small_histories import text
+from harness.judge.second_judge import Finding, Opinion
 
 FILE = Path(second_judge.__file__)
 CATALOGUE = Path(__file__).parents[1] / "checkers" / "tests" / "catalogue"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.clock import Deadline, wait_until
+from harness.system.clock import Deadline, wait_until
 from harness.tests.tidy import ROOT, our_files
 from reports.tests.browser import chromium
 

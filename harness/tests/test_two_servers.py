@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.defects import IN_RUNS
-from harness.defects.failovers import OF_FAILOVERS
+from harness.history.verdict import Outcome
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
+from harness.sut.defects import IN_RUNS
+from harness.sut.defects.failovers import OF_FAILOVERS
 from harness.tests.real_world import real_world
 from harness.tests.whole_run import told, whole_run
-from harness.verdict import Outcome
 from harness.world.mysql_server import REPLICA
 from harness.world.proxy_program import PACKETS
 from harness.world.world import World

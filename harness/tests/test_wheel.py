@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.init import MARKED
-from harness.errors import Exit
+from harness.system.errors import Exit
 from harness.tests.tidy import ROOT
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(900)]

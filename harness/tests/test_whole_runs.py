@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from harness.engine.level import Observer, Stop
-from harness.errors import Exit
 from harness.history.event import Failed, GiveUp, Kill, Start
 from harness.history.read import read_whole
-from harness.runs.outcome import RunOutcome
+from harness.history.verdict import Outcome
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
 from harness.scenario.model import Scenario
+from harness.scenario.outcome import RunOutcome
+from harness.system.errors import Exit
 from harness.tests.whole_run import links_are_free, told, whole_run
-from harness.verdict import Outcome
 from harness.world.world import World
 
 pytestmark = [pytest.mark.real, pytest.mark.long]

@@ -17,10 +17,10 @@ from harness.database.endpoint import Endpoint, connect
 from harness.database.two_phase_sink import branches_of
 from harness.history.event import Commit, Done
 from harness.history.read import read_whole
-from harness.runs.outcome import RunOutcome
+from harness.history.verdict import Outcome
 from harness.scenario.model import Scenario
+from harness.scenario.outcome import RunOutcome
 from harness.tests.whole_run import told, whole_run
-from harness.verdict import Outcome
 from harness.world.world import World
 
 pytestmark = [pytest.mark.real, pytest.mark.long]

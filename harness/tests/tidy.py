@@ -118,7 +118,7 @@ def _tests_do_not_wait(path: PurePosixPath, text: str) -> Iterator[str]:
         return
     for node in _walk(path, text):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {"pause", "clock.pause", "time.sleep"}:
-            yield f"line {node.lineno} sleeps; wait for a condition with `harness.clock.wait_until`"
+            yield f"line {node.lineno} sleeps; wait for a condition with `harness.system.clock.wait_until`"
 
 
 def _tests_live_with_the_tested(path: PurePosixPath, _text: str) -> Iterator[str]:

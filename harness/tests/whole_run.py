@@ -15,9 +15,9 @@ from harness.engine.level import Observer, RunSite, Stop
 from harness.engine.perform import perform
 from harness.levels.live.fork_server import ForkServer
 from harness.levels.live.supervisor import LiveRunner
-from harness.runs.order import Order
-from harness.runs.outcome import RunOutcome
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
+from harness.scenario.outcome import RunOutcome
 from harness.world.world import World
 
 __all__ = ["links_are_free", "told", "whole_run"]

@@ -10,8 +10,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.clock import Deadline
-from harness.errors import WorldError
+from harness.system.clock import Deadline
+from harness.system.errors import WorldError
 from harness.world.ledger import Ledger
 from harness.world.places import Places
 from harness.world.processes import run_to_end

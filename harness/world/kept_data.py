@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 from harness.world.data_folder import redo_option
 from harness.world.mysql_server import SOCKET_PATH_MAX
 from harness.world.server_program import ServerProgram

@@ -20,9 +20,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.choices import fresh_seed
-from harness.errors import WorldError
-from harness.process_identity import (
+from harness.system.choices import fresh_seed
+from harness.system.errors import WorldError
+from harness.system.process_identity import (
     Owner,
     ProcessIdentity,
     end_process,

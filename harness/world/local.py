@@ -11,10 +11,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.choices import fresh_secret
-from harness.clock import monotonic_us
-from harness.errors import WorldError
-from harness.runs.outcome import WorldDescription
+from harness.scenario.outcome import WorldDescription
+from harness.system.choices import fresh_secret
+from harness.system.clock import monotonic_us
+from harness.system.errors import WorldError
 from harness.world.data_folder import prepared_data_folder
 from harness.world.kept_data import how_to_open, keep_data
 from harness.world.ledger import Ledger

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import psutil
 
-from harness.clock import Deadline, wait_until
-from harness.errors import WorldError
 from harness.faults.real.server_control import ServerState
-from harness.process_identity import identify
+from harness.system.clock import Deadline, wait_until
+from harness.system.errors import WorldError
+from harness.system.process_identity import identify
 from harness.world.mysql_server import MysqlServer
 from harness.world.server import lacking
 from harness.world.server_place import ServerPlace

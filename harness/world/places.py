@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 
 __all__ = ["Places"]
 

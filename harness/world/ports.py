@@ -10,8 +10,8 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from harness.choices import Choices, fresh_seed
-from harness.errors import WorldError
+from harness.system.choices import Choices, fresh_seed
+from harness.system.errors import WorldError
 from harness.world.ledger import Ledger
 
 __all__ = ["LOOPBACK", "preferred_range", "reserve_port"]

@@ -12,8 +12,8 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from harness.clock import Deadline, wait_until
-from harness.errors import WorldError
+from harness.system.clock import Deadline, wait_until
+from harness.system.errors import WorldError
 from harness.world.ledger import Ledger
 
 __all__ = ["ChildProcess", "run_to_end"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.errors import UsageError, WorldError
+from harness.system.errors import UsageError, WorldError
 from harness.world.ledger import Ledger
 from harness.world.ports import LOOPBACK, reserve_port
 from harness.world.processes import ChildProcess, run_to_end

@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import pymysql
 from pymysql.connections import Connection
 
-from harness.clock import Deadline, pause
-from harness.errors import HarnessError, WorldError
 from harness.faults.real.pair_control import PairControl
 from harness.faults.real.server_control import ServerState
+from harness.system.clock import Deadline, pause
+from harness.system.errors import HarnessError, WorldError
 from harness.world.proof import open_connection
 from harness.world.world import DATABASE, Address, Credentials, ReplicatedServer
 

@@ -19,11 +19,11 @@ import pymysql
 from pymysql.connections import Connection
 from pymysql.cursors import DictCursor
 
-from harness.clock import Deadline, wait_until
 from harness.database.probe import OF_PROBE
-from harness.errors import WorldError
 from harness.faults.real.pair_control import LostRows, ServerRole
 from harness.faults.real.server_control import Session, end_sessions, sessions_of_run
+from harness.system.clock import Deadline, wait_until
+from harness.system.errors import WorldError
 from harness.world.proof import ask, open_connection
 from harness.world.server import Server
 from harness.world.toxiproxy import Toxiproxy

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings
 
 __all__ = ["MANIFEST", "ServerProgram", "find_server", "unpacked_program"]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import UsageError
+from harness.system.errors import UsageError
 from harness.world.places import Places
 
 __all__ = ["WorldSettings"]

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import psutil
 
-from harness.errors import WorldError
-from harness.process_identity import ProcessIdentity, end_process, identify
+from harness.system.errors import WorldError
+from harness.system.process_identity import ProcessIdentity, end_process, identify
 from harness.world.ledger import Ledger, open_ledger
 from harness.world.ports import LOOPBACK, reserve_port
 from harness.world.processes import ChildProcess

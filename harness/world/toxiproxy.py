@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
-from harness.clock import Deadline, wait_until
-from harness.errors import WorldError
 from harness.faults.real.evidence import DeedsRead, ProxyEvidence, deed_of
 from harness.faults.real.fault_site import ProxyConnection, ToxicRequest
+from harness.system.clock import Deadline, wait_until
+from harness.system.errors import WorldError
 from harness.world.world import Address
 
 __all__ = ["ProxySilent", "Toxiproxy"]

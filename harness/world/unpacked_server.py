@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 from harness.world.processes import run_to_end
 from harness.world.server_program import MANIFEST, NAMES, ServerProgram, unpacked_program
 from harness.world.settings import WorldSettings

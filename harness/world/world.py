@@ -17,7 +17,7 @@ from harness.database.endpoint import Endpoint
 from harness.faults.real.fault_site import MessageControl
 from harness.faults.real.pair_control import LostRows, PairControl, ServerRole
 from harness.faults.real.server_control import ServerControl
-from harness.runs.outcome import WorldDescription
+from harness.scenario.outcome import WorldDescription
 
 __all__ = ["DATABASE", "LINKS", "Address", "Credentials", "ProxyControl", "ReplicatedServer", "World"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.conformance.certificate import (
+from harness.scenario.certificate import (
     Certificate,
     CertifiedRun,
     CheckRow,
@@ -49,7 +49,7 @@ def certificate(*, bad: bool = False, text: str = "shop:lookup") -> Certificate:
         )
         for number in range(40)
     ]
-    second = SecondWord(judge="harness/second_judge.py", sha256="ab" * 32, judged=40, agreed=40)
+    second = SecondWord(judge="harness/judge/second_judge.py", sha256="ab" * 32, judged=40, agreed=40)
     return sealed(
         Certificate(
             schema_version=1,

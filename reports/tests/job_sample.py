@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.runs.outcome import FaultRecord, FaultTime, RunOutcome, WorldDescription
-from harness.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
+from harness.history.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
+from harness.scenario.outcome import FaultRecord, FaultTime, RunOutcome, WorldDescription
 
 __all__ = ["doubled", "job_outcome", "killed_twice", "lost", "passed", "swept", "zombie"]
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.runs.outcome import (
+from harness.history.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
+from harness.scenario.outcome import (
     CountedRun,
     Extent,
     FaultRecord,
@@ -20,7 +21,6 @@ from harness.runs.outcome import (
     RunOutcome,
     WorldDescription,
 )
-from harness.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
 from reports.campaign_view import CampaignView, view_of
 
 __all__ = [

@@ -8,8 +8,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.runs.outcome import RunOutcome
-from harness.verdict import Anomaly, InvariantVerdict, Outcome
+from harness.history.verdict import Anomaly, InvariantVerdict, Outcome
+from harness.scenario.outcome import RunOutcome
 from reports.banner import Banner, banner_of, banner_of_all
 from reports.campaign_view import view_of
 from reports.history_view import read_view

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.runs.outcome import CountedRun, Extent
+from harness.scenario.outcome import CountedRun, Extent
 from reports.campaign_grid import cells_of
 from reports.campaign_view import CampaignView, view_of
 from reports.junit import junit_text

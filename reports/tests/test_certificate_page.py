@@ -11,8 +11,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.conformance.certificate import schema_of_certificates
-from harness.errors import WorldError
+from harness.scenario.certificate import schema_of_certificates
+from harness.system.errors import WorldError
 from reports.certificate_page import certificate_markdown, certificate_page
 from reports.certificate_write import certificate_badge, write_certificate
 from reports.tests.certificate_sample import HOSTILE, certificate

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.runs.outcome import RunOutcome
+from harness.scenario.outcome import RunOutcome
 from reports.chart_latency import latency_of
 from reports.chart_scale import LinearScale, bands_of
 from reports.chart_timeline import timeline_of

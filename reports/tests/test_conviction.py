@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.explanation.events import describe_event
-from harness.explanation.explain import ANOMALIES_IN_FULL
-from harness.runs.outcome import RunOutcome
-from harness.verdict import Anomaly, InvariantVerdict, Outcome
+from harness.history.verdict import Anomaly, InvariantVerdict, Outcome
+from harness.judge.explanation.events import describe_event
+from harness.judge.explanation.explain import ANOMALIES_IN_FULL
+from harness.scenario.outcome import RunOutcome
 from reports.campaign_view import view_of
 from reports.conviction import Conviction, as_text, conviction_of, convictions_of, variant_in_words
 from reports.history_view import read_view

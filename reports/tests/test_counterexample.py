@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from harness.runs.outcome import FaultTime, RunOutcome
+from harness.scenario.outcome import FaultTime, RunOutcome
 from reports.campaign_view import view_of
 from reports.chart_latency import latency_of
 from reports.chart_scale import LinearScale

@@ -12,8 +12,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.conformance.filing import TwiceJudged, verdict_document
-from harness.runs.outcome import Pitfall
+from harness.conform.filing import TwiceJudged, verdict_document
+from harness.scenario.outcome import Pitfall
 from harness.tests.tidy import ROOT
 from reports.baseline import write_comparison
 from reports.campaign_view import view_of

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from junitparser import JUnitXml
 
-from harness.verdict import Anomaly, Outcome
+from harness.history.verdict import Anomaly, Outcome
 from reports.campaign_view import view_of
 from reports.chart_job import job_timeline_of
 from reports.history_view import read_view

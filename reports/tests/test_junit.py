@@ -8,8 +8,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.runs.outcome import Pitfall
-from harness.verdict import InvariantVerdict, Judgement, Outcome
+from harness.history.verdict import InvariantVerdict, Judgement, Outcome
+from harness.scenario.outcome import Pitfall
 from reports.campaign_view import view_of
 from reports.conviction import as_text
 from reports.junit import junit_text

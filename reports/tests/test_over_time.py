@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.errors import HistoryError, UsageError
+from harness.system.errors import HistoryError, UsageError
 from reports.baseline import compared
 from reports.over_time import band_of, series_of, trend_document
 from reports.past_report import load_past, past_reports, report_of

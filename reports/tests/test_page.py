@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.verdict import InvariantVerdict, Outcome
+from harness.history.verdict import InvariantVerdict, Outcome
 from reports.campaign_view import view_of
 from reports.page import PAGE_BYTES_MAX, page_text
 from reports.run_section import RunSection, section_of

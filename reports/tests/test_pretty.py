@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import HarnessError
-from harness.runs.outcome import CountedRun, RunOutcome
+from harness.scenario.outcome import CountedRun, RunOutcome
+from harness.system.errors import HarnessError
 from reports.agreement import refuse_other_lines
 from reports.pretty import print_outcomes, terminal
 from reports.tests.sample import counted_pass, lost_outcome, pass_outcome

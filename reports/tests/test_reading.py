@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.runs.outcome import Pitfall, RunOutcome
-from harness.verdict import INVARIANTS, InvariantVerdict, Outcome
+from harness.history.verdict import INVARIANTS, InvariantVerdict, Outcome
+from harness.scenario.outcome import Pitfall, RunOutcome
 from reports.reading import TITLES, Tone, headline_of, read_run
 from reports.run_section import threats_to
 from reports.tests.sample import judgement_of, outcome_of

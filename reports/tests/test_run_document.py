@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.errors import HistoryError
-from harness.runs.outcome import FaultTime
+from harness.scenario.outcome import FaultTime
+from harness.system.errors import HistoryError
 from reports.campaign_view import view_of
 from reports.run_document import document_of, document_text, load_document, schema_text
 from reports.tests.sample import hostile_outcome, lost_outcome, pass_outcome

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.runs.outcome import RunOutcome
+from harness.scenario.outcome import RunOutcome
 from harness.sut.user_lookup import failure_of_lookup
 from reports.campaign_view import view_of
 from reports.machine import ANNOTATIONS_MAX, render

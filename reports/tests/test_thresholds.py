@@ -11,9 +11,9 @@ import pytest
 from junitparser import Error, Failure, JUnitXml
 
 from harness.engine.tally import Counted
-from harness.errors import Exit
-from harness.runs.outcome import RunOutcome, Threshold
-from harness.verdict import Outcome
+from harness.history.verdict import Outcome
+from harness.scenario.outcome import RunOutcome, Threshold
+from harness.system.errors import Exit
 from reports.campaign_view import view_of
 from reports.page import page_text
 from reports.pretty import print_outcomes, terminal

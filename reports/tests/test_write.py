@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 from reports.tests.sample import hostile_outcome, pass_outcome
 from reports.write import write_report
 

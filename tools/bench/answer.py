@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.errors import HarnessError
+from harness.system.errors import HarnessError
 
 __all__ = ["WrongOutput", "require_all_in_order"]
 

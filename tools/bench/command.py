@@ -49,7 +49,7 @@ def bench(
 
     Exit code: 0 measured, whether the goals are met or not; 11 if nothing could be measured.
     """
-    from harness.errors import Exit
+    from harness.system.errors import Exit
     from tools.bench.row import NotMeasured, Row
     from tools.bench.table import as_json, as_markdown
 
@@ -99,7 +99,7 @@ def _measured(
 
 
 def _world_rows() -> Iterator[Row | NotMeasured]:
-    from harness.errors import FloodmarkError
+    from harness.system.errors import FloodmarkError
     from tools.bench.row import NotMeasured
     from tools.bench.world_ready import ready_row
 
@@ -113,7 +113,7 @@ def _world_rows() -> Iterator[Row | NotMeasured]:
 
 
 def _executor_rows(*, large: bool, events: int | None) -> Iterator[Row | NotMeasured]:
-    from harness.errors import FloodmarkError
+    from harness.system.errors import FloodmarkError
     from tools.bench.row import NotMeasured
 
     try:
@@ -132,7 +132,7 @@ def _executor_rows(*, large: bool, events: int | None) -> Iterator[Row | NotMeas
 def _spark_rows() -> Iterator[Row | NotMeasured]:
     import tempfile
 
-    from harness.errors import FloodmarkError
+    from harness.system.errors import FloodmarkError
     from tools.bench.row import NotMeasured
 
     _progress("Spark")
@@ -149,8 +149,8 @@ def _spark_rows() -> Iterator[Row | NotMeasured]:
 
 def _write(page: Path, part: str, rows: list[Row | NotMeasured], load: float) -> None:
     """Write the rows into the page, with date, machine and `load`, the load average before the measurement."""
-    from harness.clock import utc_now
-    from harness.runs.versions import versions
+    from harness.system.clock import utc_now
+    from harness.system.versions import versions
     from tools.bench.table import as_markdown, replaced
 
     about = versions("live")

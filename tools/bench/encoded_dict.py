@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import msgpack
 
-from harness.clock import monotonic_us
+from harness.system.clock import monotonic_us
 from tools.bench.scattered import scattered
 
 __all__ = ["EncodedDict"]

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from harness.choices import Draw
 from harness.database.schema import prepare_database, run_database
-from harness.errors import HarnessError
+from harness.system.choices import Draw
+from harness.system.errors import HarnessError
 from harness.world.world import World
 from tools.bench.lookup_forms import FORMS, Asked, Emission, opened_forms
 

@@ -34,7 +34,7 @@ def experiments(*, draws: int, seed: int, kind: str, proxy: str, page: Path | No
 
     Exit code: 0 measured; 11 if there is no database to measure on.
     """
-    from harness.errors import Exit
+    from harness.system.errors import Exit
     from harness.world.setup.opening import open_world
     from tools.bench.experiment import ExperimentPlan, experiment
     from tools.bench.experiment_page import chart, section
@@ -53,8 +53,8 @@ def experiments(*, draws: int, seed: int, kind: str, proxy: str, page: Path | No
 
 def _origin(world: World, load: float) -> str:
     """Date, server, machine and versions, for the page."""
-    from harness.clock import utc_now
-    from harness.runs.versions import versions
+    from harness.system.clock import utc_now
+    from harness.system.versions import versions
 
     about = versions("live")
     return (

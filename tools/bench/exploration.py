@@ -18,9 +18,6 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from harness.choices import Choices
-from harness.clock import Deadline, monotonic_us
-from harness.defects import IN_RUNS
 from harness.engine.executors import PlainExecutors
 from harness.explore.drawing import draw_scenario
 from harness.explore.exploration import Explored, Exploring, Plan, explore
@@ -29,6 +26,9 @@ from harness.explore.finds import grouped
 from harness.explore.trial import Candidate, Subject, Way, try_all
 from harness.scenario.file import load_many
 from harness.scenario.model import Scenario
+from harness.sut.defects import IN_RUNS
+from harness.system.choices import Choices
+from harness.system.clock import Deadline, monotonic_us
 from tools.bench.exploration_machine import Machine, run_machine
 from tools.bench.table import replaced
 

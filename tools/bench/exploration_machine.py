@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 from pydantic import ValidationError
 
-from harness.clock import Deadline, monotonic_us
 from harness.explore.trial import Candidate, Subject, Violation, try_all
 from harness.scenario.model import Scenario
+from harness.system.clock import Deadline, monotonic_us
 
 __all__ = ["Machine", "run_machine"]
 

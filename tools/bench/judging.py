@@ -14,14 +14,14 @@ from math import log10
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from harness.checkers.judge import judge_file
-from harness.checkers.registry import CHECKERS
-from harness.checkers.shares.processes import judge_on_processes
-from harness.clock import monotonic_us
-from harness.errors import WorldError
-from harness.explanation.dossier import survey
-from harness.explanation.events import FileLines
 from harness.history.convert import convert
+from harness.judge.checkers.judge import judge_file
+from harness.judge.checkers.registry import CHECKERS
+from harness.judge.checkers.shares.processes import judge_on_processes
+from harness.judge.explanation.dossier import survey
+from harness.judge.explanation.events import FileLines
+from harness.system.clock import monotonic_us
+from harness.system.errors import WorldError
 from tools.bench.answer import WrongOutput
 from tools.bench.judging_memory import peak_mb, require_clean
 from tools.bench.recording_forms import BufferForm, DurableForm

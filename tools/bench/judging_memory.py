@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.checkers.judge import judge_file
-from harness.checkers.registry import CHECKERS
-from harness.verdict import Judgement, Outcome
+from harness.history.verdict import Judgement, Outcome
+from harness.judge.checkers.judge import judge_file
+from harness.judge.checkers.registry import CHECKERS
 from tools.bench.answer import WrongOutput
 
 __all__ = ["main", "peak_mb", "require_clean"]

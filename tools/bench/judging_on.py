@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from harness.checkers.judge import judge_file
-from harness.checkers.registry import CHECKERS
-from harness.checkers.shares.processes import judge_on_processes
-from harness.clock import monotonic_us
 from harness.history.columnar import write_parts
+from harness.judge.checkers.judge import judge_file
+from harness.judge.checkers.registry import CHECKERS
+from harness.judge.checkers.shares.processes import judge_on_processes
 from harness.levels.spark.checking import CHECKING, check_on_spark
 from harness.levels.spark.executors import SparkExecutors, open_executors
+from harness.system.clock import monotonic_us
 from tools.bench.judging_memory import require_clean
 from tools.bench.regular_history import regular_header, regular_history
 from tools.bench.rounds import take_turns

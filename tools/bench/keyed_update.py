@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.clock import monotonic_us
+from harness.system.clock import monotonic_us
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
 from reference_impl.state.state_descriptor import ValueStateDescriptor
 from tools.bench.answer import WrongOutput

@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 from pymysql.connections import Connection
 
-from harness.clock import monotonic_us
 from harness.database.driver import AsyncMySqlDriver
 from harness.database.endpoint import Endpoint, connect
 from harness.database.pool import ConnectionPool
+from harness.system.clock import monotonic_us
 from reference_impl.elements import OperatorInput, Record
 from reference_impl.mailbox.loops import real_loop
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from harness.clock import monotonic_us
+from harness.system.clock import monotonic_us
 from reference_impl.elements import OperatorInput, Record
 from reference_impl.mailbox.loops import real_loop
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor

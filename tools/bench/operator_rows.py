@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from harness.errors import FloodmarkError, WorldError
-from harness.oracle.program import FLINK_VERSION, flink_jar
+from harness.conform.oracle.program import FLINK_VERSION, flink_jar
+from harness.system.errors import FloodmarkError, WorldError
 from harness.world.settings import WorldSettings
 from reference_impl.elements import Record
 from tools.bench.operator_rate import OperatorLoad, run_operator

@@ -15,7 +15,7 @@ from select import select
 from shutil import which
 from tempfile import TemporaryDirectory
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 from tools.bench.answer import WrongOutput
 from tools.bench.operator_rate import OperatorLoad
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from harness.clock import monotonic_us
-from harness.errors import HarnessError
+from harness.system.clock import monotonic_us
+from harness.system.errors import HarnessError
 from harness.world.world import Address
 from tools.bench.mysql_traffic import GREETING, LOGIN, OK, Traffic
 

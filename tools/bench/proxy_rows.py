@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 from harness.world.containers import sweep_run
 from harness.world.ledger import open_ledger
 from harness.world.local import PROXY_LIMIT_S, start_proxy

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 
-from harness.choices import Choices
-from harness.clock import monotonic_us
+from harness.system.choices import Choices
+from harness.system.clock import monotonic_us
 from reference_impl.elements import OperatorInput, QueueElement, Record, Watermark
 from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor

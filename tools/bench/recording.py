@@ -14,10 +14,10 @@ from tempfile import TemporaryDirectory
 from harness.history.journal import Journal
 from harness.history.merge import read_leftovers
 from harness.history.recorder import Recorder, attempt_file
+from harness.scenario.workloads.lookups import Lookup
 from harness.sut.enrichment import JournalProbe
 from harness.sut.past import Past
 from harness.sut.phases import PhaseHooks
-from harness.workloads.lookups import Lookup
 from reference_impl.elements import OperatorInput, Record
 from tools.bench.answer import WrongOutput, require_all_in_order
 from tools.bench.operator_rate import OperatorLoad, assembled

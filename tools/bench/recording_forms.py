@@ -11,13 +11,13 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from harness.choices import Draw
-from harness.clock import monotonic_us
+from harness.database.simulated.hub import Hub
+from harness.database.simulated.tape import MemoryRecorder, Tape
 from harness.history.event import Call, Event, In, Out, Res
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder
-from harness.simulation.hub import Hub
-from harness.simulation.tape import MemoryRecorder, Tape
+from harness.system.choices import Draw
+from harness.system.clock import monotonic_us
 from tools.bench.answer import WrongOutput
 
 __all__ = ["BufferForm", "DurableForm"]

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.choices import Draw
 from harness.history.event import (
     Call,
     Close,
@@ -36,6 +35,7 @@ from harness.history.event import (
 )
 from harness.history.header import Bounds, Header, OperatorHeader
 from harness.history.text import header_line
+from harness.system.choices import Draw
 
 __all__ = ["regular_header", "regular_history", "write_lines"]
 

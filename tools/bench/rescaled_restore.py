@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from harness.clock import monotonic_us
+from harness.system.clock import monotonic_us
 from reference_impl.checkpoints.storage import CheckpointStorage
 from reference_impl.checkpoints.task_state import OperatorSubtaskState
 from reference_impl.job.completed_checkpoints import CompletedCheckpoint, FileCheckpointStorage, OperatorState

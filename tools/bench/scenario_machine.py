@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from harness.clock import monotonic_us
-from harness.errors import WorldError
+from harness.system.clock import monotonic_us
+from harness.system.errors import WorldError
 from reference_impl.mailbox.loops import virtual_loop
 from reference_impl.operator.build import BuildOperator, Mode, build_operator
 from tools.bench.random_scenario import ELEMENTS, RECORDS, Trial

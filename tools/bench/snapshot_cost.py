@@ -6,7 +6,7 @@ Invariant: each measured snapshot is checked to hold exactly the records in flig
 
 from __future__ import annotations
 
-from harness.clock import monotonic_us
+from harness.system.clock import monotonic_us
 from reference_impl.elements import OperatorInput, Record
 from reference_impl.operator.result import ResultHandle
 from tools.bench.answer import WrongOutput

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import msgpack
 
-from harness.clock import monotonic_us
+from harness.system.clock import monotonic_us
 from reference_impl.checkpoint_events import (
     CheckpointException,
     CheckpointMetaData,

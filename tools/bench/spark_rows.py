@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness.clock import monotonic_us
 from harness.levels.spark.session import spark_session
+from harness.system.clock import monotonic_us
 from tools.bench.operator_rate import OperatorLoad, run_operator
 from tools.bench.row import Row
 

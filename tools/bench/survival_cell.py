@@ -17,8 +17,6 @@ from typing import Any
 
 import pymysql
 
-from harness.choices import Choices
-from harness.clock import Deadline, monotonic_us, wait_until
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.coordinated_sink import CoordinatedSink, IdempotentSink
 from harness.database.coordinator import Coordinator
@@ -31,12 +29,14 @@ from harness.database.sink import EpochSink
 from harness.database.store_files import FolderFiles
 from harness.database.two_phase_sink import TwoPhaseSink, branches_of
 from harness.faults.model.fault import Fault, OutsideFault
+from harness.faults.parts.parts import SINK_FORMS, Sink
 from harness.faults.real.fault_site import Site, Succession
 from harness.faults.registry import FAULTS, FaultName, fault_of
-from harness.process_identity import ProcessIdentity
-from harness.scenario_parts.parts import SINK_FORMS, Sink
+from harness.scenario.workloads.lookups import Lookup
 from harness.sut.lookup import ReferenceLookup, own_nonces
-from harness.workloads.lookups import Lookup
+from harness.system.choices import Choices
+from harness.system.clock import Deadline, monotonic_us, wait_until
+from harness.system.process_identity import ProcessIdentity
 from harness.world.world import LINKS, World
 from reference_impl.mailbox.loops import real_loop
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from harness.errors import UsageError
+from harness.system.errors import UsageError
 from tools.bench.row import NotMeasured, Row
 
 __all__ = ["as_json", "as_markdown", "replaced"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from harness.clock import monotonic_us
+from harness.system.clock import monotonic_us
 from reference_impl.elements import OperatorInput, Record
 from reference_impl.functions.tests.examples import StreamFilter
 from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus

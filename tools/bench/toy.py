@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from harness.clock import monotonic_us
+from harness.system.clock import monotonic_us
 from reference_impl.elements import Record
 from reference_impl.mailbox.loops import NS_PER_MS, clock_of, real_loop
 from tools.bench.answer import require_all_in_order

@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from functools import partial
 
-from harness.clock import monotonic_us
+from harness.system.clock import monotonic_us
 from reference_impl.mailbox.loops import real_loop
 from tools.bench.answer import require_all_in_order
 from tools.bench.operator_rate import OperatorLoad

@@ -15,8 +15,8 @@ from textwrap import fill
 import click
 
 from harness.cli.main import floodmark
-from harness.cli.settings import OPTIONS
-from harness.errors import Exit
+from harness.system.errors import Exit
+from harness.system.project_settings import OPTIONS
 
 __all__ = ["PAGE", "page_text"]
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from harness.clock import Deadline
 from harness.engine.executors import open_processes
 from harness.explore.changing import exploring_form
 from harness.explore.corpus import CorpusEntry
@@ -26,6 +25,7 @@ from harness.explore.trial import Subject
 from harness.faults.registry import FAULTS
 from harness.history.read import read_whole
 from harness.scenario.file import load_many
+from harness.system.clock import Deadline
 
 __all__ = ["PAGE", "page_text"]
 

@@ -15,7 +15,8 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 from pydantic_core import PydanticUndefined
 
-from harness.jobs.job_file import (
+from harness.faults.parts.parts import Part
+from harness.levels.job.job_file import (
     Claims,
     Job,
     JobFile,
@@ -25,7 +26,6 @@ from harness.jobs.job_file import (
     SourceFields,
     SourcePlace,
 )
-from harness.scenario_parts.parts import Part
 from tools.pages.scenario_schema import draft_07, written_defaults
 
 __all__ = ["JOB_SCHEMA", "PAGE", "job_schema", "job_schema_text", "page_text"]

@@ -15,10 +15,10 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import PydanticUndefined
 
+from harness.faults.parts.parts import Downstream, Expectations, Operator, Part, Task, Workload
+from harness.faults.parts.triggers import TRIGGERS
 from harness.faults.registry import FAULTS
 from harness.scenario.model import Scenario
-from harness.scenario_parts.parts import Downstream, Expectations, Operator, Part, Task, Workload
-from harness.scenario_parts.triggers import TRIGGERS
 
 __all__ = ["SCHEMA_FILE", "draft_07", "scenario_schema", "schema_text", "written_defaults"]
 

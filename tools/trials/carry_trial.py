@@ -16,9 +16,9 @@ from typing import Final
 
 import click
 
-from harness.clock import monotonic_us
-from harness.defects import Stranger, find_of_run
-from harness.errors import Exit
+from harness.sut.defects import Stranger, find_of_run
+from harness.system.clock import monotonic_us
+from harness.system.errors import Exit
 from reports.run_document import load_document
 
 __all__: list[str] = []

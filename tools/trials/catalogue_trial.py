@@ -17,12 +17,12 @@ from typing import Final
 import click
 
 from harness.engine.tally import Counted, count
-from harness.errors import Exit, worst_code
 from harness.levels.sim.level import SimulatedLevel
-from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue, catalogue_folder
 from harness.scenario.file import load
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
+from harness.system.errors import Exit, worst_code
 
 __all__ = ["main", "page_text", "try_catalogue"]
 

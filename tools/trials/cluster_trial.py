@@ -19,21 +19,21 @@ from typing import Any, Final
 
 import click
 
-from harness.choices import fresh_seed
-from harness.clock import Deadline, monotonic_us, wait_until
 from harness.engine.in_world import record_in_world
 from harness.engine.level import RunSite
 from harness.engine.perform import perform
-from harness.errors import FloodmarkError
+from harness.history.verdict import Outcome
 from harness.levels.spark.cluster_run import open_cluster_runner
-from harness.process_identity import marked_processes
-from harness.runs.order import Order
-from harness.runs.outcome import RunOutcome
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
+from harness.scenario.outcome import RunOutcome
+from harness.system.choices import fresh_seed
+from harness.system.clock import Deadline, monotonic_us, wait_until
+from harness.system.errors import FloodmarkError
+from harness.system.process_identity import marked_processes
 from harness.tests.table_seen import TableSeen
-from harness.verdict import Outcome
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
 

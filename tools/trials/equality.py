@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Final
 
-from harness.errors import Exit
 from harness.explore.drawing import draw_scenario
 from harness.history.text import digest_of
 from harness.levels.sim.run import simulate_scenario
-from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load_many
+from harness.scenario.order import Order
+from harness.system.errors import Exit
 
 __all__ = ["main"]
 

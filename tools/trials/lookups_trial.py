@@ -17,13 +17,13 @@ import click
 
 from harness.engine.level import Observer, Stop
 from harness.engine.stage import RunStage, StagePlan, open_stage
-from harness.errors import Exit
+from harness.history.verdict import Outcome
 from harness.levels import level_named
-from harness.runs.order import Order, new_run_id
-from harness.runs.outcome import RunOutcome
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
-from harness.verdict import Outcome
+from harness.scenario.order import Order, new_run_id
+from harness.scenario.outcome import RunOutcome
+from harness.system.errors import Exit
 
 __all__ = ["STRANGERS", "Stranger", "is_told", "said"]
 

@@ -16,19 +16,19 @@ from typing import Final
 
 import click
 
-from harness.choices import Choices
 from harness.engine.tally import Counted, count
-from harness.errors import Exit
+from harness.faults.parts.parts import SINK_FORMS
+from harness.faults.parts.triggers import PHASE_FORMS, PHASES, PhaseName
 from harness.levels.sim.level import SimulatedLevel
-from harness.runs.order import Order
 from harness.scenario.catalogue import resolve
 from harness.scenario.file import dump, load
 from harness.scenario.model import Scenario
-from harness.scenario_parts.parts import SINK_FORMS
-from harness.scenario_parts.triggers import PHASE_FORMS, PHASES, PhaseName
-from harness.workloads.keys import Key
-from harness.workloads.lookups import Inputs, LookupSource
-from harness.workloads.sessions import session_stamps
+from harness.scenario.order import Order
+from harness.scenario.workloads.keys import Key
+from harness.scenario.workloads.lookups import Inputs, LookupSource
+from harness.scenario.workloads.sessions import session_stamps
+from harness.system.choices import Choices
+from harness.system.errors import Exit
 
 __all__ = ["killed_at", "main", "phases_of", "shortened", "try_phases"]
 

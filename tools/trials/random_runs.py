@@ -13,20 +13,20 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Final
 
-from harness.checkers.judge import judge, uncollected
-from harness.clock import monotonic_us
 from harness.engine.executors import open_processes
 from harness.engine.perform import judged_by_order
-from harness.errors import Exit
 from harness.explore.drawing import draw_scenario
 from harness.history.event import Failed
 from harness.history.read import open_text
 from harness.history.text import digest_of, header_line, line_of
+from harness.history.verdict import Judgement, Outcome
+from harness.judge.checkers.judge import judge, uncollected
 from harness.levels.sim.level import SimulatedLevel, record_of
 from harness.levels.sim.run import Simulated, simulate_scenario
-from harness.runs.order import Order
+from harness.scenario.order import Order
 from harness.sut.variant import HONEST, Variant
-from harness.verdict import Judgement, Outcome
+from harness.system.clock import monotonic_us
+from harness.system.errors import Exit
 
 _REDRAWS_MAX: Final = 20
 _REDRAW_STEP: Final = 1_000_000_000

@@ -19,23 +19,23 @@ from typing import Final
 
 import click
 
-from harness.clock import Deadline, monotonic_us
-from harness.defects import IN_RUNS, RUNNER_DEFECTS
-from harness.defects.defect import Defect, RunnerDefect
 from harness.engine.in_world import record_in_world
 from harness.engine.level import RunSite
 from harness.engine.perform import perform
 from harness.engine.worlds import abilities_needed
-from harness.errors import Exit, FloodmarkError, UsageError
+from harness.history.verdict import Outcome
 from harness.levels.spark.runners import lacks_of_mutant, lacks_of_runner
-from harness.runs.order import Order
-from harness.runs.outcome import RunOutcome, seen_as_expected
-from harness.runs.plan import Runner
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
+from harness.scenario.outcome import RunOutcome, seen_as_expected
+from harness.scenario.plan import Runner
+from harness.sut.defects import IN_RUNS, RUNNER_DEFECTS
+from harness.sut.defects.defect import Defect, RunnerDefect
+from harness.system.clock import Deadline, monotonic_us
+from harness.system.errors import Exit, FloodmarkError, UsageError
 from harness.tests.table_seen import TableSeen
-from harness.verdict import Outcome
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
 from harness.world.world import World

@@ -16,15 +16,15 @@ from typing import Final
 
 import click
 
-from harness.clock import monotonic_us
-from harness.defects import IN_RUNS, STRANGERS, Defect, Stranger, find_of_run
-from harness.errors import Exit
 from harness.explore.drawing import draw_scenario
 from harness.explore.find import Find, load_find
 from harness.explore.shrink import Runs, open_runs, shrink
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
 from harness.scenario.model import Scenario
+from harness.sut.defects import IN_RUNS, STRANGERS, Defect, Stranger, find_of_run
+from harness.system.clock import monotonic_us
+from harness.system.errors import Exit
 
 __all__: list[str] = []
 

@@ -20,20 +20,20 @@ from typing import Final
 
 import click
 
-from harness.checkers.judge import judge
-from harness.defects import STRANGERS, Stranger
-from harness.errors import Exit, UsageError
 from harness.explore.drawing import draw_scenario
 from harness.history.event import Event, Failed
 from harness.history.text import digest_of
+from harness.history.verdict import Judgement, Outcome
+from harness.judge.checkers.judge import judge
 from harness.levels.sim.run import simulate_scenario
-from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load, load_many
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
 from harness.scenario.settings import apply_settings
+from harness.sut.defects import STRANGERS, Stranger
 from harness.sut.variant import HONEST
-from harness.verdict import Judgement, Outcome
+from harness.system.errors import Exit, UsageError
 
 __all__ = ["Tried", "main", "page_text", "try_stranger"]
 

@@ -10,8 +10,8 @@ import pytest
 
 from harness.cli.main import main
 from harness.engine.campaign import KEPT_MAX
-from harness.errors import Exit
-from harness.workloads.shape import Lookup
+from harness.scenario.workloads.shape import Lookup
+from harness.system.errors import Exit
 
 SMALL = [
     "--set", "workload.records=20", "--set", "workload.checkpoint_every=6",

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.choices import Choices
 from harness.cli.certifying import certificate_exit
 from harness.cli.main import main
-from harness.conformance import profiles
-from harness.conformance.certificate import load_certificate
-from harness.conformance.profiles import ChosenScenario, profile_named
-from harness.conformance.tests.small import SMALL
-from harness.errors import Exit
+from harness.conform import profiles
+from harness.conform.profiles import ChosenScenario, profile_named
+from harness.conform.tests.small import SMALL
+from harness.scenario.certificate import load_certificate
+from harness.system.choices import Choices
+from harness.system.errors import Exit
 from reports.tests.certificate_sample import certificate
 
 

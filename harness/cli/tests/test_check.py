@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.checkers.tests.blind_mutations import mutated
-from harness.checkers.tests.legal_histories import legal_history
-from harness.choices import Choices
 from harness.cli.check import check
 from harness.cli.main import main
-from harness.errors import UsageError
+from harness.judge.checkers.tests.blind_mutations import mutated
+from harness.judge.checkers.tests.legal_histories import legal_history
+from harness.system.choices import Choices
+from harness.system.errors import UsageError
 
 START = {"n": 1, "t": 0, "k": "start", "s": 0, "a": 1, "from": None, "pos": 0}
 OVER = [{"n": n, "t": n, "k": k, "s": 0, "a": 1} for n, k in ((2, "end"), (3, "ended"))]

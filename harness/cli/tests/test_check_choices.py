@@ -12,13 +12,13 @@ import pytest
 import zstandard
 from click.testing import CliRunner, Result
 
-from harness.checkers.outside.judge import judge_history
 from harness.cli import judging
 from harness.cli.check import check
 from harness.cli.main import main
-from harness.errors import Exit, UsageError
 from harness.history.convert import convert
-from harness.verdict import INVARIANTS
+from harness.history.verdict import INVARIANTS
+from harness.judge.checkers.outside.judge import judge_history
+from harness.system.errors import Exit, UsageError
 
 HEADER = {"history": 1, "operator": {"mode": "ordered", "capacity": 9, "timeout_ms": 0}}
 START = {"n": 1, "t": 0, "k": "start", "s": 0, "a": 1, "from": None, "pos": 0}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.checkers.judge import judge_file
 from harness.cli.judging import _in_parquet
+from harness.judge.checkers.judge import judge_file
 from tools.bench.regular_history import regular_header, regular_history, write_lines
 
 pytest.importorskip("pyarrow")

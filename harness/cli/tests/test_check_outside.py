@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.canaries.canary import canaries
 from harness.cli.check import check
-from harness.errors import Exit
+from harness.judge.canaries.canary import canaries
+from harness.system.errors import Exit
 from harness.testing.judging import check as check_from_python
 
 LINES = {canary.name: canary.path.read_text() for canary in canaries("jobs")}

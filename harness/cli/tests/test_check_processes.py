@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from harness.clock import Deadline, wait_until
-from harness.errors import Exit
+from harness.system.clock import Deadline, wait_until
+from harness.system.errors import Exit
 
 MAIN = "from harness.cli.main import main; sys.exit(main())"
 COMMAND = [sys.executable, "-c", f"import sys; {MAIN}", "check"]

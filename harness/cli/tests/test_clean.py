@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.clean import clean
-from harness.oracle.program import oracle_folder
+from harness.conform.oracle.program import oracle_folder
 from harness.world import containers
 from harness.world.kafka.jars import kafka_folder
 from harness.world.ledger import Ledger

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import main
-from harness.conformance.operator_judged import Asked, repeated_by
-from harness.errors import Exit
-from harness.protocol.program import Limits
+from harness.conform.operator_judged import Asked, repeated_by
+from harness.conform.protocol.program import Limits
+from harness.system.errors import Exit
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from harness.checkers.tests.legal_histories import legal_history
-from harness.checkers.tests.small_histories import text
 from harness.cli.main import main
-from harness.defects.mail_programs import MAILBOXES
-from harness.errors import WorldError
-from harness.oracle.provide import find_oracle
+from harness.conform.oracle.provide import find_oracle
+from harness.judge.checkers.tests.legal_histories import legal_history
+from harness.judge.checkers.tests.small_histories import text
+from harness.sut.defects.mail_programs import MAILBOXES
+from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings
 
 SMALL = [

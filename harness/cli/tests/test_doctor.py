@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli.doctor import doctor
-from harness.errors import Exit
+from harness.system.errors import Exit
 from harness.world import containers, server_program
 
 JAVA = 'openjdk version "{version}" 2025-04-15'

@@ -12,12 +12,12 @@ import pytest
 from harness.cli import campaigning
 from harness.cli.main import main
 from harness.engine.level import Stop
-from harness.errors import Exit
 from harness.explore import exploration
 from harness.explore.corpus import CORPUS_VERSION
 from harness.explore.drawing import draw_scenario
 from harness.explore.exploration import Explored
 from harness.scenario.file import loads
+from harness.system.errors import Exit
 
 FEW = ["explore", "--seed", "3", "--jobs", "1", "--quiet"]
 

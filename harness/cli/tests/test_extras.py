@@ -10,7 +10,7 @@ import pytest
 import harness.levels
 from harness.cli.checkup import examine
 from harness.cli.main import main
-from harness.errors import Exit
+from harness.system.errors import Exit
 from harness.world.settings import WorldSettings
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.canaries.canary import canaries
 from harness.cli.main import main
 from harness.engine.canaries_in_world import refuse_blind_files
 from harness.engine.findings import refuse_blind_faults
-from harness.errors import Exit, HarnessError
+from harness.judge.canaries.canary import canaries
 from harness.scenario.file import load_many
+from harness.system.errors import Exit, HarnessError
 from harness.testing.judging import refuse_blind_judge
 from harness.tests.harness_defects import (
     IN_FILES,

@@ -14,7 +14,7 @@ from typing import NoReturn
 import pytest
 
 from harness.cli.history_files import HistoryFile, opened
-from harness.errors import Exit, UsageError, WorldError
+from harness.system.errors import Exit, UsageError, WorldError
 
 
 @pytest.fixture(autouse=True)

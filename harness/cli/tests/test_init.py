@@ -11,9 +11,9 @@ import pytest
 from harness.cli.init import FILES, MARKED
 from harness.cli.job_beginning import JOB_FILES, MARKED_COMMIT
 from harness.cli.main import main
-from harness.errors import Exit
-from harness.jobs.job_file import read_job
+from harness.levels.job.job_file import read_job
 from harness.scenario.file import load
+from harness.system.errors import Exit
 
 
 def test_it_makes_each_file_and_the_scenario_is_valid_u5(

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from harness.oracle.program import oracle_folder
+from harness.conform.oracle.program import oracle_folder
 from harness.tests.tidy import ROOT, our_files
 from harness.world.kafka.jars import kafka_folder
 from harness.world.places import Places

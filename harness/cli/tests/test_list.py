@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.list import list_
-from harness.defects import HARNESS_CHECKS
+from harness.history.verdict import INVARIANTS
 from harness.scenario.catalogue import catalogue
-from harness.verdict import INVARIANTS
+from harness.sut.defects import HARNESS_CHECKS
 
 KINDS = ["scenarios", "faults", "invariants", "suts", "mutants"]
 

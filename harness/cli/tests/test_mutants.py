@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import main
-from harness.errors import Exit
+from harness.system.errors import Exit
 
 ONE = ["mutants", "--mutant", "settles-twice", "--runs", "1"]
 

@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from harness.cli.main import main
-from harness.clock import Deadline, wait_until
-from harness.errors import Exit, WorldError
+from harness.system.clock import Deadline, wait_until
+from harness.system.errors import Exit, WorldError
 from harness.tests.harness_defects import invents_counts
 from harness.world.places import Places
 from harness.world.settings import WorldSettings

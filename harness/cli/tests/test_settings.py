@@ -8,8 +8,8 @@ import pytest
 
 from harness.cli.demo import demo
 from harness.cli.run import run
-from harness.cli.settings import OPTIONS, project_settings
-from harness.errors import UsageError
+from harness.system.errors import UsageError
+from harness.system.project_settings import OPTIONS, project_settings
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.setup import setup
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 from harness.world import containers, server_program
 from harness.world.data_folder import prepared_name
 from harness.world.server_program import find_server

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import main
-from harness.errors import Exit
 from harness.explore.drawing import draw_scenario
 from harness.explore.find import Find, load_find
+from harness.system.errors import Exit
 
 
 @pytest.fixture(autouse=True)

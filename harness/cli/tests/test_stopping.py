@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 
 from harness.cli.campaigning import Plain, Redrawn, stop_on_interrupt
-from harness.errors import Exit
+from harness.system.errors import Exit
 
 
 def test_ctrl_c_during_set_up_ends_it_at_once() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from harness.cli.main import main
 from harness.cli.run import run
-from harness.errors import Exit, FloodmarkError, HarnessError, NothingRan, UsageError, WorldError
+from harness.system.errors import Exit, FloodmarkError, HarnessError, NothingRan, UsageError, WorldError
 
 CALM = "calm"
 COMMANDS = ["demo", "run", "check", "list", "doctor", "setup", "clean", "bench"]

@@ -13,7 +13,7 @@ from harness.database.endpoint import Endpoint, connect
 from harness.database.schema import prepare_database, run_database
 from harness.database.stored_tables import StoredRow
 from harness.database.tests.conftest import ROWS, RunDatabase
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 
 pytestmark = pytest.mark.real
 

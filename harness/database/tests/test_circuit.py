@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.choices import Choices
 from harness.database.pool import Circuit
 from harness.database.transactions import Backoff
+from harness.system.choices import Choices
 
 
 class Clock:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.database.own_tables import read_own_tables
-from harness.errors import UsageError
+from harness.system.errors import UsageError
 
 
 def parts(folder: Path, name: str, text: str) -> Any:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from asyncmy.errors import MySQLError
 
-from harness.choices import Choices
-from harness.clock import monotonic_us
 from harness.database.driver import AsyncMySqlDriver
 from harness.database.pool import ConnectionLost, ConnectionPool
 from harness.database.tests.conftest import RunDatabase
 from harness.faults.real.fault_site import ToxicRequest
+from harness.system.choices import Choices
+from harness.system.clock import monotonic_us
 from reference_impl.mailbox.loops import real_loop
 
 pytestmark = pytest.mark.real

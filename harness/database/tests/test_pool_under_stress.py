@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from harness.choices import Choices
-from harness.clock import Deadline, wait_until
 from harness.database.driver import AsyncMySqlDriver
 from harness.database.pool import (
     CircuitOpen,
@@ -21,6 +19,8 @@ from harness.database.pool import (
     StatementEnded,
 )
 from harness.database.tests.conftest import RunDatabase
+from harness.system.choices import Choices
+from harness.system.clock import Deadline, wait_until
 from reference_impl.mailbox.loops import real_loop
 
 pytestmark = pytest.mark.real

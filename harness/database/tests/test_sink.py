@@ -10,7 +10,6 @@ from typing import Any
 import pymysql
 import pytest
 
-from harness.clock import Deadline, wait_until
 from harness.database.audit import read_table, reading
 from harness.database.driver import MySqlDriver
 from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Visible
@@ -18,6 +17,7 @@ from harness.database.sink import EpochSink
 from harness.database.stored_tables import StoredRow, stored_value
 from harness.database.tests.conftest import RunDatabase
 from harness.faults.real.fault_site import ToxicRequest
+from harness.system.clock import Deadline, wait_until
 
 pytestmark = pytest.mark.real
 

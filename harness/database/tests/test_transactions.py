@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import pymysql
 import pytest
 
-from harness.clock import Deadline, wait_until
 from harness.database.driver import MySqlDriver
 from harness.database.endpoint import connect
 from harness.database.epoch import Fenced, SinkLost, Visible
 from harness.database.sink import EpochSink
 from harness.database.tests.conftest import RunDatabase
+from harness.system.clock import Deadline, wait_until
 
 pytestmark = pytest.mark.real
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from harness.engine.blame import blamed_on_database
 from harness.history.event import Row
-from harness.runs.claims import OUTPUTS
-from harness.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
+from harness.history.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
+from harness.scenario.claims import OUTPUTS
 
 HONEST = InvariantVerdict(invariant="V22", outcome=Outcome.PASS, observed=9)
 PASSES = InvariantVerdict(invariant="V1", outcome=Outcome.PASS)

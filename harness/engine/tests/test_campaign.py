@@ -12,12 +12,12 @@ from harness.engine.campaign import KEPT_MAX, Finished, carry_out
 from harness.engine.level import Observer, Stop
 from harness.engine.stage import StagePlan
 from harness.engine.tally import Counted, tallies
-from harness.errors import Exit, WorldError
+from harness.history.verdict import Judgement, Outcome
 from harness.levels import level_named
-from harness.runs.order import Order
-from harness.runs.outcome import RunOutcome, WorldDescription
 from harness.scenario.file import load_many
-from harness.verdict import Judgement, Outcome
+from harness.scenario.order import Order
+from harness.scenario.outcome import RunOutcome, WorldDescription
+from harness.system.errors import Exit, WorldError
 
 PASS, VACUOUS, UNKNOWN, FAIL = Outcome.PASS, Outcome.VACUOUS, Outcome.UNKNOWN, Outcome.FAIL
 ORDER = Order(scenario=load_many(["calm"])[0], level="live", seed=1)

@@ -6,8 +6,8 @@ import pytest
 
 from harness.engine.findings import findings, outside_events, unseen_by_the_client
 from harness.faults.tests.killed_run import Line, killed_run
-from harness.runs.outcome import FaultRecord
 from harness.scenario.model import Scenario
+from harness.scenario.outcome import FaultRecord
 
 LATENCY = {
     "id": "slow",

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from harness.checkers.judge import judge
 from harness.history.event import Call, Commit, Dead, In, Out, Owm, Res, Snap
+from harness.history.verdict import Judgement, Outcome
+from harness.judge.checkers.judge import judge
 from harness.levels.sim.run import Simulated, simulate_scenario
-from harness.runs.order import Order
 from harness.scenario.model import Scenario
-from harness.verdict import Judgement, Outcome
+from harness.scenario.order import Order
 
 KILL = {"id": "kill", "do": "kill_worker", "subtask": 0, "when": {"phase": "emit", "hit": 7}}
 

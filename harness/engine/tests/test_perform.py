@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness import checkers
 from harness.engine.level import RunRecord
 from harness.engine.perform import judged
 from harness.history.read import read_whole
-from harness.runs.outcome import WorldDescription
-from harness.verdict import Outcome
+from harness.history.verdict import Outcome
+from harness.judge import checkers
+from harness.scenario.outcome import WorldDescription
 
 PAGE = Path(checkers.__file__).parent / "tests" / "catalogue" / "page"
 

@@ -15,7 +15,7 @@ import pytest
 from harness.engine.watch import AttemptReaper, threats_of
 from harness.history.follower import AttemptView, Progress
 from harness.history.recorder import Recorder
-from harness.process_identity import ProcessIdentity, identify, this_process
+from harness.system.process_identity import ProcessIdentity, identify, this_process
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.engine.refusals import refuse_at_level, refuse_in_world
-from harness.errors import UsageError
 from harness.faults.tests.fake_site import scenario
+from harness.system.errors import UsageError
 
 LOST = {"id": "lost", "do": "lost_commit", "link": "sink", "when": {"at": "1s"}}
 ZOMBIE = {"id": "undead", "do": "zombie", "subtask": 0, "when": {"at": "1s"}, "for": "1s"}

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from harness.errors import HarnessError, WorldError
 from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.tests.fake_site import Stage, scenario
 from harness.history.follower import AttemptView
 from harness.scenario.moments import instant_ms
+from harness.system.errors import HarnessError, WorldError
 
 
 def latency(when: dict[str, Any], *, name: str = "slow", **fields: Any) -> dict[str, Any]:

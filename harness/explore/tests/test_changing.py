@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 
-from harness.choices import Draw
 from harness.explore.changing import change, shortened
 from harness.explore.drawing import draw_scenario
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import dump, load, loads
 from harness.scenario.model import Scenario
+from harness.system.choices import Draw
 
 
 def _changed(seed: int) -> Scenario:

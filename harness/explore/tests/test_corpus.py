@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError, WorldError
 from harness.explore.corpus import CORPUS_VERSION, Corpus, CorpusEntry
 from harness.explore.drawing import draw_scenario
+from harness.system.errors import UsageError, WorldError
 
 ENTRY = CorpusEntry(scenario=draw_scenario(5), seed=77)
 

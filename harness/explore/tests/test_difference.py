@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from harness.checkers.judge import judge
 from harness.explore.difference import ComparedRun, measured, parting_of, spread, verdicts_of
 from harness.history.event_fields import claims_of, well_formed
 from harness.history.header import Header, parse_header
+from harness.judge.checkers.judge import judge
 
 Json = dict[str, Any]
 OPERATOR = {"mode": "ordered", "capacity": 4, "timeout_ms": 0}

@@ -7,9 +7,9 @@ from itertools import chain
 
 from harness.explore.drawing import draw_scenario
 from harness.explore.drawn_faults import DRAWN_FAULTS
+from harness.faults.parts.parts import SINK_FORMS
 from harness.scenario.file import dump, loads
 from harness.scenario.model import Fault, Scenario
-from harness.scenario_parts.parts import SINK_FORMS
 
 
 @cache

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from harness.engine.executors import PlainExecutors, open_processes
-from harness.errors import WorldError
 from harness.explore.changing import shortened
 from harness.explore.corpus import CorpusEntry
 from harness.explore.exploration import Explored, Exploring, Plan, Sighting, explore
 from harness.explore.trial import Candidate, Subject, try_all
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
+from harness.system.errors import WorldError
 
 SHELF = (load(catalogue()["sessions-of-the-slower-input"]), load(catalogue()["killed-before-settling"]))
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness.errors import UsageError, WorldError
 from harness.explore import find as find_module
 from harness.explore.find import Find, load_find
 from harness.scenario.file import dump, dump_short, load, loads
 from harness.scenario.model import Scenario
 from harness.scenario.yaml_text import ScenarioProblems
+from harness.system.errors import UsageError, WorldError
 
 PLAIN = """\
 scenario: plain

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import WorldError
 from harness.explore.corpus import CorpusEntry
 from harness.explore.exploration import Explored, Plan, Sighting
 from harness.explore.find import Find
@@ -16,6 +15,7 @@ from harness.explore.telling import ExplorationEnd, as_text
 from harness.explore.trial import Subject, Violation
 from harness.levels.sim.tests import own_lookups
 from harness.scenario.file import loads
+from harness.system.errors import WorldError
 
 ONE_ERROR = """\
 scenario: one-error

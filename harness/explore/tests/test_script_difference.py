@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.errors import NothingRan
-from harness.explore.script_difference import script_difference
+from harness.conform.script_difference import script_difference
+from harness.system.errors import NothingRan
 
 
 @pytest.mark.parametrize(("mode", "modes"), [("both", ("ordered", "unordered")), ("keyed", ("keyed",))])

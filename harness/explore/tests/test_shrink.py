@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import HarnessError
 from harness.explore.drawing import draw_scenario
 from harness.explore.find import Find, load_find
 from harness.explore.shrink import NotShown, Runs, SeenRun, ShrinkStep, open_runs, shrink
 from harness.history.text import digest_of
 from harness.scenario.model import Scenario
+from harness.system.errors import HarnessError
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_the_file_gives_the_same_history_in_a_process_with_another_hash_seed(
     assert seen is not None
     here = digest_of(seen.record.header, seen.record.events)
     program = (
-        "import sys; from pathlib import Path; from harness.defects import variant_of\n"
+        "import sys; from pathlib import Path; from harness.sut.defects import variant_of\n"
         "from harness.explore.find import load_find; from harness.history.text import digest_of\n"
         "from harness.levels.sim.run import simulate_scenario\n"
         "find = load_find(Path(sys.argv[1]))\n"

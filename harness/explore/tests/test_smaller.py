@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from harness.choices import Draw
 from harness.explore.smaller import (
     alone,
     checkpoints_by_place,
@@ -21,6 +20,7 @@ from harness.explore.smaller import (
     without,
 )
 from harness.scenario.model import Scenario
+from harness.system.choices import Draw
 
 
 def some_data() -> dict[str, Any]:

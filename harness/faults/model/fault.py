@@ -22,10 +22,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from harness.faults.model.fields import Direction, Every, Nth, OnLink, Repeat, Statement, Times, Which
-from harness.faults.real.fault_site import Messages
-from harness.faults.simulated.act import Act, OnLinks, SimulatedRun
-from harness.scenario_parts.parts import Breach, Level, Link, Part, refuse
-from harness.scenario_parts.triggers import (
+from harness.faults.parts.parts import Breach, Level, Link, Part, refuse
+from harness.faults.parts.triggers import (
     TRIGGER_FORMS,
     CallMade,
     CheckpointDone,
@@ -34,13 +32,15 @@ from harness.scenario_parts.triggers import (
     TriggerName,
     name_of,
 )
-from harness.scenario_parts.values import Name, duration_text
+from harness.faults.parts.values import Name, duration_text
+from harness.faults.real.fault_site import Messages
+from harness.faults.simulated.act import Act, OnLinks, SimulatedRun
 
 if TYPE_CHECKING:
+    from harness.database.simulated.link import LinkAct
     from harness.faults.real.attempt_site import AttemptSite
     from harness.faults.real.evidence import Evidence, Line, RecordedFault, Seen
     from harness.faults.real.fault_site import Site
-    from harness.simulation.link import LinkAct
 
 __all__ = [
     "LEVELS",

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from harness.scenario_parts.parts import Link
-from harness.scenario_parts.values import Bandwidth, Duration, Percent, Shift, Span, Whole
+from harness.faults.parts.parts import Link
+from harness.faults.parts.values import Bandwidth, Duration, Percent, Shift, Span, Whole
 
 __all__ = [
     "Closed",

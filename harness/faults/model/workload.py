@@ -32,7 +32,7 @@ __all__ = [
 PassOn = Callable[[str, Callable[[], None]], None]
 """Called for each use of a call's result handle, with the name of the method and the use itself."""
 Element = tuple[Any, int | None]
-"""The lookup of a record (`harness.workloads.shape.Lookup`) and its event time in ms."""
+"""The lookup of a record (`harness.scenario.workloads.shape.Lookup`) and its event time in ms."""
 
 
 class StruckCall(Protocol):

@@ -14,12 +14,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from harness.clock import monotonic_us
 from harness.faults.real.evidence import DeedsRead
 from harness.faults.real.job_site import JobProcesses
 from harness.faults.real.server_control import RootLine, ServerControl, close_tables, repeating
 from harness.faults.real.spark_site import SparkProcesses
-from harness.process_identity import ProcessIdentity
+from harness.system.clock import monotonic_us
+from harness.system.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
     from harness.faults.real.sink_message import HeldMessage

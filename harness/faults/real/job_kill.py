@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.clock import Deadline, monotonic_us, wait_until
-from harness.errors import WorldError
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.job_site import JobProcesses, LiveStart
 from harness.faults.real.sink_message import SINK
-from harness.process_identity import ProcessIdentity, is_alive
+from harness.system.clock import Deadline, monotonic_us, wait_until
+from harness.system.errors import WorldError
+from harness.system.process_identity import ProcessIdentity, is_alive
 
 __all__ = ["awaited_start", "job_of", "kill_evidence", "kill_processes", "owner_of_held"]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from harness.process_identity import ProcessIdentity
+from harness.system.process_identity import ProcessIdentity
 
 __all__ = ["JobProcesses", "LiveStart", "SourceBroker"]
 

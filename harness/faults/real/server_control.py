@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from harness.database.endpoint import OWN
-from harness.errors import WorldError
 from harness.faults.real.pair_control import PairControl
+from harness.system.errors import WorldError
 
 __all__ = [
     "RootLine",

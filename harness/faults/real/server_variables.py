@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from harness.clock import monotonic_us
 from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import end_all_sessions, sessions_of_run
+from harness.system.clock import monotonic_us
 
 __all__ = ["global_variables", "variables_of_new_sessions"]
 

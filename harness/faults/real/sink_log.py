@@ -10,10 +10,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.clock import monotonic_us
 from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.real.fault_site import Control, Messages, packets_on
 from harness.faults.real.sink_message import SINK
+from harness.system.clock import monotonic_us
 
 __all__ = ["SinkLog", "sink_noted"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from harness.scenario_parts.triggers import SinkMoment
+from harness.faults.parts.triggers import SinkMoment
 
 __all__ = ["SINK", "HeldMessage"]
 

@@ -14,12 +14,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from harness.clock import Deadline, monotonic_us, wait_until
+from harness.faults.parts.triggers import SinkMoment
 from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.real.fault_site import MessageControl, ToxicRequest
 from harness.faults.real.server_control import RootLine, ServerControl
 from harness.faults.real.sink_message import SINK, HeldMessage
-from harness.scenario_parts.triggers import SinkMoment
+from harness.system.clock import Deadline, monotonic_us, wait_until
 
 __all__ = ["held_at"]
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from harness.choices import Choices
-from harness.clock import Deadline, monotonic_us, wait_until
-from harness.errors import WorldError
 from harness.faults.real.evidence import Evidence, Line, Seen, is_speech
 from harness.faults.real.fault_site import Site
 from harness.faults.real.spark_site import LiveExecutor, SparkProcesses
 from harness.history.follower import Progress
-from harness.process_identity import ProcessIdentity, is_alive
+from harness.system.choices import Choices
+from harness.system.clock import Deadline, monotonic_us, wait_until
+from harness.system.errors import WorldError
+from harness.system.process_identity import ProcessIdentity, is_alive
 
 __all__ = [
     "await_commits",

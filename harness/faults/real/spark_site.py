@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from harness.history.follower import Progress
-from harness.process_identity import ProcessIdentity
+from harness.system.process_identity import ProcessIdentity
 
 __all__ = ["LiveDriver", "LiveExecutor", "SparkProcesses"]
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 
 import psutil
 
-from harness.clock import Deadline, monotonic_us, wait_until
-from harness.errors import WorldError
-from harness.process_identity import ProcessIdentity, is_alive
+from harness.system.clock import Deadline, monotonic_us, wait_until
+from harness.system.errors import WorldError
+from harness.system.process_identity import ProcessIdentity, is_alive
 
 __all__ = ["awaited", "suspended"]
 

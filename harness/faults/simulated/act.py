@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from harness.choices import Draw
+    from harness.database.simulated.hub import Actor, Hub
+    from harness.database.simulated.link import LinkAct, SimulatedLink
+    from harness.database.simulated.server import SimulatedServer
+    from harness.database.simulated.tape import Tape
     from harness.database.store_files import MemoryFiles
-    from harness.simulation.hub import Actor, Hub
-    from harness.simulation.link import LinkAct, SimulatedLink
-    from harness.simulation.server import SimulatedServer
-    from harness.simulation.tape import Tape
+    from harness.system.choices import Draw
 
 __all__ = [
     "Act",

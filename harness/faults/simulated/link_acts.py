@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from harness.database.simulated.replies import LOST_CONNECTION, REFUSED
 from harness.faults.simulated.act import losses, meet_all, meet_unarrived
-from harness.simulation.replies import LOST_CONNECTION, REFUSED
 
 if TYPE_CHECKING:
+    from harness.database.simulated.link import Flight, SimulatedLink
     from harness.faults.real.fault_site import Messages
-    from harness.simulation.link import Flight, SimulatedLink
 
 __all__ = ["Holding", "Picks", "ShutPort", "Swallowing", "command_of", "latency", "moved_bytes", "picks_of"]
 

@@ -11,7 +11,7 @@ from harness.faults.simulated.act import Evidence, RunningAttempt, SimulatedRun
 from harness.history.event import In, Wm
 
 if TYPE_CHECKING:
-    from harness.clock import Clock
+    from harness.system.clock import Clock
 
 __all__ = ["OnStore", "Shaped", "StoppedWorker"]
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from harness.database.simulated.hub import Due
+    from harness.database.simulated.server import SimulatedServer
     from harness.faults.simulated.act import Evidence, SimulatedRun
-    from harness.simulation.hub import Due
-    from harness.simulation.server import SimulatedServer
 
 __all__ = ["Hunt", "OnServer"]
 

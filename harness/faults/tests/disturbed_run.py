@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from harness.clock import Deadline, monotonic_us, utc_now, wait_until
 from harness.faults.model.fault import OutsideFault
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.tests.traffic import Traffic
+from harness.system.clock import Deadline, monotonic_us, utc_now, wait_until
 from harness.world.world import World
 
 BITES_WITHIN_S = 20.0

@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
 
-from harness.clock import monotonic_us
 from harness.faults.model.fault import OutsideFault
+from harness.faults.parts.triggers import SinkMoment
 from harness.faults.real.evidence import Evidence, ProxyEvidence, Seen
 from harness.faults.real.fault_site import ProxyConnection, Site
 from harness.faults.real.job_site import JobProcesses, LiveStart
 from harness.faults.real.server_control import ServerControl
 from harness.faults.real.sink_message import HeldMessage
 from harness.faults.tests.fake_site import Proxy, site
-from harness.process_identity import ProcessIdentity, identify, is_alive
-from harness.scenario_parts.triggers import SinkMoment
+from harness.system.clock import monotonic_us
+from harness.system.process_identity import ProcessIdentity, identify, is_alive
 
 __all__ = ["Job", "MessageProxy", "Server", "held", "job_site", "noted", "shown"]
 

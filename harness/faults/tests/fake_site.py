@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from harness.clock import Deadline, wait_until
 from harness.engine.outside_faults import OutsideFaults
 from harness.faults.real.evidence import DeedsRead, ProxyEvidence
 from harness.faults.real.fault_site import Site, ToxicRequest, Workers
 from harness.faults.real.server_control import ServerControl
 from harness.history.follower import Progress
 from harness.scenario.model import Scenario
+from harness.system.clock import Deadline, wait_until
 
 __all__ = ["NOWHERE", "Proxy", "Stage", "scenario", "site"]
 

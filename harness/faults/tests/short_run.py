@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from harness.faults.real.evidence import DeedsRead
 from harness.faults.real.fault_site import ToxicRequest
-from harness.runs.outcome import RunOutcome
 from harness.scenario.model import Scenario
+from harness.scenario.outcome import RunOutcome
 from harness.tests.whole_run import links_are_free, whole_run
 from harness.world.world import ProxyControl, World
 

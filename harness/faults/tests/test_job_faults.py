@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from harness.errors import WorldError
 from harness.faults.real.evidence import Seen
 from harness.faults.registry import FAULTS
 from harness.faults.tests.entries import made
 from harness.faults.tests.fake_job import Job, MessageProxy, held, job_site, noted, shown
+from harness.system.errors import WorldError
 
 AT_COMMIT = {"sink": "commit"}
 OF_JOBS = [name for name, kind in FAULTS.items() if kind.by == "job"]

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from harness.errors import WorldError
 from harness.faults.kill_broker import KillBroker
 from harness.faults.real.evidence import Seen
 from harness.faults.real.job_site import JobProcesses
 from harness.faults.tests.fake_site import Proxy, site
+from harness.system.errors import WorldError
 
 
 class Broker:

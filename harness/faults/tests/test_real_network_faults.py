@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from harness.faults.tests.short_run import short, short_run
+from harness.history.verdict import Outcome
 from harness.scenario.model import Scenario
 from harness.tests.real_world import real_world
 from harness.tests.whole_run import told
-from harness.verdict import Outcome
 from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import World
 

@@ -13,9 +13,9 @@ import pytest
 
 from harness.faults.registry import FAULTS
 from harness.faults.tests.short_run import short_run
+from harness.history.verdict import Outcome
 from harness.scenario.model import Scenario
 from harness.tests.real_world import real_world
-from harness.verdict import Outcome
 from harness.world.world import World
 
 pytestmark = [pytest.mark.real, pytest.mark.long]

@@ -8,9 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from harness.faults.model.fault import FoundFault, OutsideFault
+from harness.faults.parts.triggers import PHASE_FORMS, PHASES
 from harness.faults.registry import FAULTS, fault_of
 from harness.faults.tests.entries import made
-from harness.scenario_parts.triggers import PHASE_FORMS, PHASES
 
 KINDS = pytest.mark.parametrize("kind", FAULTS)
 VALUES: dict[str, Any] = {

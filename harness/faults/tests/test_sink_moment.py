@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
+from harness.faults.parts.triggers import SinkMoment
 from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.real.server_control import ServerControl
 from harness.faults.real.sink_message import HeldMessage
 from harness.faults.real.sink_moment import held_at
 from harness.faults.tests.fake_job import MessageProxy, Server
-from harness.scenario_parts.triggers import SinkMoment
 
 
 def hold(

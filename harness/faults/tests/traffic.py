@@ -14,10 +14,10 @@ from typing import Any
 
 import pymysql
 
-from harness.clock import Deadline, monotonic_us, wait_until
 from harness.database.endpoint import Endpoint
 from harness.faults.real.evidence import Loss, Seen
 from harness.history.follower import TimedCall
+from harness.system.clock import Deadline, monotonic_us, wait_until
 
 LOOKUP = "SELECT name, city, tier, SLEEP(0.003) FROM customer WHERE k = %s"
 READ_S = 3.0

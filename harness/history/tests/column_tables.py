@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.checkers.judge import Malformed, judge_file
 from harness.history.event import Event
 from harness.history.fast_files import open_fast
 from harness.history.fast_read import NotOrdinary
 from harness.history.header import Header, OperatorHeader, Retry
 from harness.history.strict_json import integers_of_any_length
+from harness.judge.checkers.judge import Malformed, judge_file
 
 __all__ = [
     "CLAIMING",

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.checkers.judge import Malformed, judge_file
 from harness.history import event as ev
 from harness.history.files import write
 from harness.history.read import open_history, read_whole
 from harness.history.text import header_line
+from harness.judge.checkers.judge import Malformed, judge_file
 
 pa = pytest.importorskip("pyarrow")
 

@@ -12,9 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from harness.checkers.judge import judge_file
-from harness.checkers.tests.legal_histories import legal_history
-from harness.errors import HistoryError, UsageError, WorldError
 from harness.history import event as ev
 from harness.history.convert import convert, main
 from harness.history.event import Event
@@ -25,6 +22,9 @@ from harness.history.header import Header
 from harness.history.read import open_history, open_text, read_whole
 from harness.history.strict_json import strictly
 from harness.history.text import json_text, line_of
+from harness.judge.checkers.judge import judge_file
+from harness.judge.checkers.tests.legal_histories import legal_history
+from harness.system.errors import HistoryError, UsageError, WorldError
 from tools.bench.regular_history import regular_header, regular_history
 
 pytest.importorskip("pyarrow")

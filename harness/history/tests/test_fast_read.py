@@ -14,14 +14,14 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.checkers.tests.legal_histories import legal_history
-from harness.errors import UsageError
 from harness.history import fast_read
 from harness.history.event import Event
 from harness.history.event_fields import ALL_CLAIMS, Claims, well_formed
 from harness.history.fast_files import open_fast
 from harness.history.fast_read import NotOrdinary
 from harness.history.strict_json import integers_of_any_length, strictly
+from harness.judge.checkers.tests.legal_histories import legal_history
+from harness.system.errors import UsageError
 
 HEADER = b'{"history":1,"operator":{"mode":"ordered","capacity":2,"timeout_ms":0}}\n'
 CLAIMING = (

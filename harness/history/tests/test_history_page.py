@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from harness.checkers.judge import Malformed, judge_reader
-from harness.checkers.registry import CHECKERS
 from harness.history import header
 from harness.history.event import AttemptEvent
 from harness.history.event_fields import KINDS
 from harness.history.read import open_text
-from harness.verdict import INVARIANTS, Judgement
+from harness.history.verdict import INVARIANTS, Judgement
+from harness.judge.checkers.judge import Malformed, judge_reader
+from harness.judge.checkers.registry import CHECKERS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "history.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

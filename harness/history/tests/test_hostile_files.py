@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import zstandard
 
-from harness.checkers.judge import Malformed, judge_file
-from harness.errors import UsageError
 from harness.history.fast_files import open_fast
 from harness.history.fast_read import NotOrdinary
 from harness.history.text import Chunks
-from harness.verdict import Outcome
+from harness.history.verdict import Outcome
+from harness.judge.checkers.judge import Malformed, judge_file
+from harness.system.errors import UsageError
 
 HEADER: dict[str, Any] = {"history": 1, "operator": {"mode": "ordered", "capacity": 2, "timeout_ms": 0}}
 OF = {"s": 0, "a": 1}

@@ -11,8 +11,7 @@ from typing import Any
 import fastjsonschema
 import pytest
 
-import harness.checkers.tests as checker_tests
-from harness.checkers.tests.legal_histories import legal_history
+import harness.judge.checkers.tests as checker_tests
 from harness.history.event_fields import (
     ALL_CLAIMS,
     ENDED_FAULT,
@@ -23,6 +22,7 @@ from harness.history.event_fields import (
     well_formed,
 )
 from harness.history.header import Header, parse_header
+from harness.judge.checkers.tests.legal_histories import legal_history
 
 CATALOGUE = Path(checker_tests.__path__[0]) / "catalogue"
 VALUES: list[Any] = [

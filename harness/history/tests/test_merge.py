@@ -14,7 +14,7 @@ from harness.history.journal import Journal
 from harness.history.merge import Leftovers, history_text, merge, read_leftovers
 from harness.history.read import open_text
 from harness.history.recorder import Recorder, attempt_file
-from harness.process_identity import ProcessIdentity
+from harness.system.process_identity import ProcessIdentity
 
 Line = dict[str, Any]
 

@@ -10,12 +10,12 @@ from typing import Any
 import fastjsonschema
 import pytest
 
-from harness.canaries.canary import canaries
-from harness.errors import HistoryError, UsageError
 from harness.history.files import write
 from harness.history.outside_fields import OUTSIDE_SCHEMA_FILE, outside_schema, outside_schema_text
 from harness.history.read import open_text, outside_of, read_outside, read_whole
 from harness.history.tests.job_lines import HEADER, Json, job_lines
+from harness.judge.canaries.canary import canaries
+from harness.system.errors import HistoryError, UsageError
 
 OF_JOBS = canaries("jobs")
 FULL: Json = {

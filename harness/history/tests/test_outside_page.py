@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from harness.checkers.outside.judge import judge_outside
 from harness.history import outside
 from harness.history.outside_fields import OutsideFields
 from harness.history.read import outside_of
-from harness.verdict import Judgement
+from harness.history.verdict import Judgement
+from harness.judge.checkers.outside.judge import judge_outside
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "reference" / "history-outside.md").read_text(encoding="utf-8")

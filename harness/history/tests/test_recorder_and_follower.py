@@ -14,7 +14,7 @@ import pytest
 from harness.history.follower import Follower
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
-from harness.process_identity import ProcessIdentity
+from harness.system.process_identity import ProcessIdentity
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

@@ -14,8 +14,6 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.checkers.tests.legal_histories import legal_history
-from harness.errors import HistoryError, UsageError
 from harness.history.event import GiveUp
 from harness.history.files import write
 from harness.history.header import Bounds, Expects, Header, OperatorHeader, header_json, parse_header
@@ -23,6 +21,8 @@ from harness.history.read import open_history, open_text, read_whole
 from harness.history.strict_json import integers_of_any_length, strictly
 from harness.history.text import header_line, line_of
 from harness.history.values import identity, same, shown
+from harness.judge.checkers.tests.legal_histories import legal_history
+from harness.system.errors import HistoryError, UsageError
 
 LEAN = Header(operator=OperatorHeader(mode="ordered", capacity=1, timeout_ms=0))
 FULL = Header(

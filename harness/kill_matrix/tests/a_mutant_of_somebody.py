@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.defects import variant_of
+from harness.sut.defects import variant_of
 from harness.sut.variant import Variant
 
 __all__ = ["NEITHER", "build_operator", "variant"]

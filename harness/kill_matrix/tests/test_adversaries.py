@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from harness.checkers.judge import judge
 from harness.explore.drawing import draw_scenario
+from harness.judge.checkers.judge import judge
 from harness.kill_matrix.tests.adversaries import ADVERSARIES
 from harness.levels.sim.run import simulate_scenario
-from harness.runs.order import Order
+from harness.scenario.order import Order
 from harness.sut.variant import HONEST, Variant
 
 _SEEDS = 40

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from harness.clock import Deadline
-from harness.defects import IN_RUNS, Defect
+from harness.history.verdict import Judgement, Outcome
 from harness.kill_matrix.matrix import find_suspect, try_suspect
-from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
+from harness.scenario.order import Order
+from harness.sut.defects import IN_RUNS, Defect
+from harness.system.clock import Deadline
 from harness.tests.simulated_run import verdict_on
-from harness.verdict import Judgement, Outcome
 from tools.trials.phase_trial import killed_at, shortened
 
 SEEDS = range(1, 7)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from harness.errors import Exit, HarnessError
 from harness.kill_matrix import matrix as module
 from harness.kill_matrix.equivalents import Sameness
 from harness.kill_matrix.matrix import Charge, Matrix, MatrixRow, ReferenceResult, SuspectResult, fill
 from harness.kill_matrix.table import as_json, as_markdown, as_text, summary
+from harness.system.errors import Exit, HarnessError
 from harness.tests.harness_defects import acquits_everything
 
 CHARGE = Charge(names=("settles-twice", "frees-slot-on-call"), seed=1, runs=2, with_equivalents=False)

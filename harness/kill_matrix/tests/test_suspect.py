@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from harness.defects import IN_RUNS
-from harness.defects.failovers import OF_FAILOVERS
-from harness.errors import SutError, UsageError
 from harness.kill_matrix.matrix import OURS, find_suspect
 from harness.kill_matrix.tests import a_mutant_of_somebody
+from harness.sut.defects import IN_RUNS
+from harness.sut.defects.failovers import OF_FAILOVERS
+from harness.system.errors import SutError, UsageError
 
 THEIRS = a_mutant_of_somebody.__name__
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.clock import Deadline
-from harness.defects import variant_of
+from harness.database.simulated.tape import MemoryRecorder
 from harness.history.event import Event
 from harness.kill_matrix.equivalents import EQUIVALENTS, compare
 from harness.kill_matrix.matrix import (
@@ -19,8 +18,9 @@ from harness.kill_matrix.matrix import (
     hear_the_reference,
     try_suspect,
 )
-from harness.simulation.tape import MemoryRecorder
+from harness.sut.defects import variant_of
 from harness.sut.variant import HONEST, Variant
+from harness.system.clock import Deadline
 
 
 def tried(suspect: Suspect, *, runs: int = 20, seconds: float = 60) -> SuspectResult:

@@ -28,8 +28,8 @@ from typing import IO, Any, Final, Self
 
 import msgspec
 
-from harness.clock import Deadline
-from harness.errors import HarnessError
+from harness.system.clock import Deadline
+from harness.system.errors import HarnessError
 
 __all__ = ["ForkServer", "ForkedProcess"]
 

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.clock import REAL_CLOCK, Clock
 from harness.database import transactions
 from harness.database.checkpoint_store import CheckpointStore, checkpoint_folder
 from harness.database.driver import AsyncMySqlDriver, MySqlDriver
@@ -22,9 +21,9 @@ from harness.engine.attempt import AttemptParts
 from harness.history.causes import cause_of
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
-from harness.process_identity import ProcessIdentity, this_process
-from harness.runs.plan import RunPlan
 from harness.scenario.model import Fault, Scenario
+from harness.scenario.plan import RunPlan
+from harness.scenario.workloads.lookups import LookupSource
 from harness.sut.clients import CLIENTS
 from harness.sut.inside_faults import InsideFaults
 from harness.sut.loop_watch import LoopWatch, code_of
@@ -32,7 +31,8 @@ from harness.sut.past import Past
 from harness.sut.rescaling import source_of
 from harness.sut.user_lookup import UserLookup
 from harness.sut.variant import Variant
-from harness.workloads.lookups import LookupSource
+from harness.system.clock import REAL_CLOCK, Clock
+from harness.system.process_identity import ProcessIdentity, this_process
 from reference_impl.mailbox.loops import real_loop
 
 __all__ = ["RealPlace", "real_parts"]

@@ -21,17 +21,17 @@ from typing import ClassVar
 import msgspec
 import psutil
 
-from harness.clock import Deadline
 from harness.engine.canaries_in_world import refuse_blind_world
 from harness.engine.in_world import record_in_world
 from harness.engine.level import ATTEMPTS_MAX, ExecutionState, Opening, Play, ProcessEnd, ending_of
-from harness.errors import HarnessError, OutlivesSigkill
 from harness.history.follower import Follower
 from harness.levels.live.fork_server import ForkedProcess, ForkServer, surroundings
 from harness.levels.live.worker import DONE, REFUSED
-from harness.process_identity import ProcessIdentity, end_process, identify, left_in_sessions
-from harness.runs.order import Order
-from harness.runs.plan import RunPlan, encode_plan, numbers_of
+from harness.scenario.order import Order
+from harness.scenario.plan import RunPlan, encode_plan, numbers_of
+from harness.system.clock import Deadline
+from harness.system.errors import HarnessError, OutlivesSigkill
+from harness.system.process_identity import ProcessIdentity, end_process, identify, left_in_sessions
 from harness.world.world import World
 
 __all__ = ["LiveRunner", "Supervisor"]

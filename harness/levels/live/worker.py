@@ -13,11 +13,11 @@ from textwrap import indent
 
 import msgspec
 
-from harness.clock import pause
-from harness.errors import SutError
-from harness.own_packages import import_ours
-from harness.runs.plan import decode_plan
+from harness.scenario.plan import decode_plan
 from harness.sut.user_modules import take_path
+from harness.system.clock import pause
+from harness.system.errors import SutError
+from harness.system.own_packages import import_ours
 
 __all__ = ["DONE", "FAILED", "REFUSED", "end", "import_all", "main"]
 
@@ -34,7 +34,6 @@ REFUSED = 4
 def import_all() -> None:
     """Import what an attempt needs of ours, before any code of a user's is on the path."""
     import_ours()
-    import harness.defects  # noqa: PLC0415 - the harness's side needs none of these
     import harness.levels.live.place  # noqa: F401, PLC0415
 
 
@@ -45,9 +44,9 @@ def main() -> int:
     plan = decode_plan(pipe.readline())
     threading.Thread(target=_end_with_harness, args=(pipe.fileno(),), daemon=True).start()
     take_path(plan.path)
-    from harness.defects import variant_of  # noqa: PLC0415 - after the path is set
     from harness.engine.attempt import AttemptFailed, run_attempt  # noqa: PLC0415
     from harness.levels.live.place import real_parts  # noqa: PLC0415
+    from harness.sut.defects import variant_of  # noqa: PLC0415 - after the path is set
 
     try:
         run_attempt(real_parts(plan, subtask, variant=variant_of(plan.mutant)))

@@ -8,19 +8,19 @@ from contextlib import redirect_stdout
 from functools import partial
 from typing import Any, Final
 
-from harness.checkers.judge import uncollected
-from harness.choices import Draw
+from harness.database.simulated.controls import executor_of
+from harness.database.simulated.hub import Actor, Hub
+from harness.database.simulated.link import SimulatedLink
+from harness.database.simulated.server import SimulatedServer
+from harness.database.simulated.tables import Customers, SimulatedTables
+from harness.database.simulated.tape import MemoryRecorder, Tape
+from harness.judge.checkers.judge import uncollected
 from harness.levels.sim.child import in_child
 from harness.levels.sim.drivers import AsyncSimulatedDriver
 from harness.levels.sim.subtask_loop import SubtaskLoop, outer_loop_kept
-from harness.simulation.controls import executor_of
-from harness.simulation.hub import Actor, Hub
-from harness.simulation.link import SimulatedLink
-from harness.simulation.server import SimulatedServer
-from harness.simulation.tables import Customers, SimulatedTables
-from harness.simulation.tape import MemoryRecorder, Tape
 from harness.sut.calm_twin import CalmTwin, Questions
 from harness.sut.registry import load_lookup
+from harness.system.choices import Draw
 
 __all__ = ["ask_in_child", "ask_simulated"]
 

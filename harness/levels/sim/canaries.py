@@ -14,24 +14,24 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.canaries.canary import Canary
-from harness.canaries.write_canary import write_canary
-from harness.checkers.judge import judge
-from harness.choices import Draw
+from harness.database.simulated.hub import Hub
+from harness.database.simulated.tables import Customers, OutputRow, SimulatedTables, StoredDeadLetter
+from harness.database.simulated.tape import MemoryRecorder, Tape
 from harness.engine.canaries import refuse_blindness, refuse_overlooked
 from harness.engine.level import RunRecord
-from harness.errors import HarnessError
 from harness.history.event import Event, FaultEvent, In
 from harness.history.header import Header, parse_header
+from harness.judge.canaries.canary import Canary
+from harness.judge.canaries.write_canary import write_canary
+from harness.judge.checkers.judge import judge
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.levels.sim.stored import count_tables, read_tables
-from harness.runs.claims import AUDIT, DEAD_LETTERS
-from harness.runs.order import Order
-from harness.runs.outcome import WorldDescription
+from harness.scenario.claims import AUDIT, DEAD_LETTERS
 from harness.scenario.model import Scenario
-from harness.simulation.hub import Hub
-from harness.simulation.tables import Customers, OutputRow, SimulatedTables, StoredDeadLetter
-from harness.simulation.tape import MemoryRecorder, Tape
+from harness.scenario.order import Order
+from harness.scenario.outcome import WorldDescription
+from harness.system.choices import Draw
+from harness.system.errors import HarnessError
 
 __all__ = ["refuse_blind_simulation"]
 

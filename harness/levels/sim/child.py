@@ -17,8 +17,8 @@ from contextlib import suppress
 from types import FrameType
 from typing import Final, NoReturn, TypeVar
 
-from harness.clock import Deadline
-from harness.errors import HarnessError, SutError
+from harness.system.clock import Deadline
+from harness.system.errors import HarnessError, SutError
 
 __all__ = ["in_child"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from harness.faults.parts.triggers import Phase
 from harness.faults.simulated.act import RunningAttempt
-from harness.runs.plan import Crash
 from harness.scenario.moments import Awaited, Moments, due
-from harness.scenario_parts.triggers import Phase
+from harness.scenario.plan import Crash
 
 __all__ = ["Crashes"]
 

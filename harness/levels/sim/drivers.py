@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Self
 
+from harness.database.simulated.hub import Actor
+from harness.database.simulated.link import Flight, HubAlarm, SimulatedConnection, SimulatedLink
+from harness.database.simulated.replies import LOST_CONNECTION
 from harness.levels.sim.subtask_loop import SubtaskLoop
-from harness.simulation.hub import Actor
-from harness.simulation.link import Flight, HubAlarm, SimulatedConnection, SimulatedLink
-from harness.simulation.replies import LOST_CONNECTION
 from reference_impl.mailbox.loops import Handle
 
 __all__ = ["AsyncSimulatedDriver", "SimulatedDriver", "SimulatedError"]

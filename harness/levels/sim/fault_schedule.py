@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from harness.database.simulated.hub import Due
 from harness.engine.findings import refuse_invented
 from harness.engine.schedule import Schedule
 from harness.faults.kill_worker import KillWorker
@@ -19,7 +20,6 @@ from harness.levels.sim.simulation import Simulation
 from harness.levels.sim.workload_faults import WorkloadFaults
 from harness.scenario.model import Scenario
 from harness.scenario.moments import Moments, shown_by
-from harness.simulation.hub import Due
 
 __all__ = ["FaultSchedule", "Noted"]
 

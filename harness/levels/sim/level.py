@@ -14,28 +14,28 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from harness.checkers.judge import judge
-from harness.clock import Deadline, monotonic_us
 from harness.engine.accounting import accounting_of, claims_order
 from harness.engine.answered_versions import with_versions
 from harness.engine.cross_checks import refuse_other_values
 from harness.engine.expectation import find_expected
 from harness.engine.level import Opening, Play, RunRecord, RunSite
 from harness.engine.refusals import refuse_at_level
-from harness.errors import UsageError
 from harness.history.event import Call, Failed, FaultEvent, Res, Start
+from harness.judge.checkers.judge import judge
+from harness.judge.pitfalls.finding import RunSeen, find_pitfalls
 from harness.levels.sim.calm import ask_in_child
 from harness.levels.sim.canaries import refuse_blind_simulation
 from harness.levels.sim.child import in_child
 from harness.levels.sim.fault_schedule import Noted
 from harness.levels.sim.run import Simulated, customers, simulate_scenario
 from harness.levels.sim.stored import count_tables
-from harness.pitfalls.finding import RunSeen, find_pitfalls
-from harness.runs.expected import Expected
-from harness.runs.order import Order
-from harness.runs.outcome import FaultRecord, FaultTime, Pitfall, WorldDescription
+from harness.scenario.expected import Expected
+from harness.scenario.order import Order
+from harness.scenario.outcome import FaultRecord, FaultTime, Pitfall, WorldDescription
 from harness.sut.registry import REFERENCE_EMITTER, SUTS, needs_a_server
 from harness.sut.variant import HONEST, Variant
+from harness.system.clock import Deadline, monotonic_us
+from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.world.world import World
@@ -184,7 +184,7 @@ def _as_line(event: Start | Call | Res | Failed) -> dict[str, Any]:
 def _variant_of(order: Order) -> Variant:
     if order.mutant is None:
         return HONEST
-    from harness.defects import variant_of  # noqa: PLC0415 - most runs plant no defect
+    from harness.sut.defects import variant_of  # noqa: PLC0415 - most runs plant no defect
 
     return variant_of(order.mutant)
 

@@ -13,7 +13,7 @@ from sysconfig import get_path
 from types import ModuleType
 from typing import Final
 
-from harness.own_packages import OURS
+from harness.system.own_packages import OURS
 
 __all__ = ["ModuleCopy", "ModulesOfRun"]
 

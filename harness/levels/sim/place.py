@@ -13,8 +13,9 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from harness.database.checkpoint_store import CheckpointStore
+from harness.database.simulated.hub import Actor, Hub
+from harness.database.simulated.tape import MemoryRecorder
 from harness.database.store_files import MemoryFiles
-from harness.errors import HarnessError
 from harness.faults.simulated.act import SimulatedRun
 from harness.history.causes import cause_of
 from harness.history.journal import Journal
@@ -22,19 +23,18 @@ from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.drivers import AsyncSimulatedDriver, SimulatedDriver
 from harness.levels.sim.own_modules import ModulesOfRun
 from harness.levels.sim.subtask_loop import SubtaskLoop
-from harness.process_identity import ProcessIdentity
-from harness.simulation.hub import Actor, Hub
-from harness.simulation.tape import MemoryRecorder
+from harness.scenario.workloads.lookups import LookupSource
 from harness.sut.loop_watch import code_of
 from harness.sut.phases import Phases
 from harness.sut.positions import SubtaskSource
-from harness.workloads.lookups import LookupSource
+from harness.system.errors import HarnessError
+from harness.system.process_identity import ProcessIdentity
 
 __all__ = ["SimulatedAttempt", "SimulatedClock", "SimulatedPlace"]
 
 
 class SimulatedClock:
-    """A `harness.clock.Clock` of virtual time; after a pause `catch_up` sets the attempt's loop to the hub's time."""
+    """A `Clock` of virtual time; after a pause `catch_up` sets the attempt's loop to the hub's time."""
 
     def __init__(self, hub: Hub, *, actor: Callable[[], Actor], catch_up: Callable[[], None]) -> None:
         self._hub = hub

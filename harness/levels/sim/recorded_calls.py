@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from harness.faults.parts.found_parts import RecordedCall
 from harness.history.causes import PLANTED, Caused
-from harness.scenario_parts.found_parts import RecordedCall
+from harness.scenario.workloads.lookups import Lookup
 from harness.sut.faulty_calls import PassedOn
-from harness.workloads.lookups import Lookup
 from reference_impl.operator.functions import AsyncFunction, close_function, open_function
 from reference_impl.operator.result import ResultHandle
 
 if TYPE_CHECKING:
+    from harness.database.simulated.hub import Hub
     from harness.levels.sim.place import SimulatedAttempt
-    from harness.simulation.hub import Hub
 
 __all__ = ["RecordedCalls"]
 

@@ -10,33 +10,33 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from harness.checkers.judge import uncollected
-from harness.choices import Choices
 from harness.database.endpoint import NOWHERE
+from harness.database.simulated.tables import SimulatedTables
+from harness.database.simulated.tape import Tape, untold
 from harness.database.table_hand import TableHand
 from harness.engine.refusals import refuse_at_level
-from harness.errors import HarnessError
+from harness.faults.parts.own_records import OwnRecord
 from harness.history.event import Event
 from harness.history.header import Header, parse_header
+from harness.judge.checkers.judge import uncollected
 from harness.levels.sim.fault_schedule import FaultSchedule, Noted
 from harness.levels.sim.own_modules import ModulesOfRun
 from harness.levels.sim.recorded_calls import RecordedCalls
 from harness.levels.sim.simulation import Simulation
-from harness.runs.claims import header_of
-from harness.runs.expected import Expected
-from harness.runs.order import Order, planned_crashes
-from harness.runs.plan import RunPlan
+from harness.scenario.claims import header_of
+from harness.scenario.expected import Expected
 from harness.scenario.model import Scenario
-from harness.scenario_parts.own_records import OwnRecord
-from harness.simulation.tables import SimulatedTables
-from harness.simulation.tape import Tape, untold
+from harness.scenario.order import Order, planned_crashes
+from harness.scenario.plan import RunPlan
+from harness.scenario.workloads.keys import keys_of
+from harness.scenario.workloads.lookups import own_records
+from harness.scenario.workloads.values import with_values_like
 from harness.sut.loop_watch import HoldWatch
 from harness.sut.registry import SUTS
 from harness.sut.user_code import set_aside
 from harness.sut.variant import HONEST, Variant
-from harness.workloads.keys import keys_of
-from harness.workloads.lookups import own_records
-from harness.workloads.values import with_values_like
+from harness.system.choices import Choices
+from harness.system.errors import HarnessError
 
 __all__ = ["Simulated", "customers", "simulate_scenario"]
 

@@ -17,14 +17,20 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from harness.choices import Draw, SparingDraw
 from harness.database.coordinator import Coordinator
+from harness.database.simulated.controls import executor_of
+from harness.database.simulated.hub import Actor, Hub
+from harness.database.simulated.link import SimulatedLink
+from harness.database.simulated.server import SimulatedServer, SimulatedSession
+from harness.database.simulated.table_hand import SimulatedTableHand
+from harness.database.simulated.tables import Customers, Effects, SimulatedTables
+from harness.database.simulated.tape import Tape
 from harness.database.store_files import MemoryFiles
 from harness.engine.attempt import AttemptParts, run_attempt
 from harness.engine.level import ATTEMPTS_MAX
 from harness.engine.rescale import Rescaler
-from harness.errors import SutError
 from harness.faults.kill_worker import InjectedFailure
+from harness.faults.parts.parts import SINK_FORMS
 from harness.faults.simulated.act import RunningAttempt
 from harness.history.causes import OUTSIDE
 from harness.history.event import (
@@ -40,20 +46,14 @@ from harness.levels.sim.own_modules import ModulesOfRun
 from harness.levels.sim.place import SimulatedAttempt, SimulatedClock, SimulatedPlace
 from harness.levels.sim.stored import read_tables
 from harness.levels.sim.subtask_loop import outer_loop_kept
-from harness.runs.claims import RECOVER_MS
-from harness.runs.plan import Crash, RunPlan
+from harness.scenario.claims import RECOVER_MS
 from harness.scenario.model import Scenario
-from harness.scenario_parts.parts import SINK_FORMS
-from harness.simulation.controls import executor_of
-from harness.simulation.hub import Actor, Hub
-from harness.simulation.link import SimulatedLink
-from harness.simulation.server import SimulatedServer, SimulatedSession
-from harness.simulation.table_hand import SimulatedTableHand
-from harness.simulation.tables import Customers, Effects, SimulatedTables
-from harness.simulation.tape import Tape
+from harness.scenario.plan import Crash, RunPlan
+from harness.scenario.workloads.lookups import LookupSource
 from harness.sut.rescaling import source_of
 from harness.sut.variant import Variant
-from harness.workloads.lookups import LookupSource
+from harness.system.choices import Draw, SparingDraw
+from harness.system.errors import SutError
 
 __all__ = ["Simulation"]
 

@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from harness.database.simulated.statements import select
+from harness.database.simulated.tables import SimulatedTables, StatementFailed
+from harness.database.simulated.tape import Tape
 from harness.database.stored_tables import COUNT_OF, ROWS_OF, counting, stored_value
 from harness.history.event import Effect, Row, TableRead
-from harness.runs.claims import AUDIT, DEAD_LETTERS
-from harness.simulation.statements import select
-from harness.simulation.tables import SimulatedTables, StatementFailed
-from harness.simulation.tape import Tape
+from harness.scenario.claims import AUDIT, DEAD_LETTERS
 
 __all__ = ["count_tables", "read_tables"]
 

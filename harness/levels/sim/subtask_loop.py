@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from contextvars import Context
 from typing import Any
 
+from harness.database.simulated.hub import Actor, Killed
+from harness.database.simulated.tape import CALLBACK, TASK, MemoryRecorder
 from harness.levels.sim.own_modules import ModuleCopy
-from harness.simulation.hub import Actor, Killed
-from harness.simulation.tape import CALLBACK, TASK, MemoryRecorder
 from reference_impl.mailbox.loops import NS_PER_MS, Handle, VirtualLoop
 
 __all__ = ["SubtaskLoop", "outer_loop_kept"]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from harness.faults.model.workload import CallFault, ShapingFault
 from harness.history.event import FaultEvent, In, Wm
 from harness.scenario.model import Scenario
+from harness.scenario.workloads.lookups import LookupSource, nth_ids, own_records
 from harness.sut.faulty_calls import FaultyCalls, PlannedCalls
-from harness.workloads.lookups import LookupSource, nth_ids, own_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from harness.clock import monotonic_us
 from harness.database.batch_sink import PartOfEpoch, TextRow
 from harness.database.checkpoint_store import CheckpointStore
 from harness.database.epoch import DeadRow, SavedEpoch, Takeover, Visible
@@ -27,14 +26,15 @@ from harness.history.journal import Journal
 from harness.history.recorder import Recorder, attempt_file
 from harness.levels.live.place import RealPlace
 from harness.levels.spark.run_attempts import is_closed
-from harness.process_identity import ProcessIdentity
-from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
+from harness.scenario.plan import RunPlan
+from harness.scenario.workloads.lookups import Lookup, LookupSource, MarkOfTime
 from harness.sut.coordination import AtomicCoordination
 from harness.sut.phases import Phases
 from harness.sut.positions import SubtaskSource, restored
 from harness.sut.variant import Variant
-from harness.workloads.lookups import Lookup, LookupSource, MarkOfTime
+from harness.system.clock import monotonic_us
+from harness.system.process_identity import ProcessIdentity
 from reference_impl.elements import Record, Watermark
 from reference_impl.errors import CancelTaskException
 from reference_impl.task.positioned_input import Checkpoint

@@ -19,8 +19,8 @@ from harness.database.batch_sink import Begun, PartOfEpoch
 from harness.faults.kill_worker import InjectedFailure, die
 from harness.history.event import Close, End, Ended, Failed, Start
 from harness.history.recorder import Recorder, driver_file
-from harness.process_identity import this_process
-from harness.runs.plan import RunPlan
+from harness.scenario.plan import RunPlan
+from harness.system.process_identity import this_process
 
 __all__ = ["BatchJournal"]
 

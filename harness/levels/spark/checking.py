@@ -1,8 +1,8 @@
 """Checks a history of Parquet files on Spark's executors, where it lies: a task for each subtask, small summaries back.
 
-Spark reads, partitions by subtask and sorts by `n`; the judging is that of `harness.checkers.shares`. Invariant: as
-there, the judgement is that of one machine, which also decides what shares cannot. Memory of a task: that of the
-screen, or, for a suspected subtask, its events.
+Spark reads, partitions by subtask and sorts by `n`; the judging is that of `harness.judge.checkers.shares`.
+Invariant: as there, the judgement is that of one machine, which also decides what shares cannot. Memory of a task:
+that of the screen, or, for a suspected subtask, its events.
 """
 
 from __future__ import annotations
@@ -20,12 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.checkers.invariant import Invariant
-from harness.checkers.judge import Malformed, judge_file, uncollected
-from harness.checkers.shares.around import OF_SHARES, TOLD_TO_ALL, Around
-from harness.checkers.shares.fold import judge_shares
-from harness.checkers.shares.found import ShareFound, examine_share
-from harness.checkers.shares.seen import ShareSeen, see_share
 from harness.history.columnar import COLUMNS, all_columns, open_rows
 from harness.history.event import Event
 from harness.history.fast_columns import events_of_batch
@@ -33,7 +27,13 @@ from harness.history.fast_read import NotOrdinary, ordinary_header
 from harness.history.header import Header
 from harness.history.strict_json import integers_of_any_length
 from harness.history.text import CutOff, parts_of
-from harness.verdict import Judgement
+from harness.history.verdict import Judgement
+from harness.judge.checkers.invariant import Invariant
+from harness.judge.checkers.judge import Malformed, judge_file, uncollected
+from harness.judge.checkers.shares.around import OF_SHARES, TOLD_TO_ALL, Around
+from harness.judge.checkers.shares.fold import judge_shares
+from harness.judge.checkers.shares.found import ShareFound, examine_share
+from harness.judge.checkers.shares.seen import ShareSeen, see_share
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

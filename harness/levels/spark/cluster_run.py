@@ -17,16 +17,16 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from harness.choices import fresh_secret
 from harness.engine.level import ATTEMPTS_MAX
-from harness.errors import HarnessError
 from harness.faults.real.spark_site import LiveDriver, LiveExecutor
 from harness.history.sent import Collector
 from harness.levels.spark.driver_process import DriverExecution, DriverSeat, DriverSettings, end_seats
 from harness.levels.spark.shipped_code import code_archive, executor_settings, home_of_our_code
-from harness.process_identity import ProcessIdentity
-from harness.runs.order import Order
-from harness.runs.plan import RunPlan
+from harness.scenario.order import Order
+from harness.scenario.plan import RunPlan
+from harness.system.choices import fresh_secret
+from harness.system.errors import HarnessError
+from harness.system.process_identity import ProcessIdentity
 from harness.world.ports import LOOPBACK
 from harness.world.standalone_cluster import (
     ClusterSize,

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from harness.own_packages import import_ours
-from harness.runs.plan import RunPlan
+from harness.scenario.plan import RunPlan
+from harness.system.own_packages import import_ours
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

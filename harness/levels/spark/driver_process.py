@@ -20,17 +20,17 @@ from typing import NoReturn
 import msgspec
 import psutil
 
-from harness.clock import Deadline, wait_until
 from harness.engine.level import ExecutionState, ProcessEnd
-from harness.errors import HarnessError, OutlivesSigkill, WorldError
 from harness.faults.real.spark_site import LiveDriver, LiveExecutor, SparkProcesses
 from harness.history.follower import Follower, Progress
 from harness.levels.spark.driver import Cancel, DriverReply, DriverSetUp, Perform, Ready
 from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.run_attempts import RunAttempts
 from harness.levels.spark.session import ended_workers
-from harness.process_identity import ProcessIdentity, end_process, identify, is_alive
-from harness.runs.plan import RunPlan
+from harness.scenario.plan import RunPlan
+from harness.system.clock import Deadline, wait_until
+from harness.system.errors import HarnessError, OutlivesSigkill, WorldError
+from harness.system.process_identity import ProcessIdentity, end_process, identify, is_alive
 from harness.world.ports import LOOPBACK
 
 __all__ = ["DriverRunner", "DriverSeat", "DriverSettings", "end_seats"]

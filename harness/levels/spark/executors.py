@@ -24,11 +24,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from harness.clock import monotonic_us
 from harness.engine.executors import always
-from harness.errors import FloodmarkError, UsageError, WorldError
 from harness.levels.spark.session import spark_session
 from harness.levels.spark.shipped_code import code_archive, executor_settings, home_of_our_code
+from harness.system.clock import monotonic_us
+from harness.system.errors import FloodmarkError, UsageError, WorldError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

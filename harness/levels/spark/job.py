@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 import pyarrow as pa
 
-from harness.clock import Deadline, wait_until
 from harness.engine.level import ExecutionState
-from harness.errors import HarnessError
 from harness.levels.spark.driver import RunOfDriver, cause_of_failure
 from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.run_attempts import RunAttempts
 from harness.levels.spark.session import gateway_pid
-from harness.process_identity import ProcessIdentity, end_process, identify, is_alive
-from harness.runs.plan import RunPlan, decode_plan, encode_plan, numbers_of
+from harness.scenario.plan import RunPlan, decode_plan, encode_plan, numbers_of
 from harness.sut.user_modules import take_path
+from harness.system.clock import Deadline, wait_until
+from harness.system.errors import HarnessError
+from harness.system.process_identity import ProcessIdentity, end_process, identify, is_alive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,10 +47,10 @@ def _be_subtasks(plan: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
     orders = decode_plan(plan)
     if orders.sent_to is None:
         take_path(orders.path)  # elsewhere the archive of our code has the user's too
-    from harness.defects import variant_of  # noqa: PLC0415 - after the path is set
     from harness.engine.attempt import run_attempt  # noqa: PLC0415
     from harness.levels.live.place import real_parts  # noqa: PLC0415
     from harness.levels.spark.remote_place import remote_parts  # noqa: PLC0415
+    from harness.sut.defects import variant_of  # noqa: PLC0415 - after the path is set
 
     parts = real_parts if orders.sent_to is None else remote_parts
     for batch in batches:
@@ -85,7 +85,6 @@ def _warm_executors(session: SparkSession) -> None:
 
 def _be_warm(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Loads what an attempt needs, and tells in which executor that was."""
-    import harness.defects  # noqa: PLC0415 - this is what it is for
     import harness.levels.spark.remote_place  # noqa: F401, PLC0415
 
     for batch in batches:

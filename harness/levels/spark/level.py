@@ -12,7 +12,7 @@ from harness.engine.canaries_in_world import refuse_blind_world
 from harness.engine.in_world import record_in_world
 from harness.engine.level import LevelRunner, Opening, Play, RunRecord, RunSite
 from harness.levels.spark.runners import refuse_of_runner, refuse_without_cluster
-from harness.runs.order import Order
+from harness.scenario.order import Order
 from harness.world.world import World
 
 _SUBTASKS_MAX = 16

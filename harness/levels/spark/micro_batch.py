@@ -21,7 +21,6 @@ import pyarrow as pa
 from harness.database.batch_sink import BatchSink, Begun, PartOfEpoch
 from harness.database.driver import MySqlDriver
 from harness.database.epoch import Fenced, SinkLost
-from harness.defects import variant_of
 from harness.faults.kill_worker import InjectedFailure
 from harness.levels.live.place import RealPlace
 from harness.levels.spark.batch_attempt import ShareOfBatch, run_batch
@@ -29,10 +28,11 @@ from harness.levels.spark.batch_journal import BatchJournal
 from harness.levels.spark.driver import RunOfDriver
 from harness.levels.spark.positions_source import FORMAT, PositionsSource, source_option
 from harness.levels.spark.ranges import Range, Ranges
-from harness.process_identity import this_process
-from harness.runs.plan import decode_plan, encode_plan
+from harness.scenario.plan import decode_plan, encode_plan
+from harness.sut.defects import variant_of
 from harness.sut.user_modules import take_path
 from harness.sut.variant import HONEST
+from harness.system.process_identity import this_process
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -20,9 +20,9 @@ from pyspark.sql.streaming.datasource import (
 
 from harness.database.endpoint import NOWHERE
 from harness.levels.spark.ranges import Ranges
-from harness.runs.plan import RunPlan, decode_plan, encode_plan
+from harness.scenario.plan import RunPlan, decode_plan, encode_plan
+from harness.scenario.workloads.lookups import MarkOfTime
 from harness.sut.positions import saved
-from harness.workloads.lookups import MarkOfTime
 from reference_impl.elements import Record, Watermark
 
 __all__ = ["FORMAT", "PositionsSource", "source_option"]

@@ -11,9 +11,9 @@ from functools import cached_property
 
 from harness.faults.model.workload import ShapingFault
 from harness.faults.registry import fault_of
-from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
-from harness.workloads.lookups import LookupSource
+from harness.scenario.plan import RunPlan
+from harness.scenario.workloads.lookups import LookupSource
 
 __all__ = ["Range", "Ranges"]
 

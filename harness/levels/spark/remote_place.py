@@ -19,9 +19,9 @@ from harness.history.journal import Journal
 from harness.history.recorder import attempt_file
 from harness.history.sent import SentRecorder
 from harness.levels.live.place import RealPlace
-from harness.runs.plan import RunPlan
 from harness.scenario.model import Scenario
 from harness.scenario.moments import shown_by
+from harness.scenario.plan import RunPlan
 from harness.sut.past import Past, kinds_that_count, past_of
 from harness.sut.variant import Variant
 

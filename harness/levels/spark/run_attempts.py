@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.engine.level import ATTEMPTS_MAX, ProcessEnd, ending_of
 from harness.history.follower import AttemptView, Follower
 from harness.levels.spark.ended_workers import EndedWorkers
-from harness.process_identity import ProcessIdentity, is_alive
+from harness.system.process_identity import ProcessIdentity, is_alive
 
 __all__ = ["RunAttempts", "is_closed"]
 

@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator
 from types import MappingProxyType
 
-from harness.defects import RUNNER_DEFECTS, variant_of
-from harness.errors import CannotHere, UsageError
-from harness.runs.order import Order
-from harness.runs.plan import Runner
 from harness.scenario.model import CheckpointDone, Phase, Scenario
+from harness.scenario.order import Order
+from harness.scenario.plan import Runner
+from harness.sut.defects import RUNNER_DEFECTS, variant_of
 from harness.sut.variant import HONEST
+from harness.system.errors import CannotHere, UsageError
 
 __all__ = ["lacks_of_mutant", "lacks_of_runner", "refuse_of_runner", "refuse_without_cluster"]
 

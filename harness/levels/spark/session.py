@@ -20,8 +20,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from harness.engine.level import ATTEMPTS_MAX
-from harness.errors import WorldError
 from harness.levels.spark.ended_workers import ENDED_WORKERS
+from harness.system.errors import WorldError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

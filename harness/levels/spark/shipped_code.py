@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import harness
-from harness.errors import UsageError
+from harness.system.errors import UsageError
 
 __all__ = ["UNPACKED", "code_archive", "executor_settings", "home_of_our_code"]
 

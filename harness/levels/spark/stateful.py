@@ -20,16 +20,16 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from harness.database.batch_sink import PartOfEpoch, ReplacingSink
 from harness.database.driver import MySqlDriver
 from harness.database.epoch import SavedEpoch
-from harness.defects import variant_of
 from harness.engine.level import ATTEMPTS_MAX
 from harness.levels.spark.batch_attempt import ShareOfBatch, run_batch
 from harness.levels.spark.batch_journal import BatchJournal
 from harness.levels.spark.driver import RunOfDriver
 from harness.levels.spark.micro_batch import RESULT, Batches
 from harness.levels.spark.ranges import Ranges
-from harness.process_identity import ProcessIdentity, this_process
-from harness.runs.plan import RunPlan
+from harness.scenario.plan import RunPlan
+from harness.sut.defects import variant_of
 from harness.sut.user_modules import take_path
+from harness.system.process_identity import ProcessIdentity, this_process
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,12 +12,12 @@ from typing import TypeVar
 
 import pytest
 
-from harness.clock import Deadline, wait_until
 from harness.proxy.deeds import ProxyEvent
 from harness.proxy.link import Link
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Stream, Toxic
 from harness.proxy.workshop import Workshop, raise_descriptor_limit
+from harness.system.clock import Deadline, wait_until
 from reference_impl.mailbox.loops import real_loop
 
 Answer = TypeVar("Answer")

@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-from harness.choices import Choices
-from harness.clock import monotonic_us
 from harness.proxy.tests.conftest import Stand
 from harness.proxy.toxics.kind import HELD_MAX
 from harness.proxy.toxics.stage import Stream
 from harness.proxy.workshop import Holdings
+from harness.system.choices import Choices
+from harness.system.clock import monotonic_us
 
 KERNEL_MAX = 24 << 20
 """What the sockets of both ends and of the proxy may hold together, at the most that Linux lets them grow."""

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.clock import Deadline, wait_until
-from harness.errors import UsageError
 from harness.proxy import event_file
 from harness.proxy.deeds import ProxyEventLog
 from harness.proxy.event_file import EventFile, RawFile, opened
 from harness.proxy.tests.conftest import Stand
 from harness.proxy.toxics.stage import Stream
+from harness.system.clock import Deadline, wait_until
+from harness.system.errors import UsageError
 
 
 class FullDisk:

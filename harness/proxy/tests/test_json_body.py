@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import pytest
 
-from harness.choices import Choices
 from harness.proxy.json_body import INTEGER, REAL, STRING, Field, as_single, json_text, read_fields, read_json
 from harness.proxy.refusal import Refusal
+from harness.system.choices import Choices
 
 NAME = {"name": Field(kind=STRING, place="P.name"), "n": Field(kind=INTEGER, place="P.n")}
 

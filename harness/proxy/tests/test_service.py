@@ -20,11 +20,11 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.proxy import proxy
-from harness.clock import Deadline, wait_until
-from harness.errors import UsageError, WorldError
 from harness.proxy.conformance.tests.peers import connected, end_of, receive, upstream
 from harness.proxy.conformance.tests.subject import Link, Subject
 from harness.proxy.http_server import BODY_MAX, HEAD_MAX
+from harness.system.clock import Deadline, wait_until
+from harness.system.errors import UsageError, WorldError
 
 pytestmark = pytest.mark.real
 

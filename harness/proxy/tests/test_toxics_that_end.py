@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from harness.clock import monotonic_us
 from harness.proxy.tests.conftest import Stand
 from harness.proxy.toxics.stage import Stream
+from harness.system.clock import monotonic_us
 
 UPSTREAM, DOWNSTREAM = Stream.UPSTREAM, Stream.DOWNSTREAM
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from harness.choices import Choices
+from harness.system.choices import Choices
 
 __all__ = ["Attributes", "Gate", "Receiver", "Stage", "StagePlace", "Stream", "Timer", "Toxic", "Wire"]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import NothingRan, UsageError
 from harness.faults.registry import FAULTS
 from harness.scenario.catalogue import JOBS, catalogue, catalogue_folder, folders, resolve
 from harness.scenario.file import load, load_many
 from harness.scenario.model import At, Fault
+from harness.system.errors import NothingRan, UsageError
 from harness.tests.scenario_drafts import SOUND
 
 SHIPPED = {path.stem: load(path) for path in catalogue().values()}

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from harness.faults.parts.triggers import PHASES
 from harness.faults.tests.entries import made
 from harness.history.follower import Progress
 from harness.scenario.moments import Moments, awaited, due, due_us, shown_by
-from harness.scenario_parts.triggers import PHASES
 
 
 def is_due(moments: Moments, **when: Any) -> bool:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
+from harness.faults.parts.own_records import dealt, read_records
 from harness.scenario.file import ScenarioProblems, apply_settings, load
 from harness.scenario.own_files import with_asked_files
-from harness.scenario_parts.own_records import dealt, read_records
+from harness.scenario.workloads.lookups import LookupSource, MarkOfTime, own_records
+from harness.scenario.workloads.shape import OwnLookup, marks_below
 from harness.sut.positions import restored, saved
-from harness.workloads.lookups import LookupSource, MarkOfTime, own_records
-from harness.workloads.shape import OwnLookup, marks_below
+from harness.system.errors import UsageError
 from reference_impl.elements import Record
 
 SCENARIO = """

@@ -7,13 +7,13 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from harness.checkers.registry import CHECKERS
+from harness.faults.parts.values import duration_text
 from harness.faults.registry import FAULTS
+from harness.history.verdict import INVARIANTS, NOT_ON_A_HISTORY
+from harness.judge.checkers.registry import CHECKERS
 from harness.scenario.mistakes import validated
 from harness.scenario.model import At, CheckpointDone, Phase, Scenario
-from harness.scenario_parts.values import duration_text
 from harness.tests.scenario_drafts import sound
-from harness.verdict import INVARIANTS, NOT_ON_A_HISTORY
 
 
 def changed(**parts: Any) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from harness.errors import Exit, UsageError
 from harness.scenario.file import Problem, ScenarioProblems, dump, load, load_many, loads
 from harness.scenario.model import Scenario
+from harness.system.errors import Exit, UsageError
 from harness.tests.scenario_drafts import SOUND, scenarios, sound
 
 

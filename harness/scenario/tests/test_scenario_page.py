@@ -6,12 +6,12 @@ import re
 
 import pytest
 
+from harness.faults.parts.parts import Expectations, Operator, Part, Task, Workload
+from harness.faults.parts.triggers import TRIGGERS
 from harness.faults.registry import FAULTS
 from harness.scenario.catalogue import catalogue_folder
 from harness.scenario.file import apply_settings, loads
 from harness.scenario.model import Scenario
-from harness.scenario_parts.parts import Expectations, Operator, Part, Task, Workload
-from harness.scenario_parts.triggers import TRIGGERS
 from tools.pages.scenario_schema import scenario_schema
 
 PAGE = (catalogue_folder().parent / "docs" / "reference" / "scenarios.md").read_text(encoding="utf-8")

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from harness.runs.versions import VERSION
 from harness.sut.serve.attempt import AttemptPhase, CommandedAttempt, Unwound
 from harness.sut.serve.config import (
     Code,
@@ -27,6 +26,7 @@ from harness.sut.serve.config import (
 from harness.sut.serve.line import object_of, written
 from harness.sut.serve.saved_state import elements_of
 from harness.sut.serve.systems import System
+from harness.system.versions import VERSION
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 
 __all__ = ["COMMANDS", "converse"]

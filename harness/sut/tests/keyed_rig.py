@@ -9,12 +9,12 @@ from typing import Any
 
 from harness.engine.subtask import LOOKUPS
 from harness.scenario.model import Task, Workload
+from harness.scenario.workloads.lookups import Inputs, LookupSource
+from harness.scenario.workloads.sessions import Stamp, session_stamps
 from harness.sut.gated_inputs import GatedInputs
 from harness.sut.keyed_head import KeyedTask
 from harness.sut.keyed_parts import HONEST_PARTS, KeyedParts
 from harness.sut.positions import SubtaskSource
-from harness.workloads.lookups import Inputs, LookupSource
-from harness.workloads.sessions import Stamp, session_stamps
 from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointOptions, StopMode
 from reference_impl.checkpoints.async_checkpoint import OperatorSnapshotFutures
 from reference_impl.elements import OperatorInput, QueueElement, Record

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from harness.scenario.workloads.lookups import Lookup
 from harness.sut.dead_letter import DeadLetter, DeadLetterFunction, is_dead_letter
 from harness.sut.tests.handles import Answering, Told
-from harness.workloads.lookups import Lookup
 from reference_impl.operator.result import ResultHandle
 
 LOOKUP = Lookup(id=7, key=1, service_ms=0)

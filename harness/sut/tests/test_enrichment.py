@@ -13,11 +13,11 @@ from harness.database.endpoint import Endpoint
 from harness.database.pool import ConnectionPool
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder
+from harness.scenario.workloads.shape import Lookup, StampedLookup
 from harness.sut.dead_letter import DeadLetter
 from harness.sut.enrichment import Enriched, JournalProbe, answer_timeouts, enrich, stamped
 from harness.sut.past import Past
 from harness.sut.phases import PhaseHooks
-from harness.workloads.shape import Lookup, StampedLookup
 from reference_impl.elements import Record
 from reference_impl.mailbox.loops import real_loop
 from reference_impl.operator.probe import Ending

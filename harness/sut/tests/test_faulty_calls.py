@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.faults.tests.entries import made
+from harness.scenario.workloads.lookups import Lookup
 from harness.sut.faulty_calls import FaultyCalls, PlannedCalls, Poisoned
 from harness.sut.tests.handles import Answering, Notes, Told
-from harness.workloads.lookups import Lookup
 
 ANSWERED = ("complete", ["answer 7"])
 

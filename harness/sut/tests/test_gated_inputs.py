@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.defects import variant_of
+from harness.sut.defects import variant_of
 from harness.sut.tests.keyed_rig import KeyedRig
 from reference_impl.elements import LatencyMarker, Record, Watermark, WatermarkStatus
 from reference_impl.mailbox.loops import VirtualLoop, virtual_loop

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.scenario.model import Task, Workload
+from harness.scenario.workloads.lookups import Inputs, LookupSource
+from harness.scenario.workloads.sessions import session_stamps
+from harness.scenario.workloads.shape import MarkOfTime
 from harness.sut.enrichment import Enriched
 from harness.sut.joined_task import JoinedTask
 from harness.sut.positions import TaskState
-from harness.workloads.lookups import Inputs, LookupSource
-from harness.workloads.sessions import session_stamps
-from harness.workloads.shape import MarkOfTime
 from reference_impl.elements import OperatorInput, Record, Watermark, WatermarkStatus
 
 STATE = TaskState(text="")

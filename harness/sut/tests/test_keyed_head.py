@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.defects import variant_of
+from harness.sut.defects import variant_of
 from harness.sut.keyed_parts import KeptStateAltered, decoded
 from harness.sut.positions import TaskState, restored, saved
 from harness.sut.tests.keyed_rig import KeyedRig

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from harness.database.endpoint import Endpoint
-from harness.errors import SutError
 from harness.sut import lookup_object
 from harness.sut.lookup_object import LookupFailed, LookupObject
 from harness.sut.user_lookup import UserLookup, user_lookup
+from harness.system.errors import SutError
 from reference_impl.mailbox.loops import real_loop, virtual_loop
 
 SERVER = Endpoint(host="127.0.0.1", port=3307, user="ann", password="p@ss/word", database="shop")

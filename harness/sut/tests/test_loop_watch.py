@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from harness.clock import Deadline, wait_until
 from harness.sut.loop_watch import LoopWatch, code_of
+from harness.system.clock import Deadline, wait_until
 from reference_impl.mailbox.loops import real_loop
 
 BLOCKS_S = 0.2

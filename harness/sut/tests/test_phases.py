@@ -7,12 +7,12 @@ from unittest.mock import Mock
 
 import pytest
 
+from harness.faults.parts.parts import Upstream
+from harness.faults.parts.triggers import NOT_RECORDED, PHASES, Phase
 from harness.history.journal import Journal
 from harness.history.merge import read_leftovers
 from harness.history.recorder import Recorder, attempt_file
 from harness.scenario.moments import Awaited
-from harness.scenario_parts.parts import Upstream
-from harness.scenario_parts.triggers import NOT_RECORDED, PHASES, Phase
 from harness.sut.past import Past, read_past
 from harness.sut.phases import PhaseHook, PhaseHooks
 from harness.sut.positions import HeldUpstream, Replay

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.scenario.model import Workload
+from harness.scenario.workloads.lookups import LookupSource
+from harness.scenario.workloads.shape import Lookup, StampedLookup
 from harness.sut.positions import ChannelState, HeldUpstream, SubtaskSource, TaskState, named, restored, saved
-from harness.workloads.lookups import LookupSource
-from harness.workloads.shape import Lookup, StampedLookup
 from reference_impl.elements import EndOfInput, QueueElement, Record, Watermark, WatermarkStatus
 
 _whole = st.integers(0, 2**53)

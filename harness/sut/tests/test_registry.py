@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.errors import Exit, FloodmarkError, SutError, UsageError
 from harness.sut.registry import REFERENCE, load_lookup
+from harness.system.errors import Exit, FloodmarkError, SutError, UsageError
 from reference_impl.mailbox.loops import real_loop
 
 _numbers = count()

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from harness.errors import SutError
 from harness.sut.user_lookup import (
     RESULT_BYTES_MAX,
     UserCodeStopped,
@@ -22,6 +21,7 @@ from harness.sut.user_lookup import (
     failure_of_task,
     user_lookup,
 )
+from harness.system.errors import SutError
 from reference_impl.mailbox.loops import real_loop
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from harness.errors import SutError
 from harness.sut.registry import load_lookup, refuse_hidden
 from harness.sut.user_modules import add_current_folder, import_path, name_of, take_path, why_hidden
+from harness.system.errors import SutError
 
 SOURCE = """\
 from functools import partial

@@ -58,9 +58,7 @@ def test_the_page_names_every_option_u5() -> None:
 
 def test_every_public_name_can_be_had_and_is_imported_when_it_is_asked_for() -> None:
     """A lookup imports `MayAskAgain` in each of its workers, which must not import the checkers for that."""
-    asked = (
-        "from harness.testing import MayAskAgain; import sys; print('harness.checkers.judge' in sys.modules)"
-    )
+    asked = "from harness.testing import MayAskAgain; import sys; print('harness.judge.checkers.judge' in sys.modules)"
 
     done = subprocess.run(
         [sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=True

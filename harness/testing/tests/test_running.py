@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from harness.cli.main import main
-from harness.errors import ScenarioError, SutError, UsageError, WorldError
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import dump
+from harness.system.errors import ScenarioError, SutError, UsageError, WorldError
 from harness.testing import Outcome, Scenario, check, load, run
 from harness.testing.running import order_of
 

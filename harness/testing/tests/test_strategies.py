@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, find, given, settings
 from hypothesis.errors import NoSuchExample
 
-from harness.errors import UsageError, WorldError
+from harness.judge.second_judge import opinions, verdict
 from harness.scenario.model import Scenario
-from harness.second_judge import opinions, verdict
+from harness.system.errors import UsageError, WorldError
 from harness.testing import check, histories, load, scenarios
 
 few = settings(

@@ -10,7 +10,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from docker.errors import DockerException  # type: ignore[import-untyped]  # it 
 from docker.types import Mount  # type: ignore[import-untyped]  # it ships no types
 from requests.exceptions import RequestException
 
-from harness.clock import Deadline, pause, wait_until
-from harness.errors import WorldError
 from harness.faults.real.server_control import ServerState
+from harness.system.clock import Deadline, pause, wait_until
+from harness.system.errors import WorldError
 from harness.world.containers.engine import Engine, brief
 from harness.world.server import lacking
 

@@ -18,10 +18,10 @@ from testcontainers.core.config import ConnectionMode, testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
-from harness.choices import fresh_secret
-from harness.clock import Deadline, monotonic_us, wait_until
-from harness.errors import WorldError
-from harness.runs.outcome import WorldDescription
+from harness.scenario.outcome import WorldDescription
+from harness.system.choices import fresh_secret
+from harness.system.clock import Deadline, monotonic_us, wait_until
+from harness.system.errors import WorldError
 from harness.world.containers.container_server import (
     ContainerMachine,
     SmallVolume,

@@ -15,7 +15,7 @@ import docker  # type: ignore[import-untyped]  # it ships no types
 from docker.errors import DockerException, ImageNotFound  # type: ignore[import-untyped]  # it ships no types
 from requests.exceptions import RequestException
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 
 __all__ = ["Engine", "brief", "connect"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 from harness.world.containers.engine import Engine
 from harness.world.settings import WorldSettings
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from docker.errors import APIError, NotFound  # type: ignore[import-untyped]  # it ships no types
 
-from harness.process_identity import Owner, ProcessIdentity, this_owner
+from harness.system.process_identity import Owner, ProcessIdentity, this_owner
 from harness.world.containers.engine import Engine
 from harness.world.ledger import Ledger, Reaped
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.choices import fresh_secret
+from harness.system.choices import fresh_secret
 from harness.world.kafka.jars import find_java_for_kafka, find_kafka
 from harness.world.ledger import Ledger
 from harness.world.ports import LOOPBACK, reserve_port

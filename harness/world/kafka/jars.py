@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 from harness.world.places import Places
 from harness.world.processes import run_to_end
 from harness.world.settings import WorldSettings

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 from harness.world.containers.engine import Engine
 from harness.world.containers.images import OFFLINE_MYSQL, OFFLINE_TOXIPROXY
 from harness.world.processes import run_to_end

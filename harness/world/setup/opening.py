@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.clock import monotonic_us
-from harness.errors import UsageError, WorldError
+from harness.system.clock import monotonic_us
+from harness.system.errors import UsageError, WorldError
 from harness.world.containers import find_engine, sweep_run
 from harness.world.ledger import Ledger, Reaped, open_ledger, reap
 from harness.world.local import LocalParts, find_local_parts, open_local_world

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from harness.clock import monotonic_us
-from harness.errors import WorldError
+from harness.system.clock import monotonic_us
+from harness.system.errors import WorldError
 from harness.world.containers import sweep_run
 from harness.world.data_folder import prepared_data_folder, prepared_name
 from harness.world.ledger import Ledger, open_ledger, reap

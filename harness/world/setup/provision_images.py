@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.clock import monotonic_us
-from harness.errors import WorldError
+from harness.system.clock import monotonic_us
+from harness.system.errors import WorldError
 from harness.world.containers import find_engine
 from harness.world.containers.engine import Engine
 from harness.world.containers.images import OFFLINE_MYSQL, OFFLINE_TOXIPROXY, choose_images

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 
-from harness.clock import monotonic_us
+from harness.system.clock import monotonic_us
 from harness.world.kafka.jars import find_java_for_kafka, install_kafka, kafka_folder
 from harness.world.setup.provision import Provision, ProvisionStep, timed_step
 

@@ -11,7 +11,7 @@ pytest.importorskip("docker")
 
 from docker.errors import APIError  # type: ignore[import-untyped]  # it ships no types
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 from harness.world.containers import container_server
 from harness.world.containers.container_server import ContainerMachine
 

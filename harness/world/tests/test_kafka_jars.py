@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 from harness.world.kafka import jars
 from harness.world.places import Places
 from harness.world.settings import WorldSettings

@@ -12,10 +12,10 @@ from typing import Any
 import pymysql
 import pytest
 
-from harness.clock import Deadline, wait_until
 from harness.database.endpoint import connect
 from harness.database.schema import prepare_database, run_database
-from harness.errors import WorldError
+from harness.system.clock import Deadline, wait_until
+from harness.system.errors import WorldError
 from harness.tests.real_world import require_world
 from harness.world.kept_data import keep_data
 from harness.world.settings import WorldSettings

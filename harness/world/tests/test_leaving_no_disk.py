@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.clock import Deadline, wait_until
+from harness.system.clock import Deadline, wait_until
 from harness.tests.real_world import require_world
 from harness.world.containers import find_engine, sweep_run
 from harness.world.ledger import reap

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.clock import Deadline, wait_until
-from harness.process_identity import ProcessIdentity, is_alive, this_owner
+from harness.system.clock import Deadline, wait_until
+from harness.system.process_identity import ProcessIdentity, is_alive, this_owner
 from harness.world import containers
 from harness.world.ledger import dead_runs, reap
 from harness.world.proof import ask

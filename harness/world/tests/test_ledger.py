@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from harness.errors import WorldError
-from harness.process_identity import identify
+from harness.system.errors import WorldError
+from harness.system.process_identity import identify
 from harness.world import server_clock
 from harness.world.ledger import Ledger, dead_runs, open_ledger, reap
 from harness.world.places import Places

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from harness.clock import Deadline, wait_until
-from harness.errors import WorldError
+from harness.system.clock import Deadline, wait_until
+from harness.system.errors import WorldError
 from harness.tests.real_world import real_world
 from harness.world.world import World
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import WorldError
+from harness.system.errors import WorldError
 from harness.world.ledger import Ledger
 from harness.world.places import Places
 from harness.world.ports import LOOPBACK, preferred_range, reserve_port

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.clock import Deadline, wait_until
-from harness.errors import WorldError
-from harness.process_identity import identify
+from harness.system.clock import Deadline, wait_until
+from harness.system.errors import WorldError
+from harness.system.process_identity import identify
 from harness.world.ledger import Ledger
 from harness.world.processes import ENROL_AND_BECOME, ChildProcess, run_to_end
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.errors import UsageError, WorldError
+from harness.system.errors import UsageError, WorldError
 from harness.world import containers, server_program
 from harness.world.data_folder import copy_data_folder, prepared_name
 from harness.world.places import Places

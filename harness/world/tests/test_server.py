@@ -11,8 +11,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from harness.clock import Deadline, wait_until
-from harness.errors import WorldError
+from harness.system.clock import Deadline, wait_until
+from harness.system.errors import WorldError
 from harness.tests.real_world import require_world
 from harness.world.proof import ask, open_connection
 from harness.world.server_place import no_small_disk

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError, WorldError
+from harness.system.errors import UsageError, WorldError
 from harness.world.places import Places
 from harness.world.settings import WorldSettings
 

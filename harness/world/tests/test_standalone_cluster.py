@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.process_identity import this_process
+from harness.system.process_identity import this_process
 from harness.world.standalone_cluster import driver_port, find_executors, host_of
 
 EXECUTOR = ("java", "-Xmx1g", "org.apache.spark.executor.CoarseGrainedExecutorBackend")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from harness.errors import WorldError
 from harness.faults.real.fault_site import ToxicRequest
+from harness.system.errors import WorldError
 from harness.world.toxiproxy import ProxySilent, Toxiproxy
 from harness.world.world import Address
 

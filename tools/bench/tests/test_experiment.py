@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.errors import HarnessError
+from harness.system.errors import HarnessError
 from harness.tests.real_world import real_world
 from tools.bench.experiment import ExperimentPlan, Times, experiment, times_of
 from tools.bench.lookup_forms import FORMS, Asked, Emission

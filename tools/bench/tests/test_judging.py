@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.checkers.judge import judge, judge_file
 from harness.history.event import Out, Res
 from harness.history.journal import Journal
-from harness.verdict import Outcome
+from harness.history.verdict import Outcome
+from harness.judge.checkers.judge import judge, judge_file
 from tools.bench import judging
 from tools.bench.answer import WrongOutput
 from tools.bench.judging import Sizes, judging_rows

@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.errors import WorldError
-from harness.oracle.program import flink_jar
+from harness.conform.oracle.program import flink_jar
+from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings
 from tools.bench.answer import WrongOutput
 from tools.bench.operator_rate import OperatorLoad

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import HarnessError
 from harness.proxy.mysql.dialogue import Dialogue
+from harness.system.errors import HarnessError
 from harness.world.places import Places
 from harness.world.settings import WorldSettings
 from harness.world.world import Address

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.defects import variant_of
+from harness.sut.defects import variant_of
 from reference_impl.elements import Record
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import BuildOperator, build_operator

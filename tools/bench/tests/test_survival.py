@@ -11,12 +11,12 @@ import pytest
 
 from harness.database.pool import ConnectionPool
 from harness.database.sink import EpochSink
-from harness.defects.sinks import assuming_committed, committing_blindly
+from harness.faults.parts.parts import Sink
 from harness.faults.registry import FaultName, kinds_by
-from harness.scenario_parts.parts import Sink
+from harness.scenario.workloads.lookups import Lookup
+from harness.sut.defects.sinks import assuming_committed, committing_blindly
 from harness.sut.lookup import ReferenceLookup, own_nonces
 from harness.tests.real_world import real_world
-from harness.workloads.lookups import Lookup
 from harness.world.world import World
 from tools.bench import survival_cell
 from tools.bench.survival import Survived

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.main import floodmark
-from harness.errors import Exit, UsageError
+from harness.system.errors import Exit, UsageError
 from harness.tests.tidy import ROOT
 from tools.bench import operator_rows
 from tools.bench.row import NotMeasured, Row

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from harness.errors import Exit
+from harness.system.errors import Exit
 from harness.world import settings
 from tools.pages.command_page import PAGE, page_text
 

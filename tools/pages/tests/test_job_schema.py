@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.jobs.job_file import JobFile
+from harness.levels.job.job_file import JobFile
 from tools.pages.job_schema import JOB_SCHEMA, PAGE, job_schema, job_schema_text, page_text
 from tools.pages.tests.test_scenario_schema import DRAFT_07, schemas
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from harness.errors import Exit
+from harness.system.errors import Exit
 from tools.pages import statement_page
 from tools.pages.statement_page import (
     OUT_OF_SCOPE,

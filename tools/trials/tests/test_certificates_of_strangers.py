@@ -13,10 +13,10 @@ from typing import Final
 import pytest
 
 from harness.cli.main import main
-from harness.conformance import profiles
-from harness.conformance.certificate import load_certificate
-from harness.conformance.profiles import CertificationProfile, ChosenScenario, profile_named
-from harness.errors import Exit
+from harness.conform import profiles
+from harness.conform.profiles import CertificationProfile, ChosenScenario, profile_named
+from harness.scenario.certificate import load_certificate
+from harness.system.errors import Exit
 from tools.trials.lookups_trial import STRANGERS, Stranger
 
 WRONG: Final = [stranger for stranger in STRANGERS if stranger.told and "sim" in stranger.levels]

@@ -6,7 +6,7 @@ from typing import Self
 
 import pytest
 
-from harness.errors import Exit
+from harness.system.errors import Exit
 from tools.trials import equality
 
 

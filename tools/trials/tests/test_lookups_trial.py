@@ -10,7 +10,7 @@ import pytest
 from harness.engine.level import Observer, Stop
 from harness.engine.stage import RunStage, StagePlan, open_stage
 from harness.levels import level_named
-from harness.runs.order import new_run_id
+from harness.scenario.order import new_run_id
 from harness.tests.real_world import require_world
 from harness.world.settings import WorldSettings
 from tools.trials.lookups_trial import STRANGERS, Stranger, is_told, said

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from harness.runs.order import Order
+from harness.faults.parts.triggers import PHASES
+from harness.history.verdict import Outcome
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load, load_many
 from harness.scenario.model import Scenario
-from harness.scenario_parts.triggers import PHASES
+from harness.scenario.order import Order
 from harness.tests.simulated_run import verdict_on
-from harness.verdict import Outcome
 from tools.trials.phase_trial import killed_at, main, phases_of, shortened, try_phases
 
 SHIPPED = load(catalogue()["sessions-calm"])

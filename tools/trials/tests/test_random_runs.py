@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from harness.checkers.judge import judge
-from harness.defects import variant_of
-from harness.errors import Exit, HarnessError
 from harness.explore.drawing import draw_scenario
+from harness.judge.checkers.judge import judge
 from harness.levels.sim.run import simulate_scenario
-from harness.runs.order import Order
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
+from harness.sut.defects import variant_of
 from harness.sut.variant import Variant
+from harness.system.errors import Exit, HarnessError
 from harness.tests.harness_defects import acquits_everything, expects_what_came
 from tools.trials.random_runs import main, mistakes, run_seeds
 

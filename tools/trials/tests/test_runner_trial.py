@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from harness.errors import UsageError
-from harness.runs.plan import Runner
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
+from harness.scenario.plan import Runner
+from harness.system.errors import UsageError
 from harness.tests.table_seen import TableSeen
 from tools.trials.runner_trial import cases_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from harness.defects import STRANGERS
-from harness.errors import Exit, UsageError
+from harness.sut.defects import STRANGERS
+from harness.system.errors import Exit, UsageError
 from tools.trials.strangers_trial import Tried, main, page_text, try_stranger
 
 

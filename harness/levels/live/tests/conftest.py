@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from harness.history.merge import Line, read_leftovers
-from harness.runs.outcome import RunOutcome
 from harness.scenario.model import Scenario
+from harness.scenario.outcome import RunOutcome
 from harness.tests.real_world import real_world
 from harness.tests.whole_run import whole_run
 from harness.world.world import World

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.runs.outcome import FaultRecord, RunOutcome
 from harness.scenario.model import Scenario
+from harness.scenario.outcome import FaultRecord, RunOutcome
 from harness.tests.whole_run import told
 
 __all__ = ["faulty", "what_bit"]

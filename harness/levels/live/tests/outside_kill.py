@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psutil
 
-from harness.clock import Deadline, wait_until
 from harness.history.follower import Follower
+from harness.system.clock import Deadline, wait_until
 
 __all__ = ["killed_from_outside"]
 

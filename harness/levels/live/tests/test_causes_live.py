@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from harness.history.merge import Line
+from harness.history.verdict import Outcome
 from harness.levels.live.tests.conftest import Performed
 from harness.levels.live.tests.faulty_scenario import faulty
 from harness.levels.live.tests.outside_kill import killed_from_outside
-from harness.runs.outcome import RunOutcome
 from harness.scenario.file import apply_settings, load_many
+from harness.scenario.outcome import RunOutcome
 from harness.tests.whole_run import told
-from harness.verdict import Outcome
 
 pytestmark = pytest.mark.real
 

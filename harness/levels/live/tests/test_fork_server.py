@@ -15,9 +15,9 @@ import msgspec
 import psutil
 import pytest
 
-from harness.clock import Deadline, wait_until
-from harness.errors import HarnessError
 from harness.levels.live.fork_server import ForkedProcess, ForkServer, surroundings
+from harness.system.clock import Deadline, wait_until
+from harness.system.errors import HarnessError
 
 pytestmark = pytest.mark.real
 

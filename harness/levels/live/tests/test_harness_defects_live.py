@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from harness.engine.canaries_in_world import refuse_blind_world
-from harness.errors import HarnessError
+from harness.history.verdict import Outcome
 from harness.levels.live.tests.faulty_scenario import faulty
+from harness.system.errors import HarnessError
 from harness.tests.harness_defects import IN_A_RUN, IN_THE_DATABASE
 from harness.tests.whole_run import told, whole_run
-from harness.verdict import Outcome
 from harness.world.world import World
 
 pytestmark = pytest.mark.real

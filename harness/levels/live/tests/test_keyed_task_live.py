@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from harness.history.verdict import Outcome
 from harness.levels.live.tests.conftest import Performed
 from harness.levels.live.tests.faulty_scenario import faulty
 from harness.scenario.model import Scenario
 from harness.tests.whole_run import told
-from harness.verdict import Outcome
 
 pytestmark = pytest.mark.real
 

@@ -12,7 +12,7 @@ from harness.database.endpoint import Endpoint
 from harness.database.epoch import SinkLost
 from harness.levels.live.place import real_parts
 from harness.levels.live.tests.faulty_scenario import faulty
-from harness.runs.plan import RunPlan
+from harness.scenario.plan import RunPlan
 from harness.sut.variant import HONEST
 
 NOWHERE = Endpoint(host="127.0.0.1", port=1, user="u", password="p", database="d")

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import SutError, UsageError
+from harness.history.verdict import Outcome
 from harness.levels.live.tests.conftest import Performed
 from harness.scenario.file import apply_settings, load, loads
 from harness.scenario.model import Scenario
+from harness.system.errors import SutError, UsageError
 from harness.tests.real_world import real_world
 from harness.tests.whole_run import told, whole_run
-from harness.verdict import Outcome
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(120)]
 

@@ -12,7 +12,7 @@ from harness.database.endpoint import Endpoint
 from harness.history.causes import OUTSIDE
 from harness.levels.live.place import RealPlace
 from harness.levels.live.tests.faulty_scenario import faulty
-from harness.runs.plan import RunPlan
+from harness.scenario.plan import RunPlan
 from harness.sut.variant import HONEST
 
 NOWHERE = Endpoint(host="", port=0, user="", password="", database="")

@@ -10,13 +10,13 @@ from typing import Any
 import psutil
 import pytest
 
-from harness.clock import Deadline, wait_until
 from harness.faults.real.suspension import suspended
+from harness.history.verdict import Outcome
 from harness.levels.live.tests.conftest import Performed
 from harness.levels.live.tests.faulty_scenario import faulty, what_bit
-from harness.process_identity import identify
+from harness.system.clock import Deadline, wait_until
+from harness.system.process_identity import identify
 from harness.tests.whole_run import told
-from harness.verdict import Outcome
 
 pytestmark = pytest.mark.real
 
@@ -101,7 +101,7 @@ def test_a_stopped_process_goes_on_if_whoever_stopped_it_dies(tmp_path: Path) ->
 _STOP_AND_WAIT = """
 import sys
 from harness.faults.real.suspension import suspended
-from harness.process_identity import identify
+from harness.system.process_identity import identify
 with suspended(identify(int(sys.argv[1])), lambda **facts: print(facts["what"], flush=True)):
     sys.stdin.readline() or __import__("signal").pause()
 """

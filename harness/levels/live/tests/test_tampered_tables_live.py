@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.history.verdict import Outcome
 from harness.levels.live.tests.conftest import Performed
 from harness.tests.tampered_tables import (
     SINKS,
@@ -19,7 +20,6 @@ from harness.tests.tampered_tables import (
     scenario_with,
 )
 from harness.tests.whole_run import told, whole_run
-from harness.verdict import Outcome
 from harness.world.world import World
 
 pytestmark = pytest.mark.real

@@ -13,15 +13,15 @@ import msgspec
 import psutil
 import pytest
 
-from harness.clock import Deadline, wait_until
 from harness.database.endpoint import Endpoint
 from harness.engine.level import ATTEMPTS_MAX
-from harness.errors import HarnessError, WorldError
 from harness.levels.live.fork_server import ForkedProcess, ForkServer, surroundings
 from harness.levels.live.supervisor import LiveRunner, Supervisor
 from harness.levels.live.worker import DONE, FAILED
-from harness.runs.plan import RunPlan, encode_plan
 from harness.scenario.model import Scenario
+from harness.scenario.plan import RunPlan, encode_plan
+from harness.system.clock import Deadline, wait_until
+from harness.system.errors import HarnessError, WorldError
 from harness.world.ports import LOOPBACK
 
 pytestmark = pytest.mark.real

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.history.verdict import Outcome
 from harness.levels.live.tests.conftest import Performed
 from harness.scenario.file import load
 from harness.tests.whole_run import told
-from harness.verdict import Outcome
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(120)]
 

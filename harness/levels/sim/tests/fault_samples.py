@@ -6,8 +6,8 @@ from typing import Any
 
 from harness.faults.registry import FAULTS
 from harness.levels.sim.run import Simulated, simulate_scenario
-from harness.runs.order import Order
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
 from harness.sut.variant import HONEST, Variant
 
 __all__ = ["SAMPLES", "STORES", "sample", "simulated"]

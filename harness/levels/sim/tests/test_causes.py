@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from harness.checkers.judge import judge
-from harness.defects import find_defect, variant_of
 from harness.history.event import Event, Failed, FaultEvent, Kill, Res
+from harness.history.verdict import Outcome
+from harness.judge.checkers.judge import judge
 from harness.levels.live.tests.faulty_scenario import faulty
 from harness.levels.sim.run import Simulated, simulate_scenario
-from harness.runs.order import Order
 from harness.scenario.file import apply_settings, load_many
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
+from harness.sut.defects import find_defect, variant_of
 from harness.sut.variant import HONEST, Variant
-from harness.verdict import Outcome
 
 _SMALL = {"records": 60, "subtasks": 1, "checkpoint_every": 20}
 

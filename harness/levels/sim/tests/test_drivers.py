@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from harness.choices import Draw
+from harness.database.simulated.controls import executor_of
+from harness.database.simulated.hub import Actor, Hub
+from harness.database.simulated.link import SimulatedLink
+from harness.database.simulated.replies import LOST_CONNECTION
+from harness.database.simulated.server import SimulatedServer
+from harness.database.simulated.tables import Customers, Effects, SimulatedTables
+from harness.database.simulated.tape import MemoryRecorder, Tape
 from harness.database.transactions import ErrorClass, class_of, code_of
 from harness.levels.sim.drivers import AsyncSimulatedDriver, SimulatedDriver, SimulatedError
 from harness.levels.sim.subtask_loop import SubtaskLoop, outer_loop_kept
-from harness.simulation.controls import executor_of
-from harness.simulation.hub import Actor, Hub
-from harness.simulation.link import SimulatedLink
-from harness.simulation.replies import LOST_CONNECTION
-from harness.simulation.server import SimulatedServer
-from harness.simulation.tables import Customers, Effects, SimulatedTables
-from harness.simulation.tape import MemoryRecorder, Tape
+from harness.system.choices import Draw
 
 ROWS = [[0, "Ada", "Rome", 1], [1, "Bo", "Oslo", 2]]
 TOKEN = "SELECT token, origin_ms FROM fence WHERE subtask = %s"

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from harness.faults.parts.triggers import PHASES
 from harness.history.event import Call, FaultEvent, In, Kill, Snap, Start
+from harness.history.verdict import Outcome
 from harness.levels.sim.run import Simulated
 from harness.levels.sim.tests.fault_samples import sample, simulated
 from harness.scenario.model import Scenario
 from harness.scenario.moments import instant_ms
-from harness.scenario_parts.triggers import PHASES
 from harness.tests.simulated_run import judgement_of
-from harness.verdict import Outcome
 
 WHERE = pytest.mark.parametrize(
     "phase",

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from harness.checkers.judge import judge
-from harness.defects import variant_of
 from harness.history.event import FaultEvent, GiveUp, Kill
+from harness.judge.checkers.judge import judge
 from harness.levels.sim.run import Simulated, simulate_scenario
-from harness.runs.order import Order
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
+from harness.sut.defects import variant_of
 from harness.sut.variant import HONEST, Variant
 
 

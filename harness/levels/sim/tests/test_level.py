@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from harness.checkers.judge import judge_file
+from harness.database.simulated.tape import MemoryRecorder
 from harness.engine.level import Opening, RunSite, refuse
 from harness.engine.perform import perform
-from harness.errors import UsageError
 from harness.history.event import AttemptEvent, Call, Out, Owm
 from harness.history.read import read_whole
+from harness.history.verdict import Judgement, Outcome
+from harness.judge.checkers.judge import judge_file
 from harness.levels.sim.level import SimulatedLevel
-from harness.runs.order import Order
-from harness.runs.outcome import RunOutcome
 from harness.scenario.file import apply_settings, load_many
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
+from harness.scenario.outcome import RunOutcome
 from harness.scenario.own_files import with_asked_files
-from harness.simulation.tape import MemoryRecorder
 from harness.sut.variant import Variant
-from harness.verdict import Judgement, Outcome
+from harness.system.errors import UsageError
 
 
 def scenario() -> Scenario:

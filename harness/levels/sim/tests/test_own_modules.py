@@ -10,8 +10,8 @@ import pytest
 
 from harness.history.event import Out
 from harness.levels.sim.run import Simulated, simulate_scenario
-from harness.runs.order import Order
 from harness.scenario.file import load_many
+from harness.scenario.order import Order
 from harness.scenario.settings import apply_settings
 
 LIMITED = """

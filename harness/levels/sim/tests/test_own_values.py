@@ -16,21 +16,21 @@ from harness.engine.answered_versions import with_versions
 from harness.engine.expectation import find_expected, questions_of
 from harness.engine.level import Opening, RunSite
 from harness.engine.perform import perform
-from harness.errors import SutError
 from harness.history.event import Call, Change, Event, In, Res
 from harness.history.read import open_history
+from harness.history.verdict import Outcome
 from harness.levels.sim.calm import ask_in_child, ask_simulated
 from harness.levels.sim.child import in_child
 from harness.levels.sim.level import SimulatedLevel
 from harness.levels.sim.run import customers
 from harness.levels.sim.tests import own_lookups
-from harness.runs.expected import Expected, JudgedValues
-from harness.runs.order import Order
-from harness.runs.outcome import RunOutcome
+from harness.scenario.expected import Expected, JudgedValues
 from harness.scenario.file import apply_settings, load_many
+from harness.scenario.order import Order
+from harness.scenario.outcome import RunOutcome
+from harness.scenario.workloads.lookups import LookupSource, expected_results
 from harness.sut.calm_twin import ASKED_MAX
-from harness.verdict import Outcome
-from harness.workloads.lookups import LookupSource, expected_results
+from harness.system.errors import SutError
 
 MODULE = own_lookups.__name__
 SMALL = (

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from harness.database.pool import Circuit
-from harness.defects import find_defect, variant_of
-from harness.defects.operators import building
 from harness.history.event import Ack, Commit, Done, Failed, FaultEvent, Kill, Snap, Start
+from harness.history.verdict import Outcome
 from harness.levels.sim.run import Simulated, simulate_scenario
-from harness.runs.order import Order
 from harness.scenario.file import apply_settings, load_many
+from harness.scenario.order import Order
+from harness.sut.defects import find_defect, variant_of
+from harness.sut.defects.operators import building
 from harness.sut.registry import REFERENCE_EMITTER
 from harness.sut.variant import HONEST, Kind, Variant
 from harness.tests.simulated_run import judgement_of
-from harness.verdict import Outcome
 from reference_impl.elements import QueueElement, WatermarkStatus
 from reference_impl.operator.async_wait import AsyncWaitOperator
 

@@ -9,15 +9,15 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from harness.checkers.judge import judge
-from harness.defects import variant_of
 from harness.engine.cross_checks import refuse_other_expectations
-from harness.errors import HarnessError
 from harness.history.event import Change, In, Res
+from harness.history.verdict import Judgement, Outcome
+from harness.judge.checkers.judge import judge
 from harness.levels.sim.run import Simulated, customers, simulate_scenario
-from harness.runs.order import Order
 from harness.scenario.file import apply_settings, load_many
-from harness.verdict import Judgement, Outcome
+from harness.scenario.order import Order
+from harness.sut.defects import variant_of
+from harness.system.errors import HarnessError
 
 SMALL = (
     "workload.records=60",

@@ -9,16 +9,16 @@ import msgspec
 import pytest
 
 from harness.database.pool import ConnectionLost
-from harness.defects import find_defect, variant_of
-from harness.errors import SutError
 from harness.history.event import FaultEvent
+from harness.history.verdict import Outcome
 from harness.levels.sim.run import Simulated, simulate_scenario
-from harness.runs.order import Order
 from harness.scenario.file import apply_settings, load_many
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
+from harness.sut.defects import find_defect, variant_of
 from harness.sut.variant import HONEST, Variant
+from harness.system.errors import SutError
 from harness.tests.simulated_run import judgement_of
-from harness.verdict import Outcome
 
 NAMES = (
     "blackhole-with-default",

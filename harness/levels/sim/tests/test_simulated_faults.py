@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from harness.choices import Draw
-from harness.errors import UsageError
+from harness.database.simulated.controls import executor_of
+from harness.database.simulated.hub import Hub
+from harness.database.simulated.link import SimulatedLink
+from harness.database.simulated.server import SimulatedServer
+from harness.database.simulated.tables import Customers, SimulatedTables
 from harness.faults.registry import FAULTS
 from harness.history.event import FaultEvent
+from harness.history.verdict import Outcome
 from harness.levels.sim.run import Simulated
 from harness.levels.sim.tests.fault_samples import SAMPLES, STORES, sample, simulated
-from harness.simulation.controls import executor_of
-from harness.simulation.hub import Hub
-from harness.simulation.link import SimulatedLink
-from harness.simulation.server import SimulatedServer
-from harness.simulation.tables import Customers, SimulatedTables
 from harness.sut.variant import Variant
+from harness.system.choices import Draw
+from harness.system.errors import UsageError
 from harness.tests.simulated_run import judgement_of
-from harness.verdict import Outcome
 
 EACH = pytest.mark.parametrize("kind", SAMPLES)
 OUTSIDE = [

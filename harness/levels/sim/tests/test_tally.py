@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from harness.clock import Deadline
 from harness.engine.executors import PlainExecutors, always
 from harness.engine.level import Opening, RunSite, Stop
 from harness.engine.perform import perform
 from harness.engine.tally import Counted, count, tallies, worth_keeping
-from harness.errors import SutError
+from harness.history.verdict import Outcome
 from harness.levels.sim.level import SimulatedLevel
-from harness.runs.order import Order
 from harness.scenario.file import apply_settings, load_many
-from harness.verdict import Outcome
+from harness.scenario.order import Order
+from harness.system.clock import Deadline
+from harness.system.errors import SutError
 from reports.reading import read_run
 
 

@@ -11,10 +11,11 @@ import pytest
 from harness.database.table_hand import TableHand
 from harness.engine.level import Opening, RunRecord, RunSite
 from harness.engine.perform import judged
-from harness.errors import HarnessError
 from harness.history.event import Ack, Dead, Done, Effect, Event, Res, Row, Snap, TableRead
+from harness.history.verdict import Outcome
 from harness.levels.sim.level import SimulatedLevel
-from harness.runs.order import Order
+from harness.scenario.order import Order
+from harness.system.errors import HarnessError
 from harness.tests.tampered_tables import (
     SINKS,
     TABLES,
@@ -26,7 +27,6 @@ from harness.tests.tampered_tables import (
     names_the_row,
     scenario_with,
 )
-from harness.verdict import Outcome
 
 EVERY_CASE = [pytest.param(sink, case, id=f"{sink}: {case.name}") for sink in SINKS for case in cases(sink)]
 

@@ -9,13 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.clock import monotonic_us
 from harness.database.batch_sink import Begun, PartOfEpoch
 from harness.database.endpoint import NOWHERE, Endpoint
 from harness.database.epoch import SavedEpoch
 from harness.engine.attempt import AttemptFailed
 from harness.engine.watch import AttemptReaper
-from harness.errors import CannotHere
 from harness.faults.kill_worker import InjectedFailure
 from harness.history.follower import Follower
 from harness.history.recorder import Recorder, attempt_file, driver_file
@@ -32,13 +30,15 @@ from harness.levels.spark.positions_source import PositionsReader, source_option
 from harness.levels.spark.ranges import Ranges
 from harness.levels.spark.run_attempts import RunAttempts
 from harness.levels.spark.runners import lacks_of_runner, refuse_of_runner
-from harness.process_identity import ProcessIdentity, this_process
-from harness.runs.order import Order
-from harness.runs.plan import Crash, RunPlan, decode_plan
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
+from harness.scenario.order import Order
+from harness.scenario.plan import Crash, RunPlan, decode_plan
+from harness.scenario.workloads.lookups import LookupSource
 from harness.sut.variant import HONEST
-from harness.workloads.lookups import LookupSource
+from harness.system.clock import monotonic_us
+from harness.system.errors import CannotHere
+from harness.system.process_identity import ProcessIdentity, this_process
 
 PART = PartOfEpoch(subtask=1, attempt=5, rows=[], dead=[], position=60, elements=[])
 EVERY = 60

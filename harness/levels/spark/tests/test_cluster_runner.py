@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from harness.errors import WorldError
 from harness.levels.spark import cluster_run, executors
+from harness.system.errors import WorldError
 
 GONE = WorldError("a worker is gone", fix="look at its log")
 

@@ -11,14 +11,14 @@ import pytest
 from harness.engine.in_world import record_in_world
 from harness.engine.level import RunSite
 from harness.engine.perform import perform
-from harness.runs.order import Order
-from harness.runs.outcome import RunOutcome
+from harness.history.verdict import Outcome
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
+from harness.scenario.order import Order
+from harness.scenario.outcome import RunOutcome
 from harness.tests.real_world import real_world
 from harness.tests.table_seen import TableSeen
 from harness.tests.whole_run import told
-from harness.verdict import Outcome
 from harness.world.world import World
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]

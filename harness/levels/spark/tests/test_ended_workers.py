@@ -14,7 +14,7 @@ from harness.engine.level import ending_of
 from harness.history.follower import AttemptView
 from harness.levels.spark import daemon
 from harness.levels.spark.ended_workers import EndedWorkers
-from harness.process_identity import ProcessIdentity
+from harness.system.process_identity import ProcessIdentity
 
 
 @pytest.mark.parametrize(

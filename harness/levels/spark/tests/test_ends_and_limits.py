@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from harness.errors import WorldError
 from harness.levels.live.tests.test_worker import plan
 from harness.levels.spark import driver_process, session
 from harness.levels.spark.driver_process import DriverRunner, DriverSeat, DriverSettings
 from harness.levels.spark.ended_workers import EndedWorkers
 from harness.levels.spark.job import SparkExecution
-from harness.process_identity import ProcessIdentity, identify, is_alive
+from harness.system.errors import WorldError
+from harness.system.process_identity import ProcessIdentity, identify, is_alive
 
 Sleeping = tuple["subprocess.Popen[bytes]", ProcessIdentity]
 

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from harness.checkers.judge import judge_file
-from harness.checkers.registry import CHECKERS
-from harness.checkers.shares.tests.test_shares import KINDS
-from harness.checkers.tests.blind_mutations import mutated
-from harness.checkers.tests.legal_histories import legal_history
-from harness.checkers.tests.small_histories import text
-from harness.choices import Choices
-from harness.errors import UsageError
 from harness.explore.drawing import draw_scenario
 from harness.history.columnar import write_parts
 from harness.history.read import open_text
 from harness.history.text import digest_of
+from harness.history.verdict import Judgement
+from harness.judge.checkers.judge import judge_file
+from harness.judge.checkers.registry import CHECKERS
+from harness.judge.checkers.shares.tests.test_shares import KINDS
+from harness.judge.checkers.tests.blind_mutations import mutated
+from harness.judge.checkers.tests.legal_histories import legal_history
+from harness.judge.checkers.tests.small_histories import text
 from harness.levels.sim.run import simulate_scenario
 from harness.levels.spark.checking import CHECKING, check_on_spark
 from harness.levels.spark.executors import SparkExecutors, open_executors, refuse_master
 from harness.levels.spark.session import gateway_pid
 from harness.levels.spark.shipped_code import UNPACKED
-from harness.runs.order import Order
-from harness.verdict import Judgement
+from harness.scenario.order import Order
+from harness.system.choices import Choices
+from harness.system.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

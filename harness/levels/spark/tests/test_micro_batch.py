@@ -17,21 +17,21 @@ from harness.database.driver import MySqlDriver
 from harness.database.endpoint import Endpoint
 from harness.database.epoch import Fenced
 from harness.database.schema import prepare_database, run_database
-from harness.defects.runners import dropping_what_was_seen
 from harness.engine.in_world import record_in_world
 from harness.engine.level import RunSite
 from harness.engine.perform import perform
+from harness.history.verdict import Outcome
 from harness.levels.spark.driver_process import DriverRunner, DriverSettings
 from harness.levels.spark.session import local_master
-from harness.runs.order import Order
-from harness.runs.outcome import RunOutcome
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
+from harness.scenario.outcome import RunOutcome
+from harness.scenario.workloads.lookups import LookupSource
+from harness.sut.defects.runners import dropping_what_was_seen
 from harness.tests.real_world import real_world
 from harness.tests.whole_run import told
-from harness.verdict import Outcome
-from harness.workloads.lookups import LookupSource
 from harness.world.world import World
 
 _numbers = count(1)

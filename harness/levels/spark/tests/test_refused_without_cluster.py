@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from harness.errors import CannotHere, UsageError
 from harness.levels.spark.runners import refuse_of_runner, refuse_without_cluster
-from harness.runs.order import Order
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
+from harness.scenario.order import Order
+from harness.system.errors import CannotHere, UsageError
 
 OF_CLUSTERS = ("executor-lost", "driver-lost", "host-lost", "executor-zombie", "speculated")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.clock import Deadline, wait_until
+from harness.system.clock import Deadline, wait_until
 
 pytestmark = pytest.mark.spark
 

@@ -13,15 +13,15 @@ import pytest
 from harness.engine.in_world import record_in_world
 from harness.engine.level import RunSite
 from harness.engine.perform import perform
+from harness.history.verdict import Outcome
 from harness.levels.live.tests.faulty_scenario import faulty, what_bit
 from harness.levels.live.tests.outside_kill import killed_from_outside
-from harness.runs.order import Order
-from harness.runs.outcome import RunOutcome
 from harness.scenario.file import apply_settings, load_many
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
+from harness.scenario.outcome import RunOutcome
 from harness.tests.real_world import real_world
 from harness.tests.whole_run import told
-from harness.verdict import Outcome
 from harness.world.world import World
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pytest
 
-from harness.choices import Choices, fresh_seed
 from harness.database.endpoint import Endpoint
 from harness.database.table_hand import TableHand
 from harness.engine.in_world import record_in_world
@@ -23,16 +22,17 @@ from harness.engine.level import RunSite
 from harness.engine.perform import perform
 from harness.history.event import Failed, Start
 from harness.history.read import read_whole
-from harness.runs.order import Order
-from harness.runs.outcome import RunOutcome
+from harness.history.verdict import Outcome
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
 from harness.scenario.model import Scenario
+from harness.scenario.order import Order
+from harness.scenario.outcome import RunOutcome
+from harness.scenario.workloads.lookups import Lookup, LookupSource
+from harness.system.choices import Choices, fresh_seed
 from harness.tests.real_world import real_world
 from harness.tests.tampered_tables import Case, Touching, hides, names_the_row, scenario_with
 from harness.tests.whole_run import told
-from harness.verdict import Outcome
-from harness.workloads.lookups import Lookup, LookupSource
 from harness.world.world import World
 
 if TYPE_CHECKING:

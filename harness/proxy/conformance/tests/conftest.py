@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness.errors import WorldError
 from harness.proxy.conformance.tests.peers import Pair, Server, connected, upstream
 from harness.proxy.conformance.tests.subject import Link, Subject, own_proxy, toxiproxy
+from harness.system.errors import WorldError
 from harness.world.proxy_program import find_proxy_program
 from harness.world.settings import WorldSettings
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.clock import Deadline, monotonic_us
+from harness.system.clock import Deadline, monotonic_us
 
 __all__ = [
     "WAIT_S",

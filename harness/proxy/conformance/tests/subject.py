@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from harness.clock import Deadline, wait_until
+from harness.system.clock import Deadline, wait_until
 
 __all__ = ["Link", "Reply", "Subject", "own_proxy", "toxiproxy"]
 

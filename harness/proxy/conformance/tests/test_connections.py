@@ -8,7 +8,6 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from harness.clock import Deadline, wait_until
 from harness.proxy.conformance.tests.peers import (
     WAIT_S,
     End,
@@ -20,6 +19,7 @@ from harness.proxy.conformance.tests.peers import (
     upstream,
 )
 from harness.proxy.conformance.tests.subject import Link, Subject
+from harness.system.clock import Deadline, wait_until
 
 pytestmark = pytest.mark.real
 

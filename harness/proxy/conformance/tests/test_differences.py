@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 
 import pytest
 
-from harness.clock import Deadline, wait_until
 from harness.proxy.conformance.tests.differences import shows
 from harness.proxy.conformance.tests.peers import (
     WAIT_S,
@@ -22,6 +21,7 @@ from harness.proxy.conformance.tests.peers import (
     upstream,
 )
 from harness.proxy.conformance.tests.subject import Link, Subject
+from harness.system.clock import Deadline, wait_until
 
 NOWHERE = ("127.0.0.1", 1)
 pytestmark = pytest.mark.real

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 
 import pytest
 
-from harness.clock import Deadline, monotonic_us, wait_until
 from harness.proxy.conformance.tests.peers import (
     End,
     Pair,
@@ -20,6 +19,7 @@ from harness.proxy.conformance.tests.peers import (
     receive,
 )
 from harness.proxy.conformance.tests.subject import Link
+from harness.system.clock import Deadline, monotonic_us, wait_until
 
 pytestmark = pytest.mark.real
 

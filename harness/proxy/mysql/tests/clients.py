@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import pymysql
 import pytest
 
-from harness.clock import Deadline, wait_until
 from harness.proxy.mysql.tests.threaded_link import ThreadedLink
+from harness.system.clock import Deadline, wait_until
 from harness.world.world import DATABASE, World
 
 __all__ = ["Client", "code_of", "connect", "connected", "run", "sessions", "stored", "wait_for_sessions"]

@@ -10,7 +10,6 @@ import asyncmy.errors
 import pymysql
 import pytest
 
-from harness.clock import monotonic_us
 from harness.proxy.mysql.frames import framed
 from harness.proxy.mysql.tests.clients import (
     Client,
@@ -22,6 +21,7 @@ from harness.proxy.mysql.tests.clients import (
     wait_for_sessions,
 )
 from harness.proxy.mysql.tests.threaded_link import ThreadedLink, threaded_link
+from harness.system.clock import monotonic_us
 from harness.world.world import DATABASE, World
 from reference_impl.mailbox.loops import real_loop
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pymysql
 import pytest
 
-from harness.clock import Deadline, monotonic_us, wait_until
 from harness.proxy.link import Cutting
 from harness.proxy.mysql.tests.clients import (
     Client,
@@ -18,6 +17,7 @@ from harness.proxy.mysql.tests.clients import (
     wait_for_sessions,
 )
 from harness.proxy.mysql.tests.threaded_link import ThreadedLink
+from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.world.world import World
 
 pytestmark = pytest.mark.real

@@ -9,12 +9,12 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from harness.clock import Deadline, wait_until
 from harness.proxy.link import Cutting, Link
 from harness.proxy.mysql.rules import ATTRIBUTES, refuse
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Stream, Toxic
 from harness.proxy.workshop import Workshop
+from harness.system.clock import Deadline, wait_until
 from harness.world.world import Address
 from reference_impl.mailbox.loops import real_loop
 

@@ -10,10 +10,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from harness.protocol.conversation import Conversation
-from harness.protocol.conversation_file import GREETING, HELLO, ConversationScript, Exchange
-from harness.protocol.events import read_event
-from harness.protocol.program import Program, await_answers
+from harness.conform.protocol.conversation import Conversation
+from harness.conform.protocol.conversation_file import GREETING, HELLO, ConversationScript, Exchange
+from harness.conform.protocol.events import read_event
+from harness.conform.protocol.program import Program, await_answers
 from harness.sut.serve import SYSTEMS, converse
 
 __all__ = ["asked", "lines_in_process", "spoken_in_process", "spoken_to_program"]

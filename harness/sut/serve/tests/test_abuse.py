@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.protocol.conversation_file import HELLO
+from harness.conform.protocol.conversation_file import HELLO
 from harness.sut.serve.config import CommandRefused
 from harness.sut.serve.line import CHUNK, LINE_MAX, Lines, object_of
 from harness.sut.serve.tests.speaking import lines_in_process

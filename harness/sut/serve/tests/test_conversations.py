@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from harness.errors import FloodmarkError
-from harness.oracle.provide import find_oracle
-from harness.protocol.conversation_file import HELLO, ConversationFile, Exchange, catalogue
-from harness.protocol.program import Limits, Program
-from harness.protocol.transcript import Transcript
+from harness.conform.oracle.provide import find_oracle
+from harness.conform.protocol.conversation_file import HELLO, ConversationFile, Exchange, catalogue
+from harness.conform.protocol.program import Limits, Program
+from harness.conform.protocol.transcript import Transcript
 from harness.sut.serve import SYSTEMS
 from harness.sut.serve.tests.speaking import asked, spoken_in_process, spoken_to_program
+from harness.system.errors import FloodmarkError
 from harness.world.settings import WorldSettings
 
 CATALOGUE = catalogue()

@@ -8,8 +8,8 @@ from typing import get_args
 
 import pytest
 
-from harness.protocol.conversation_file import conversation_in
-from harness.protocol.events import Event
+from harness.conform.protocol.conversation_file import conversation_in
+from harness.conform.protocol.events import Event
 from harness.sut.serve import SYSTEMS
 from harness.sut.serve.config import Code
 from harness.sut.serve.conversation import COMMANDS

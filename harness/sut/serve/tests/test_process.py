@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.errors import Exit
-from harness.oracle.provide import SETUP
-from harness.protocol.conversation_file import HELLO, catalogue
-from harness.protocol.program import Limits, Program, await_answers
+from harness.conform.oracle.provide import SETUP
+from harness.conform.protocol.conversation_file import HELLO, catalogue
+from harness.conform.protocol.program import Limits, Program, await_answers
 from harness.sut.serve import SYSTEMS
+from harness.system.errors import Exit
 
 FLOODMARK = str(Path(sys.executable).with_name("floodmark"))
 LIMIT_S = 60

@@ -1,0 +1,258 @@
+"""Speaks every conversation of the catalogue with one program, and judges each answer.
+
+A conversation fails at the first answer that is not what its file says (up to the freedom of the protocol,
+`harness.conform.protocol.transcript`), or where the program breaks the protocol. A failed one is spoken once more to
+a fresh process, so that its lines can be pasted. Invariant: the run ends, however the program behaves: after
+`BREACHES_MAX` breaches in a row the rest is not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from harness.conform.case import CaseOutcome, ConformCase, Spoken
+from harness.conform.conversation_agreement import agreement_of
+from harness.conform.explained import systems_by_statement
+from harness.conform.protocol.conversation_file import (
+    HELLO,
+    ConversationFile,
+    ConversationScript,
+    Exchange,
+    catalogue,
+)
+from harness.conform.protocol.driver import ProgramDriver
+from harness.conform.protocol.events import Hello, ProtocolBreach
+from harness.conform.protocol.program import Limits
+from harness.conform.protocol.transcript import Transcript
+from harness.conform.script_difference import STRICT, serving_command
+from harness.scenario.certificate import Agreement
+
+__all__ = ["judge_conversations", "reference_command", "spoken_alone"]
+
+BREACHES_MAX: Final = 3
+"""After so many conversations in a row that broke off, the rest is not run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judged:
+    """How one conversation went."""
+
+    outcome: CaseOutcome
+    why: str = ""
+    expected: Sequence[str] = ()
+    came: Sequence[str] = ()
+    spoken: Sequence[Spoken] = ()
+    broke_off: bool = False
+    only_after_others: bool = False
+    """Whether it failed only in a process that had held other conversations before."""
+
+
+class Speaker:
+    """One program at a time, restarted where a conversation needs a fresh one. Mutable."""
+
+    def __init__(self, argv: Sequence[str], *, limits: Limits) -> None:
+        self._argv = argv
+        self._limits = limits
+        self._driver: ProgramDriver | None = None
+
+    def end(self) -> None:
+        if self._driver is not None:
+            self._driver.program.kill()
+            self._driver = None
+
+    def fresh(self, *, greet: bool) -> ProgramDriver:
+        """A process of its own; the one before is gone."""
+        self.end()
+        self._driver = ProgramDriver(self._argv, limits=self._limits)
+        if greet:
+            self._driver.greet()
+        return self._driver
+
+    def ready(self) -> ProgramDriver:
+        """The running process before `open`, or a fresh one."""
+        driver = self._driver
+        if driver is None or driver.program.gone:
+            return self.fresh(greet=True)
+        if driver.conversation.accepts("close"):
+            driver.tell({"cmd": "close"})
+        return driver
+
+
+def judge_conversations(
+    argv: Sequence[str],
+    *,
+    hello: Hello,
+    asks: str,
+    yardstick: str,
+    limits: Limits,
+    heard: Callable[[ConformCase], None],
+) -> list[ConformCase]:
+    """All cases of a profile of the catalogue (`yardstick`); the program is asked to serve profile `asks`."""
+    speaker, quirks = Speaker(argv, limits=limits), _Quirks(yardstick=yardstick, limits=limits)
+    second = Speaker(reference_command(asks=asks, yardstick=yardstick), limits=Limits())
+    cases: list[ConformCase] = []
+    in_a_row = 0
+    try:
+        for file in catalogue():
+            if yardstick not in file.profiles:
+                continue
+            case = _not_for_it(file, hello=hello, asks=asks)
+            if case is None and in_a_row >= BREACHES_MAX:
+                why = f"given up after {BREACHES_MAX} conversations in a row that broke off"
+                case = ConformCase(name=file.name, claim=file.claim, outcome=CaseOutcome.NOT_RUN, why=why)
+            if case is None:
+                judged = _judged(speaker, file, asks=asks)
+                in_a_row = in_a_row + 1 if judged.broke_off else 0
+                agreement = _agreement(second, file, judged, asks=asks)
+                case = _case(file, judged, known=quirks.explaining(file, judged), second=agreement)
+            heard(case)
+            cases.append(case)
+    finally:
+        speaker.end()
+        second.end()
+        quirks.end()
+    return cases
+
+
+def reference_command(*, asks: str, yardstick: str) -> list[str]:
+    """The command line that serves the reference, which answers as the yardstick says to a request for `asks`."""
+    return serving_command("reference" if yardstick == asks else STRICT)
+
+
+def spoken_alone(argv: Sequence[str], told: Sequence[str], *, limits: Limits) -> list[Spoken]:
+    """What a fresh process answers to these lines, up to the first that it does not answer."""
+    spoken: list[Spoken] = []
+    driver = ProgramDriver(argv, limits=limits)
+    try:
+        for line in told:
+            spoken.append(Spoken(told=line))
+            spoken[-1] = Spoken(told=line, answer=driver.tell_line(line))
+    except ProtocolBreach:
+        return spoken
+    finally:
+        driver.program.kill()
+    return spoken
+
+
+def _not_for_it(file: ConversationFile, *, hello: Hello, asks: str) -> ConformCase | None:
+    """The case, if this program need not answer so."""
+    lacking = [ability for ability in file.needs(asks) if ability not in hello.abilities]
+    if lacking:
+        why = f"needs {', '.join(lacking)}"
+        return ConformCase(name=file.name, claim=file.claim, outcome=CaseOutcome.NOT_CLAIMED, why=why)
+    if hello.name in file.not_for:
+        why = file.not_for[hello.name]
+        return ConformCase(name=file.name, claim=file.claim, outcome=CaseOutcome.EXEMPT, why=why)
+    return None
+
+
+def _judged(speaker: Speaker, file: ConversationFile, *, asks: str) -> _Judged:
+    try:
+        if file.greeted:
+            return _spoken(speaker.fresh(greet=False), file.exchanges, asks=asks, greeted=True)
+        judged = _spoken(speaker.ready(), file.exchanges, asks=asks)
+        if judged.outcome is CaseOutcome.PASS:
+            return judged
+        alone = _spoken(speaker.fresh(greet=True), file.exchanges, asks=asks)
+    except ProtocolBreach as breach:  # not in the conversation: it cannot be started or closed any more
+        return _Judged(outcome=CaseOutcome.FAIL, why=_first_line(breach), broke_off=True)
+    finally:
+        if file.greeted:
+            speaker.end()
+    if alone.outcome is CaseOutcome.PASS:
+        why = f"{judged.why} (only after other conversations in the same process; alone it passes)"
+        return replace(judged, why=why, only_after_others=True)
+    return alone
+
+
+def _spoken(
+    driver: ProgramDriver, exchanges: Sequence[Exchange], *, asks: str, greeted: bool = False
+) -> _Judged:
+    """Speak one conversation; `greeted`: it says `hello` itself."""
+    script = ConversationScript(exchanges, profile=asks)
+    written, heard = Transcript(), Transcript()
+    spoken: list[Spoken] = []
+    for index, exchange in enumerate(exchanges):
+        told = script.line(index)
+        spoken.append(Spoken(told=told))
+        if told == HELLO and not greeted:
+            continue  # the process has been greeted
+        try:
+            answer = driver.tell_line(told)
+        except ProtocolBreach as breach:
+            why = f"{breach.kind}: {_first_line(breach)}"
+            return _Judged(
+                outcome=CaseOutcome.FAIL, why=why, expected=exchange.answer, spoken=spoken, broke_off=True
+            )
+        script.learn(answer)
+        spoken[-1] = Spoken(told=told, answer=answer)
+        want, got = written.take(exchange.told, exchange.answer), heard.take(told, answer)
+        if want != got:
+            why = f"command {index + 1}, `{told[:80]}`, is answered otherwise"
+            return _Judged(
+                outcome=CaseOutcome.FAIL, why=why, expected=exchange.answer, came=answer, spoken=spoken
+            )
+    return _Judged(outcome=CaseOutcome.PASS, spoken=spoken)
+
+
+class _Quirks:
+    """The reference with one quirk of Flink each, to name what a failed conversation shows. Mutable: started late."""
+
+    def __init__(self, *, yardstick: str, limits: Limits) -> None:
+        self._systems = systems_by_statement(yardstick)
+        self._limits = limits
+        self._speakers: dict[str, Speaker] = {}
+
+    def explaining(self, file: ConversationFile, judged: _Judged) -> str:
+        """The statement of the quirk with which the reference answers as this program did; "" if none."""
+        if judged.outcome is not CaseOutcome.FAIL or judged.broke_off or file.greeted:
+            return ""
+        until = len(judged.spoken)
+        if not any('"retry":{' in one.told for one in judged.spoken):
+            return ""  # all quirks are of retries
+        as_it_came = [
+            *file.exchanges[: until - 1],
+            replace(file.exchanges[until - 1], answer=judged.came),
+        ]
+        for statement, system in self._systems.items():
+            if statement not in self._speakers:
+                self._speakers[statement] = Speaker(serving_command(system), limits=self._limits)
+            spoken = _spoken(self._speakers[statement].ready(), as_it_came, asks="flink")
+            if spoken.outcome is CaseOutcome.PASS:
+                return statement
+        return ""
+
+    def end(self) -> None:
+        for speaker in self._speakers.values():
+            speaker.end()
+
+
+def _agreement(second: Speaker, file: ConversationFile, judged: _Judged, *, asks: str) -> Agreement:
+    if judged.broke_off or judged.only_after_others:
+        return "silent"
+    driver = second.fresh(greet=False) if file.greeted else second.ready()
+    try:
+        return agreement_of(driver, file, judged.spoken, asks=asks, first=judged.outcome)
+    finally:
+        if file.greeted:
+            second.end()
+
+
+def _case(file: ConversationFile, judged: _Judged, *, known: str, second: Agreement) -> ConformCase:
+    return ConformCase(
+        name=file.name,
+        claim=file.claim,
+        outcome=judged.outcome,
+        why=judged.why,
+        expected=judged.expected,
+        came=judged.came,
+        spoken=judged.spoken,
+        known=known,
+        second=second,
+    )
+
+
+def _first_line(breach: ProtocolBreach) -> str:
+    return str(breach).partition("\n")[0]

@@ -1,0 +1,173 @@
+"""The files beside a certificate: of each run its history, its verdict by both judges, and its scenario.
+
+Invariant: what `both_judge` says depends on the history's file alone, so that `floodmark verify` can ask it again.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import multiprocessing
+import re
+import shutil
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from harness.history.outside import OUTSIDE
+from harness.history.strict_json import integers_of_any_length
+from harness.history.values import without_credentials
+from harness.history.verdict import Judgement, Outcome, worst
+from harness.judge import second_judge
+from harness.judge.checkers.outside.judge import judge_history
+from harness.judge.checkers.second_opinion import second_opinion
+from harness.scenario.certificate import Agreement
+from harness.scenario.outcome import RunOutcome
+from harness.system.errors import FloodmarkError, HistoryError, WorldError
+from harness.system.whole_file import whole_file, write_whole
+
+__all__ = [
+    "SECOND_JUDGE",
+    "WHY_SILENT",
+    "TwiceJudged",
+    "both_judge_all",
+    "second_judge_digest",
+    "stem_of",
+    "verdict_document",
+    "write_history",
+    "write_scenario",
+]
+
+SECOND_JUDGE: Final = "harness/judge/second_judge.py"
+WHY_SILENT: Final = "the second judge knows no histories that are seen from outside."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwiceJudged:
+    """What both judges say of one history."""
+
+    judgement: dict[str, Any]
+    """The first judge's, as `floodmark check --format json` prints it, unexplained."""
+    second: Agreement
+    second_verdict: str
+    differs: tuple[str, ...]
+
+
+def both_judge(path: Path) -> TwiceJudged:
+    """Asks both judges. Raises HistoryError if the file is no history."""
+    with integers_of_any_length():
+        judged = judge_history(path)
+        if not isinstance(judged, Judgement):
+            first = judged.breaches[0]
+            raise HistoryError(f"{path.name} is no well-formed history: line {first.line}: {first.say}")
+        if judged.view == OUTSIDE:
+            return TwiceJudged(judgement=judged.as_json(), second="silent", second_verdict="", differs=())
+        second = second_opinion(path, judged)
+    return TwiceJudged(
+        judgement=judged.as_json(),
+        second="agrees" if second.agrees else "differs",
+        second_verdict=second.verdict,
+        differs=second.differs,
+    )
+
+
+def both_judge_all(
+    paths: Sequence[Path], *, jobs: int, goes_on: Callable[[], bool] = lambda: True
+) -> Iterator[TwiceJudged | FloodmarkError]:
+    """Both judges on each file, in order, in `jobs` processes; an error for a file that is no history.
+
+    Ends early when `goes_on` is no longer true. Raises WorldError if a process was killed.
+    """
+    if min(jobs, len(paths)) <= 1:
+        for path in paths:
+            if not goes_on():
+                return
+            yield _judged_or_error(path)
+        return
+    pool = ProcessPoolExecutor(
+        min(jobs, len(paths)),
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+    )
+    try:
+        under_way = [pool.submit(_judged_or_error, path) for path in paths]
+        for future in under_way:
+            if not goes_on():
+                return
+            yield future.result()
+    except BrokenProcessPool as broken:
+        message = "a worker process was killed while it judged a history"
+        raise WorldError(message, fix="use --jobs 1 if memory was short") from broken
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _judged_or_error(path: Path) -> TwiceJudged | FloodmarkError:
+    try:
+        return both_judge(path)
+    except WorldError:
+        raise
+    except FloodmarkError as error:
+        return HistoryError(error.what)
+
+
+def second_judge_digest() -> str:
+    """The digest of the second judge's own file."""
+    return sha256(Path(second_judge.__file__).read_bytes()).hexdigest()
+
+
+def stem_of(name: str, seed: int) -> str:
+    """A name for the files of a run."""
+    return f"{re.sub(r'[^A-Za-z0-9_.=-]+', '-', name).strip('-')}-{seed}"
+
+
+def write_history(source: Path, target: Path) -> None:
+    """The history, compressed; equal histories give equal files. Its source is removed."""
+    with (
+        whole_file(target) as raw,
+        source.open("rb") as read,
+        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed,
+    ):
+        shutil.copyfileobj(read, packed, 1 << 20)
+    source.unlink()
+
+
+def write_scenario(plan: Any, target: Path) -> None:
+    """The scenario as it ran, settings applied: JSON, which is YAML, so that `floodmark run` takes it."""
+    write_whole(target, json.dumps(plan, indent=2, ensure_ascii=True) + "\n")
+
+
+def verdict_document(outcome: RunOutcome, judged: TwiceJudged) -> dict[str, Any]:
+    """All that is known of one run but its history: the verdict, the evidence of its faults, its threats."""
+    overall = worst([outcome.judgement.outcome, Outcome(judged.judgement["verdict"])])
+    return {
+        "verdict_version": 1,
+        "scenario": outcome.scenario,
+        "level": outcome.level,
+        "seed": outcome.seed,
+        "started_at": outcome.started_at,
+        "duration_s": outcome.duration_s,
+        "outcome": str(overall),
+        "error": outcome.error,
+        "faults": [
+            {"id": fault.id, "kind": fault.kind, "bites": fault.bites, "evidence": _free(fault.evidence)}
+            for fault in outcome.faults
+        ],
+        "pitfalls": [
+            {"name": found.name, "says": found.says, "advice": found.advice} for found in outcome.pitfalls
+        ],
+        "threats": list(outcome.threats),
+        "accounting": dict(outcome.accounting),
+        "judgement": judged.judgement,
+        "second": {"word": judged.second, "verdict": judged.second_verdict, "differs": list(judged.differs)},
+    }
+
+
+def _free(value: Any) -> dict[str, Any]:
+    return dict(without_credentials(value))

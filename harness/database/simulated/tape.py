@@ -1,0 +1,202 @@
+"""The tape: all events of a simulated run, as structs in one list, and the recorder of one attempt's journal.
+
+Invariant: events are in the order in which they happened, numbered without a gap; after an attempt was killed
+its recorder writes nothing to the tape.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, get_args
+
+from msgspec import UNSET
+
+from harness.database.simulated.hub import Hub
+from harness.history.event import (
+    Abort,
+    Ack,
+    AttemptEvent,
+    Event,
+    In,
+    Kill,
+    OfAttempt,
+    Out,
+    Res,
+    Rescale,
+    Retire,
+)
+
+__all__ = ["CALLBACK", "TASK", "MemoryRecorder", "Tape", "untold"]
+
+TASK: Final = "task"
+CALLBACK: Final = "client"
+
+Hears = Callable[[str, str, dict[str, Any]], None]
+"""Called with a fault's name, what an attempt did or measured for the fault, and further facts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreFallback:
+    """A checkpoint file that a restore could not use; the restore took checkpoint `restored` instead."""
+
+    checkpoint: int
+    file: str
+    what: str
+    restored: int | None
+
+
+class Tape:
+    """All events of a run. Mutable: grows. Fewer `events` than `numbered` means that events were lost."""
+
+    __slots__ = ("errors", "events", "hears", "hub", "made", "misuses", "numbered", "passed_over")
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.numbered = 0
+        self.events: list[Event] = []
+        self.made: list[tuple[int, int, int, int]] = []
+        """(subtask, attempt, how many events its journal made, how many were on the tape) at its end."""
+        self.errors: Counter[int | str] = Counter()
+        """Counts of database errors and lost connections in attempts, by code: evidence, not events."""
+        self.passed_over: list[RestoreFallback] = []
+        """Unusable checkpoint files found by restores: evidence, not events."""
+        self.misuses: list[dict[str, Any]] = []
+        """Notes about how a user's lookup uses the pool and the loop, as files of attempts hold them: for pitfalls."""
+        self.hears: Hears | None = None
+        """Receives what faults do inside attempts: evidence, not events."""
+
+    @property
+    def n(self) -> int:
+        """Take the next event's number. Read once per event, so that a lost event leaves a gap."""
+        self.numbered += 1
+        return self.numbered
+
+    @property
+    def t(self) -> int:
+        """The current virtual time in microseconds."""
+        return self.hub.now_ms * 1000
+
+    def add(self, event: Event) -> None:
+        """Append an event built with the current `n` and `t`."""
+        self.events.append(event)
+
+    def note(self, kind: str, **fields: Any) -> None:
+        """Append an event of the coordinator; its decisions are recorded when their transaction commits."""
+        noted = _OF_THE_COORDINATOR.get(kind)
+        if noted is not None:
+            self.add(noted(n=self.n, t=self.t, **fields))
+
+
+_OF_THE_COORDINATOR: Final[dict[str, type[Abort | Ack | Rescale | Retire]]] = {
+    "abort": Abort,
+    "ack": Ack,
+    "rescale": Rescale,
+    "retire": Retire,
+}
+
+
+def untold(tape: Tape) -> int:
+    """How many events, by the journals' own counts, are not on the tape."""
+    missing = passed = 0
+    told: Counter[tuple[int, int]] = Counter()
+    for subtask, attempt, made, place in tape.made:
+        events = tape.events[passed:place]
+        told.update((event.s, event.a) for event in events if type(event) in _OF_JOURNALS)  # type: ignore[misc, union-attr]
+        missing += abs(made - told[subtask, attempt])
+        passed = place
+    return missing
+
+
+_OF_JOURNALS: Final = frozenset(get_args(OfAttempt)) - {Kill}
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+
+
+def _kept(value: Any) -> Any:
+    """Copy lists and dicts deeply: later changes by the function must not alter the recorded value."""
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is dict:
+        copy = value.copy()
+        for name, part in value.items():
+            if type(part) not in _SCALARS:
+                copy[name] = _kept(part)
+        return copy
+    if kind is list or kind is tuple:
+        return [part if type(part) in _SCALARS else _kept(part) for part in value]
+    return value
+
+
+def _nobody_listens() -> None:
+    """Default callback: no one waits for the attempt to stop."""
+
+
+class MemoryRecorder:
+    """Writes one attempt's events to the tape; an `EventLog`. Mutable: can be cut off.
+
+    While `thread` is `CALLBACK`, a loop callback runs outside the mailbox: another thread for V21.
+    """
+
+    def __init__(self, tape: Tape) -> None:
+        self.thread = TASK
+        self.stopped: Callable[[], None] = _nobody_listens
+        """Called when the attempt stops for a rescale."""
+        self._hub = tape.hub
+        self._tape = tape
+
+    def cut(self) -> None:
+        """The attempt was killed: its later events go to a new tape that is discarded."""
+        self._tape = Tape(self._hub)
+
+    def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
+        held = _HOLDS_VALUES.get(kind)
+        if held is not None:
+            value = fields[held]
+            if type(value) not in _SCALARS:
+                fields[held] = _kept(value)
+            # A callback may accept an outcome and mail it to the task: V21 must not see a foreign thread.
+            if kind is Res and self.thread is CALLBACK:
+                fields["thread"] = UNSET
+        tape = self._tape
+        tape.numbered = number = tape.numbered + 1
+        self._write(number, kind(n=number, t=self._hub.now_ms * 1000, **fields))  # type: ignore[arg-type]
+
+    def _write(self, number: int, event: Event) -> None:
+        """Append the event; a recorder variant that loses events overrides this method."""
+        del number
+        self._tape.events.append(event)
+
+    def record(self, kind: str, **fields: Any) -> None:
+        """See `EventLog`. Ignores notes about real processes and about the simulation's own actions."""
+        tape = self._tape
+        match kind:
+            case "~lost" | "~error":
+                tape.errors[fields["code"]] += 1
+            case "~made":
+                tape.made.append((fields["s"], fields["a"], fields["events"], len(tape.events)))
+            case "~stopped":
+                self.stopped()
+            case "~hidden" | "~hurried" | "~kept" | "~pool":
+                tape.misuses.append({"k": kind, "t": tape.t, **fields})
+            case "~store":
+                tape.passed_over.append(
+                    RestoreFallback(
+                        checkpoint=fields["c"],
+                        file=fields["file"],
+                        what=fields["what"],
+                        restored=fields["to"],
+                    )
+                )
+            case "~acted" | "~measured" if tape.hears is not None:
+                fault, what = fields.pop("f"), fields.pop("what")
+                facts = {"subtask": fields.pop("s"), "attempt": fields.pop("a"), **fields}
+                tape.hears(fault, what, facts)
+
+    def claim(self, **fields: Any) -> None:
+        """See `EventLog`. Writes nothing: the simulated database records commits itself."""
+
+
+_HOLDS_VALUES: Final[dict[type[AttemptEvent], str]] = {In: "expect", Res: "v", Out: "v"}
+"""Event kind -> the field whose value the function under test may still change after the event."""

@@ -1,0 +1,328 @@
+"""The values of a judgement: verdicts, anomalies, the guarantee, the time to recover (V17); the list of invariants.
+
+Answers to Jepsen's three-valued results, with `vacuous` added: nothing in the history could have violated the
+invariant, so nothing is shown. Only `pass` is a success; merging outcomes takes the worst. `INVARIANTS` lists
+exactly the invariants that have a checker (`docs/reference/history.md`). V17 measures the cost of each fault and kill
+and is never a verdict; a measure that the history cannot give is replaced by the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from harness.system.errors import Exit
+
+__all__ = [
+    "INVARIANTS",
+    "NOT_ON_A_HISTORY",
+    "NO_EVIDENCE",
+    "OF_THE_DATABASE",
+    "Anomaly",
+    "Cost",
+    "Explanation",
+    "Guarantee",
+    "InvariantVerdict",
+    "Judgement",
+    "Outcome",
+    "Recovery",
+    "Step",
+    "worst",
+]
+
+NO_EVIDENCE = ("V23", "vacuous")
+"""How a run is filed that lacks a fault's evidence, or a count that the scenario asks for, beside its violations."""
+INVARIANTS: dict[str, str] = {
+    "V1": "Ordered mode: results leave in the order of their records, and watermarks keep their place.",
+    "V2": "Unordered mode: no result leaves before a watermark that came in ahead of its record.",
+    "V3": "Results of one key leave in the order of that key's records.",
+    "V4": "Watermarks leave in the order in which they came in; none goes back.",
+    "V5": "A watermark leaves only after everything that came in ahead of it is resolved.",
+    "V6": "Every watermark leaves, and none is held once nothing ahead of it is open.",
+    "V7": "A watermark leaves only if it came in, as often as it did, and nothing follows the last one.",
+    "V8": "Every record's results are visible in the end, each once, with the right value and time.",
+    "V9": "The database shows the effect of every record once: not twice, not missing, not altered.",
+    "V10": "A checkpoint cuts cleanly: each element before it has either left or is stored in it.",
+    "V11": "A restart goes on from a completed checkpoint, with its elements and its source position.",
+    "V12": "An epoch becomes visible whole, once, in order, and only when its checkpoint allows it.",
+    "V13": "Once a newer attempt has taken effect, nothing of an older one does.",
+    "V14": "No more elements are in flight than the capacity allows, with one more at most waiting to enter.",
+    "V15": "Each record's calls end in exactly one outcome, in time, within the allowed tries.",
+    "V16": "After the last fault has healed the operator makes progress until its end.",
+    "V18": "Checkpoints keep completing, however full the queue and however slow the database.",
+    "V19": "Every answer belongs to the call that asked for it.",
+    "V20": "A record that failed for good fails its task or goes to the dead letters; it is never swallowed.",
+    "V21": "Only the task's thread acts, between its start and its close, one record's results at a time.",
+    "V23": "Every fault left evidence that it took effect, and the run reached the counts that the scenario expects.",
+    "V24": "No attempt fails, is killed or restarts unless a fault, the scenario or an outside event explains it.",
+}
+"""One sentence for each invariant, in the order of `floodmark check --format json`."""
+
+OF_THE_DATABASE: dict[str, str] = {
+    "V22": "The database keeps every commit that it acknowledged, unless a fault is there to make it lose some.",
+}
+"""The sentence of an invariant that is judged on the history of a probe, in runs with two servers."""
+
+NOT_ON_A_HISTORY: dict[str, str] = {
+    "V17": "the time to recover is a measurement; it is reported, not judged",
+    "V22": "the database's own isolation is judged on a probe's history, not on a run's",
+}
+"""Numbers of the catalogue that no checker judges on a history, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """The cost of one fault or kill."""
+
+    what: str
+    """`fault "spike" (all subtasks)`, `kill of attempt 1 of subtask 0`."""
+    event: int
+    """The number of the event with which it began."""
+    begin_us: int
+    """Time since the history's first event."""
+    detect_us: int | None = None
+    """A fault: until the first failed call, failed attempt or kill. A kill: since the attempt's last own event."""
+    first_output_us: int | None = None
+    """From the fault's end, or from the kill, to the next result."""
+    steady_us: int | None = None
+    """From the same moment until results in a row were within the 99th percentile of the lags before."""
+    replayed: int | None = None
+    """A kill: records that the next attempt restored or read again."""
+    replayed_of: int | None = None
+    """A kill: the records accepted before it."""
+    deficit: int | None = 0
+    """Records taken in minus records that left, summed over tenths of a second, from its begin until steady.
+
+    None: not known, as in a history seen from outside.
+    """
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """The measures without a number, and why."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "what": self.what,
+            "event": self.event,
+            "begin_us": self.begin_us,
+            "detect_us": self.detect_us,
+            "first_output_us": self.first_output_us,
+            "steady_us": self.steady_us,
+            "replayed_records": self.replayed,
+            "accepted_records": self.replayed_of,
+            "deficit_records": self.deficit,
+            "absent": dict(self.absent),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """The cost of every fault and kill of a history, or why there is none."""
+
+    costs: tuple[Cost, ...] = ()
+    omitted: int = 0
+    """The number of further faults and kills, which were not measured."""
+    why: str = ""
+    """Why nothing was measured."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"costs": [cost.as_json() for cost in self.costs], "omitted": self.omitted, "why": self.why}
+
+
+class Outcome(StrEnum):
+    """The outcome for one invariant, or for a whole history."""
+
+    PASS = "pass"
+    VACUOUS = "vacuous"
+    UNKNOWN = "unknown"
+    FAIL = "fail"
+    NOT_CLAIMED = "not-claimed"
+
+    @property
+    def exit_code(self) -> Exit:
+        """The exit code of a run that ends with this overall verdict."""
+        match self:
+            case Outcome.PASS:
+                return Exit.HOLD
+            case Outcome.FAIL:
+                return Exit.VIOLATION
+            case _:
+                return Exit.UNDECIDED
+
+
+_SEVERITY = (Outcome.NOT_CLAIMED, Outcome.PASS, Outcome.VACUOUS, Outcome.UNKNOWN, Outcome.FAIL)
+
+
+def worst(outcomes: Iterable[Outcome]) -> Outcome:
+    """The worst of `outcomes`; `vacuous` if there is none, since nothing was judged."""
+    return max(outcomes, key=_SEVERITY.index, default=Outcome.VACUOUS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why an anomaly is a contradiction: named events, and the facts that follow, the contradiction last."""
+
+    let: tuple[str, ...]
+    """Named events of the history, such as `e1 = output 0 of record 7 leaves = "v" (event 13, ...)`."""
+    then: tuple[str, ...]
+    """One fact per line."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"let": list(self.let), "then": list(self.then)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anomaly:
+    """One violation of an invariant, with a sentence and the numbers (`n`) of the events that show it."""
+
+    kind: str
+    """The class of `docs/reference/history.md`: `duplicate`, `lost`, `reordered`, ..."""
+    say: str
+    events: tuple[int, ...]
+    s: int | None = None
+    id: int | str | tuple[Any, ...] | None = None
+    """In a history seen from outside, an id of several columns, or one that is null, is the tuple of its columns."""
+    w: int | str | None = None
+    c: int | None = None
+    table: str | None = None
+    """The table whose rows show it."""
+    j: int | None = None
+    """The number of the output, where a table is judged by output."""
+    tx: int | None = None
+    """The transaction of a log of changes."""
+    start: int | None = None
+    """The start of a job seen from outside."""
+    explanation: Explanation | None = None
+    """Set for the first anomalies of each invariant, once the judgement is explained."""
+
+    def as_json(self) -> dict[str, Any]:
+        named = {
+            "s": self.s,
+            "id": self.id,
+            "j": self.j,
+            "w": self.w,
+            "c": self.c,
+            "table": self.table,
+            "tx": self.tx,
+            "start": self.start,
+        }
+        told: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+        if isinstance(self.id, tuple):
+            told["id"] = list(self.id) if len(self.id) > 1 else self.id[0]
+        return {
+            "class": self.kind,
+            **told,
+            "events": list(self.events),
+            "say": self.say,
+            **({"explanation": self.explanation.as_json()} if self.explanation else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvariantVerdict:
+    """The result of one checker; `omitted` counts the anomalies beyond the limit that are not listed."""
+
+    invariant: str
+    outcome: Outcome
+    anomalies: tuple[Anomaly, ...] = ()
+    omitted: int = 0
+    why: str = ""
+    """For `unknown`, `vacuous` and `not-claimed`: the reason, one sentence (a traceback for a crash)."""
+    observed: int = 0
+    """How many observations the verdict rests on (outputs, watermarks, snapshots, ...)."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "invariant": self.invariant,
+            "verdict": str(self.outcome),
+            "anomalies": [anomaly.as_json() for anomaly in self.anomalies],
+            "omitted": self.omitted,
+            **({"why": self.why} if self.why else {}),
+            "observed": self.observed,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A level of guarantee that a history does not show, and why not."""
+
+    level: str
+    refuted_by: tuple[str, ...] = ()
+    """The anomalies that refute it, such as `V8 duplicate`; if empty, it is merely not shown."""
+    why: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"level": self.level, "refuted_by": list(self.refuted_by), "why": self.why}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """The strongest guarantee that a history shows without refuting it, for delivery and for order."""
+
+    delivery: str
+    """Such as `effectively-once`; `none` if not even the weakest level is shown."""
+    order: str
+    """Such as `ordered`; `none` if not even the weakest level is shown."""
+    not_reached: tuple[Step, ...] = ()
+    """The stronger levels, with what refutes them or why they are not shown."""
+    under: tuple[str, ...] = ()
+    """The faults, kills and restarts in the history, such as `fault "spike" (2 times)`, `1 kill`."""
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def statement(self) -> str:
+        """Both directions, such as `fenced-exactly-once, ordered`."""
+        named = (("delivery", self.delivery), ("order", self.order))
+        return ", ".join(f"nothing about {what}" if level == "none" else level for what, level in named)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "delivery": self.delivery,
+            "order": self.order,
+            "not_reached": [step.as_json() for step in self.not_reached],
+            "under": list(self.under),
+            "remarks": list(self.remarks),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """The verdict on a whole history, and each invariant's own, in the order V1, V2, ..."""
+
+    outcome: Outcome
+    invariants: tuple[InvariantVerdict, ...]
+    warnings: tuple[str, ...] = ()
+    accounting: Mapping[str, int] = field(default_factory=dict)
+    """Counts for a reader: events, records, outputs, watermarks, attempts, checkpoints, ..."""
+    view: str = ""
+    """The view of the history, such as `outside`; empty: that of an operator."""
+    guarantee: Guarantee | None = None
+    recovery: Recovery | None = None
+    """V17. Guarantee and recovery are None until the judgement is explained."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The form of `floodmark check --format json`."""
+        return {
+            "verdict": str(self.outcome),
+            **({"view": self.view} if self.view else {}),
+            "invariants": [verdict.as_json() for verdict in self.invariants],
+            "warnings": list(self.warnings),
+            **({"guarantee": self.guarantee.as_json()} if self.guarantee else {}),
+            **({"recovery": self.recovery.as_json()} if self.recovery else {}),
+        }
+
+    @property
+    def violations(self) -> tuple[tuple[str, str], ...]:
+        """The violations (invariant, kind of anomaly), each once, in the order of the invariants."""
+        found = ((verdict.invariant, one.kind) for verdict in self.convicted() for one in verdict.anomalies)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def shown(self) -> tuple[tuple[str, str], ...]:
+        """The violations, and `NO_EVIDENCE` if a fault or a count is missing that the scenario asks for."""
+        is_vacuous = any(v.invariant == "V23" and v.outcome is Outcome.VACUOUS for v in self.invariants)
+        return (*self.violations, *([NO_EVIDENCE] if is_vacuous else []))
+
+    def convicted(self) -> tuple[InvariantVerdict, ...]:
+        """The verdicts on violated invariants."""
+        return tuple(v for v in self.invariants if v.outcome is Outcome.FAIL)

@@ -1,0 +1,1 @@
+"""Whether a history may happen, why not, and what it cost."""

@@ -1,0 +1,125 @@
+"""V12 epochs: each epoch is committed once, in order, not before its checkpoint completes, and none is left out.
+
+Answers to Flink's `TwoPhaseCommittingSink`; convicts prepared transactions that are never committed. Invariant:
+the commits of a subtask, in history order, agree with its snapshots, the coordinator's completions and the
+chain of restored attempts. O(n log n); memory grows with commits and snapshots.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
+
+from msgspec import UNSET
+
+from harness.history.event import Commit
+from harness.history.verdict import Anomaly
+from harness.judge.checkers.case import Case, SubtaskView
+from harness.judge.checkers.history_trace import AttemptTrace
+from harness.judge.checkers.invariant import Findings, Invariant
+
+__all__ = ["Epochs"]
+
+
+class Epochs(Invariant):
+    """Checks V12 for each subtask of a job with a transactional sink."""
+
+    name = "V12"
+    vacuous = "there is neither a commit nor a completed snap"
+
+    def not_claimed(self, case: Case) -> str:
+        sink = case.header.sink
+        return "" if sink in {"atomic", "two-phase"} else f"the sink ({sink}) does not commit by epochs"
+
+    def examine(self, view: SubtaskView) -> Findings:
+        """Each commit that is wrong, and each epoch without the commit that it needs."""
+        commits = view.subtask.commits
+        anomalies = [*_doubled(commits), *_out_of_order(commits), *_unknown(view)]
+        if view.case.header.sink == "two-phase":
+            anomalies += _early(view)
+        if view.case.finished:
+            anomalies += _never(view)
+        exposed = bool(commits or view.checkpoints.completions)
+        return Findings(anomalies=tuple(anomalies), observed=len(commits), exposed=exposed)
+
+
+def _doubled(commits: list[Commit]) -> Iterator[Anomaly]:
+    first: dict[int, Commit] = {}
+    for commit in commits:
+        if (before := first.setdefault(commit.c, commit)) is not commit:
+            say = f"{_named(commit)} is committed again; event {before.n} had committed it"
+            yield _anomaly("committed-twice", commit, say, before.n)
+
+
+def _out_of_order(commits: list[Commit]) -> Iterator[Anomaly]:
+    highest: Commit | None = None
+    for commit in commits:
+        if highest is not None and commit.c < highest.c:
+            say = f"{_named(commit)} is committed after epoch {highest.c}"
+            yield _anomaly("commit-order", commit, say, highest.n)
+        else:
+            highest = commit
+
+
+def _unknown(view: SubtaskView) -> Iterator[Anomaly]:
+    for commit in view.subtask.commits:
+        if view.checkpoints.cut_committed(commit) is None:
+            named = "" if commit.a is UNSET else f" by attempt {commit.a}, which the commit names"
+            say = f"{_named(commit)} is committed, but no snap of it{named} precedes the commit"
+            yield _anomaly("unknown-epoch", commit, say)
+
+
+def _early(view: SubtaskView) -> Iterator[Anomaly]:
+    first_done: dict[int, int] = {}
+    for done in view.case.trace.dones:
+        first_done.setdefault(done.c, done.n)
+    allowed = {a: _Allowed(attempt, first_done) for a, attempt in view.subtask.attempts.items()}
+    for commit in view.subtask.commits:
+        cut = view.checkpoints.cut_committed(commit)
+        if cut is not None and allowed[cut.snap.a].since(commit.c) > commit.n:
+            say = (
+                f"{_named(commit)}, written by attempt {cut.snap.a}, is committed before checkpoint {commit.c} or a"
+                f" later one of that attempt is completed"
+            )
+            yield _anomaly("early-commit", commit, say, cut.snap.n)
+
+
+class _Allowed:
+    """From which event on the epochs of an attempt may be committed; a later checkpoint of it allows them too."""
+
+    def __init__(self, attempt: AttemptTrace, first_done: Mapping[int, int]) -> None:
+        cuts = sorted(attempt.cuts, key=lambda cut: cut.snap.c)
+        self._numbers = [cut.snap.c for cut in cuts]
+        since = [max(first_done.get(cut.snap.c, math.inf), cut.snap.n) for cut in cuts]
+        self._since = [*accumulate(reversed(since), min)][::-1]
+
+    def since(self, c: int) -> float:
+        """The event before which epoch `c` must not be committed; infinity: never allowed."""
+        return self._since[bisect_left(self._numbers, c)]
+
+
+def _never(view: SubtaskView) -> Iterator[Anomaly]:
+    committed = {
+        cut.snap.n for commit in view.subtask.commits if (cut := view.checkpoints.cut_committed(commit))
+    }
+    for attempt, _ in view.chain.links:
+        for cut in attempt.cuts:
+            snap = cut.snap
+            if cut.emitted > cut.since and view.chain.holds_snap(snap.a, snap.n) and snap.n not in committed:
+                emitted = attempt.emissions[cut.since].n
+                say = (
+                    f"epoch {snap.c} of subtask {view.s}, written by attempt {snap.a}, was never committed; it holds"
+                    f" the emissions from event {emitted} on"
+                )
+                events = (emitted, snap.n)
+                yield Anomaly(kind="never-committed", s=view.s, c=snap.c, events=events, say=say)
+
+
+def _named(commit: Commit) -> str:
+    return f"epoch {commit.c} of subtask {commit.s}"
+
+
+def _anomaly(kind: str, commit: Commit, say: str, *witnesses: int) -> Anomaly:
+    return Anomaly(kind=kind, s=commit.s, c=commit.c, events=(*witnesses, commit.n), say=say)

@@ -1,0 +1,91 @@
+"""V23 evidence: every fault has evidence that it took effect, and the run reached the counts that were expected.
+
+Answers to etcd#17775: a test that passed because its fault had no effect. Invariant: this checker never
+convicts; missing evidence makes the run vacuous. Memory grows with faults and completed checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.history.event import FaultEvent
+from harness.history.header import Expects
+from harness.history.values import shown
+from harness.judge.checkers.case import Case
+from harness.judge.checkers.invariant import Findings, Invariant
+
+__all__ = ["Evidence", "completed_checkpoints", "evidence_found", "restores"]
+
+
+class Evidence(Invariant):
+    """Checks V23 over the whole history."""
+
+    name = "V23"
+    vacuous = "nothing was expected"
+
+    def not_claimed(self, case: Case) -> str:
+        """It applies if the header has `expects`, or the history any fault."""
+        applies = case.header.expects is not None or case.trace.faults
+        return "" if applies else "nothing is expected, and there is no fault"
+
+    def across(self, case: Case) -> Findings:
+        """Each fault without evidence, and each count below the expected one."""
+        records = {record for view in case.views for record in view.source.records}
+        return evidence_found(
+            case.trace.faults,
+            case.header.expects or Expects(),
+            records=len(records),
+            checkpoints=len(completed_checkpoints(case)),
+            restores=restores(case),
+            rescales=len(case.trace.rescales),
+        )
+
+
+def evidence_found(
+    faults: Sequence[FaultEvent],
+    expects: Expects,
+    *,
+    records: int,
+    checkpoints: int,
+    restores: int,
+    rescales: int = 0,
+) -> Findings:
+    """The findings of V23, given the faults and the counts of the whole history."""
+    counts = (
+        ("records accepted", expects.records, records),
+        ("checkpoints completed", expects.checkpoints, checkpoints),
+        ("restores", expects.restores, restores),
+        ("rescales", expects.rescales, rescales),
+    )
+    shortfalls = (*_without_evidence(faults), *_short(faults, expects, counts))
+    return Findings(shortfalls=shortfalls, observed=len(faults), exposed=True)
+
+
+def _without_evidence(faults: Sequence[FaultEvent]) -> Iterator[str]:
+    for fault in faults:
+        if fault.phase == "end" and not fault.evidence:
+            yield f"the fault {shown(fault.f)} ended without evidence that it took effect (event {fault.n})"
+
+
+def _short(
+    faults: Sequence[FaultEvent], expects: Expects, counts: Sequence[tuple[str, int | None, int]]
+) -> Iterator[str]:
+    begun = {fault.f for fault in faults if fault.phase == "begin"}
+    for name in dict.fromkeys(expects.faults):
+        if name not in begun:
+            yield f"the fault {shown(name)} was expected and never began"
+    for named, least, seen in counts:
+        if least is not None and seen < least:
+            yield f"{seen} {named}, where at least {least} were expected"
+
+
+def completed_checkpoints(case: Case) -> set[int]:
+    """The numbers of all completed checkpoints, by `done` or, with sink `atomic`, by commit."""
+    done = {event.c for event in case.trace.dones} if case.header.sink != "atomic" else set()
+    return done.union(*(view.checkpoints.distinct for view in case.views))
+
+
+def restores(case: Case) -> int:
+    """The number of attempts that have a `restore` event."""
+    attempts = (attempt for view in case.views for attempt in view.subtask.attempts.values())
+    return sum(attempt.restore is not None for attempt in attempts)

@@ -1,0 +1,238 @@
+"""V24 explained failures: an attempt fails, is killed or is restarted only for a cause that the history names.
+
+Answers to an operator that raises now and then and is restarted, so that its run ends well. Applies with the header's
+`explained`. Invariant: each `failed`, `kill` and restart is named by its `by`, or lies in the reach of a fault that
+`can` cause it, or follows from another event of the history that may cause it. O(n) for each attempt that has such an
+event, times the faults; memory grows with attempts, their failures, and faults.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, assert_never
+
+from msgspec import UNSET, UnsetType
+
+from harness.history.causes import CAUSES_OUTSIDE
+from harness.history.event import Call, Close, Ended, Failed, Kill, Res, Start
+from harness.history.header import OperatorHeader
+from harness.history.stalls import FaultEvents, fault_spans
+from harness.history.values import shown
+from harness.history.verdict import Anomaly
+from harness.judge.checkers.case import Case, SubtaskView
+from harness.judge.checkers.history_trace import AttemptTrace, SubtaskTrace
+from harness.judge.checkers.invariant import Findings, Invariant
+
+__all__ = ["ExplainedFailures"]
+
+_US_PER_MS = 1000
+
+_Asked = Failed | Kill | Start
+"""What needs an explanation; a `start` only if it is a restart."""
+
+
+class ExplainedFailures(Invariant):
+    """Checks V24 for each failure, kill and restart."""
+
+    name = "V24"
+    vacuous = "no attempt started"
+
+    def not_claimed(self, case: Case) -> str:
+        """It applies if the header has `explained`."""
+        return "" if case.header.explained else "the header does not claim that failures are explained"
+
+    def across(self, case: Case) -> Findings:
+        """Each failure, kill and restart, up to the first `giveup`, that nothing explains."""
+        until = min((giveup.n for giveup in case.trace.giveups), default=math.inf)
+        causes = _Causes(case)
+        asked = [one for view in case.views for one in _asked(view.subtask) if one.event.n < until]
+        anomalies = tuple(_unexplained(one, causes) for one in asked if not causes.explain(one))
+        started = any(a.start for view in case.views for a in view.subtask.attempts.values())
+        return Findings(anomalies=anomalies, observed=len(asked), exposed=started)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Incident:
+    """A failure, kill or restart, with the attempt that it put an end to."""
+
+    event: _Asked
+    subtask: SubtaskTrace
+    attempt: AttemptTrace
+    """Of a restart: the attempt before."""
+
+    @property
+    def began(self) -> float:
+        """Number of the `start` of that attempt."""
+        return _began(self.attempt)
+
+
+def _began(attempt: AttemptTrace) -> float:
+    return -math.inf if attempt.start is None else attempt.start.n
+
+
+def _asked(subtask: SubtaskTrace) -> Iterator[_Incident]:
+    before: AttemptTrace | None = None
+    for a in sorted(subtask.attempts):
+        attempt = subtask.attempts[a]
+        if before is not None and attempt.start is not None and _is_restart(attempt.start, before):
+            yield _Incident(event=attempt.start, subtask=subtask, attempt=before)
+        for event in attempt.events:
+            if isinstance(event, Failed | Kill):
+                yield _Incident(event=event, subtask=subtask, attempt=attempt)
+        before = attempt
+
+
+def _is_restart(start: Start, before: AttemptTrace) -> bool:
+    """Whether the attempt before had neither ended nor failed nor been killed by then."""
+    return not any(event.n < start.n and isinstance(event, Ended | Failed | Kill) for event in before.events)
+
+
+class _Blow(NamedTuple):
+    """A `failed` or `kill`, which with `together` may stop the other subtasks."""
+
+    s: int
+    n: int
+
+
+class _Causes:
+    """What may cause failures, over a whole history."""
+
+    def __init__(self, case: Case) -> None:
+        self._operator: OperatorHeader = case.header.operator
+        self._recover_us = case.header.bounds.recover * _US_PER_MS
+        self._spans = fault_spans(case.trace.faults)
+        self._blows = list(_blows(case.views)) if case.header.explained == "together" else []
+
+    def explain(self, incident: _Incident) -> bool:
+        """Whether anything explains it."""
+        event, s = incident.event, incident.subtask.s
+        if self._named(event.by, event.n, incident.began):
+            return True
+        match event:
+            case Failed():
+                can = self._can("failed", s, until=event.n, since=event)
+                return can or self._was_superseded(incident) or self._follows_a_call(incident)
+            case Kill():
+                can = self._can("kill", s, until=event.n, since=event)
+                return can or self._is_reaped(incident) or self._others_fell(incident)
+            case Start():
+                return self._can("start", s, until=event.n, since=event) or self._others_fell(incident)
+            case _:
+                assert_never(event)
+
+    def failures_of_calls(self, incident: _Incident) -> list[Res]:
+        """The failures of calls that made the attempt fail by the declared policy, explained or not."""
+        failed = incident.event
+        if not isinstance(failed, Failed):
+            return []
+        before = (event for event in incident.attempt.events if isinstance(event, Res) and event.n < failed.n)
+        return [res for res in before if self._fails_by_policy(res) and failed.id in (UNSET, res.id)]
+
+    def _named(self, by: str | UnsetType, n: int, began: float) -> bool:
+        """By name: `by` names a cause outside, or a fault that began before `n` and lasted beyond `began`."""
+        if by is UNSET:
+            return False
+        named = (span for span in self._spans if span.begin.f == by and span.begin.n < n)
+        return by in CAUSES_OUTSIDE or any(span.end is None or span.end.n > began for span in named)
+
+    def _can(self, kind: str, s: int, *, until: int, since: _Asked | Res | Call) -> bool:
+        """By what is on: a fault that can cause it began before `until`, and had not ended too long before `since`."""
+        return any(
+            span.begin.n < until and _reaches(span, kind, s) and self._lasts_to(span, since)
+            for span in self._spans
+        )
+
+    def _lasts_to(self, span: FaultEvents, since: _Asked | Res | Call) -> bool:
+        end = span.end
+        return end is None or end.n > since.n or since.t - end.t <= self._recover_us
+
+    def _was_superseded(self, incident: _Incident) -> bool:
+        """Whether a later attempt had started by then: a zombie reports its failure, or is reaped."""
+        later = (a for number, a in incident.subtask.attempts.items() if number > incident.attempt.a)
+        return any(attempt.start is not None and attempt.start.n < incident.event.n for attempt in later)
+
+    def _is_reaped(self, incident: _Incident) -> bool:
+        over = any(
+            event.n < incident.event.n and isinstance(event, Failed | Ended | Close)
+            for event in incident.attempt.events
+        )
+        return over or self._was_superseded(incident)
+
+    def _others_fell(self, incident: _Incident) -> bool:
+        """With `together`: whether another subtask failed or was killed since the attempt started."""
+        return any(
+            blow.s != incident.subtask.s and incident.began < blow.n < incident.event.n
+            for blow in self._blows
+        )
+
+    def _follows_a_call(self, incident: _Incident) -> bool:
+        """Whether a call failed before, by the declared policy, and that failure was itself asked for."""
+        calls: dict[int | str, Call] = {}
+        for event in incident.attempt.events:
+            if isinstance(event, Call):
+                calls.setdefault(event.id, event)
+        return any(
+            self._named(res.by, res.n, incident.began)
+            or self._can("res", res.s, until=res.n, since=calls.get(res.id, res))
+            for res in self.failures_of_calls(incident)
+        )
+
+    def _fails_by_policy(self, res: Res) -> bool:
+        match res.r:
+            case "fail":
+                return res.final and self._operator.on_error == "fail"
+            case "timeout":
+                return res.error is not UNSET and self._operator.on_timeout == "fail"
+            case _:
+                return False
+
+
+def _reaches(span: FaultEvents, kind: str, s: int) -> bool:
+    """Whether the fault can cause such an event of this subtask without being named by it."""
+    can, only = span.begin.can, span.begin.s
+    return can is not UNSET and kind in can and only in (UNSET, s)
+
+
+def _blows(views: Sequence[SubtaskView]) -> Iterator[_Blow]:
+    for view in views:
+        for attempt in view.subtask.attempts.values():
+            events = (event for event in attempt.events if isinstance(event, Failed | Kill))
+            yield from (_Blow(view.s, event.n) for event in events)
+
+
+def _unexplained(incident: _Incident, causes: _Causes) -> Anomaly:
+    event, attempt = incident.event, incident.attempt
+    told = f"attempt {attempt.a} of subtask {attempt.s}"
+    record = event.id if isinstance(event, Failed) and event.id is not UNSET else None
+    by = "" if event.by is UNSET else f"; {shown(event.by)} is no fault that was on"
+    failures = causes.failures_of_calls(incident)
+    match event:
+        case Failed() if failures:
+            record = failures[-1].id
+            say = (
+                f"{told} fails with {shown(event.error)} after the call of record {shown(record)} failed"
+                f" (event {failures[-1].n}), which nothing explains either{by}"
+            )
+        case Failed():
+            say = f"{told} fails with {shown(event.error)}, and neither a fault nor the run explains that{by}"
+        case Kill():
+            say = f"{told} is killed, and neither a fault nor the run explains that{by}"
+        case Start():
+            say = (
+                f"attempt {event.a} of subtask {event.s} starts, though attempt {attempt.a} had neither ended nor"
+                f" failed nor been killed, and neither a fault nor the run explains that{by}"
+            )
+        case _:
+            assert_never(event)
+    others = [res.n for res in failures[-1:]]
+    if isinstance(event, Start) and attempt.start is not None:
+        others.append(attempt.start.n)
+    return Anomaly(
+        kind="unexplained-failure",
+        s=event.s,
+        id=record,
+        events=tuple(sorted({event.n, *others})),
+        say=say,
+    )

@@ -1,0 +1,118 @@
+"""V13 fencing: after a newer attempt of a subtask has written or committed, no older attempt does.
+
+Answers to fencing tokens (KAFKA-12693). Invariant: per subtask, the tokens of effects never fall in the
+database's commit order, and the attempts that commits name never fall in history order. O(n log n) for sorting;
+memory grows with effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import UNSET
+
+from harness.history.event import Commit, Effect
+from harness.history.values import shown
+from harness.history.verdict import Anomaly
+from harness.judge.checkers.case import Case, SubtaskView
+from harness.judge.checkers.invariant import Findings, Invariant
+
+__all__ = ["Fencing"]
+
+
+class Fencing(Invariant):
+    """Checks V13 on commits and effects."""
+
+    name = "V13"
+    vacuous = "no subtask has two attempts or was rescaled, so none could be superseded"
+
+    def not_claimed(self, case: Case) -> str:
+        """It applies with `fenced`, and an effect, a table of `audit`, or a commit that names its attempt."""
+        if not case.header.fenced:
+            return "the header says that attempts are not fenced"
+        commits = any(commit.a is not UNSET for view in case.views for commit in view.subtask.commits)
+        applies = commits or case.trace.effects or case.tables.audit is not None
+        return "" if applies else "there is neither an effect nor a commit that names its attempt"
+
+    def examine(self, view: SubtaskView) -> Findings:
+        """Each commit of a superseded attempt."""
+        anomalies = tuple(_zombie_commits(view.subtask.commits))
+        attempts = len(view.subtask.attempts)
+        return Findings(anomalies=anomalies, observed=len(view.subtask.commits), exposed=attempts > 1)
+
+    def across(self, case: Case) -> Findings:
+        """Each effect of a superseded attempt; undecided if the audit was not read whole."""
+        effects = sorted(case.trace.effects, key=lambda effect: effect.seq)
+        exposed = bool(case.rescalings)
+        return Findings(
+            anomalies=(*_zombie_effects(effects), *_of_ended_subtasks(case, effects)),
+            unread=tuple(case.tables.unread("audit")),
+            observed=len(effects),
+            exposed=exposed,
+        )
+
+
+def _of_ended_subtasks(case: Case, effects: list[Effect]) -> Iterator[Anomaly]:
+    """Each effect and commit of a subtask that a rescale ended, after one of a subtask that the rescale began."""
+    ended, begun = case.rescalings.ended, case.rescalings.begun
+    if not ended:
+        return
+    first: dict[int, Effect] = {}
+    """By `n` of a rescale, the first effect of a subtask that it began."""
+    for effect in effects:
+        if (rescale := ended.get(effect.s)) is not None and rescale.n in first:
+            after = first[rescale.n]
+            say = (
+                f"subtask {effect.s}, which the rescale of event {rescale.n} had ended, wrote record"
+                f" {shown(effect.id)} (seq {effect.seq}) after subtask {after.s}, which it began, had written record"
+                f" {shown(after.id)} (seq {after.seq})"
+            )
+            events = (rescale.n, after.n, effect.n)
+            yield Anomaly(kind="zombie-effect", s=effect.s, id=effect.id, events=events, say=say)
+        if effect.s in begun:
+            first.setdefault(begun[effect.s].n, effect)
+    committed: dict[int, Commit] = {}
+    commits = (commit for view in case.views for commit in view.subtask.commits if commit.a is not UNSET)
+    for commit in sorted(commits, key=lambda commit: commit.n):
+        if (rescale := ended.get(commit.s)) is not None and rescale.n in committed:
+            by = committed[rescale.n]
+            say = (
+                f"epoch {commit.c} of subtask {commit.s}, which the rescale of event {rescale.n} had ended, is"
+                f" committed after subtask {by.s}, which it began, has committed"
+            )
+            events = (rescale.n, by.n, commit.n)
+            yield Anomaly(kind="zombie-commit", s=commit.s, c=commit.c, events=events, say=say)
+        if commit.s in begun:
+            committed.setdefault(begun[commit.s].n, commit)
+
+
+def _zombie_commits(commits: list[Commit]) -> Iterator[Anomaly]:
+    highest = 0
+    witness = 0
+    for commit in commits:
+        if commit.a is UNSET:
+            continue
+        if commit.a < highest:
+            say = (
+                f"attempt {commit.a} commits epoch {commit.c} of subtask {commit.s}"
+                f" after attempt {highest} has committed"
+            )
+            yield Anomaly(kind="zombie-commit", s=commit.s, c=commit.c, events=(witness, commit.n), say=say)
+        else:
+            highest, witness = commit.a, commit.n
+
+
+def _zombie_effects(effects: list[Effect]) -> Iterator[Anomaly]:
+    """Zombie writes among effects sorted by `seq`."""
+    highest: dict[int, Effect] = {}
+    for effect in effects:
+        before = highest.setdefault(effect.s, effect)
+        if effect.token < before.token:
+            say = (
+                f"attempt {effect.token} wrote record {shown(effect.id)} (seq {effect.seq}) after attempt"
+                f" {before.token} had written record {shown(before.id)} (seq {before.seq})"
+            )
+            events = (before.n, effect.n)
+            yield Anomaly(kind="zombie-effect", s=effect.s, id=effect.id, events=events, say=say)
+        else:
+            highest[effect.s] = effect

@@ -1,0 +1,93 @@
+"""V19 integrity: every answer belongs to the call that asked for it.
+
+Convicts clients that cancel a query and return its rows to the next query. Invariant: over the whole history
+each call has a nonce of its own, and each answer carries the nonce of its call. O(n log n) for sorting; memory
+grows with calls, because an old nonce may come back at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+
+from msgspec import UNSET
+
+from harness.history.event import Call, Id, Res
+from harness.history.values import identity, shown
+from harness.history.verdict import Anomaly
+from harness.judge.checkers.case import Case
+from harness.judge.checkers.history_trace import AttemptTrace
+from harness.judge.checkers.invariant import Findings, Invariant
+
+__all__ = ["Integrity"]
+
+
+class Integrity(Invariant):
+    """Checks V19 over the whole history."""
+
+    name = "V19"
+    vacuous = "no call and no answer has a nonce"
+
+    def not_claimed(self, case: Case) -> str:
+        """It applies if any call or answer has a nonce."""
+        asked = (
+            isinstance(event, Call | Res) and event.nonce is not UNSET
+            for attempt in _attempts(case)
+            for event in attempt.events
+        )
+        return "" if any(asked) else self.vacuous
+
+    def across(self, case: Case) -> Findings:
+        """Each nonce that two calls share, and each answer that carries another call's nonce."""
+        calls = [e for attempt in _attempts(case) for e in attempt.events if isinstance(e, Call)]
+        asked = [call for call in sorted(calls, key=lambda call: call.n) if call.nonce is not UNSET]
+        first: dict[Hashable, Call] = {}
+        for call in asked:
+            first.setdefault(identity(call.nonce), call)
+        foreign = [found for attempt in _attempts(case) for found in _foreign(attempt, first)]
+        answers = sum(isinstance(e, Res) for attempt in _attempts(case) for e in attempt.events)
+        return Findings(anomalies=(*_reused(asked, first), *foreign), observed=answers, exposed=True)
+
+
+def _attempts(case: Case) -> Iterator[AttemptTrace]:
+    return (attempt for view in case.views for attempt in view.subtask.attempts.values())
+
+
+def _reused(asked: Sequence[Call], first: dict[Hashable, Call]) -> Iterator[Anomaly]:
+    for call in asked:
+        if (before := first[identity(call.nonce)]) is not call:
+            say = f"{_named(call)} has the nonce {shown(call.nonce)}, which {_named(before)} had before"
+            events = (before.n, call.n)
+            yield Anomaly(kind="nonce-reused", s=call.s, id=call.id, events=events, say=say)
+
+
+def _foreign(attempt: AttemptTrace, first: dict[Hashable, Call]) -> Iterator[Anomaly]:
+    own: dict[tuple[Id, int], dict[Hashable, Call]] = {}
+    for call in attempt.events:
+        if isinstance(call, Call) and call.nonce is not UNSET:
+            own.setdefault((call.id, call.try_), {}).setdefault(identity(call.nonce), call)
+    for res in attempt.events:
+        if not isinstance(res, Res) or res.nonce is UNSET:
+            continue
+        nonce = identity(res.nonce)
+        sent = own.get((res.id, res.try_), {})
+        asker = first.get(nonce)
+        stolen = asker is not None and asker.n < res.n
+        # A call without a recorded nonce may have sent this one, unless the nonce belongs to another call.
+        if nonce not in sent and (sent or stolen):
+            yield _misdirected(res, next(iter(sent.values()), None), asker)
+
+
+def _misdirected(res: Res, mine: Call | None, asker: Call | None) -> Anomaly:
+    clauses = [f"the answer to {_named(res)} has the nonce {shown(res.nonce)}"]
+    if mine is not None:
+        clauses.append(f"but the call had {shown(mine.nonce)}")
+    if asker is not None:
+        clauses.append(f"{'and' if mine else 'but'} that is the nonce of {_named(asker)}")
+    events = {res.n} | {call.n for call in (mine, asker) if call is not None}
+    return Anomaly(
+        kind="foreign-response", s=res.s, id=res.id, events=tuple(sorted(events)), say=", ".join(clauses)
+    )
+
+
+def _named(event: Call | Res) -> str:
+    return f"call {event.try_} of record {shown(event.id)} by attempt {event.a} of subtask {event.s}"

@@ -1,0 +1,138 @@
+"""V16 liveness: after the last fault has healed, the operator makes progress until the end of its input.
+
+Answers to FLINK-40456 and to lost wake-ups. Invariant: no `giveup` (the run's driver stopped waiting) while every
+fault had ended at least the bound `recover` before. O(n log n) for each `giveup`; memory grows with the input of
+the last attempts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from harness.history.event import GiveUp, In, Owm, Restore, Wm
+from harness.history.values import shown
+from harness.history.verdict import Anomaly
+from harness.judge.checkers.attempt_state import AttemptProgress, MarksLeft
+from harness.judge.checkers.case import Case, SubtaskView
+from harness.judge.checkers.history_trace import AttemptTrace
+from harness.judge.checkers.inputs import Element, Mark, RecordOf, elements_of
+from harness.judge.checkers.invariant import Findings, Invariant
+
+__all__ = ["Liveness"]
+
+_US_PER_MS = 1000
+
+
+class Liveness(Invariant):
+    """Checks V16 at each `giveup`."""
+
+    name = "V16"
+    vacuous = ""
+    unsettled = ""
+
+    def across(self, case: Case) -> Findings:
+        """Each `giveup`, unless a fault that is active or ended recently excuses the operator."""
+        anomalies: list[Anomaly] = []
+        pending: list[str] = []
+        for giveup in case.trace.giveups:
+            excuse = _excuse(case, giveup)
+            if excuse:
+                pending.append(excuse)
+            else:
+                anomalies.append(_stuck(case, giveup))
+        if not case.finished and not case.trace.giveups:
+            pending.append("the run did not finish normally, and the history has no giveup")
+        return Findings(
+            anomalies=tuple(anomalies), pending=tuple(pending), observed=len(case.trace.giveups), exposed=True
+        )
+
+
+def _excuse(case: Case, giveup: GiveUp) -> str:
+    """The fault that may explain the lack of progress; empty if none."""
+    running: dict[str, int] = {}
+    recover_ms = case.header.bounds.recover
+    recent = ""
+    for fault in case.trace.faults:
+        if fault.n > giveup.n:
+            break
+        running[fault.f] = running.get(fault.f, 0) + (1 if fault.phase == "begin" else -1)
+        if fault.phase == "end" and giveup.t - fault.t < recover_ms * _US_PER_MS:
+            recent = f"had ended less than {recover_ms} ms before"
+            recent = f"the fault {shown(fault.f)} {recent} the wait was given up (event {giveup.n})"
+    active = next((name for name, times in running.items() if times > 0), None)
+    if active is not None:
+        return f"the fault {shown(active)} was active when the wait was given up (event {giveup.n})"
+    return recent
+
+
+class _Came(NamedTuple):
+    """An element of an attempt's input, and the event that brought it in."""
+
+    n: int
+    place: int
+    """Its index in the elements of one `restore`; else 0."""
+    view: SubtaskView
+    element: Element
+
+
+def _stuck(case: Case, giveup: GiveUp) -> Anomaly:
+    oldest = [came for view in case.views if (came := _first_unresolved(view, giveup.n)) is not None]
+    since = f"the run had not ended when the wait was given up (event {giveup.n}), and no fault explains that"
+    if not oldest:
+        say = f"{since}: every element taken in was resolved"
+        return Anomaly(kind="stuck", events=(giveup.n,), say=say)
+    came = min(oldest, key=lambda came: came[:2])
+    element, s = came.element, came.view.s
+    named = f"watermark {shown(element.w)}" if isinstance(element, Mark) else f"record {shown(element.id)}"
+    return Anomaly(
+        kind="stuck",
+        s=s,
+        id=None if isinstance(element, Mark) else element.id,
+        w=element.w if isinstance(element, Mark) else None,
+        events=(came.n, giveup.n),
+        say=f"{since}: {named} of subtask {s}, taken in by event {came.n}, was still unresolved",
+    )
+
+
+def _first_unresolved(view: SubtaskView, until: int) -> _Came | None:
+    """The first unresolved element of the newest attempt that had started before event `until`."""
+    rescale = view.case.rescalings.ended.get(view.s)
+    if rescale is not None and rescale.n < until:
+        return None
+    started = (a for a in view.subtask.attempts.values() if a.start is not None and a.start.n < until)
+    attempt = max(started, key=lambda attempt: attempt.a, default=None)
+    if attempt is None:
+        return None
+    taken = view.inputs[attempt.a]
+    coalesces = view.case.header.operator.coalesces_watermarks
+    progress, left = AttemptProgress(view.source), MarksLeft(taken, coalesces=coalesces)
+    for event in attempt.events:
+        if event.n > until:
+            break
+        if isinstance(event, Owm):
+            left.step(event)
+        else:
+            progress.step(event)
+    for came in _arrivals(view, attempt, until):
+        element = came.element
+        done = element in left if isinstance(element, Mark) else progress.resolved(element.id)
+        if not done:
+            return came
+    return None
+
+
+def _arrivals(view: SubtaskView, attempt: AttemptTrace, until: int) -> Iterator[_Came]:
+    for event in attempt.events:
+        if event.n > until:
+            return
+        match event:
+            case Restore():
+                for place, element in enumerate(elements_of(event.elements)):
+                    yield _Came(event.n, place, view, element)
+            case In():
+                yield _Came(event.n, 0, view, RecordOf(event.id))
+            case Wm():
+                yield _Came(event.n, 0, view, Mark(event.pos, event.w))
+            case _:
+                pass

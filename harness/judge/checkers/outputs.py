@@ -1,0 +1,240 @@
+"""The outputs of a subtask: what a reader of the sink sees in the end, and what each record must yield.
+
+Implements "Which snap", "Completed", "Chain", "Epoch", "Effective output", "Outcome" and "Expected outputs" of
+`docs/reference/history.md`. A completion, commit or restore refers to the snap that the attempt it names took before
+it; if it names none, to that of the highest attempt; if there is no such snap, it has no effect. An emission appears
+in the effective output as often as its epoch is committed. `None` as a list of outputs means unknown, not empty: then
+only the output numbers `j` can be judged. Memory grows with attempts, snaps and records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, assert_never
+
+from msgspec import UNSET, UnsetType
+
+from harness.history.event import Commit, Dead, Done, Emission, Id, Out, Res, Retire
+from harness.history.header import Sink
+from harness.judge.checkers.history_trace import AttemptTrace, Settled, SnapshotCut, SubtaskTrace
+from harness.judge.checkers.inputs import SubtaskInput
+
+__all__ = [
+    "Chain",
+    "Checkpoints",
+    "Expectation",
+    "ExpectedOutputs",
+    "Shown",
+    "effective_output",
+    "outputs",
+    "outputs_by",
+]
+
+
+class Checkpoints:
+    """The snaps of one subtask, and which of them were completed, committed or restored."""
+
+    def __init__(
+        self, subtask: SubtaskTrace, *, sink: Sink, dones: Sequence[Done], retires: Sequence[Retire]
+    ) -> None:
+        self._subtask = subtask
+        self._cuts: dict[int, list[SnapshotCut]] = {}
+        for attempt in sorted(subtask.attempts.values(), key=lambda attempt: -attempt.a):
+            for cut in attempt.cuts:
+                self._cuts.setdefault(cut.snap.c, []).append(cut)
+        self._retires = retires
+        self.completions: dict[tuple[int, int], int] = {}
+        """(attempt, checkpoint) -> `n` of the event by which that snap was first completed."""
+        self._completed: dict[int, int] = {}
+        completers: Sequence[Done | Commit] = subtask.commits if sink == "atomic" else dones
+        for event in completers:
+            self._complete(event, alone=sink != "atomic")
+
+    def cut_before(
+        self, c: int, n: int, *, attempt: int | None = None, below: int | None = None
+    ) -> SnapshotCut | None:
+        """The snap of checkpoint `c` before event `n`: by `attempt`, else by the highest attempt (below `below`)."""
+        for cut in self._cuts.get(c, ()):
+            named = attempt is None or cut.snap.a == attempt
+            if named and cut.snap.n < n and (below is None or cut.snap.a < below):
+                return cut
+        return None
+
+    def cut_committed(self, commit: Commit) -> SnapshotCut | None:
+        """The snap whose epoch a commit makes visible."""
+        named = None if commit.a is UNSET else commit.a
+        return self.cut_before(commit.c, commit.n, attempt=named)
+
+    def cut_restored(self, attempt: AttemptTrace) -> SnapshotCut | None:
+        """The snap that an attempt starts from; None if it starts empty, or no such snap exists."""
+        if attempt.start is None or attempt.start.from_ is None:
+            return None
+        return self.cut_before(attempt.start.from_, attempt.start.n, below=attempt.a)
+
+    def completed_by(self, c: int, n: int) -> bool:
+        """Whether checkpoint `c` was completed before event `n`."""
+        return self._completed.get(c, n) < n
+
+    def retired_by(self, c: int, n: int) -> int | None:
+        """Number of the first `retire` before event `n` that forbids restoring checkpoint `c`."""
+        return next((retire.n for retire in self._retires if retire.c >= c and retire.n < n), None)
+
+    @property
+    def distinct(self) -> Iterator[int]:
+        """The numbers of the completed checkpoints."""
+        return iter(self._completed)
+
+    def _complete(self, event: Done | Commit, *, alone: bool) -> None:
+        """With `alone` the checkpoint completes even if this subtask has no snap of it; a commit needs its snap."""
+        cut = self.cut_committed(event) if isinstance(event, Commit) else self.cut_before(event.c, event.n)
+        if cut is not None:
+            self.completions.setdefault((cut.snap.a, event.c), event.n)
+        if alone or cut is not None:
+            self._completed.setdefault(event.c, event.n)
+
+
+class Chain:
+    """The last attempt, and the attempts before it, linked by the snaps that were restored."""
+
+    def __init__(
+        self, subtask: SubtaskTrace, checkpoints: Checkpoints, *, until: SnapshotCut | None = None
+    ) -> None:
+        """`until`: the snap at which a rescale ended the subtask; None: its last attempt stands as a whole."""
+        self.links: list[tuple[AttemptTrace, SnapshotCut | None]] = []
+        """From the earliest to the last attempt, each with the snap that was restored; None for the last."""
+        attempt, cut = subtask.last, until
+        if cut is not None:
+            attempt = subtask.attempts[cut.snap.a]
+        while attempt is not None:
+            self.links.append((attempt, cut))
+            cut = checkpoints.cut_restored(attempt)
+            attempt = None if cut is None else subtask.attempts[cut.snap.a]
+        self.links.reverse()
+        self._until = {attempt.a: None if cut is None else cut.snap.n for attempt, cut in self.links}
+
+    def holds(self, a: int, n: int) -> bool:
+        """Whether event `n` of attempt `a` precedes the snap that the next attempt restored."""
+        if a not in self._until:
+            return False
+        until = self._until[a]
+        return until is None or n < until
+
+    def holds_snap(self, a: int, n: int) -> bool:
+        """As `holds`, for the snap `n`; the restored snap itself belongs to the chain."""
+        return self.holds(a, n) or self._until.get(a) == n
+
+
+class Shown(NamedTuple):
+    """A visible emission, and the commit that made it visible (None: the sink needs none)."""
+
+    emission: Emission
+    commit: int | None = None
+
+    @property
+    def witness(self) -> tuple[int, ...]:
+        """The events to list in an anomaly about this appearance."""
+        return (self.emission.n,) if self.commit is None else (self.emission.n, self.commit)
+
+
+def effective_output(
+    subtask: SubtaskTrace, *, sink: Sink, checkpoints: Checkpoints, chain: Chain
+) -> list[Shown]:
+    """The effective output O* of the subtask, by the kind of sink."""
+    match sink:
+        case "append":
+            emissions = (e for attempt in subtask.attempts.values() for e in attempt.emissions)
+            return [Shown(emission) for emission in sorted(emissions, key=lambda emission: emission.n)]
+        case "rollback":
+            return list(_kept(chain))
+        case "atomic" | "two-phase":
+            return list(_committed(subtask, checkpoints))
+        case _:
+            assert_never(sink)
+
+
+def _kept(chain: Chain) -> Iterator[Shown]:
+    for attempt, cut in chain.links:
+        until = len(attempt.emissions) if cut is None else cut.emitted
+        yield from map(Shown, attempt.emissions[:until])
+
+
+def _committed(subtask: SubtaskTrace, checkpoints: Checkpoints) -> Iterator[Shown]:
+    for commit in subtask.commits:
+        if (cut := checkpoints.cut_committed(commit)) is not None:
+            epoch = subtask.attempts[cut.snap.a].emissions[cut.since : cut.emitted]
+            yield from (Shown(emission, commit.n) for emission in epoch)
+
+
+def outputs(shown: list[Shown]) -> Iterator[tuple[Shown, Out]]:
+    """The entries that are results of records, not watermarks."""
+    return ((entry, entry.emission) for entry in shown if isinstance(entry.emission, Out))
+
+
+def outputs_by(outcome: Settled, expect: list[Any] | UnsetType) -> list[Any] | None:
+    """The outputs that an outcome calls for; None: unknown."""
+    match outcome:
+        case Dead() | Res(r="fail"):
+            return []
+        case Res(r="timeout"):
+            return [] if outcome.error is not UNSET or outcome.v is UNSET else outcome.v
+        case _:
+            known = expect if expect is not UNSET else outcome.v
+            return None if known is UNSET else known
+
+
+class Expectation(NamedTuple):
+    """The outputs that one record must have in O*."""
+
+    outputs: list[Any] | None
+    """None: unknown."""
+    outcome: Settled | None
+    """The outcome that decides; None if there is none in the deciding attempt."""
+    begun: bool
+    """Whether some output of it is in O*."""
+
+    @property
+    def substituted(self) -> bool:
+        """Whether the outputs are a timeout's substitute answer."""
+        return isinstance(self.outcome, Res) and self.outcome.r == "timeout" and bool(self.outputs)
+
+
+class ExpectedOutputs:
+    """The expectation of each record of a subtask, computed on first use."""
+
+    def __init__(
+        self, subtask: SubtaskTrace, *, source: SubtaskInput, output: list[Shown], chain: Chain
+    ) -> None:
+        self._subtask = subtask
+        self._source = source
+        self._first: dict[Id, int] = {}
+        for _, out in outputs(output):
+            self._first.setdefault(out.id, out.a)
+        self._standing = _latest_standing(chain)
+        self._known: dict[Id, Expectation] = {}
+
+    def of(self, record: Id) -> Expectation:
+        if record not in self._known:
+            self._known[record] = self._decide(record)
+        return self._known[record]
+
+    def _decide(self, record: Id) -> Expectation:
+        expect = self._source.expect(record)
+        deciding = self._first.get(record)
+        if deciding is None:
+            outcome = self._standing.get(record)
+        else:
+            outcome = self._subtask.attempts[deciding].outcomes.get(record)
+        unsettled = None if expect is UNSET else expect
+        wanted = unsettled if outcome is None else outputs_by(outcome, expect)
+        return Expectation(wanted, outcome, deciding is not None)
+
+
+def _latest_standing(chain: Chain) -> dict[Id, Settled]:
+    """For each record its latest outcome within the chain."""
+    latest: dict[Id, Settled] = {}
+    for attempt, _ in chain.links:
+        for record, outcome in attempt.outcomes.items():
+            known = latest.get(record)
+            if chain.holds(attempt.a, outcome.n) and (known is None or outcome.n > known.n):
+                latest[record] = outcome
+    return latest

@@ -1,0 +1,163 @@
+"""V8 seen from outside: every record's rows are in the table, each once, with the right values, and stay there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.history.verdict import Anomaly
+from harness.judge.checkers.invariant import Findings
+from harness.judge.checkers.outside.finish import Finish
+from harness.judge.checkers.outside.job_trace import OutsideTrace
+from harness.judge.checkers.outside.readings import Reading
+from harness.judge.checkers.outside.replay import SlotSeen, named
+from harness.judge.checkers.outside.slots import RecordKey, SlotKey, SlotRows, cells
+
+__all__ = ["find_delivery", "is_without_values"]
+
+_BY_VALUE = frozenset({"duplicate", "wrong-value"})
+
+
+def is_without_values(trace: OutsideTrace) -> bool:
+    """Whether no expected value is known."""
+    records = trace.records.by_key.values()
+    if trace.header.expect_from == "none":
+        return True
+    return bool(records) and all(record.expect is None for record in records)
+
+
+def find_delivery(trace: OutsideTrace, finish: Finish) -> Findings:
+    """V8."""
+    delivery = _Delivery(trace, finish)
+    found = delivery.found()
+    anomalies = tuple(
+        Anomaly(kind=kind, id=cells(slot[0]), j=slot[1], events=one.events, say=one.say)
+        for (kind, slot), one in found.items()
+    )
+    unknown = tuple(delivery.unknown())
+    shortfalls = ("no expected value is known",) if is_without_values(trace) else ()
+    seen = trace.replay.effects if trace.has_log else 0
+    return Findings(
+        anomalies=anomalies,
+        unread=unknown,
+        shortfalls=shortfalls,
+        observed=seen + sum(len(reading.slots) for reading in trace.readings.values()),
+        exposed=bool(trace.records.by_key) and bool(trace.visible),
+    )
+
+
+class _Delivery:
+    """The judgement of V8 on one history."""
+
+    def __init__(self, trace: OutsideTrace, finish: Finish) -> None:
+        self._trace = trace
+        self._done = finish.done
+        self._finished_at = finish.at
+        claims, sink = trace.header.claims, trace.header.sink
+        self._doubles = claims.delivery != "at-least-once"
+        self._loses = claims.delivery != "at-most-once"
+        self._as_sets = claims.delivery == "at-least-once"
+        self._write = sink.write
+        self._first = trace.readings[1]
+        self._missing = list(self._missing_at_first())
+
+    def found(self) -> dict[tuple[str, SlotKey], SlotSeen]:
+        """Everything that convicts, each class and slot once."""
+        found = dict(self._trace.replay.found) if self._trace.has_log else {}
+        for reading in self._trace.readings.values():
+            for (kind, slot), one in reading.found.items():
+                if self._convicts(reading, kind, slot):
+                    found.setdefault((kind, slot), one)
+        if self._done and self._trace.whole(1):
+            for slot, missing in self._missing:
+                for kind, one in self._gone(slot, missing):
+                    found.setdefault((kind, slot), one)
+        if self._done and self._trace.whole(1) and self._trace.whole(2):
+            for slot, one in self._changed():
+                found.setdefault(("changed-again", slot), one)
+        return found
+
+    def unknown(self) -> Iterator[str]:
+        """Why a history that nothing convicts may still be wrong, one clause each."""
+        trace = self._trace
+        if unread := trace.unread(1):
+            yield f"reading 1 is not whole: {', '.join(unread)} not read to the end"
+        if trace.disagreement:
+            yield f"log and table disagree: {trace.disagreement[0]}"
+        if unread:
+            pass
+        elif self._loses and self._missing and not self._done:
+            yield f"the job was not finished, and so far a row of {named(self._missing[0][0])} is missing"
+        elif self._loses and (undecided := [slot for slot, _ in self._missing if not self._expects(slot[0])]):
+            yield f"nobody knows whether {named(undecided[0])}, of which no row was ever seen, yields any"
+        if self._started_again() and (rest := trace.unread(2)):
+            yield f"the job was started once more, and reading 2 is not whole: {', '.join(rest)} not read to the end"
+        if by_value := self._undecided_values():
+            yield f"the job was not finished, and so far {by_value.say}"
+
+    def _convicts(self, reading: Reading, kind: str, slot: SlotKey) -> bool:
+        """Whether what a reading shows convicts under what the header claims."""
+        if kind == "duplicate" and not self._doubles:
+            return False
+        if self._write != "upsert" or self._done or kind not in _BY_VALUE:
+            return True
+        return kind == "duplicate" and slot in reading.crowded
+
+    def _undecided_values(self) -> SlotSeen | None:
+        """The first value of an `upsert` that would convict if the job were finished."""
+        if self._write != "upsert" or self._done:
+            return None
+        for reading in self._trace.readings.values():
+            for (kind, slot), one in reading.found.items():
+                counts = kind in _BY_VALUE and (kind != "duplicate" or self._doubles)
+                if counts and not self._convicts(reading, kind, slot):
+                    return one
+        return None
+
+    def _missing_at_first(self) -> Iterator[tuple[SlotKey, int]]:
+        """The slots of records that are not excused of which something is missing in reading 1."""
+        for key in self._trace.records.by_key:
+            if key in self._trace.excused:
+                continue
+            for slot in self._trace.slots_of(key):
+                if missing := self._first.missing(slot):
+                    yield slot, missing
+
+    def _expects(self, key: RecordKey) -> bool:
+        """Whether it is known that a record expects a row, or some row of it was ever visible."""
+        return self._trace.records.by_key[key].expect is not None or key in self._trace.visible
+
+    def _gone(self, slot: SlotKey, missing: int) -> Iterator[tuple[str, SlotSeen]]:
+        """What a finished job says of a slot of which something is missing in reading 1."""
+        trace = self._trace
+        least = trace.replay.least(slot) if trace.has_log else None
+        had_more = least is not None and least < missing
+        offer = trace.records.by_key[slot[0]].n
+        ends = [self._finished_at, self._first.read["table"]]
+        if had_more and self._write != "append":
+            logged = trace.replay.slots[slot].rows.n
+            events = tuple(sorted({offer, *([] if logged is None else [logged]), *ends}))
+            yield (
+                "deleted",
+                SlotSeen(events, f"a row of {named(slot)} was in the table, and in the end it is not"),
+            )
+        elif not had_more and self._loses and self._expects(slot[0]):
+            say = f"a row of {named(slot)} is missing in the table, though the job was finished"
+            yield "lost", SlotSeen(tuple(sorted({offer, *ends})), say)
+
+    def _changed(self) -> Iterator[tuple[SlotKey, SlotSeen]]:
+        first, second = self._first.slots, self._trace.readings[2].slots
+        for slot in {**first, **second}:
+            one, other = first.get(slot), second.get(slot)
+            if self._rows(one) != self._rows(other):
+                rows = {rows.n for rows in (one, other) if rows is not None and rows.n is not None}
+                reads = {reading.read["table"] for reading in self._trace.readings.values()}
+                say = f"{named(slot)} has other rows in the table after the job was started once more"
+                yield slot, SlotSeen(tuple(sorted({*rows, *reads})), say)
+
+    def _rows(self, rows: SlotRows | None) -> object:
+        counts = {} if rows is None else rows.counts()
+        return frozenset(counts) if self._as_sets else dict(counts)
+
+    def _started_again(self) -> bool:
+        later = any(start.n > self._finished_at for start in self._trace.starts.values())
+        return self._trace.readings[2].begun or (self._done and later)

@@ -1,0 +1,258 @@
+"""The screen: follows a whole history in one pass and tells which invariants certainly hold.
+
+See decision 0018. Invariant: soundness. If the history leaves the regular course, the screen raises `Irregular`;
+if one invariant is in doubt, it is suspected; in both cases the exact checkers judge. Every verdict of the screen
+equals that of the exact checker. The format's rules between lines are part of the regular course. Memory: O(in
+flight) plus what `Account`, `Strand` and `SourceMemory` keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.history.event import (
+    Abort,
+    Ack,
+    AttemptEvent,
+    Call,
+    Change,
+    Close,
+    Commit,
+    Dead,
+    Done,
+    Effect,
+    End,
+    Ended,
+    Event,
+    Failed,
+    FaultEvent,
+    GiveUp,
+    In,
+    Kill,
+    Out,
+    Owm,
+    Res,
+    Rescale,
+    Restore,
+    Retire,
+    Row,
+    Snap,
+    Start,
+    TableRead,
+    Wm,
+)
+from harness.history.header import Header
+from harness.judge.checkers.screen.account import US_PER_MS, Account, ShownRows
+from harness.judge.checkers.screen.attempt import AttemptScreen
+from harness.judge.checkers.screen.follow import Clock, follow
+from harness.judge.checkers.screen.subtask import Strand
+from harness.judge.checkers.screen.totals import Irregular
+
+__all__ = ["Screen"]
+
+_OF_A_LIFE: Mapping[type, Callable[[AttemptScreen, Any], None]] = {
+    In: AttemptScreen.take,
+    Call: AttemptScreen.call,
+    Res: AttemptScreen.settle,
+    Out: AttemptScreen.emit,
+    Wm: AttemptScreen.mark,
+    Owm: AttemptScreen.pass_mark,
+    Dead: AttemptScreen.write_dead_letter,
+    Failed: AttemptScreen.fail,
+}
+_ODD = (KeyError, IndexError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
+"""Raised by the steps at a record, attempt or snap that is not open, and at values that have no digest."""
+
+
+class Screen:
+    """Takes the events in order, then `finish`; both may raise Irregular. Mutable."""
+
+    def __init__(self, header: Header, *, asks_of_calls: bool = True) -> None:
+        """Without `asks_of_calls` it says nothing certain of the invariants that depend on calls, and is faster."""
+        self.account = Account(header, asks_of_calls=asks_of_calls)
+        self.rows = ShownRows(self.account)
+        self.strands: dict[int, Strand] = {}
+        self._lives: dict[int, AttemptScreen] = {}
+        """The latest attempt of each subtask; its number is set to 0 when it is closed or killed."""
+        self.events = 0
+        self._clock: Clock | None = None
+        self._retired: int | None = None
+        self._last_done: int | None = None
+        self._done_numbers: dict[int, None] = {}
+        self._aborted: dict[int, None] = {}
+        self._last_done_t: int | None = None
+        self._first_start_t: int | None = None
+        self._last_end_t: int | None = None
+        self._steps: Mapping[type, Callable[[Any], None]] = {
+            Start: self._start, Restore: self._restore, Snap: self._snap, End: self._end, Ended: self._ended,
+            Close: self._close, Kill: self._kill, Done: self._done, Abort: self._abort, Retire: self._retire,
+            Commit: self._commit, Effect: self.rows.show, FaultEvent: self._fault, GiveUp: self._give_up,
+            Ack: self._ack, **dict.fromkeys((Row, TableRead, Change, Rescale), self._unfollowed),
+        }  # fmt: skip
+
+    def feed(self, events: Sequence[Event]) -> None:
+        if not events:
+            return
+        if self._clock is None:
+            self._clock = (events[0].n - 1, 0)
+        try:
+            self._clock = follow(
+                events, self._clock, self._lives, self._step, calls=self.account.asks_of_calls
+            )
+        except _ODD as error:
+            raise Irregular(
+                "a record, attempt or snap that is not open, or a value beyond 64 bits"
+            ) from error
+        self.events += len(events)
+        self.account.ids.settle()
+        self.account.nonces.settle()
+        for strand in self.strands.values():
+            strand.source.bound()
+            strand.life.trim()
+
+    def _step(self, event: Event) -> None:
+        step = _OF_A_LIFE.get(type(event))
+        if step is None:
+            self._steps[type(event)](event)
+        else:
+            step(self._life(event), event)  # type: ignore[arg-type]
+
+    def finish(self) -> bool:
+        """Apply the checks at the end of the history; returns whether the run finished normally."""
+        account, strands = self.account, self.strands
+        if self._clock is None or not strands:
+            raise Irregular("nothing ever started")
+        last_t = self._clock[1]
+        finished = all(strand.life.ended for strand in strands.values())
+        for strand in strands.values():
+            strand.finish(finished=finished, last_t=last_t)
+        if not account.ids.all_different():
+            raise Irregular("a record is taken in twice")
+        if not account.nonces.all_different():
+            account.suspect("V19")
+        if account.keyed and account.header.operator.per_key_order and not account.ordered:
+            account.suspect("V3")
+        if not finished:
+            account.suspect("V6", "V8", "V16")
+        if account.acknowledged and account.unacknowledged:
+            account.suspect("V10")
+        if not self._rows_match(finished=finished):
+            account.suspect("V9")
+        self._gap(self._last_end_t if finished and self._last_end_t is not None else last_t)
+        return finished
+
+    def _rows_match(self, *, finished: bool) -> bool:
+        """Whether the rows certainly equal the expected ones; without a claim, whether there is no row."""
+        if self.account.by_row is None:
+            return not self.rows.count
+        lives = (strand.life for strand in self.strands.values())
+        return finished and self.rows.match([life.rows.sums for life in lives if life.rows is not None])
+
+    def _zombie(self, event: Any) -> AttemptScreen:
+        """The superseded attempt that performs `event`; a superseded attempt may still act until it is closed."""
+        life = self.strands[event.s].lives[event.a]
+        emits = type(event) is Out or type(event) is Owm
+        if life.closed or (emits and self.account.append):
+            raise Irregular("an attempt acts after its end")
+        life.over_t = event.t
+        return life
+
+    def _life(self, event: AttemptEvent) -> AttemptScreen:
+        life = self._lives[event.s]
+        return life if life.a == event.a else self._zombie(event)
+
+    def _start(self, event: Start) -> None:
+        strand = self.strands.get(event.s)
+        if strand is None:
+            strand = self.strands[event.s] = Strand(self.account)
+            if self._retired is not None:
+                strand.forget(self._retired)
+        strand.start(event)
+        self._lives[event.s] = strand.life
+        if self._first_start_t is None:
+            self._first_start_t = event.t
+
+    def _restore(self, event: Restore) -> None:
+        self.strands[event.s].restore(self._life(event), event)
+
+    def _snap(self, event: Snap) -> None:
+        self.strands[event.s].snap(self._life(event), event)
+
+    def _end(self, event: End) -> None:
+        self._life(event).exhaust(event)
+        self._last_end_t = self.strands[event.s].last_end_t = event.t
+
+    def _ended(self, event: Ended) -> None:
+        self._life(event).drain(event)
+
+    def _close(self, event: Close) -> None:
+        life = self._life(event)
+        life.closed = True
+        life.over_t = event.t
+        life.a = 0
+
+    def _kill(self, event: Kill) -> None:
+        life = self.strands[event.s].lives.pop(event.a)
+        if self.account.explained:
+            reaped = life.ended or life.over_t is not None or life.failures.reported_t is not None
+            self.account.ask(event, explained=reaped)
+        if life.over_t is None:
+            life.over_t = event.t
+        life.failures.untold.clear()
+        life.finish(event.t)
+        life.a = 0
+
+    def _done(self, event: Done) -> None:
+        if self._last_done is not None and event.c <= self._last_done:
+            raise Irregular("checkpoints are completed out of order")
+        self._last_done = event.c
+        self._done_numbers[event.c] = None
+        if event.c in self._aborted:
+            self.account.suspect("V10")
+        account = self.account
+        for strand in self.strands.values():
+            account.completed_snaps += strand.complete(event.c)
+        if account.header.sink != "atomic":
+            account.completed[event.c] = None
+            self._gap(event.t)
+
+    def _abort(self, event: Abort) -> None:
+        """Only a checkpoint that is also completed is in doubt: it may have two ends."""
+        self._aborted[event.c] = None
+        if event.c in self._done_numbers:
+            self.account.suspect("V10")
+
+    def _ack(self, event: Ack) -> None:
+        self.account.acknowledged = True
+        self.strands[event.s].acknowledge(event)
+
+    def _unfollowed(self, event: Row | TableRead | Change) -> None:
+        raise Irregular(f"a `{type(event).__name__}`, which the screen does not follow")
+
+    def _retire(self, event: Retire) -> None:
+        self._retired = event.c if self._retired is None else max(self._retired, event.c)
+        for strand in self.strands.values():
+            strand.forget(event.c)
+
+    def _commit(self, event: Commit) -> None:
+        self.strands[event.s].commit(event)
+
+    def _fault(self, event: FaultEvent) -> None:
+        self.account.begin_or_end(event)
+
+    def _give_up(self, event: GiveUp) -> None:
+        del event
+        self.account.suspect("V16", *(["V24"] if self.account.explained else []))
+
+    def _gap(self, t: int) -> None:
+        """Compare the time since the last completion, or the first start, with the bound of V18."""
+        bound_ms = self.account.header.bounds.checkpoint_gap
+        if bound_ms is None or self.account.header.sink == "atomic":
+            return
+        since = self._first_start_t if self._last_done_t is None else self._last_done_t
+        if since is None or t - since > bound_ms * US_PER_MS:
+            self.account.suspect("V18")
+        self._last_done_t = t

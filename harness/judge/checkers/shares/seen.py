@@ -1,0 +1,132 @@
+"""One share as the screen sees it: what certainly holds in it, what is suspected, and what the whole needs of it.
+
+Invariant: as the screen's. A share is a history of one subtask, so the screen follows it as it follows any history;
+what depends on other subtasks (V18 between checkpoints of a job, V23, V24) is left to the fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from traceback import format_exc
+
+from harness.history.event import Effect, End, Ended, Event, Start
+from harness.history.header import Header
+from harness.judge.checkers.acquittal import Grounds, grounds_of
+from harness.judge.checkers.screen.screen import Screen
+from harness.judge.checkers.screen.totals import Distinct, Irregular
+from harness.judge.checkers.shares.around import Around, with_told
+
+__all__ = ["Course", "ShareSeen", "see_share"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareSeen:
+    """The small summary of one share that travels to the fold."""
+
+    s: int
+    grounds: Grounds | None
+    """None: the share is irregular, and its exact checkers judge it."""
+    suspected: frozenset[str] = frozenset()
+    ended: bool | None
+    """Whether its last attempt has ended; None: it has no attempt."""
+    first_start_t: int | None
+    last_end_t: int | None
+    ids: Distinct = field(default_factory=Distinct)
+    nonces: Distinct = field(default_factory=Distinct)
+    seqs: Distinct = field(default_factory=Distinct)
+    """Of its rows in the audit."""
+    warnings: tuple[str, ...] = ()
+    hashed: int
+    """The hash of a known text: digests of processes with another hash seed cannot be compared."""
+
+
+HASHED = "floodmark"
+
+
+def see_share(s: int, around: Around, batches: Iterable[Sequence[Event]]) -> ShareSeen:
+    """Run the screen over one share, in one pass and in constant memory."""
+    course = Course(around.header, s)
+    for batch in with_told(batches, around.told_to(s)):
+        course.take(batch)
+    return course.end(around)
+
+
+class _ShareScreen(Screen):
+    """The screen of one share. Mutable, as it is."""
+
+    def end_at(self, last: Event, *, has_acks: bool) -> None:
+        """Apply the checks at the end of the whole history."""
+        self._clock = (last.n, last.t)
+        self.account.acknowledged |= has_acks
+        self.finish()
+
+
+_MILESTONES = frozenset({Start, End, Ended, Effect})
+
+
+class Course:
+    """One share on its way through the screen. Mutable."""
+
+    def __init__(self, header: Header, s: int) -> None:
+        self.s = s
+        self.warnings: tuple[str, ...] = ()
+        self._screen = _ShareScreen(header)
+        self._regular = True
+        self._newest = 0
+        self._ended: set[int] = set()
+        self._first_start_t: int | None = None
+        self._last_end_t: int | None = None
+        self._seqs = Distinct()
+
+    def take(self, events: Sequence[Event]) -> None:
+        """Follow the next events; milestones are noted even of a share that has become irregular."""
+        for event in events:
+            if type(event) in _MILESTONES:
+                self._note(event)
+        self._seqs.settle()
+        if self._regular:
+            self._try(lambda: self._screen.feed(events))
+
+    def _note(self, event: Event) -> None:
+        match event:
+            case Start():
+                self._newest = max(self._newest, event.a)
+                if self._first_start_t is None:
+                    self._first_start_t = event.t
+            case Ended():
+                self._ended.add(event.a)
+            case End():
+                self._last_end_t = event.t
+            case Effect():
+                self._seqs.pending.append(event.seq)
+            case _:
+                pass
+
+    def _try(self, step: Callable[[], object]) -> None:
+        try:
+            step()
+        except Irregular:
+            self._regular = False
+        except Exception:  # noqa: BLE001  (a defect of the screen must cost time, not a verdict)
+            self._regular = False
+            self.warnings = (f"the screen failed, so a subtask was judged exactly:\n{format_exc()}",)
+
+    def end(self, around: Around) -> ShareSeen:
+        """The summary, with the checks at the end of the history applied."""
+        screen, account = self._screen, self._screen.account
+        if self._regular:
+            self._try(lambda: screen.end_at(around.last, has_acks=around.has_acks))
+        return ShareSeen(
+            s=self.s,
+            grounds=grounds_of(screen) if self._regular else None,
+            suspected=frozenset(account.suspected),
+            ended=self._newest in self._ended if self._newest else None,
+            first_start_t=self._first_start_t,
+            last_end_t=self._last_end_t,
+            ids=account.ids if self._regular else Distinct(),
+            nonces=account.nonces if self._regular else Distinct(),
+            seqs=self._seqs,
+            warnings=self.warnings,
+            hashed=hash(HASHED),
+        )

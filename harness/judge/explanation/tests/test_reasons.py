@@ -1,0 +1,119 @@
+"""Every class of anomaly is explained by events that exist, in sentences that are so, with the contradiction last."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.history.read import open_history
+from harness.history.verdict import Anomaly, Explanation, Judgement
+from harness.judge.checkers.judge import judge_reader
+from harness.judge.checkers.tests.blind_mutations import mutated
+from harness.judge.checkers.tests.legal_histories import legal_history
+from harness.judge.explanation.contradiction import Contradiction
+from harness.judge.explanation.dossier import gather, survey
+from harness.judge.explanation.events import FileLines
+from harness.judge.explanation.reasons import REASONS
+from harness.judge.explanation.tests.truths import CLAIMS, untruths
+from harness.system.choices import Choices
+
+ROOT = Path(__file__).parents[4]
+CATALOGUE = ROOT / "harness/judge/checkers/tests/catalogue"
+"""Small histories that convict each class; what each is convicted of stands in `run` of its header."""
+FORMAT = (ROOT / "docs/reference/history.md").read_text()
+
+Told = list[tuple[Anomaly, Explanation]]
+
+
+def convicts(path: Path) -> set[str]:
+    """The classes that a history of the catalogue says it shows."""
+    kinds: dict[str, list[str]] = json.loads(path.read_text().splitlines()[0])["run"]["convicts"]
+    return {kind for named in kinds.values() for kind in named}
+
+
+CONVICTING = [path for path in sorted(CATALOGUE.rglob("*.jsonl")) if convicts(path)]
+
+
+def explained(path: Path) -> Told:
+    """Each anomaly of a well-formed file with what its own reason says, nothing caught; nothing of another file."""
+    judgement = judge_reader(open_history(path))
+    if not isinstance(judgement, Judgement):
+        return []
+    anomalies = [anomaly for verdict in judgement.convicted() for anomaly in verdict.anomalies]
+    lines = FileLines(path)
+    dossier = survey(lines, {n for anomaly in anomalies for n in anomaly.events})
+    gather(dossier, lines, anomalies)
+    return [(anomaly, REASONS[anomaly.kind](Contradiction(anomaly, dossier))) for anomaly in anomalies]
+
+
+told = cache(explained)
+"""Of the catalogue's files, which do not change."""
+
+
+def events_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()[1:]]
+
+
+def test_the_table_holds_exactly_the_classes_of_the_page() -> None:
+    assert set(REASONS) == set(re.findall(r"^- `([a-z-]+)`: ", FORMAT, re.MULTILINE))
+
+
+@pytest.mark.parametrize("path", CONVICTING, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_every_sentence_is_so_and_the_last_is_the_contradiction(path: Path) -> None:
+    events = events_of(path)
+
+    found = told(path)
+
+    assert found
+    for anomaly, explanation in found:
+        assert untruths(anomaly, explanation, events) == []
+
+
+@pytest.mark.parametrize("kind", REASONS)
+def test_every_class_gives_more_than_its_rule(kind: str) -> None:
+    showing = [path for path in CONVICTING if kind in convicts(path)]
+
+    found = [explanation for path in showing for anomaly, explanation in told(path) if anomaly.kind == kind]
+
+    assert found
+    assert all(len(explanation.then) > 1 for explanation in found)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_what_is_said_of_a_random_breach_is_so_too(seed: int, tmp_path: Path) -> None:
+    lines = mutated(legal_history(seed), Choices(seed, "explanations"))
+    path = tmp_path / "history.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+
+    for anomaly, explanation in explained(path):
+        assert untruths(anomaly, explanation, lines[1:]) == [], anomaly
+
+
+def test_every_form_of_sentence_that_is_checked_occurs() -> None:
+    sentences = [line for path in CONVICTING for _, explanation in told(path) for line in explanation.then]
+
+    assert [pattern.pattern for pattern, _ in CLAIMS if not any(map(pattern.search, sentences))] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "e2 comes before e1.",
+        "e9 comes before e1.",
+        "No output of it ever left.",
+        "The run finished normally: e1.",
+    ],
+)
+def test_a_sentence_that_is_not_so_is_found_out(line: str) -> None:
+    path = CATALOGUE / "V8/duplicate_inside_an_attempt.jsonl"
+    ((anomaly, explanation),) = told(path)
+    events = [event for event in events_of(path) if event["k"] != "ended"]
+
+    wrong = Explanation(let=explanation.let, then=(line, explanation.then[-1]))
+
+    assert len(untruths(anomaly, wrong, events)) == 1

@@ -1,0 +1,72 @@
+"""What the calm twin of a job shows: its pace, its table, what passed the proxy, and whether it keeps state.
+
+Invariant: each number was measured in a run without faults; what it says of the table is what SQL read there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.faults.parts.triggers import SinkMoment
+from harness.levels.job.finished import ExpectedRows
+from harness.levels.job.job_scenario import JobScenario
+from harness.levels.job.life import JobLife
+from harness.levels.job.life_parts import Pace
+from harness.levels.job.traffic import Message, requests_over
+from harness.system.errors import CannotHere
+
+__all__ = ["CalmRun", "refuse_moments"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalmRun:
+    """What the calm run shows."""
+
+    pace: Pace
+    expected: ExpectedRows
+    messages: tuple[Message, ...]
+    """What passed both links of the proxy."""
+    keeps_state: bool
+    """Whether it left anything by which a further start knows what is done."""
+    life: JobLife
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """For the report."""
+        sink = requests_over(self.messages, "sink")
+        commits = sum(one.commits for one in sink)
+        return {
+            "first_row_ms": round(self.pace.first_row_us / 1000),
+            "gap_ms": round(self.pace.gap_us / 1000),
+            "took_s": round(self.pace.took_us / 1e6, 2),
+            "messages": len(sink),
+            "commits": commits,
+        }
+
+
+def refuse_moments(scenario: JobScenario, messages: Sequence[Message]) -> None:
+    """Raises CannotHere if the only fault waits for a message that the undisturbed job is far from sending.
+
+    `messages`: those of the calm twin. Their number may differ from run to run, so a moment that is missed by little is
+    waited for.
+    """
+    sent = requests_over(messages, "sink")
+    for fault in scenario.faults if len(scenario.faults) == 1 else ():
+        if not isinstance(fault.when, SinkMoment):
+            continue
+        counts = {
+            "commit": sum(one.commits for one in sent),
+            "write": sum(one.is_write for one in sent),
+            "message": len(sent),
+        }
+        kind, nth = fault.when.sink, fault.when.nth
+        count = counts[kind]
+        if 2 * count <= nth:
+            message = (
+                f"scenario {scenario.scenario} cannot run here: fault {fault.id} waits for {kind} {nth} over the sink's"
+                f" link, and the job without faults sends {count} of them"
+            )
+            lower = f"--set faults.{fault.id}.when.nth={count}, or " if count else ""
+            raise CannotHere(message, fix=f"{lower}choose a scenario with another moment, or --sweep")

@@ -1,0 +1,124 @@
+"""The rule by which a job is held to be done: it exited, it said so, its rows are there, or it has settled.
+
+Invariant: what is not yet certain is not held to be done; a job that restarts slowly is waited for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.levels.job.job_file import JobFile
+from harness.levels.job.records import JobInput, SourceRecord
+from harness.levels.job.sink_rows import SinkReplay, id_text
+from harness.levels.job.spark_engine import SparkEnd, spark_is_behind
+
+__all__ = ["EndSeen", "ExpectedRows", "has_exited_well", "how_finished", "missing_records"]
+
+ExpectedRows = Mapping[str, Sequence[Sequence[Any]]]
+"""The values of the rows that a record must yield, by the text of its id; one that is not in it may yield anything."""
+How = Literal["exit", "file", "all-rows", "settled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndSeen:
+    """What is known of a run at one moment; times in microseconds."""
+
+    now_us: int
+    offered_us: int | None
+    """When the last record was offered; None: not all have been."""
+    exited_well_us: int | None
+    """When the newest start was seen to have exited with code 0; None: it was not."""
+    lives: bool
+    """Whether the newest start does."""
+    older_lives: bool
+    """Whether a start does that was made before the newest."""
+    said_done: bool
+    """Whether the done file was made after the last offer."""
+    replay: SinkReplay | None
+    last_row_us: int | None
+    last_event_us: int | None
+    """When a start, exit or fault was last noted."""
+    last_start_us: int | None
+    faults_settled: bool
+    """Whether no fault is just beginning or healing."""
+    quiet_us: int
+    """How long the sink must have been quiet."""
+    start_up_us: int
+    """How long a start may take to its first row."""
+    state: Path
+    spark_end: SparkEnd
+    """What the source holds, in the words of a checkpoint of Spark."""
+
+
+def how_finished(job: JobFile, given: JobInput, seen: EndSeen, expected: ExpectedRows | None) -> How | None:
+    """How the job shows that it is done; None: it is not. `expected`: None in the calm twin, of rows not known yet."""
+    if seen.offered_us is None or not seen.faults_settled:
+        return None
+    match job.job.ends:
+        case "exit":
+            if not has_exited_well(seen):
+                return None
+            # An older start may do what is left to do: the newest may have exited because that one holds the lock.
+            return None if seen.older_lives and not is_quiet(seen) else "exit"
+        case "file":
+            return "file" if seen.said_done else None
+    if not seen.lives or not is_quiet(seen):
+        return None
+    if expected is not None and not any(missing_records(given.records, seen.replay, expected)):
+        return "all-rows"
+    is_last_seen = seen.replay is not None and all(
+        _is_seen(of_part, seen.replay, expected) for of_part in given.last_of_parts.values()
+    )
+    is_behind = job.job.engine != "plain" and spark_is_behind(seen.state, seen.spark_end)
+    return "settled" if is_last_seen and not is_behind else None
+
+
+def has_exited_well(seen: EndSeen) -> bool:
+    """Whether the newest start exited with code 0 when all had been offered, and no fault is beginning or healing."""
+    if seen.offered_us is None or seen.exited_well_us is None or not seen.faults_settled:
+        return False
+    return seen.exited_well_us >= seen.offered_us
+
+
+def is_quiet(seen: EndSeen) -> bool:
+    """Whether nothing has happened for so long that a working job would have shown something."""
+    last_us = max(seen.last_row_us or 0, seen.last_event_us or 0, seen.offered_us or 0)
+    of_start_us = (seen.last_start_us or 0) + seen.start_up_us
+    has_row_since_start = (seen.last_row_us or 0) > (seen.last_start_us or 0)
+    return seen.now_us - last_us >= seen.quiet_us and (
+        has_row_since_start or seen.now_us - of_start_us >= seen.quiet_us
+    )
+
+
+def missing_records(
+    records: Sequence[SourceRecord], replay: SinkReplay | None, expected: ExpectedRows
+) -> Iterator[SourceRecord]:
+    """The records of which something is missing in the table; one that is meant to fail is none."""
+    for record in records:
+        if not record.fails and _lacks(record, replay, expected):
+            yield record
+
+
+def _lacks(record: SourceRecord, replay: SinkReplay | None, expected: ExpectedRows) -> bool:
+    wanted = expected.get(id_text(record.id))
+    there = [] if replay is None else replay.of(record.id)
+    if wanted is None:
+        return not there
+    have = Counter(json.dumps(list(row.v), default=str) for row in there)
+    return bool(Counter(json.dumps(list(values), default=str) for values in wanted) - have)
+
+
+def _is_seen(of_part: Sequence[SourceRecord], replay: SinkReplay, expected: ExpectedRows | None) -> bool:
+    """Whether the last record of a partition that yields something is in the table; `of_part`: the last one first."""
+    for record in of_part:
+        if record.fails or (expected is not None and expected.get(id_text(record.id)) == []):
+            continue
+        if expected is None:
+            return bool(replay.of(record.id))
+        return not _lacks(record, replay, expected)
+    return True

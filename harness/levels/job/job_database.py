@@ -1,0 +1,216 @@
+"""The run's database as the harness itself sees it, past the proxy: its log's end, sessions, columns and tables.
+
+Answers to `harness.database.audit` for tables that are not ours. Invariants: a table is read in one consistent snapshot
+whose place in the log is known; the audit trigger writes in the transaction that it tells of, and is left out where it
+would have to wait; every wait is bounded.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import pymysql
+from pymysql.cursors import DictCursor
+
+from harness.database.endpoint import Endpoint, connect
+from harness.levels.job.binlog import LoggedTransaction, LogPosition, log_position
+from harness.system.clock import Deadline, pause
+
+__all__ = ["AUDIT", "JobDatabase", "TableReading", "audited_session"]
+
+AUDIT: Final = "floodmark_audit"
+_ASK_S: Final = 1.0
+_READ_S: Final = 60.0
+_EVENTS: Final = ("INSERT", "UPDATE", "DELETE")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableReading:
+    """What SQL reads of the tables at one place of the log."""
+
+    at: LogPosition
+    tables: Mapping[str, Sequence[Mapping[str, Any]]]
+    """The rows of each table by column; one that does not exist is left out."""
+    counts: Mapping[str, int]
+    """How many rows the database counts in each."""
+
+
+def audited_session(transaction: LoggedTransaction) -> int | None:
+    """The session that wrote a transaction, as the trigger or the log tells it."""
+    for change in transaction.changes:
+        if change.table == AUDIT and change.now is not None:
+            return int(change.now["session"])
+    return transaction.session
+
+
+@dataclass(slots=True, kw_only=True)
+class JobDatabase:
+    """Asks over one kept connection, from any thread. Mutable."""
+
+    root: Endpoint
+    """The run's database, directly, as root, on the server whose table and log count."""
+    writes: Callable[[], Endpoint] | None = None
+    """The same on the server that takes writes now; None: there is only one."""
+    settle: Callable[[], None] = lambda: None
+    """Returns when `root` has all that is committed on the server that takes writes."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _kept: Any = None
+    _last: LogPosition | None = None
+
+    @property
+    def _written(self) -> Endpoint:
+        return self.root if self.writes is None else self.writes()
+
+    def close(self) -> None:
+        """Closes the kept connection."""
+        with self._lock:
+            self._drop()
+
+    def end_of_log(self, fallback: Callable[[], LogPosition]) -> LogPosition:
+        """Where the log ends now; what `fallback` knows, if the server does not answer at once."""
+        with self._lock:
+            found = self._asked(log_position)
+        if found is not None:
+            self._last = found
+            return found
+        known = fallback()
+        return known if self._last is None else max(known, self._last)
+
+    def sessions(self) -> int | None:
+        """The number of the newest session of the server that takes writes; None: it does not answer."""
+        if self.writes is not None:
+            try:
+                with connect(self.writes(), statement_s=_ASK_S) as connection:
+                    return _sessions(connection)
+            except (pymysql.MySQLError, OSError):
+                return None
+        with self._lock:
+            return self._asked(_sessions)
+
+    def columns(self, table: str) -> Mapping[str, str]:
+        """The data type of each column; empty if there is no such table. Raises pymysql's errors."""
+        return {
+            row["c"]: row["t"].lower()
+            for row in self._rows(
+                "SELECT column_name AS c, data_type AS t FROM information_schema.columns"
+                " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
+                (self.root.database, table),
+            )
+        }
+
+    def tables(self) -> Mapping[str, str]:
+        """The type of each table of the database, views too. Raises pymysql's errors."""
+        rows = self._rows(
+            "SELECT table_name AS n, table_type AS t FROM information_schema.tables WHERE table_schema = %s",
+            (self.root.database,),
+        )
+        return {row["n"]: row["t"] for row in rows}
+
+    def made_by(self, table: str) -> str:
+        """The statement that makes `table`. Raises pymysql's errors."""
+        return str(self._rows(f"SHOW CREATE TABLE `{table}`")[0]["Create Table"])
+
+    def run(self, *statements: str) -> None:
+        """Runs statements where they take effect. Raises pymysql's errors."""
+        with connect(self._written) as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            connection.commit()
+
+    def install_audit(self, table: str) -> str:
+        """Makes the trigger that tells the session of each change; returns why it could not, or an empty text."""
+        try:
+            with connect(self._written) as connection, connection.cursor() as cursor:
+                cursor.execute("SET SESSION lock_wait_timeout = 1")
+                cursor.execute(
+                    f"CREATE TABLE IF NOT EXISTS {AUDIT}"
+                    " (n BIGINT AUTO_INCREMENT PRIMARY KEY, session BIGINT NOT NULL, op CHAR(1) NOT NULL)"
+                )
+                for event in _EVENTS:
+                    cursor.execute(
+                        f"CREATE TRIGGER IF NOT EXISTS floodmark_{event.lower()} AFTER {event} ON `{table}`"
+                        f" FOR EACH ROW INSERT INTO `{self.root.database}`.{AUDIT} (session, op)"
+                        f" VALUES (CONNECTION_ID(), '{event[0]}')"
+                    )
+        except (pymysql.MySQLError, OSError) as error:
+            # PyMySQL's error of a closed connection has no words: its text is (0, '')
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    def snapshot(self, tables: Sequence[str], *, limit_s: float) -> TableReading:
+        """Reads `tables` whole; waits up to `limit_s` for a server that does not answer. Raises pymysql's errors."""
+        self.settle()
+        deadline = Deadline(limit_s)
+        while True:
+            try:
+                return self._snapshot(tables)
+            except (pymysql.OperationalError, OSError):
+                if deadline.passed:
+                    raise
+            pause(0.1)
+
+    def _snapshot(self, tables: Sequence[str]) -> TableReading:
+        with connect(self.root, statement_s=_READ_S) as connection, connection.cursor(DictCursor) as cursor:
+            cursor.execute("SET SESSION time_zone = '+00:00'")
+            cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            there = self.tables()
+            with _standing_still(connection):
+                cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+                at = log_position(connection)
+            read, counts = {}, {}
+            for table in tables:
+                if table not in there:
+                    continue
+                cursor.execute(f"SELECT COUNT(*) AS n FROM `{table}`")
+                counts[table] = sum(row["n"] for row in cursor.fetchall())
+                cursor.execute(f"SELECT * FROM `{table}`")
+                read[table] = list(cursor.fetchall())
+        return TableReading(at=at, tables=read, counts=counts)
+
+    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        with connect(self.root) as connection, connection.cursor(DictCursor) as cursor:
+            cursor.execute(query, values or None)
+            return list(cursor.fetchall())
+
+    def _asked(self, question: Callable[[Any], _T]) -> _T | None:
+        """The answer over the kept connection; None: the server does not answer at once."""
+        for _ in range(2):  # the kept connection may be one of a server that has been killed since
+            is_new = self._kept is None
+            try:
+                if is_new:
+                    self._kept = connect(self.root, statement_s=_ASK_S)
+                return question(self._kept)
+            except (pymysql.MySQLError, OSError):
+                self._drop()
+                if is_new:
+                    return None
+        return None
+
+    def _drop(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            with suppress(Exception):
+                kept.close()
+
+
+def _sessions(connection: Any) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW GLOBAL STATUS LIKE 'Connections'")
+        return int(cursor.fetchone()[1])
+
+
+@contextmanager
+def _standing_still(connection: Any) -> Iterator[None]:
+    """No transaction commits while the block lasts, so that a snapshot and the log's end are of one moment."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET SESSION lock_wait_timeout = 10")
+        cursor.execute("FLUSH TABLES WITH READ LOCK")
+        try:
+            yield
+        finally:
+            cursor.execute("UNLOCK TABLES")

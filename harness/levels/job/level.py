@@ -1,0 +1,234 @@
+"""Level `job`: a user's own job as the system under test, run unmodified and judged from outside.
+
+Invariants: what can be known to be wrong with a job, its files and its scenario is told before anything starts; the
+calm twin is run once for all runs of a campaign that share job, input and world; after a run nothing of a job is left.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import ClassVar, Literal, cast
+
+from harness.engine.canaries import refuse_blindness
+from harness.engine.level import Opening, OutsideRecord, RunSite
+from harness.engine.refusals import refuse_in_world
+from harness.judge.canaries.canary import canaries, overlooked
+from harness.judge.checkers.outside.judge import judge_outside
+from harness.levels.job.calm import calm_of
+from harness.levels.job.calm_twin import CalmRun, refuse_moments
+from harness.levels.job.environment import MARK, inherited, refuse_templates
+from harness.levels.job.expectation import NO_VALUES, expect_from, stated
+from harness.levels.job.ground import JobGround, prepared_ground, read_files
+from harness.levels.job.life import JobLife
+from harness.levels.job.life_parts import LifeParts
+from harness.levels.job.order import JobOrder
+from harness.levels.job.outside_record import record_of
+from harness.levels.job.records import JobInput, read_input
+from harness.levels.job.sources import source_of
+from harness.levels.job.traffic import Message
+from harness.sut.registry import load_attribute
+from harness.sut.user_modules import take_path
+from harness.system.errors import UsageError
+from harness.world.world import DATABASE, Address, World
+
+__all__ = ["JobLevel"]
+
+_CALM_TIMES = 3
+"""How many times a scenario's budget the calm twin may take."""
+_SLOW_TIMES = 6
+"""How many times the calm twin's time is added to the budget of a run."""
+_CALL = (
+    "import importlib, sys; sys.path.insert(0, {folder!r}); "
+    "getattr(importlib.import_module({module!r}), {name!r})()"
+)
+
+
+def command_of(order: JobOrder) -> Sequence[str]:
+    """The words that start the job. Raises UsageError if the command is not found."""
+    job = order.job
+    if job.job.command is None:
+        module, _, name = str(job.job.callable).partition(":")
+        return [sys.executable, "-c", _CALL.format(folder=str(job.folder), module=module, name=name)]
+    program, *rest = job.job.command
+    path = inherited(order.environment).get("PATH")
+    beside = job.folder / program
+    found = str(beside) if "/" in program and beside.is_file() else shutil.which(program, path=path)
+    if found is None:
+        message = f"the job's command {program} was not found: it is neither on the PATH nor in {job.folder}"
+        raise UsageError(message, fix="correct `command`; it is a list of words, and no shell is in between")
+    return [found, *rest]
+
+
+def _refuse_lost_source(order: JobOrder) -> None:
+    if order.scenario.loses_commits and order.job.source.kind == "table":
+        message = f"scenario {order.scenario.scenario} makes the database forget, and the source `table` stands in it"
+        raise UsageError(message, fix="use a source that keeps what was offered: folder, file or kafka")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLevel:
+    """Implements `Level`."""
+
+    name: ClassVar[str] = "job"
+    needs_world: ClassVar[bool] = True
+    repeatable: ClassVar[bool] = False
+
+    def refuse(self, order: JobOrder) -> None:
+        """Raises UsageError for what is wrong with the job's command, files, templates, source or records."""
+        command_of(order)
+        refuse_templates(order.job)
+        read_files(order)
+        source_of(order.job)
+        _refuse_lost_source(order)
+        read_input(order.job, order.scenario, seed=order.drawn_by)
+        if expect_from(order) == "given":
+            take_path(order.import_path)
+            load_attribute(order.job.claims.expected, option="claims.expected", kind="FUNCTION")
+
+    def refuse_blindness(self, world: World | None) -> None:
+        """See `Level`: the judge is shown small histories of jobs."""
+        assert world is not None, "level job needs a world"
+        refuse_blindness(list(overlooked(judge_outside, canaries("jobs"))), level=self.name)
+
+    @contextmanager
+    def open(self, opening: Opening) -> Iterator[JobPlays]:
+        """Runs that share their calm twins."""
+        yield JobPlays(opening=opening)
+
+
+@dataclass(slots=True, kw_only=True)
+class JobPlays:
+    """Makes the runs of a campaign. Mutable: keeps the calm twins."""
+
+    opening: Opening
+    _calm: dict[str, CalmRun] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def __call__(self, order: JobOrder, site: RunSite) -> OutsideRecord:
+        world = site.world
+        assert world is not None, "level job needs a world"
+        refuse_in_world(order.scenario, world.lacks)
+        given = read_input(order.job, order.scenario, seed=order.drawn_by)
+        calm = self._calm_twin(order, given, site, world)
+        source = cast("Literal['given', 'calm', 'none']", expect_from(order))
+        if order.calm_only:
+            calm.life.recording.expect({} if source == "none" else calm.expected)
+            return record_of(calm.life, calm, expect_from=source)
+        refuse_moments(order.scenario, calm.messages)
+        further, note = _further_start(order, calm)
+        site.observer.phase("run", f"{order.scenario.scenario}, seed {order.seed}")
+        life = self._lived(order, given, site, world, calm=calm, further_start=further)
+        return record_of(life, calm, expect_from=source, notes=() if further else (note,))
+
+    def calm_messages(self, order: JobOrder, site: RunSite) -> Sequence[Message]:
+        """What the calm twin of this order sends and gets over the proxy's links."""
+        assert site.world is not None, "level job needs a world"
+        given = read_input(order.job, order.scenario, seed=order.drawn_by)
+        return self._calm_twin(order, given, site, site.world).messages
+
+    def _calm_twin(self, order: JobOrder, given: JobInput, site: RunSite, world: World) -> CalmRun:
+        """The twin that this order shares with others; it is run now, if it was not before."""
+        scenario = order.scenario
+        name = repr(
+            (
+                order.job,
+                order.drawn_by,
+                scenario.records,
+                scenario.keys,
+                scenario.keys_come,
+                scenario.offer,
+                scenario.lookups_from,
+                world.direct,
+            )
+        )
+        with self._lock:
+            if name not in self._calm:
+                site.observer.phase("calm", f"{order.sut} runs without faults")
+                self._calm[name] = self._made_calm(order, given, site, world)
+                facts = self._calm[name].facts
+                site.observer.phase(
+                    "calm",
+                    f"first row after {facts['first_row_ms']} ms, done after {facts['took_s']} s, "
+                    f"{facts['messages']} messages to the sink, {facts['commits']} COMMITs",
+                )
+            return self._calm[name]
+
+    def _made_calm(self, order: JobOrder, given: JobInput, site: RunSite, world: World) -> CalmRun:
+        return calm_of(self._lived(order, given, site, world, calm=None, further_start=False))
+
+    def _lived(
+        self,
+        order: JobOrder,
+        given: JobInput,
+        site: RunSite,
+        world: World,
+        *,
+        calm: CalmRun | None,
+        further_start: bool,
+    ) -> JobLife:
+        """One life in a database of its own; `calm`: the twin of a life with faults."""
+        is_calm = calm is None
+        run_id = f"{site.run_id}-calm" if is_calm else site.run_id
+        name = f"{DATABASE}_{run_id.replace('-', '_')}"
+        self.opening.note_mark(f"{MARK}={run_id}")
+        world.proxy.reseed(order.seed)
+        with prepared_ground(
+            order,
+            given,
+            world=world,
+            name=name,
+            folder=site.folder / ("calm" if is_calm else "job"),
+            stays=site.keeps_database and not is_calm,
+            note_process=self.opening.note_process,
+        ) as ground:
+            expected = None if calm is None else {} if expect_from(order) == NO_VALUES else calm.expected
+            if calm is None and expect_from(order) == "given":
+                expected = stated(order, given, ground)
+            parts = LifeParts(
+                order=order,
+                given=given,
+                site=site,
+                world=_of_log(world, ground),
+                ground=ground,
+                command=command_of(order),
+                run_id=run_id,
+                limit_s=_limit_s(order, calm, site),
+                pace=None if calm is None else calm.pace,
+                expected=expected,
+                further_start=further_start,
+                premade="" if calm is None else calm.life.premade,
+                note_process=self.opening.note_process,
+                faults=() if is_calm else order.scenario.faults,
+            )
+            life = JobLife(parts=parts)
+            life.live()
+        return life
+
+
+def _of_log(world: World, ground: JobGround) -> World:
+    """The world, with the server directly in it whose log of changes counts."""
+    root = ground.database.root
+    return replace(world, direct=Address(host=root.host, port=root.port))
+
+
+def _limit_s(order: JobOrder, calm: CalmRun | None, site: RunSite) -> float:
+    budget_s = order.scenario.budget / 1000
+    own_s = _CALM_TIMES * budget_s if calm is None else budget_s + _SLOW_TIMES * calm.pace.took_us / 1e6
+    return own_s if site.limit_s is None else min(own_s, site.limit_s)
+
+
+def _further_start(order: JobOrder, calm: CalmRun) -> tuple[bool, str]:
+    """Whether the finished job is started once more, and why not."""
+    if order.job.claims.delivery == "at-least-once":
+        return False, "The finished job was not started once more: at-least-once allows that it writes again."
+    if not calm.keeps_state:
+        return (
+            False,
+            "The finished job was not started once more: it keeps no state, so it would do all again.",
+        )
+    return True, ""

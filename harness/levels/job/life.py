@@ -1,0 +1,451 @@
+"""The life of a job in one run: its starts, what it is offered, the faults, and its end; with or without faults.
+
+Answers to Jepsen's `run!` for a program that is not ours. Invariants: when it is over no process of the job is left and
+every fault is healed, also after an error; every event is noted with its place in the log of changes; a table is read
+when no start lives.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final
+
+import pymysql
+
+from harness.levels.job.binlog import ChangeLog, LogPosition
+from harness.levels.job.disturbance import JobFaults
+from harness.levels.job.finished import EndSeen, How, has_exited_well, how_finished, missing_records
+from harness.levels.job.job_database import JobDatabase, TableReading
+from harness.levels.job.life_parts import LifeParts
+from harness.levels.job.lookups_seen import LookupsSeen
+from harness.levels.job.offering import Offering
+from harness.levels.job.processes import JobExitSeen, JobStarts
+from harness.levels.job.reading_tables import note_tables
+from harness.levels.job.recording import JobRecording
+from harness.levels.job.sessions import SessionsFollowed
+from harness.levels.job.sink_rows import id_text
+from harness.levels.job.sink_seen import SinkSeen
+from harness.levels.job.spark_engine import spark_has_all
+from harness.scenario.outcome import FaultRecord
+from harness.system.clock import Deadline, monotonic_us, pause
+from harness.system.errors import WorldError
+from harness.world.world import World
+
+__all__ = ["JobLife"]
+
+_POLL_S: Final = 0.01
+_ADVANCE_EVERY_US: Final = 30_000
+"""The proxy is asked what it saw no more often than that."""
+_TELL_EVERY: Final = 20
+_BACK_OFF_S: Final = (0.0, 0.2, 0.5, 1.0, 2.0)
+_SHORT_LIFE_S: Final = 1.0
+_CATCH_UP_S: Final = 30.0
+_FURTHER_S: Final = 20.0
+
+
+@dataclass(slots=True, kw_only=True)
+class JobLife:
+    """One life of a job; `live` runs it. Mutable: keeps everything that is seen of it."""
+
+    parts: LifeParts
+    how: How | None = None
+    """How it showed that it was done; None: it was not."""
+    gave_up: str = ""
+    interrupted: bool = False
+    exits: list[JobExitSeen] = field(default_factory=list)
+    readings: list[TableReading] = field(default_factory=list)
+    premade: str = ""
+    """Of a calm life: see `LifeParts.premade`."""
+    notes: list[str] = field(default_factory=list)
+    """What limits the meaning of a pass, a sentence each."""
+    began_us: int = 0
+    """When it was started first."""
+    ended_us: int = 0
+    seen: SinkSeen = field(init=False)
+    recording: JobRecording = field(init=False)
+    starts: JobStarts = field(init=False)
+    sessions: SessionsFollowed = field(init=False)
+    log: ChangeLog = field(init=False)
+    offering: Offering = field(init=False)
+    faults: JobFaults = field(init=False)
+    records: Sequence[FaultRecord] = ()
+    """What became of the faults."""
+    _advanced_us: int = 0
+    _start_us: int | None = None
+    _restart_us: int | None = None
+    _exited_well_us: int | None = None
+
+    @property
+    def writes_after_exit(self) -> bool:
+        """Whether the table changed behind the place of the log at which the last exit was seen."""
+        exits = [at for _, at, kind, _ in self.recording.told() if kind == "exit"]
+        return bool(exits) and self.seen.is_written_after(exits[-1])
+
+    @property
+    def offered(self) -> int:
+        """How many records were offered."""
+        return self.offering.offered
+
+    @property
+    def offered_ids(self) -> Sequence[str]:
+        """The text of the id of each record that is not meant to fail."""
+        return [id_text(record.id) for record in self.parts.given.records if not record.fails]
+
+    # -------------------------------------------------------------------------------------- the whole
+
+    def live(self) -> None:
+        """Runs it. Raises WorldError if the world fails, a fault cannot be healed, or the job cannot be started."""
+        parts, database = self.parts, self.parts.ground.database
+        begin = database.end_of_log(lambda: _nowhere(database))
+        root = parts.world.root.at(parts.world.direct, "")
+        offered = {id_text(record.id): record.id for record in parts.given.records}
+        self.seen = SinkSeen(database=database, sink=parts.order.job.sink, offered=offered)
+        self.log = ChangeLog(root, database=database.root.database, begin=begin, take=self.seen.take)
+        self.recording = JobRecording(where=self._end_of_log, read=lambda: self.log.position)
+        self.offering = Offering(
+            order=parts.order,
+            given=parts.given,
+            source=parts.ground.source,
+            recording=self.recording,
+            expected=parts.expected or {},
+        )
+        self.starts = self._made_starts()
+        self.sessions = SessionsFollowed(
+            database=database,
+            starts=self.starts,
+            world=parts.world,
+            end_of_log=self._end_of_log,
+            read_of_log=lambda: self.log.position,
+        )
+        self.faults = self._made_faults()
+        with self.log:
+            with self._made_lookups() as asked:
+                try:
+                    with self.faults:
+                        self._go()
+                    self._end()
+                finally:
+                    self.starts.end_all()
+                    self._reap()
+                for seen in asked.read():
+                    self.recording.insert("asked", t_us=seen.t_us, key=seen.key, session=seen.session)
+            if asked.trouble:
+                self.notes.append(asked.trouble)
+            self._read()
+            if self.parts.pace is None:
+                self.premade = self.seen.made_table()
+            if self._wants_further_start():
+                self._start_once_more()
+            if self.seen.why_no_audit:
+                self.notes.append(
+                    f"The trigger that tells sessions could not be made ({self.seen.why_no_audit}); the log of"
+                    " changes is read without it."
+                )
+            self.records = self.faults.finish()
+            if self.faults.traffic.trouble:
+                self.notes.append(self.faults.traffic.trouble)
+
+    def _go(self) -> None:
+        self.faults.arm()
+        if self.parts.premade:
+            self.parts.ground.database.run(self.parts.premade)
+        self.seen.audit()
+        if self.parts.order.scenario.offer == "all":
+            self.offering.offer_all()
+        self._start()
+        self.began_us = self._start_us or 0
+        deadline, turn = Deadline(self.parts.limit_s), count()
+        while not self._take_in(deadline):
+            self.offering.offer_due(self.began_us)
+            if monotonic_us() - self._advanced_us >= _ADVANCE_EVERY_US:
+                self._advanced_us = monotonic_us()
+                self.faults.advance(offered=self.offering.offered, first_offer_us=self.offering.first_us)
+            self._look_at_processes()
+            if next(turn) % _TELL_EVERY == 0:
+                self.parts.world.look()
+                self._tell(deadline)
+            pause(_POLL_S)
+        self.ended_us = monotonic_us()
+
+    def _end(self) -> None:
+        """Every fault has healed: says how it ended, and stops the job."""
+        self.seen.digest()
+        if self.how is not None:
+            self.recording.note("finished", how=self.how)
+        elif self.gave_up:
+            self.recording.note("giveup", why=self.gave_up)
+        self._stop()
+
+    def _take_in(self, deadline: Deadline) -> bool:
+        """Takes in what has happened; if that is the end, notes how it came, and returns True."""
+        self.seen.digest()
+        self._reap()
+        job, seen = self.parts.order.job, self._seen()
+        if job.job.ends == "exit" and has_exited_well(seen):
+            self._restart_us = None  # what goes on beside it is waited for, and it is not started again
+        self.how = how_finished(job, self.parts.given, seen, self.parts.expected)
+        if self.how == "exit" and (self.sessions.may_have_orphans or self.sessions.outlived):
+            return self._end_orphans()
+        if self.how is not None:
+            return True
+        if self.parts.site.stop.is_set():
+            self.interrupted = True
+            return True
+        self.gave_up = self._why_give_up(deadline)
+        return bool(self.gave_up)
+
+    def _end_orphans(self) -> bool:
+        """Gives processes whose start has ended some time to end, then ends them; returns whether none is left.
+
+        A calm job that leaves some runs in the background, where its end cannot be seen.
+        """
+        left = self.starts.orphans()
+        if left and self.sessions.orphans_may_stay:
+            self.how = None
+            return False
+        outlived = self.sessions.outlived or next(iter(left), None)
+        if outlived and self.parts.pace is None:
+            self.how = None
+            self.gave_up = (
+                f"its main process exited with code 0, and process {outlived.pid} of it goes on:"
+                " run it in the foreground"
+            )
+        self.starts.end(left)
+        self.sessions.forget_orphans()
+        return True
+
+    def _why_give_up(self, deadline: Deadline) -> str:
+        job = self.parts.order.job.job
+        all_are_over = self.starts.count >= job.starts and self._restart_us is None
+        if self.parts.pace is None and self.exits and self.exits[-1].code != 0:
+            return f"the job {self.exits[-1].how}"
+        if all_are_over and not self.starts.living and self.exits and not self._has_to_wait():
+            return f"the job has used up its {job.starts} starts; the last one: {self.exits[-1].text}"
+        if not deadline.passed:
+            return ""
+        return f"after {deadline.seconds:.3g} s the job was not done{self._what_is_missing()}"
+
+    def _has_to_wait(self) -> bool:
+        """Whether a job that has used up its starts, the last one after every fault, may not be given up yet.
+
+        A fault that has only just healed might be the cause; one that was still on when it started last is.
+        """
+        fault_us = self.recording.last_us("fault")
+        if fault_us is None or self.parts.pace is None or fault_us > (self._start_us or 0):
+            return False
+        return monotonic_us() - fault_us <= self.parts.pace.recover_us
+
+    def _what_is_missing(self) -> str:
+        given, expected = self.parts.given.records, self.parts.expected or {}
+        missing = list(missing_records(given, self.seen.replay, expected))
+        if not missing:
+            return ", though all its rows are there"
+        return f": of {len(missing)} of {len(given)} records a row is missing, first of {missing[0].id}"
+
+    # ------------------------------------------------------------------------------------ processes
+
+    def _made_faults(self) -> JobFaults:
+        parts = self.parts
+        return JobFaults(
+            faults=parts.faults,
+            seed=parts.order.seed,
+            control=parts.world.proxy,
+            server=parts.world.server.of_run(parts.ground.database.root.database),
+            job=self.starts,
+            log=self.recording,
+            table=parts.order.job.sink.table,
+            state=parts.ground.state,
+            note=lambda kind, fault, **facts: monotonic_us(),
+            tell=lambda text: parts.site.observer.phase("fault", text),
+        )
+
+    def _made_lookups(self) -> LookupsSeen:
+        parts = self.parts
+        return LookupsSeen(
+            root=parts.ground.database.root,
+            user=parts.world.app.user,
+            tables=parts.ground.lookup_tables,
+            keys=parts.given.keys,
+        )
+
+    def _made_starts(self) -> JobStarts:
+        parts = self.parts
+        return JobStarts(
+            command=parts.command,
+            folder=parts.order.job.folder,
+            logs=parts.ground.logs,
+            run_id=parts.run_id,
+            links=parts.world.links,
+            peers=_Peers(world=parts.world),
+            begins=self._begin_start,
+            commits=lambda: len(self.seen.row_times),
+            source=parts.ground.source,
+            note_process=parts.note_process,
+            state_folder=parts.ground.state,
+        )
+
+    def _begin_start(self, number: int) -> Mapping[str, str]:
+        """Called before each start, also one that a fault makes beside another."""
+        self.sessions.begin_start(number)
+        self.recording.note("start", start=number)
+        self._start_us = monotonic_us()
+        self._exited_well_us = None
+        return self.parts.ground.environment(self.parts.order, start=number, run_id=self.parts.run_id)
+
+    def _start(self) -> None:
+        self._restart_us = None
+        self.starts.start()
+        if self.starts.count > 1:
+            self.parts.site.observer.phase("job", f"start {self.starts.count}")
+
+    def _reap(self) -> None:
+        for seen in self.starts.poll():
+            self.exits.append(seen)
+            fields: dict[str, Any] = dict(seen.fields())
+            noted_us = self.recording.note("exit", **fields)
+            self.parts.site.observer.phase("job", seen.text)
+            if seen.by == "outside":
+                self.notes.append(f"{seen.text}: a signal that no fault of this run has sent.")
+            if seen.start == self.starts.count:
+                self._exited_well_us = noted_us if seen.code == 0 else None
+                short = seen.lived_s < _SHORT_LIFE_S
+                wait_s = _BACK_OFF_S[min(len(self.exits) - 1, len(_BACK_OFF_S) - 1)] if short else 0.0
+                self._restart_us = monotonic_us() + round(wait_s * 1e6)
+            self.sessions.note_exit()
+
+    def _look_at_processes(self) -> None:
+        """Follows what lives of ended starts, and starts the job again after an exit."""
+        self.sessions.look()
+        is_due = self._restart_us is not None and monotonic_us() >= self._restart_us
+        if is_due and self.starts.newest() is None and self.starts.count < self.parts.order.job.job.starts:
+            self.seen.audit()
+            self._start()
+        elif is_due and self.starts.count >= self.parts.order.job.job.starts:
+            self._restart_us = None
+
+    def _stop(self) -> None:
+        stop = self.parts.order.job.job.stop
+        number = signal.Signals[f"SIG{stop.signal}"]
+        if not self.starts.stop(number=number, grace_s=stop.grace / 1000):
+            self.notes.append(
+                f"The job did not end within {stop.grace / 1000:g} s of SIG{stop.signal}, so it was killed."
+            )
+        self._reap()
+
+    # --------------------------------------------------------------------------------- what is seen
+
+    def _end_of_log(self) -> LogPosition:
+        """Where the log ends now, or how far it was read if the server does not answer."""
+        return self.parts.ground.database.end_of_log(lambda: self.log.position)
+
+    def _seen(self) -> EndSeen:
+        pace, now_us = self.parts.pace, monotonic_us()
+        rows_us = self.seen.row_times
+        first_us = rows_us[0] if rows_us else None
+        state, spark_end = self.parts.ground.state, self.parts.ground.source.spark_end()
+        # Spark itself says when it has read everything; of another job only its silence tells.
+        start_up_us = 0 if spark_has_all(state, spark_end) else (first_us or 0) - self.began_us
+        calm_us = max(2_000_000, 3 * self.seen.longest_gap_us, start_up_us)
+        done = self.parts.ground.done
+        return EndSeen(
+            now_us=now_us,
+            offered_us=self.offering.ended_us,
+            exited_well_us=self._exited_well_us,
+            lives=self.starts.newest() is not None,
+            older_lives=any(number < self.starts.count for number in self.starts.living),
+            said_done=self.offering.ended_us is not None and done.exists(),
+            replay=self.seen.replay,
+            last_row_us=rows_us[-1] if rows_us else None,
+            last_event_us=self.recording.last_us("start", "exit", "fault"),
+            last_start_us=self._start_us,
+            faults_settled=self.faults.is_settled(),
+            quiet_us=calm_us if pace is None else pace.quiet_us,
+            start_up_us=0 if pace is None else 2 * pace.first_row_us,
+            state=state,
+            spark_end=spark_end,
+        )
+
+    def _tell(self, deadline: Deadline) -> None:
+        records = len(self.parts.given.records)
+        self.parts.site.observer.standing(
+            in_flight=0,
+            lag=max(0, records - self.seen.rows),
+            epoch=self.starts.count,
+            faults=self.faults.active(),
+            elapsed_s=deadline.seconds - deadline.left_s,
+        )
+
+    # ---------------------------------------------------------------------------------- the readings
+
+    def _read(self) -> None:
+        """Reads the tables and notes the reading."""
+        order, database = self.parts.order, self.parts.ground.database
+        sink, number = order.job.sink, len(self.readings) + 1
+        tables = [sink.table, *([sink.dead_letters] if sink.dead_letters else [])]
+        try:
+            snapshot = database.snapshot(tables, limit_s=_CATCH_UP_S)
+        except (pymysql.MySQLError, OSError) as error:
+            self.notes.append(f"The tables could not be read: {error}.")
+            return
+        self.readings.append(snapshot)
+        has_log = self.log.wait_for(snapshot.at, limit_s=_CATCH_UP_S)
+        self.seen.digest()
+        note_tables(
+            self.recording, snapshot, number, sink=sink, columns=self.seen.columns, offered=self.seen.offered
+        )
+        if has_log:
+            self.recording.note("read", at=snapshot.at, reading=number, of="log", rows=0)
+        else:
+            why = self.log.broken or "it did not come in time"
+            self.notes.append(f"The log of changes could not be read to the end: {why}.")
+
+    def _wants_further_start(self) -> bool:
+        return self.parts.further_start and self.how is not None and not self.interrupted
+
+    def _start_once_more(self) -> None:
+        """Starts the finished job again, waits until it has had time to do something, and reads again."""
+        pace = self.parts.pace
+        assert pace is not None, "only a run that follows a calm twin is started once more"
+        self.parts.ground.done.unlink(missing_ok=True)
+        self.parts.site.observer.phase("job", f"start {self.starts.count + 1}: nothing may change")
+        try:
+            self._start()
+            idle_us = 2 * pace.first_row_us + pace.quiet_us
+            deadline = Deadline(max(_FURTHER_S, 3 * pace.took_us / 1e6))
+            while not deadline.passed and not self.parts.site.stop.is_set():
+                self.seen.digest()
+                self._reap()
+                is_idle = monotonic_us() - max(self._start_us or 0, *self.seen.row_times[-1:])
+                if self.starts.newest() is None or (
+                    is_idle >= idle_us and self.parts.order.job.job.ends != "exit"
+                ):
+                    break
+                if self.parts.order.job.job.ends == "file" and self.parts.ground.done.exists():
+                    break
+                pause(_POLL_S)
+            self._stop()
+        finally:
+            self.starts.end_all()
+            self._reap()
+        self._read()
+
+
+def _nowhere(database: JobDatabase) -> Any:
+    message = f"the server at {database.root.host}:{database.root.port} does not tell the end of its log"
+    raise WorldError(message, fix="floodmark doctor shows what the world lacks")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Peers:
+    """Implements `PeersOfLinks` by the proxy's list of live connections."""
+
+    world: World
+
+    def peer_port(self, link: str, connection: int) -> int | None:
+        for one in self.world.proxy.connections(link):
+            if one.id == connection:
+                return int(one.peer)
+        return None

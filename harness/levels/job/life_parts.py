@@ -1,0 +1,69 @@
+"""What the life of a job is made of, and the pace that its calm twin showed.
+
+Invariant: a life without a pace is a calm one; every limit of a life with faults comes from the pace of its calm twin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from harness.engine.level import RunSite
+from harness.faults.model.fault import Fault
+from harness.levels.job.finished import ExpectedRows
+from harness.levels.job.ground import JobGround
+from harness.levels.job.order import JobOrder
+from harness.levels.job.records import JobInput
+from harness.world.world import World
+
+__all__ = ["LifeParts", "Pace"]
+
+_QUIET_MIN_US: Final = 300_000
+_RECOVER_MIN_US: Final = 5_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How fast the job is without faults, in microseconds."""
+
+    first_row_us: int
+    """From its start to its first row."""
+    gap_us: int
+    """The longest time between two transactions."""
+    took_us: int
+    """From its start to its end."""
+
+    @property
+    def quiet_us(self) -> int:
+        """After so much silence a working job would have written."""
+        return max(_QUIET_MIN_US, 3 * self.gap_us)
+
+    @property
+    def recover_us(self) -> int:
+        """How long it may take to go on after a fault."""
+        return max(_RECOVER_MIN_US, 3 * self.took_us)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifeParts:
+    """What a life is made of."""
+
+    order: JobOrder
+    given: JobInput
+    site: RunSite
+    world: World
+    ground: JobGround
+    command: Sequence[str]
+    run_id: str
+    limit_s: float
+    pace: Pace | None = None
+    """None: this is the calm twin, whose pace is not known yet."""
+    expected: ExpectedRows | None = None
+    """None: not known yet."""
+    further_start: bool = False
+    """Whether it is started once more when it is done."""
+    premade: str = ""
+    """The statement that makes the job's table beforehand; empty: the job does, or its schema did."""
+    note_process: Callable[[int], None] = lambda pid: None
+    faults: Sequence[Fault] = ()

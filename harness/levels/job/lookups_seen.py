@@ -1,0 +1,153 @@
+"""The lookups of a job as the database sees them, from its general log, and what the proxy saw of their connections.
+
+Invariants: the log is asked past the proxy and counts each statement once; what it cannot tell is said, as after a
+restart of the server; the log is switched off again, also after an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+import pymysql
+
+from harness.database.endpoint import Endpoint, connect
+from harness.levels.job.traffic import Message, requests_over
+from harness.scenario.outcome import Pitfall
+from harness.system.clock import monotonic_us
+
+__all__ = ["LookupsSeen", "connects_for_each_call"]
+
+_BEGIN: Final = (
+    "SET GLOBAL log_output = 'TABLE'",
+    "TRUNCATE TABLE mysql.general_log",
+    "SET GLOBAL general_log = 1",
+)
+_END: Final = ("SET GLOBAL general_log = 0",)
+_READ: Final = (
+    "SELECT UNIX_TIMESTAMP(event_time), thread_id, argument FROM mysql.general_log"
+    " WHERE command_type IN ('Query', 'Execute') AND user_host LIKE %s ORDER BY event_time"
+)
+_LITERAL: Final = re.compile(r"'((?:[^'\\]|\\.)*)'|(?<![\w.])(-?\d+)(?![\w.])")
+_MAX: Final = 100_000
+"""Statements of the job that are looked at."""
+_LEAST: Final = 20
+_SHARE: Final = 0.9
+"""Lookups, and connections for each of them, from which on a job connects for each call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenLookup:
+    """One lookup of one key."""
+
+    t_us: int
+    """By the machine's monotonic clock."""
+    key: Any
+    """None: the statement names none of the keys."""
+    session: int
+
+
+@dataclass(slots=True, kw_only=True)
+class LookupsSeen:
+    """Counts while its block lasts. Mutable."""
+
+    root: Endpoint
+    user: str
+    """The database user of the job."""
+    tables: Collection[str]
+    keys: Collection[Any]
+    trouble: str = ""
+    """Why lookups could not be counted, or not all."""
+    _offset_us: int = 0
+    _found: list[SeenLookup] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        """Switches the log on; sets `trouble` if that fails."""
+        try:
+            with connect(self.root) as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT UNIX_TIMESTAMP(NOW(6))")
+                row = cursor.fetchone()
+                self._offset_us = monotonic_us() - round(float(row[0]) * 1e6) if row else 0
+            self._run(*_BEGIN)
+        except (pymysql.MySQLError, OSError) as error:
+            self.trouble = f"Lookups were not counted: {error}."
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Switches the log off, whatever has happened; adds to `trouble` if that fails."""
+        try:
+            self._run(*_END)
+        except (pymysql.MySQLError, OSError) as error:
+            self.trouble = (
+                f"{self.trouble} The server's general log could not be switched off: {error}.".strip()
+            )
+
+    def read(self) -> Sequence[SeenLookup]:
+        """The lookups until now, in the order of time."""
+        if self.trouble:
+            return []
+        try:
+            with connect(self.root, statement_s=60) as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT @@GLOBAL.general_log")
+                row = cursor.fetchone()
+                if row is not None and not row[0]:
+                    self.trouble = "Lookups after the restart of the server were not counted."
+                cursor.execute(_READ, (f"{self.user}[%",))
+                rows = cursor.fetchmany(_MAX)
+                if cursor.fetchone() is not None:
+                    too_many = f"Lookups after the job's first {_MAX} statements were not counted."
+                    self.trouble = f"{self.trouble} {too_many}".strip()
+        except (pymysql.MySQLError, OSError) as error:
+            self.trouble = f"Lookups were not counted: {error}."
+            return []
+        known = {str(key): key for key in self.keys}
+        return [seen for row in rows for seen in self._lookups(row, known)]
+
+    def _lookups(self, row: Sequence[Any], known: Mapping[str, Any]) -> Iterator[SeenLookup]:
+        at, session, said = row
+        text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+        if not is_lookup(text, self.tables):
+            return
+        t_us = round(float(at) * 1e6) + self._offset_us
+        keys = [known[one] for one in literals(text) if one in known]
+        for key in keys or [None]:
+            yield SeenLookup(t_us=t_us, key=key, session=int(session))
+
+    def _run(self, *statements: str) -> None:
+        with connect(self.root) as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+
+def is_lookup(statement: str, tables: Collection[str]) -> bool:
+    """Whether a statement reads one of the looked-up tables and writes nothing."""
+    words = statement.replace("`", " ").replace(".", " ").split()
+    names = {word.strip("(),;").lower() for word in words}
+    reads = bool(words) and words[0].upper() in {"SELECT", "WITH"}
+    return reads and not names.isdisjoint(table.lower() for table in tables)
+
+
+def literals(statement: str) -> Iterator[str]:
+    """The texts and whole numbers behind the statement's first WHERE; without one, all of them."""
+    place = statement.upper().find("WHERE")
+    for text, number in _LITERAL.findall(statement[max(0, place) :]):
+        yield text or number
+
+
+def connects_for_each_call(messages: Sequence[Message]) -> tuple[Pitfall, ...]:
+    """The pitfall of a job that connects anew for each lookup, as the proxy saw it without faults."""
+    asked = requests_over(messages, "lookups")
+    calls = sum(one.statement in {"select", "with"} for one in asked)
+    opened = len({one.connection for one in asked})
+    if calls < _LEAST or opened < _SHARE * calls:
+        return ()
+    return (
+        Pitfall(
+            name="connects-for-each-call",
+            says=f"Without faults the job opened {opened} connections for {calls} lookups: each call makes its own.",
+            advice="Keep a connection, or a pool of them, for the life of the worker.",
+            evidence={"opened": opened, "calls": calls},
+        ),
+    )

@@ -1,0 +1,78 @@
+"""What a job is offered in one run: its records, a few at a time, each noted before it can have an effect.
+
+Invariant: a record is offered once, in order; the end of the input is told when the last one is there, unless the job
+waits for ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.levels.job.finished import ExpectedRows
+from harness.levels.job.order import JobOrder
+from harness.levels.job.recording import JobRecording
+from harness.levels.job.records import JobInput, SourceRecord
+from harness.levels.job.sink_rows import id_text
+from harness.levels.job.source_site import JobSource
+from harness.system.clock import monotonic_us
+
+__all__ = ["Offering"]
+
+_CHUNKS: Final = 20
+
+
+@dataclass(slots=True, kw_only=True)
+class Offering:
+    """Puts the records into the source. Mutable."""
+
+    order: JobOrder
+    given: JobInput
+    source: JobSource
+    recording: JobRecording
+    expected: ExpectedRows
+    """What each record must yield, as far as that is known."""
+    offered: int = 0
+    """How many records the source holds."""
+    first_us: int | None = None
+    """When the first one was put in."""
+    ended_us: int | None = None
+    """When the last one was."""
+
+    def offer_all(self) -> None:
+        """Puts in all that is left."""
+        self._offer(len(self.given.records))
+
+    def offer_due(self, began_us: int) -> None:
+        """Puts in what is due by now, of a run whose job was started then."""
+        total, spread = len(self.given.records), self.order.scenario.offer
+        if spread == "all":
+            self.offer_all()
+            return
+        chunks = min(_CHUNKS, total)
+        passed = min(chunks, 1 + (monotonic_us() - began_us) * chunks // (spread * 1000))
+        self._offer(total * passed // chunks)
+
+    def _offer(self, due: int) -> None:
+        """Offers the records up to number `due`, a few at a time."""
+        records = self.given.records
+        step = max(1, -(-len(records) // _CHUNKS))
+        while self.offered < due:
+            some = records[self.offered : min(due, self.offered + step)]
+            for record in some:
+                self.recording.note_offer(**self._told(record))
+            if self.first_us is None:
+                self.first_us = monotonic_us()
+            self.source.offer(some)
+            self.offered += len(some)
+            if self.offered == len(records):
+                if self.order.job.job.ends != "settles":
+                    self.source.end()
+                self.ended_us = monotonic_us()
+
+    def _told(self, record: SourceRecord) -> dict[str, Any]:
+        told = {"part": record.part, "pos": record.pos, "id": record.id, "key": record.key}
+        if record.fails:
+            return {**told, "fails": True}
+        rows = self.expected.get(id_text(record.id))
+        return told if rows is None else {**told, "expect": [list(values) for values in rows]}

@@ -1,0 +1,349 @@
+"""The processes of a job: started, restarted, found, stopped and killed.
+
+Answers to a supervisor (systemd, Kubernetes) that starts a program again after each exit. Invariants: every process of
+a run has the run's mark in its environment, so that it is found when its parent has died; a process is signalled by pid
+and start time; after `end_all` none of them is left, or its error names those that are.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol
+
+import psutil
+
+from harness.faults.real.job_site import LiveStart, SourceBroker
+from harness.levels.job.environment import MARK
+from harness.levels.job.source_site import JobSource
+from harness.system.clock import Deadline, monotonic_us, wait_until
+from harness.system.errors import OutlivesSigkill, WorldError
+from harness.system.process_identity import ProcessIdentity, end_process, identify, is_alive, marked_processes
+from harness.world.standalone_cluster import find_executors
+from harness.world.world import Address
+
+__all__ = ["JobExitSeen", "JobStarts"]
+
+_OWN_SIGNALS: Final = frozenset({"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS", "SIGTRAP"})
+"""Signals by which a process ends through a mistake of its own code."""
+_LAST_LINES: Final = 12
+_END_S: Final = 10
+"""How long a killed process may take to end."""
+
+
+class PeersOfLinks(Protocol):
+    """What tells the client's port of a live connection."""
+
+    def peer_port(self, link: str, connection: int) -> int | None:
+        """The port of the client's end; None: that connection does not live."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobExitSeen:
+    """The main process of a start was reaped."""
+
+    start: int
+    code: int
+    """Its exit code, or the negative number of the signal that ended it."""
+    by: str | None
+    lived_s: float
+
+    def fields(self) -> dict[str, int | str]:
+        """As fields of an `exit` event."""
+        told: dict[str, int | str] = {"start": self.start}
+        told |= {"code": self.code} if self.code >= 0 else {"signal": -self.code}
+        return told if self.by is None else {**told, "by": self.by}
+
+    @property
+    def how(self) -> str:
+        """`exited with code 3`, `was ended by SIGKILL (kill)`."""
+        how = f"exited with code {self.code}" if self.code >= 0 else f"was ended by {_name_of(-self.code)}"
+        return how + ("" if self.by is None else f" ({self.by})")
+
+    @property
+    def text(self) -> str:
+        """`start 2 exited with code 3`."""
+        return f"start {self.start} {self.how}"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Started:
+    """One start. Mutable."""
+
+    number: int
+    process: subprocess.Popen[bytes]
+    main: ProcessIdentity | None
+    log: Path
+    began_us: int
+    blamed: str | None = None
+    """Who will have been the cause of its exit."""
+    exited: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class JobStarts:
+    """Implements `JobProcesses` for the runs of a job. Mutable; every method may be called from any thread.
+
+    `begins` is called before a start, and gives its environment; `exits` is called once for each exit.
+    """
+
+    command: Sequence[str]
+    folder: Path
+    """The working folder."""
+    logs: Path
+    run_id: str
+    links: Mapping[str, Address]
+    peers: PeersOfLinks
+    begins: Callable[[int], Mapping[str, str]]
+    commits: Callable[[], int]
+    source: JobSource
+    note_process: Callable[[int], None] = lambda pid: None
+    state_folder: Path = Path()
+    """Where the job keeps its state."""
+    _started: list[_Started] = field(default_factory=list)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def count(self) -> int:
+        """How many starts there were."""
+        return len(self._started)
+
+    def start(self) -> LiveStart:
+        """Starts the job once more. Raises WorldError if the command cannot be started."""
+        with self._lock:
+            number = len(self._started) + 1
+            environment = self.begins(number)
+            path = self.logs / f"start-{number}.log"
+            with path.open("ab") as log:
+                process = self._opened(environment, log)
+            self.note_process(process.pid)
+            main = identify(process.pid)
+            self._started.append(
+                _Started(number=number, process=process, main=main, log=path, began_us=monotonic_us())
+            )
+            gone = ProcessIdentity(pid=process.pid, started=0)
+            return LiveStart(number=number, main=main or gone)
+
+    def _opened(self, environment: Mapping[str, str], log: BinaryIO) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                list(self.command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        except OSError as error:
+            message = f"the job's command cannot be started: {error.strerror or error}"
+            raise WorldError(message, fix="correct `command` in the job file") from error
+
+    def poll(self) -> list[JobExitSeen]:
+        """The exits since the last call, in the order of the starts."""
+        with self._lock:
+            return [
+                self._exit(one) for one in self._started if not one.exited and one.process.poll() is not None
+            ]
+
+    def _exit(self, one: _Started) -> JobExitSeen:
+        one.exited = True
+        code = int(one.process.returncode)
+        by = one.blamed if code != 0 or one.blamed == "harness" else None
+        if by is None and code < 0 and _name_of(-code) not in _OWN_SIGNALS:
+            by = "outside"
+        return JobExitSeen(start=one.number, code=code, by=by, lived_s=(monotonic_us() - one.began_us) / 1e6)
+
+    # ------------------------------------------------------------------------------------ for faults
+
+    def newest(self) -> LiveStart | None:
+        with self._lock:
+            one = self._started[-1] if self._started else None
+            if one is None or one.main is None or one.process.poll() is not None:
+                return None
+            return LiveStart(number=one.number, main=one.main)
+
+    def family(self, start: LiveStart) -> Sequence[ProcessIdentity]:
+        found: dict[ProcessIdentity, None] = {start.main: None} if is_alive(start.main) else {}
+        with suppress(psutil.Error):
+            children = psutil.Process(start.main.pid).children(recursive=True) if found else []
+            found |= {who: None for child in children if (who := identify(child.pid)) is not None}
+        for who in self.everyone():
+            if self._start_of(who) == start.number:
+                found[who] = None
+        return list(found)
+
+    @property
+    def living(self) -> list[int]:
+        """The numbers of the starts whose main process lives."""
+        with self._lock:
+            return [one.number for one in self._started if one.process.poll() is None]
+
+    def starts_of_ports(self) -> Mapping[int, int]:
+        """For each port of this machine from which a process of the job is connected to a link: its start."""
+        links = {address.port for address in self.links.values()}
+        with self._lock:
+            alive = [(one.number, one.process.pid) for one in self._started if one.process.poll() is None]
+        found: dict[int, int] = {}
+        for number, pid in alive:
+            with suppress(psutil.Error):
+                main = psutil.Process(pid)
+                for process in [main, *main.children(recursive=True)]:
+                    with suppress(psutil.Error):
+                        found |= {
+                            _port(socket.laddr): number
+                            for socket in process.net_connections(kind="tcp")
+                            if _port(socket.raddr) in links
+                        }
+        return found
+
+    def owner(self, link: str, connection: int) -> ProcessIdentity | None:
+        port = self.peers.peer_port(link, connection)
+        if port is None:
+            return None
+        for socket in psutil.net_connections(kind="tcp"):
+            ends = (_port(socket.laddr), _port(socket.raddr))
+            if ends == (port, self.links[link].port) and socket.pid:
+                return identify(socket.pid)
+        return None
+
+    def executors(self) -> Sequence[ProcessIdentity]:
+        start = self.newest()
+        if start is None:
+            return []
+        return find_executors(self.family(start))
+
+    def broker(self) -> SourceBroker | None:
+        return self.source.broker
+
+    def kill(self, process: ProcessIdentity, *, fault: str) -> bool:
+        with self._lock:
+            if not is_alive(process):
+                return False
+            for one in self._started:
+                if not one.exited and (one.main == process or self._start_of(process) == one.number):
+                    one.blamed = fault
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+                return True
+        return False
+
+    def expect_death(self, start: LiveStart, *, fault: str) -> None:
+        with self._lock:
+            self._started[start.number - 1].blamed = fault
+
+    def start_beside(self, *, fault: str) -> LiveStart:
+        with self._lock:
+            for one in self._started:
+                one.blamed = fault if not one.exited else one.blamed
+            return self.start()
+
+    def wait_for_start(self, *, after: int, limit_s: float) -> LiveStart | None:
+        wait_until(lambda: self._newest_after(after) is not None, deadline=Deadline(limit_s))
+        return self._newest_after(after)
+
+    def _newest_after(self, number: int) -> LiveStart | None:
+        start = self.newest()
+        return start if start is not None and start.number > number else None
+
+    def wait_for_exit(self, start: LiveStart, *, limit_s: float) -> bool:
+        one = self._started[start.number - 1]
+        return wait_until(lambda: one.exited, deadline=Deadline(limit_s))
+
+    def seen_commits(self) -> int:
+        return self.commits()
+
+    # ---------------------------------------------------------------------------------- stop and end
+
+    def everyone(self) -> list[ProcessIdentity]:
+        """Every process of the run's job that lives."""
+        mains = [one.main for one in self._started if one.main is not None and is_alive(one.main)]
+        return list(dict.fromkeys([*mains, *marked_processes(f"{MARK}={self.run_id}")]))
+
+    def orphans(self) -> list[ProcessIdentity]:
+        """Those whose start has ended."""
+        with self._lock:
+            over = {one.number for one in self._started if one.process.poll() is not None}
+        return [who for who in self.everyone() if self._start_of(who) in over]
+
+    def stop(self, *, number: signal.Signals, grace_s: float) -> bool:
+        """Asks every live start to end, then kills; returns whether all ended when asked."""
+        with self._lock:
+            alive = [one for one in self._started if one.process.poll() is None]
+            for one in alive:
+                one.blamed = "harness"
+                with suppress(ProcessLookupError):
+                    one.process.send_signal(number)
+                    one.process.send_signal(signal.SIGCONT)  # a stopped one would not see it
+        obeyed = wait_until(
+            lambda: all(one.process.poll() is not None for one in alive), deadline=Deadline(grace_s)
+        )
+        self.end_all()
+        return obeyed
+
+    def end(self, processes: Iterable[ProcessIdentity]) -> None:
+        """Kills these, as far as they can be killed."""
+        _end(processes)
+
+    def end_all(self) -> None:
+        """Kills every process of the job that is left. Raises OutlivesSigkill, once all are killed, if one goes on."""
+        with self._lock:
+            for one in self._started:
+                if one.process.poll() is None:
+                    one.blamed = one.blamed or "harness"
+                    one.process.kill()
+        deadline = Deadline(_END_S)
+        for one in self._started:  # first, since another call that waits for one takes its exit code
+            with suppress(subprocess.TimeoutExpired):
+                one.process.wait(timeout=deadline.left_s)
+        left = _end(self.everyone())
+        if left:
+            raise OutlivesSigkill("of the job these processes have not ended", [who.pid for who in left])
+
+    def last_words(self) -> str:
+        """The last lines that the newest start with any output printed."""
+        for one in reversed(self._started):
+            lines = one.log.read_text(errors="replace").rstrip().splitlines() if one.log.exists() else []
+            if lines:
+                told = "\n    ".join(lines[-_LAST_LINES:])
+                return f"the last lines of its output ({one.log.name}):\n    {told}"
+        return "it printed nothing"
+
+    def _start_of(self, who: ProcessIdentity) -> int | None:
+        for one in self._started:
+            if one.main == who:
+                return one.number
+        with suppress(psutil.Error, OSError, ValueError):
+            environment = psutil.Process(who.pid).environ()
+            if environment.get(MARK) == self.run_id:
+                return int(environment["FLOODMARK_JOB_START"])
+        return None
+
+
+def _end(processes: Iterable[ProcessIdentity]) -> list[ProcessIdentity]:
+    """Kills these; returns those that have not ended, or may not be killed."""
+    left = []
+    for who in processes:
+        with suppress(psutil.Error):
+            end_process(who)
+        if is_alive(who):  # an orphan that has ended may stay in the process table until it is reaped
+            left.append(who)
+    return left
+
+
+def _port(end: object) -> int:
+    """The port of one end of a socket; 0 if it has none."""
+    return int(getattr(end, "port", 0))
+
+
+def _name_of(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

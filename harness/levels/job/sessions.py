@@ -1,0 +1,180 @@
+"""Which start of a job a session of the database belongs to, followed while processes come and go.
+
+Invariant: a session is of a start only if it was opened while that start alone lived, or by a process known to be its;
+the start of any other is unknown.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from harness.levels.job.binlog import LogPosition
+from harness.levels.job.job_database import JobDatabase
+from harness.levels.job.processes import JobStarts
+from harness.system.clock import monotonic_us
+from harness.system.process_identity import ProcessIdentity
+from harness.world.world import World
+
+__all__ = ["JobSessions", "SessionsFollowed"]
+
+_LOOK_EVERY_US: Final = 200_000
+_UNSURE_EVERY_US: Final = 2_000_000
+_ORPHANS_MAX_US: Final = 5_000_000
+"""How long a process may outlive its start before the harness ends it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Boundary:
+    """Sessions with a higher number that first write behind `at` belong to `start`; None: their start is unknown."""
+
+    at: LogPosition
+    """Where the log ended then. A restarted server counts its sessions anew, and begins a new file."""
+    session: int
+    start: int | None
+
+
+@dataclass(slots=True, kw_only=True)
+class JobSessions:
+    """Implements `OwnersOfSessions`. Mutable; thread-safe."""
+
+    _boundaries: list[_Boundary] = field(default_factory=list)
+    _known: dict[tuple[str, int], int] = field(default_factory=dict)
+    is_unsure: bool = False
+    """Whether the server did not answer at the last boundary, so that another one is owed."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def pass_to(self, start: int | None, *, session: int | None, at: LogPosition) -> None:
+        """Sessions above `session` are opened while `start` alone lives; `start` None: several do, or it is unknown.
+
+        `session`: the newest one now; None: the server does not answer.
+        """
+        with self._lock:
+            self.is_unsure = session is None
+            if (
+                session is None
+            ):  # sessions seen so far were there before; the start of later ones is not known
+                passed = (one.session for one in self._boundaries if one.at.file == at.file)
+                session, start = max(passed, default=0), None
+            self._boundaries.append(_Boundary(at=at, session=session, start=start))
+
+    def has(self, file: str) -> bool:
+        """Whether there is a boundary in this file of the log."""
+        with self._lock:
+            return any(one.at.file == file for one in self._boundaries)
+
+    def know(self, session: int, start: int, *, at: LogPosition) -> None:
+        """A process of `start` holds `session`."""
+        with self._lock:
+            self._known[at.file, session] = start
+
+    def start_of(self, session: int | None, at: LogPosition) -> int | None:
+        """See `OwnersOfSessions`; is asked in the order of the log."""
+        if session is None:
+            return None
+        with self._lock:
+            known = self._known.get((at.file, session))
+            passed = [
+                one
+                for one in self._boundaries
+                if one.at.file == at.file and one.at < at and one.session < session
+            ]
+            if known is None and passed and passed[-1].start is not None:
+                known = self._known[at.file, session] = passed[-1].start
+        return known
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionsFollowed:
+    """Notes whose sessions are opened now, and follows processes whose start has ended. Mutable."""
+
+    sessions: JobSessions = field(default_factory=JobSessions)
+    database: JobDatabase
+    starts: JobStarts
+    world: World
+    end_of_log: Callable[[], LogPosition]
+    read_of_log: Callable[[], LogPosition]
+    """How far the log has been read."""
+    outlived: ProcessIdentity | None = None
+    """The first process that was ended since it had outlived its start for too long."""
+    _orphans_us: int | None = None
+    """Since when there may be processes of starts that have ended."""
+    _looked_us: int = 0
+    _identified_us: int = 0
+    _file: str = ""
+
+    def __post_init__(self) -> None:
+        self._file = self.read_of_log().file
+
+    @property
+    def may_have_orphans(self) -> bool:
+        """Whether processes of starts that have ended may still go on."""
+        return self._orphans_us is not None
+
+    @property
+    def orphans_may_stay(self) -> bool:
+        """Whether processes that outlive their start still have time to end by themselves."""
+        return self._orphans_us is not None and monotonic_us() - self._orphans_us < _ORPHANS_MAX_US
+
+    def begin_start(self, number: int) -> None:
+        """A start is about to be made, perhaps beside another one."""
+        is_alone = not self.starts.living and self._orphans_us is None
+        at = self.end_of_log()
+        self.sessions.pass_to(number if is_alone else None, session=self.database.sessions(), at=at)
+
+    def note_exit(self) -> None:
+        """A start has ended: its processes are looked for at once, since they could open sessions, too."""
+        self._orphans_us = monotonic_us() if self._orphans_us is None else self._orphans_us
+        self._looked_us = 0
+
+    def forget_orphans(self) -> None:
+        """All of them have been ended."""
+        self._orphans_us = None
+
+    def look(self) -> None:
+        """Ends processes that have outlived their start for too long, and learns whose the sessions are."""
+        now_us = monotonic_us()
+        if self._orphans_us is not None and now_us - self._looked_us >= _LOOK_EVERY_US:
+            self._looked_us = now_us
+            self._look_at_orphans()
+        if not self._is_alone() and now_us - self._identified_us >= _LOOK_EVERY_US:
+            self._identify()
+        if self.sessions.is_unsure and now_us - self._identified_us >= _UNSURE_EVERY_US:
+            self._identified_us = now_us
+            self._note_boundary(session=self.database.sessions())
+        file = self.read_of_log().file
+        if file != self._file:  # the server was restarted, and counts its sessions anew
+            self._file = file
+            if not self.sessions.has(file):
+                self._note_boundary(session=0)
+
+    def _look_at_orphans(self) -> None:
+        orphans = self.starts.orphans()
+        if not orphans:
+            self._orphans_us = None
+            self._note_boundary(session=self.database.sessions())
+        elif not self.orphans_may_stay:
+            self.outlived = self.outlived or orphans[0]
+            self.starts.end(orphans)
+
+    def _is_alone(self) -> bool:
+        """Whether all processes of the job belong to one start."""
+        return self._orphans_us is None and len(self.starts.living) <= 1
+
+    def _identify(self) -> None:
+        """While several starts may write: which session is whose, by the proxy's and the system's sockets."""
+        self._identified_us = monotonic_us()
+        starts = self.starts.starts_of_ports()
+        at = self.end_of_log()
+        for link in self.world.links:
+            for one in self.world.proxy.connections(link):
+                start = starts.get(one.peer)
+                if one.session is not None and start is not None:
+                    self.sessions.know(one.session, start, at=at)
+
+    def _note_boundary(self, *, session: int | None) -> None:
+        newest = self.starts.newest()
+        start = newest.number if newest is not None and self._is_alone() else None
+        self.sessions.pass_to(start, session=session, at=self.end_of_log())

@@ -1,0 +1,218 @@
+"""The rows of a job's table: their id, number and values as a history tells them, and the table that a log makes.
+
+Invariant: a row reads the same from a SELECT and from the log of changes, so the two can be compared.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from harness.levels.job.binlog import LoggedChange, LoggedTransaction
+from harness.levels.job.job_file import SinkTable
+
+__all__ = ["SinkColumns", "SinkReplay", "expected_of", "id_text", "is_of_table", "told_value"]
+
+_SIGNIFICANT: Final = 6
+"""Decimal digits of a FLOAT column, as SELECT shows them."""
+_TAKES_ALL: Final = ("TRUNCATE", "DROP TABLE", "CREATE OR REPLACE TABLE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkRow:
+    """One row of the table."""
+
+    id: Any
+    """As a history tells it: an int, a text, null, or a list with one for each id column."""
+    j: int | None
+    v: tuple[Any, ...]
+
+    @property
+    def text(self) -> str:
+        """Equal for equal rows."""
+        return json.dumps([self.id, self.j, self.v], default=str)
+
+    @property
+    def id_text(self) -> str:
+        """Equal for equal ids."""
+        return id_text(self.id)
+
+    def told(self) -> dict[str, Any]:
+        """As fields of an event."""
+        return {"id": self.id, **({} if self.j is None else {"j": self.j}), "v": list(self.v)}
+
+
+def id_text(told: Any) -> str:
+    """The text of an id: `17` and `"17"` are one, for a column of another type than the source's is no mistake."""
+    return json.dumps([str(part) for part in told]) if isinstance(told, list) else str(told)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkColumns:
+    """How the columns of the table become a row of a history."""
+
+    sink: SinkTable
+    types: Mapping[str, str]
+    """The data type of each column, lower case."""
+    offered: Mapping[str, Any]
+    """The offered ids by their text."""
+
+    def row(self, values: Mapping[str, Any]) -> SinkRow:
+        """The row with these values by column; one that is not there is null."""
+        parts = [self._told(column, values) for column in self.sink.id]
+        told = parts[0] if len(parts) == 1 else parts
+        told = self.offered.get(id_text(told), told)
+        return SinkRow(
+            id=told if isinstance(told, list) else _as_id(told),
+            j=self._number(values),
+            v=tuple(self._told(column, values) for column in self.sink.values),
+        )
+
+    def _number(self, values: Mapping[str, Any]) -> int | None:
+        if not self.sink.j:
+            return None
+        found = values.get(self.sink.j)
+        try:
+            return max(0, int(found or 0))
+        except (TypeError, ValueError):
+            return 0
+
+    def _told(self, column: str, values: Mapping[str, Any]) -> Any:
+        value = values.get(column)
+        match self.types.get(column):
+            case "float" if isinstance(value, float):
+                return told_value(float(f"{value:.{_SIGNIFICANT}g}"))
+            case "json" if isinstance(value, str):
+                return json.loads(value)
+            case _:
+                return told_value(value)
+
+
+def told_value(value: Any) -> Any:
+    """A value of a database as JSON; the same for what SELECT and the log give, and for 2, 2.0 and 2.00."""
+    match value:
+        case None | str():
+            return value
+        case float():
+            return int(value) if value.is_integer() else value
+        case bool() | int():
+            return int(value)
+        case Decimal():
+            return int(value) if value == value.to_integral_value() else float(value)
+        case Mapping():
+            return {str(told_value(name)): told_value(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [told_value(inner) for inner in value]
+        case _:
+            return _text(value)
+
+
+def _text(value: Any) -> str:
+    match value:
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return value.hex()
+        case datetime() | date():
+            return value.isoformat()
+        case set():
+            return ",".join(sorted(map(str, value)))
+        case _:
+            return str(value)
+
+
+def _as_id(value: Any) -> Any:
+    """An id is an int, a text or null."""
+    return value if value is None or isinstance(value, int | str) else str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowChange:
+    """One change of one row of the table."""
+
+    op: str
+    row: SinkRow
+    was: SinkRow | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class SinkReplay:
+    """The table that the log so far makes of an empty one. Mutable: it takes transactions."""
+
+    columns: SinkColumns
+    rows: Counter[str] = field(default_factory=Counter)
+    """How many rows there are of each text."""
+    _of: dict[str, SinkRow] = field(default_factory=dict)
+    _by_id: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def take(self, transaction: LoggedTransaction) -> list[RowChange]:
+        """Applies a transaction; returns what it does to the table."""
+        changes = [
+            self._change(change) for change in transaction.changes if change.table == self.columns.sink.table
+        ]
+        if takes_all(transaction.statement, self.columns.sink.table):
+            changes = [RowChange(op="delete", row=row) for row in self.all_rows()]
+        for change in changes:
+            if change.was is not None:
+                self._put(change.was, -1)
+            self._put(change.row, -1 if change.op == "delete" else 1)
+        return changes
+
+    def all_rows(self) -> list[SinkRow]:
+        """Every row, in the order in which they came first."""
+        return [self._of[text] for text, count in self.rows.items() for _ in range(count)]
+
+    def of(self, told: Any) -> list[SinkRow]:
+        """The rows of an id."""
+        counts = self._by_id.get(id_text(told), Counter[str]())
+        return [self._of[text] for text, count in counts.items() for _ in range(count)]
+
+    def _change(self, change: LoggedChange) -> RowChange:
+        row = self.columns.row(change.now if change.now is not None else change.was or {})
+        was = self.columns.row(change.was) if change.op == "update" and change.was is not None else None
+        return RowChange(op=change.op, row=row, was=was)
+
+    def _put(self, row: SinkRow, by: int) -> None:
+        text = row.text
+        self._of.setdefault(text, row)
+        for counter in (self.rows, self._by_id.setdefault(row.id_text, Counter())):
+            counter[text] += by
+            if counter[text] <= 0:
+                del counter[text]
+
+
+def is_of_table(statement: str, table: str) -> bool:
+    """Whether a statement of DDL makes, changes or removes `table`."""
+    return table in names_in(statement) and " TRIGGER " not in f" {' '.join(statement.upper().split())} "
+
+
+def names_in(statement: str) -> set[str]:
+    """The words of a statement, names without their database."""
+    for mark in "`,()":
+        statement = statement.replace(mark, " ")
+    return {word.rpartition(".")[2] for word in statement.split()}
+
+
+def takes_all(statement: str, table: str) -> bool:
+    """Whether a statement of DDL removes every row of `table`."""
+    return " ".join(statement.upper().split()).startswith(_TAKES_ALL) and table in names_in(statement)
+
+
+def by_id(rows: Iterable[SinkRow]) -> Mapping[str, Sequence[SinkRow]]:
+    """The rows of each id, by the id's text; with numbers in their order."""
+    found: dict[str, list[SinkRow]] = {}
+    for row in rows:
+        found.setdefault(row.id_text, []).append(row)
+    return {text: sorted(same, key=lambda row: row.j or 0) for text, same in found.items()}
+
+
+def expected_of(rows: Iterable[SinkRow]) -> Iterator[tuple[str, list[list[Any]]]]:
+    """For each id's text the values of its rows, in order."""
+    for text, same in by_id(rows).items():
+        yield text, [list(row.v) for row in same]

@@ -1,0 +1,135 @@
+"""What is seen of a job's table while the job lives: the log of changes, replayed row by row, and the audit trigger.
+
+Invariants: every transaction is kept in the order of the log; a table that is dropped and made again is learnt anew,
+and gets its trigger again; a server that a fault has down is asked again later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from threading import Lock
+from typing import Any
+
+import pymysql
+
+from harness.levels.job.binlog import LoggedTransaction, LogPosition
+from harness.levels.job.job_database import JobDatabase
+from harness.levels.job.job_file import SinkTable
+from harness.levels.job.reading_tables import refuse_columns
+from harness.levels.job.sink_rows import SinkColumns, SinkReplay, is_of_table
+from harness.system.errors import WorldError
+
+__all__ = ["SinkSeen"]
+
+
+@dataclass(slots=True, kw_only=True)
+class SinkSeen:
+    """Mutable; `take` is called by the reader of the log in its own thread, all else by the life of the job."""
+
+    database: JobDatabase
+    sink: SinkTable
+    offered: Mapping[str, Any]
+    """The id of each record that is offered, by its text."""
+    transactions: list[LoggedTransaction] = field(default_factory=list)
+    columns: SinkColumns | None = None
+    """None: the table is not there yet."""
+    replay: SinkReplay | None = None
+    """The rows that the log shows by now; None: the table is not there yet."""
+    why_no_audit: str = ""
+    """Why the server refused the trigger that tells sessions."""
+    _row_us: list[int] = field(default_factory=list)
+    _digested: int = 0
+    _is_audited: bool = False
+    _lock: Lock = field(default_factory=Lock)
+
+    @property
+    def row_times(self) -> Sequence[int]:
+        """When each transaction that changed the table was first seen."""
+        return self._row_us
+
+    @property
+    def longest_gap_us(self) -> int:
+        """The longest time between two transactions that changed the table."""
+        return max((b - a for a, b in pairwise(self._row_us)), default=0)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the table has by now."""
+        return 0 if self.replay is None else self.replay.rows.total()
+
+    def take(self, transaction: LoggedTransaction) -> None:
+        """Keeps a transaction of the log."""
+        with self._lock:
+            self.transactions.append(transaction)
+            if any(change.table == self.sink.table for change in transaction.changes):
+                self._row_us.append(transaction.seen_us)
+
+    def is_written_after(self, at: LogPosition) -> bool:
+        """Whether the table changed behind that place of the log."""
+        return any(
+            one.end > at and any(change.table == self.sink.table for change in one.changes)
+            for one in self.transactions
+        )
+
+    def digest(self) -> None:
+        """Applies what is new in the log to the replay; learns the columns when the table appears."""
+        with self._lock:
+            new = self.transactions[self._digested :]
+        if any(is_of_table(transaction.statement, self.sink.table) for transaction in new):
+            self.columns = self.replay = None
+            self._digested, self._is_audited = 0, False
+        if self.columns is None and (new or not self.transactions):
+            self._learn()
+        if self.replay is None:
+            return
+        with self._lock:
+            new = self.transactions[self._digested :]
+            self._digested = len(self.transactions)
+        for transaction in new:
+            self.replay.take(transaction)
+
+    def _learn(self) -> None:
+        sink = self.sink
+        try:
+            types = self.database.columns(sink.table)
+        except (pymysql.MySQLError, OSError):  # a fault has the server down
+            return
+        if not types:
+            return
+        wanted = [*sink.id, *sink.values, *([sink.j] if sink.j else [])]
+        refuse_columns(sink.table, wanted, types)
+        self.columns = SinkColumns(sink=sink, types=types, offered=self.offered)
+        self.replay, self._digested = SinkReplay(columns=self.columns), 0
+        self.audit()
+
+    def audit(self) -> None:
+        """Makes the audit trigger once, when the table is there; it may be refused."""
+        if self._is_audited:
+            return
+        try:
+            kind = self.database.tables().get(self.sink.table)
+        except (pymysql.MySQLError, OSError):
+            return
+        if kind is None:
+            return
+        if kind == "VIEW":
+            message = (
+                f"sink.table {self.sink.table} is a view, whose changes the log of changes does not show"
+            )
+            raise WorldError(message, fix="name the table behind it")
+        self.why_no_audit = self.database.install_audit(self.sink.table)
+        self._is_audited = not self.why_no_audit
+
+    def made_table(self) -> str:
+        """The statement that makes the table as the job made it, if the job does so only where it is not there yet."""
+        made = [one.statement for one in self.transactions if is_of_table(one.statement, self.sink.table)]
+        words = [" ".join(statement.split()).upper() for statement in made]
+        if not made or not all(said.startswith("CREATE TABLE IF NOT EXISTS") for said in words):
+            return ""
+        try:
+            return re.sub(r" AUTO_INCREMENT=\d+", "", self.database.made_by(self.sink.table))
+        except (pymysql.MySQLError, OSError):
+            return ""

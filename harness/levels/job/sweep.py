@@ -1,0 +1,114 @@
+"""The sweep: every crash point of a job's cycle, one run each, found by the calm twin's messages to the sink.
+
+Answers to CrashMonkey and ALICE, which crash a program at every write. Invariants: a crash point is a message
+of the sink's link and a side of it, `before` the server gets it or `after` its answer and before the client sees that;
+points are in the order in which the calm twin passed them; a point is named by what was sent there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, Literal
+
+from harness.engine.level import Opening, RunSite
+from harness.engine.worlds import abilities_needed, open_worlds
+from harness.levels.job.job_scenario import JobScenario
+from harness.levels.job.level import JobLevel
+from harness.levels.job.order import JobOrder
+from harness.levels.job.traffic import Message, requests_over
+
+__all__ = ["SWEPT", "calm_points", "crash_points", "settings_of"]
+
+SWEPT: Final = "killed-at-message"
+"""The shipped scenario that each run of a sweep is."""
+_FAULT: Final = "kill"
+"""The id of its fault."""
+Say = Callable[[str], None]
+_WHOLE_MAX: Final = 40
+"""A calm run with so many messages to the sink is swept as a whole."""
+_FIRST: Final = 32
+_CYCLES: Final = 4
+"""Else the messages up to the end of so many transactions that write, at least `_FIRST`, at most `_MOST`."""
+_MOST: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrashPoint:
+    """One point at which the job is killed."""
+
+    place: int
+    """The number of the message among the requests to the sink, from 1: the place in the strip."""
+    nth: int
+    """Its number among the requests (`before`) or among the answers (`after`), by which the fault finds it."""
+    moment: Literal["before", "after"]
+    message: str
+    """What was sent: `COMMIT`, `UPDATE offsets`."""
+
+    @property
+    def name(self) -> str:
+        """In words: `12 before COMMIT`."""
+        return f"{self.place} {self.moment} {self.message}"
+
+
+def crash_points(messages: Sequence[Message]) -> list[CrashPoint]:
+    """The points of one cycle, or of the whole run if it is short, in order; `messages`: of a run without faults."""
+    requests = requests_over(messages, "sink")
+    answers: dict[int, list[Message]] = {}
+    for one in messages:
+        if one.link == "sink" and one.side == "answer":
+            answers.setdefault(one.connection, []).append(one)
+    points: list[CrashPoint] = []
+    window, last = _window(requests), _last_effect(requests)
+    for place, request in enumerate(requests, start=1):
+        of_connection = answers.get(request.connection, [])
+        answer = of_connection.pop(0) if of_connection and request.command != "quit" else None
+        if place > min(window, last):
+            break
+        points.append(CrashPoint(place=place, nth=request.n, moment="before", message=request.name))
+        if answer is not None and place < last:
+            points.append(CrashPoint(place=place, nth=answer.n, moment="after", message=request.name))
+    return points
+
+
+def _last_effect(requests: Sequence[Message]) -> int:
+    """The place of the last message that can have an effect: a kill after it leaves nothing to do."""
+    effects = [place for place, one in enumerate(requests, start=1) if one.is_write or one.commits]
+    return max(effects, default=len(requests) + 1)
+
+
+def _window(requests: Sequence[Message]) -> int:
+    """How many of the first requests are swept."""
+    if len(requests) <= _WHOLE_MAX:
+        return len(requests)
+    cycles, writing = 0, dict[int, bool]()
+    for place, request in enumerate(requests, start=1):
+        if request.is_write:
+            writing[request.connection] = True
+        if request.commits and writing.pop(request.connection, False):
+            cycles += 1
+            if cycles == _CYCLES:
+                return min(max(place, _FIRST), _MOST)
+    return _FIRST
+
+
+def settings_of(scenario: JobScenario, point: CrashPoint) -> list[str]:
+    """What `--set` gives to `killed-at-message`, so that it kills a run of `scenario` at that point."""
+    data = scenario.model_dump(mode="json", by_alias=True)
+    input_of = [f"{name}={data[name]}" for name in ("records", "keys", "keys_come", "offer", "budget")]
+    when = f"faults.{_FAULT}.when"
+    return [*input_of, f"{when}.nth={point.nth}", f"{when}.moment={point.moment}"]
+
+
+def calm_points(order: JobOrder, *, world: str, proxy: str, offline: bool, announce: Say) -> list[CrashPoint]:
+    """The crash points of the job, from a calm run in a world of its own. Raises WorldError if it does not work."""
+    with (
+        open_worlds(world, proxy=proxy, offline=offline, announce=announce) as worlds,
+        worlds.lent(abilities_needed(order)) as lent,
+        TemporaryDirectory(prefix="floodmark-sweep-") as folder,
+        JobLevel().open(Opening(folder=Path(folder), announce=announce)) as plays,
+    ):
+        site = RunSite(run_id="sweep-calm", folder=Path(folder) / "run", world=lent)
+        return crash_points(plays.calm_messages(order, site))

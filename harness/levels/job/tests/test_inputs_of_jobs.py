@@ -1,0 +1,317 @@
+"""What a job is given: records, environment, scenarios; and what is seen of its lookups."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from pymysql import InterfaceError, OperationalError
+
+from harness.database.endpoint import Endpoint
+from harness.levels.job import job_database, lookups_seen
+from harness.levels.job.calm_twin import refuse_moments
+from harness.levels.job.environment import job_environment, refuse_templates
+from harness.levels.job.job_file import JobFile
+from harness.levels.job.job_scenario import JobScenario
+from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
+from harness.levels.job.lookups_seen import connects_for_each_call, is_lookup, literals
+from harness.levels.job.records import read_input
+from harness.levels.job.traffic import Message
+from harness.scenario.yaml_text import ScenarioProblems
+from harness.system.errors import CannotHere, UsageError, WorldError
+
+SERVER = Endpoint(host="127.0.0.1", port=33, user="u", password="p/w", database="db")
+SCENARIO = JobScenario.model_validate(
+    {"job_scenario": "x", "about": "Something is done to it.", "records": 30, "keys": 5}
+)
+
+
+def _job(folder: Path = Path(), **tables: Any) -> JobFile:
+    file = JobFile.model_validate({"job": {"command": ["x"]}, **tables})
+    return file.model_copy(update={"folder": folder})
+
+
+def test_records_are_those_of_the_seed_and_a_key_stays_in_its_partition() -> None:
+    job = _job(source={"partitions": 3, "fields": {"id": "nr"}})
+    one, again, other = (read_input(job, SCENARIO, seed=seed) for seed in (1, 1, 2))
+    assert one == again != other
+    parts: dict[Any, set[int]] = {}
+    for record in one.records:
+        parts.setdefault(record.key, set()).add(record.part)
+        assert record.body["nr"] == record.id
+    assert all(len(found) == 1 for found in parts.values())
+    assert {part for found in parts.values() for part in found} == {0, 1, 2}
+
+
+def test_a_users_text_may_hold_the_line_separator_of_unicode(tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_text('{"id": 1, "key": 1, "text": "a\u2028b"}\n', "utf-8")
+
+    given = read_input(_job(tmp_path, source={"records": "own.jsonl"}), SCENARIO, seed=1)
+
+    assert [record.body["text"] for record in given.records] == ["a\u2028b"]
+
+
+def test_a_record_for_the_table_needs_the_field_of_its_id_column(tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_text('{"order_id": 1, "line": 2, "key": 1}\n')
+    source = {"kind": "table", "records": "own.jsonl"}
+
+    with pytest.raises(UsageError, match="own.jsonl:1: this record has no `id`"):
+        read_input(_job(tmp_path, source=source, sink={"id": ["order_id", "line"]}), SCENARIO, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (['{"id": 1, "key": 1}', '{"id": 1, "key": 2}'], "records 1 and 2 have the same id 1"),
+        (['{"id": 1, "key": 1}', '{"id": "1", "key": 2}'], "records 1 and 2 have the same id 1"),
+        (['{"id": 1}'], "own.jsonl:1: this record has no `key`"),
+        (["{"], "own.jsonl:1: this is not JSON"),
+        ([], "holds no record"),
+    ],
+)
+def test_what_is_wrong_with_a_users_records_is_told(tmp_path: Path, lines: list[str], says: str) -> None:
+    (tmp_path / "own.jsonl").write_text("\n".join(lines))
+    with pytest.raises(UsageError, match=says):
+        read_input(_job(tmp_path, source={"records": "own.jsonl"}), SCENARIO, seed=1)
+
+
+def test_an_id_of_several_columns_is_a_list_of_their_fields(tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_text(json.dumps({"id": 1, "key": "a", "day": "mo", "fails": True}))
+    job = _job(tmp_path, source={"records": "own.jsonl"}, sink={"id": ["k", "day"]})
+    [record] = read_input(job, SCENARIO, seed=1).records
+    assert (record.id, record.key, record.fails) == (["a", "mo"], "a", True)
+
+
+def _environment(job: JobFile, **base: str) -> dict[str, str]:
+    return job_environment(
+        job,
+        base=base,
+        links={"sink": SERVER, "lookups": SERVER},
+        source={"FLOODMARK_JOB_SOURCE_FOLDER": "/in"},
+        state=Path("/state"),
+        done=Path("/done"),
+        start=2,
+        run_id="r",
+    )
+
+
+def test_a_jobs_own_variables_are_filled_in_and_no_option_of_the_harness_is_passed_on() -> None:
+    job = _job(job={"command": ["x"], "env": {"A": "{sink.url}|{sink.port}|{source.folder}|{state}|{other}"}})
+    told = _environment(job, FLOODMARK_SEED="1", HOME="/home", PATH="/bin")
+    assert told["A"] == "mysql://u:p%2Fw@127.0.0.1:33/db|33|/in|/state|{other}"
+    assert "FLOODMARK_SEED" not in told
+    assert told["HOME"] == "/home"
+    assert told["PATH"].split(":") == [str(Path(sys.executable).parent), "/bin"]
+    assert (told["FLOODMARK_JOB_START"], told["PYSPARK_PYTHON"]) == ("2", sys.executable)
+
+
+def test_a_job_finds_the_programs_of_this_python_before_those_of_another() -> None:
+    ours = str(Path(sys.executable).parent)
+    told = _environment(_job(job={"command": ["x"]}), PATH=f"/another/bin:{ours}")
+    assert told["PATH"].split(":")[0] == ours
+
+
+def test_a_template_that_is_not_known_is_told_with_what_was_meant() -> None:
+    job = _job(job={"command": ["x"], "env": {"A": "{sink.uri}", "B": "{source.topic}"}})
+    with pytest.raises(UsageError, match=r"A = .*did you mean \{sink.url\}\?; job.env: B = "):
+        refuse_templates(job)
+
+
+def test_a_job_takes_records_keys_and_faults_of_an_ordinary_scenario() -> None:
+    [(path, scenario)] = load_jobs(["kill-idle"])
+    assert (path.stem, scenario.scenario) == ("kill-idle", "kill-idle")
+    assert scenario.faults
+
+
+def test_what_no_job_can_do_of_an_ordinary_scenario_is_refused_at_its_line() -> None:
+    with pytest.raises(
+        ScenarioProblems, match=r"connections-cut.yaml:\d+:\d+: a `call` happens inside an operator"
+    ):
+        load_jobs(["connections-cut"])
+
+
+def test_every_mistake_of_a_job_scenario_is_told_at_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("job_scenario: s\nabout: Something is done to it.\nrecord: 5\nbudget: 5\n")
+    with pytest.raises(ScenarioProblems) as told:
+        load_jobs([file])
+    assert [problem.line for problem in told.value.problems] == [3, 4]
+    assert "did you mean `records`?" in str(told.value)
+
+
+def test_a_setting_changes_a_field_of_a_job_scenario() -> None:
+    assert apply_job_settings(SCENARIO, ["records=7", "budget=5s"]).records == 7
+    with pytest.raises(ScenarioProblems, match="unknown field"):
+        apply_job_settings(SCENARIO, ["workload.records=7"])
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_one"),
+    [
+        ("SELECT name FROM customer WHERE k = 5", True),
+        ("select c.name from `db`.`customer` c where c.k='x'", True),
+        ("SELECT 1 FROM customers", False),
+        ("INSERT INTO t SELECT * FROM customer", False),
+    ],
+)
+def test_a_lookup_is_a_select_of_a_looked_up_table(statement: str, *, is_one: bool) -> None:
+    assert is_lookup(statement, ["customer"]) == is_one
+
+
+def test_the_keys_of_a_lookup_are_the_literals_of_its_condition() -> None:
+    assert list(literals("SELECT 3 FROM t WHERE k IN (5, -6, 'it\\'s') AND c2 = 7")) == [
+        "5",
+        "-6",
+        "it\\'s",
+        "7",
+    ]
+
+
+class _Database:
+    """A database whose general log has these statements; it is its own connection and cursor."""
+
+    def __init__(self, *statements: str, fails_at: str = "") -> None:
+        self._logged = [(0, 1, text) for text in statements]
+        self._left: list[tuple[Any, ...]] = []
+        self._fails_at = fails_at
+        self.done: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is held."""
+
+    def cursor(self) -> Self:
+        return self
+
+    def execute(self, statement: str, values: object = ()) -> None:
+        del values
+        self.done.append(statement)
+        if statement == self._fails_at:
+            raise OperationalError(2013, "Lost connection to MySQL server during query")
+        of_log = statement.endswith("ORDER BY event_time")
+        self._left = list(self._logged) if of_log else [(1,)]
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        return self._left.pop(0) if self._left else None
+
+    def fetchmany(self, size: int) -> list[tuple[Any, ...]]:
+        some, self._left = self._left[:size], self._left[size:]
+        return some
+
+
+@pytest.mark.parametrize(
+    ("most", "seen", "trouble"), [(2, 2, ""), (1, 1, "after the job's first 1 statements")]
+)
+def test_lookups_that_are_too_many_to_be_counted_are_told(
+    monkeypatch: pytest.MonkeyPatch, most: int, seen: int, trouble: str
+) -> None:
+    database = _Database("SELECT name FROM customer WHERE k = 5", "SELECT name FROM customer WHERE k = 6")
+    monkeypatch.setattr(lookups_seen, "connect", lambda *given, **more: database)
+    monkeypatch.setattr(lookups_seen, "_MAX", most)
+    counting = lookups_seen.LookupsSeen(root=SERVER, user="app", tables=["customer"], keys=[5, 6])
+
+    with counting:
+        found = [one.key for one in counting.read()]
+
+    assert found == [5, 6][:seen]
+    assert trouble in counting.trouble
+    assert bool(counting.trouble) == bool(trouble)
+    assert database.done[-1] == "SET GLOBAL general_log = 0"
+
+
+@pytest.mark.parametrize("fails_at", ["the life of the job", "SET GLOBAL general_log = 1"])
+def test_the_general_log_is_switched_off_when_a_life_fails_before_it_is_read(
+    monkeypatch: pytest.MonkeyPatch, fails_at: str
+) -> None:
+    """Also if switching it on was not acknowledged: the server may have done it."""
+    database = _Database(fails_at=fails_at)
+    monkeypatch.setattr(lookups_seen, "connect", lambda *given, **more: database)
+    counting = lookups_seen.LookupsSeen(root=SERVER, user="app", tables=["customer"], keys=[5, 6])
+
+    with pytest.raises(WorldError), counting:
+        raise WorldError("the job cannot be started")
+
+    assert database.done[-1] == "SET GLOBAL general_log = 0"
+
+
+def test_a_general_log_that_cannot_be_switched_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    database = _Database(fails_at="SET GLOBAL general_log = 0")
+    monkeypatch.setattr(lookups_seen, "connect", lambda *given, **more: database)
+
+    with lookups_seen.LookupsSeen(root=SERVER, user="app", tables=["customer"], keys=[5, 6]) as counting:
+        pass
+
+    assert "The server's general log could not be switched off: " in counting.trouble
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            OperationalError(1142, "TRIGGER command denied"),
+            "OperationalError: (1142, 'TRIGGER command denied')",
+        ),
+        (InterfaceError(0, ""), "InterfaceError: (0, '')"),
+        (ConnectionResetError("reset by peer"), "ConnectionResetError: reset by peer"),
+    ],
+    ids=["refused", "closed connection", "reset"],
+)
+def test_a_trigger_that_could_not_be_made_is_told_with_the_error_that_it_was(
+    error: Exception, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error of a closed connection has no words of its own."""
+
+    def connect(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(job_database, "connect", connect)
+
+    assert job_database.JobDatabase(root=SERVER).install_audit("enriched") == told
+
+
+def _asked(connections: int, calls: int) -> list[Message]:
+    return [
+        Message(
+            t_us=n, link="lookups", side="request", n=n, connection=n % connections, peer=1, command="query",
+            statement="select", table="customer",
+        )
+        for n in range(calls)
+    ]  # fmt: skip
+
+
+def _sent(statement: str, count: int) -> list[Message]:
+    return [
+        Message(
+            t_us=n, link="sink", side="request", n=n, connection=1, peer=1, command="query", statement=statement,
+            commits=statement == "commit",
+            table="",
+        )
+        for n in range(count)
+    ]  # fmt: skip
+
+
+def test_a_moment_that_the_job_is_far_from_is_refused_before_the_run() -> None:
+    when = {"sink": "commit", "nth": 2, "moment": "after"}
+    scenario = JobScenario.model_validate(
+        {
+            "job_scenario": "x",
+            "about": "Something is done to it.",
+            "faults": [{"id": "kill", "do": "kill_driver", "when": when}],
+        }
+    )
+    refuse_moments(scenario, _sent("commit", 2))
+    with pytest.raises(CannotHere, match="sends 1 of them\n.*--set faults.kill.when.nth=1"):
+        refuse_moments(scenario, [*_sent("commit", 1), *_sent("insert", 9)])
+    with pytest.raises(CannotHere, match="sends 0 of them\n.*choose a scenario"):
+        refuse_moments(scenario, _sent("insert", 9))
+
+
+def test_a_job_that_connects_for_each_lookup_has_a_pitfall() -> None:
+    [pitfall] = connects_for_each_call(_asked(200, 200))
+    assert (pitfall.name, pitfall.evidence) == ("connects-for-each-call", {"opened": 200, "calls": 200})
+    assert not connects_for_each_call(_asked(10, 200))

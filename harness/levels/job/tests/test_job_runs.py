@@ -1,0 +1,214 @@
+"""Whole runs of a plain job of a user's: in a real world, right and wrong, under a kill and without."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.database.endpoint import connect
+from harness.engine.campaign import carry_out
+from harness.engine.level import Observer, Opening, OutsideRecord, RunSite, Stop
+from harness.engine.stage import RunStage, StagePlan, open_stage
+from harness.engine.worlds import abilities_needed
+from harness.history.verdict import Outcome
+from harness.levels import level_named
+from harness.levels.job.job_file import JobFile
+from harness.levels.job.job_scenario import JobScenario
+from harness.levels.job.order import JobOrder
+from harness.scenario.outcome import RunOutcome
+from harness.system.errors import WorldError
+from harness.tests.real_world import require_world
+from harness.world.settings import WorldSettings
+from harness.world.world import Credentials
+
+pytestmark = pytest.mark.real
+
+PLAIN = Path(__file__).parent / "jobs" / "plain_job.py"
+AFTER_SECOND = {"id": "kill", "do": "kill_driver", "when": {"sink": "commit", "nth": 2, "moment": "after"}}
+
+
+def _order(
+    *words: str,
+    faults: Sequence[Mapping[str, Any]] = (AFTER_SECOND,),
+    kind: str = "file",
+    budget: str = "60s",
+    calm_only: bool = False,
+    **job: Any,
+) -> JobOrder:
+    file = JobFile.model_validate(
+        {
+            "job": {
+                "command": [sys.executable, str(PLAIN), *words],
+                "env": {"RECORDS": "40"},
+                "stop": {"grace": "5s"},
+                **job,
+            },
+            "source": {"kind": kind},
+        }
+    )
+    scenario = JobScenario.model_validate(
+        {
+            "job_scenario": "killed",
+            "about": "The job is killed between two transactions.",
+            "faults": list(faults),
+            "records": 40,
+            "budget": budget,
+        }
+    )
+    return JobOrder(scenario=scenario, job=file, seed=7, data_seed=7, calm_only=calm_only)
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStage]:
+    require_world("local", "own", settings=WorldSettings.from_environment())
+    plan = StagePlan(
+        run_id="jobs",
+        report=tmp_path_factory.mktemp("report"),
+        levels=level_named,
+        world="local",
+        proxy="own",
+        keep="always",
+    )
+    with open_stage(plan, observer=Observer(), stop=Stop()) as opened:
+        yield opened
+
+
+def _failed(outcome: RunOutcome) -> dict[str, set[str]]:
+    return {
+        one.invariant: {anomaly.kind for anomaly in one.anomalies}
+        for one in outcome.judgement.invariants
+        if one.outcome is Outcome.FAIL
+    }
+
+
+def _events(outcome: RunOutcome, kind: str) -> list[dict[str, Any]]:
+    lines = map(json.loads, outcome.history.read_text().splitlines())
+    return [line for line in lines if line.get("k") == kind]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "ends", "how"),
+    [
+        ("file", ["right"], "exit", "exit"),
+        ("table", ["right"], "exit", "exit"),
+        ("folder", ["says-done"], "file", "file"),
+        ("file", ["stays", "slow=3"], "settles", "all-rows"),
+        ("folder", ["no-state"], "exit", "exit"),
+    ],
+)
+def test_a_right_job_passes_under_a_kill_however_it_ends(
+    stage: RunStage, kind: str, words: list[str], ends: str, how: str
+) -> None:
+    """`slow=3` restarts slower than the sink's quiet time, and nothing is lost by that."""
+    outcome = stage.run(_order(*words, kind=kind, ends=ends))
+    assert outcome.judgement.outcome is Outcome.PASS, outcome.judgement
+    assert [event["how"] for event in _events(outcome, "finished")] == [how]
+    assert _events(outcome, "exit")[0] | {"n": 0, "t": 0} == {
+        "k": "exit", "n": 0, "t": 0, "start": 1, "signal": 9, "by": "kill"
+    }  # fmt: skip
+    assert len(_events(outcome, "asked")) >= 40
+    sessions = {row["start"]: row["session"] for row in _events(outcome, "row")}
+    assert sorted(sessions) == [1, 2]
+    assert sessions[1] < sessions[2]
+    notes = outcome.extras["job"]["notes"]
+    assert bool(notes) == ("no-state" in words)  # what keeps no state would do all again
+
+
+def test_an_older_start_that_holds_the_jobs_lock_is_waited_for_when_newer_ones_have_exited(
+    stage: RunStage,
+) -> None:
+    frozen = {"id": "frozen", "do": "frozen_start", "for": "500ms"}
+    when = {"sink": "commit", "nth": 2, "moment": "after"}
+
+    outcome = stage.run(_order("right", "alone", "pace=0.7", faults=[{**frozen, "when": when}]))
+
+    assert outcome.judgement.outcome is Outcome.PASS, outcome.judgement
+    [finished] = _events(outcome, "finished")
+    before = [(one["start"], one["code"]) for one in _events(outcome, "exit") if one["n"] < finished["n"]]
+    assert before == [*((start, 0) for start in range(2, len(before) + 1)), (1, 0)]
+    assert len(before) > 1
+
+
+def test_a_job_that_commits_rows_before_its_position_doubles(stage: RunStage) -> None:
+    outcome = stage.run(_order("append"))
+    assert _failed(outcome) == {"V8": {"duplicate"}}
+
+
+def test_a_job_in_autocommit_is_killed_behind_its_own_commits_too(stage: RunStage) -> None:
+    """It sends no COMMIT: of its writes, the first makes the place, and the second its rows."""
+    outcome = stage.run(_order("autocommit"))
+    assert _failed(outcome) == {"V8": {"duplicate"}}
+    assert outcome.faults[0].evidence["held"] == "after INSERT enriched 2"
+
+
+def test_a_job_that_commits_its_position_before_its_rows_loses(stage: RunStage) -> None:
+    outcome = stage.run(_order("ahead"))
+    assert _failed(outcome) == {"V8": {"lost"}}
+
+
+def test_a_job_that_waits_and_has_lost_rows_has_settled_and_is_convicted(stage: RunStage) -> None:
+    outcome = stage.run(_order("ahead", "stays", ends="settles"))
+    assert [event["how"] for event in _events(outcome, "finished")] == ["settled"]
+    assert _failed(outcome) == {"V8": {"lost"}}
+
+
+def test_a_job_that_gives_up_for_good_is_stuck(stage: RunStage) -> None:
+    outcome = stage.run(_order("crashes-late", starts=3))
+    assert "V16" in _failed(outcome)
+    assert len(_events(outcome, "start")) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "ends", "says"),
+    [
+        (["crashes"], "exit", "exited with code 3"),
+        (
+            ["elsewhere"],
+            "exit",
+            r"it wrote to place \(1 rows\), other \(40 rows\): should \[sink\] name that table",
+        ),
+        (["hangs"], "exit", "a row is missing.*it printed nothing"),
+    ],
+)
+def test_a_job_that_does_not_work_undisturbed_is_told_as_one(
+    tmp_path: Path, words: list[str], ends: str, says: str
+) -> None:
+    plan = StagePlan(run_id="calm", report=tmp_path, levels=level_named, world="local", proxy="own")
+    with pytest.raises(WorldError, match=f"(?s)does not work undisturbed: .*{says}"):
+        carry_out([_order(*words, ends=ends, budget="1s")], plan, observer=Observer(), stop=Stop())
+
+
+def test_a_calm_run_alone_shows_the_pace_of_the_job(stage: RunStage) -> None:
+    outcome = stage.run(_order("right", faults=(), calm_only=True))
+    assert outcome.judgement.outcome is Outcome.PASS
+    calm = outcome.extras["job"]["calm"]
+    assert calm["messages"] > calm["commits"] >= 4
+    assert 0 < calm["first_row_ms"] <= calm["took_s"] * 1000
+
+
+def test_a_table_on_which_no_trigger_may_be_made_is_judged_by_the_log_alone(
+    stage: RunStage, tmp_path: Path
+) -> None:
+    """The log of MariaDB tells no session; of one start after the other that is known all the same, and said."""
+    order = _order("append")
+    with stage.worlds().lent(abilities_needed(order)) as world:
+        grants = "GRANT ALL PRIVILEGES ON *.* TO no_trigger@'%' IDENTIFIED BY 'no' WITH GRANT OPTION"
+        with connect(world.root.at(world.direct, "")) as connection, connection.cursor() as cursor:
+            for statement in (grants, "REVOKE TRIGGER ON *.* FROM no_trigger@'%'"):
+                cursor.execute(statement)
+        less = replace(world, root=Credentials(user="no_trigger", password="no"))
+        site = RunSite(run_id="no-trigger", folder=tmp_path, world=less)
+        with level_named("job").open(Opening(folder=tmp_path / "level")) as play:
+            record = play(order, site)
+    assert isinstance(record, OutsideRecord)
+    judgement = record.judge(record.header, record.events)
+    assert {one.invariant for one in judgement.convicted()} == {"V8"}
+    said = " ".join(record.threats)
+    assert "TRIGGER command denied" in said
+    assert "the log of changes is read without it" in said

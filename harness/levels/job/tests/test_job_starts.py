@@ -1,0 +1,89 @@
+"""Starts of a job: what cannot be started is told with the command as its cause, and nothing else is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from harness.levels.job import processes
+from harness.levels.job.processes import JobStarts
+from harness.system.errors import WorldError
+from harness.system.process_identity import ProcessIdentity, end_process, identify, is_alive
+
+
+def _starts(folder: Path, *, logs: Path, program: str = "no program") -> JobStarts:
+    nothing: Any = None
+    (folder / "job").write_text(program)
+    (folder / "job").chmod(0o755)
+    return JobStarts(
+        command=[str(folder / "job")],
+        folder=folder,
+        logs=logs,
+        run_id="r",
+        links={},
+        peers=nothing,
+        begins=lambda number: {},
+        commits=lambda: 0,
+        source=nothing,
+    )
+
+
+def test_a_file_that_is_no_program_is_a_mistake_of_the_command(tmp_path: Path) -> None:
+    with pytest.raises(WorldError, match="the job's command cannot be started: Exec format error"):
+        _starts(tmp_path, logs=tmp_path).start()
+
+
+def test_a_log_that_cannot_be_written_is_no_mistake_of_the_command(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        _starts(tmp_path, logs=tmp_path / "absent").start()
+
+
+def test_every_process_of_a_job_is_killed_when_one_does_not_end_and_the_error_names_that_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = _starts(tmp_path, logs=tmp_path, program="#!/bin/sh\nexec sleep 600\n")
+    first, second = starts.start().main, starts.start().main
+
+    def end(who: ProcessIdentity) -> bool:
+        if who == first:
+            raise psutil.TimeoutExpired(5, who.pid)
+        return end_process(who)
+
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(processes, "_END_S", 0)
+            patch.setattr(processes, "end_process", end)
+            patch.setattr(subprocess.Popen, "kill", lambda process: None)
+            with pytest.raises(WorldError, match=rf"have not ended after SIGKILL: {first.pid}\n"):
+                starts.end_all()
+
+        assert not is_alive(second)
+    finally:
+        starts.end_all()
+    assert not is_alive(first)
+
+
+def test_a_process_that_was_killed_and_is_not_reaped_yet_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An orphan stays in the process table until whoever has adopted it reaps it."""
+    starts = _starts(tmp_path, logs=tmp_path)
+
+    def end(who: ProcessIdentity) -> bool:
+        os.kill(who.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, who.pid, os.WEXITED | os.WNOWAIT)
+        raise psutil.TimeoutExpired(5, who.pid)
+
+    with subprocess.Popen(["sleep", "600"]) as orphan:
+        monkeypatch.setattr(JobStarts, "everyone", lambda _: [identify(orphan.pid)])
+        monkeypatch.setattr(processes, "end_process", end)
+
+        starts.end_all()
+
+    assert orphan.returncode == -signal.SIGKILL

@@ -1,0 +1,116 @@
+"""The proxy's log as the journal of a job: calls with their ends, errors by number, and who lost a connection."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+from harness.faults.real.evidence import DeedsRead, ProxyEvidence
+from harness.faults.real.fault_site import MessageControl
+from harness.levels.job.traffic import NOTES, Traffic, requests_over
+
+SINK = "sink"
+
+
+class Log:
+    """A control with only a log of the sink's link."""
+
+    def __init__(self, *deeds: ProxyEvidence) -> None:
+        self._deeds = deeds
+
+    def deeds(self, link: str, after: int = 0) -> DeedsRead:
+        mine = self._deeds if link == SINK else ()
+        return DeedsRead(deeds=mine[after:], next=len(mine))
+
+
+def noted(
+    t_us: int, statement: str, *, answer: bool = False, connection: int = 1, **more: Any
+) -> ProxyEvidence:
+    """A noted message, the `match`-th of its direction."""
+    stream = "downstream" if answer else "upstream"
+    fields = {
+        "match": 1,
+        "statement": statement,
+        "peer": 50_001,
+        **({"reply": "ok"} if answer else {}),
+        **more,
+    }
+    return ProxyEvidence(
+        t_us=t_us, did="noted", toxic=f"{NOTES}.{stream}", connection=connection, stream=stream,
+        command=statement if statement == "commit" else "query", more=fields,
+    )  # fmt: skip
+
+
+def did(t_us: int, what: str, *, stream: str = "", toxic: str = "", **more: Any) -> ProxyEvidence:
+    return ProxyEvidence(t_us=t_us, did=what, toxic=toxic, connection=1, stream=stream, more=more)
+
+
+def read(*deeds: ProxyEvidence) -> Traffic:
+    traffic = Traffic(control=cast("MessageControl", Log(*deeds)))
+    traffic.poll()
+    return traffic
+
+
+def test_a_call_lasts_from_its_request_to_its_answer() -> None:
+    traffic = read(noted(10, "insert", table="rows"), noted(30, "insert", answer=True))
+
+    (call,) = traffic.calls
+    assert (call.began_us, call.ended_us, call.ending, call.link) == (10, 30, "ok", SINK)
+    assert [message.name for message in requests_over(traffic.messages, SINK)] == ["INSERT rows"]
+
+
+def test_entries_that_the_proxys_log_has_dropped_are_told() -> None:
+    class Full(Log):
+        def deeds(self, link: str, after: int = 0) -> DeedsRead:
+            return replace(super().deeds(link, after), lost=3 if link == SINK else 0)
+
+    traffic = Traffic(control=cast("MessageControl", Full()))
+    traffic.poll()
+
+    assert traffic.trouble.startswith("3 entries of the proxy's log were dropped")
+    assert read(noted(10, "insert")).trouble == ""
+
+
+def test_an_answer_that_is_an_error_fails_its_call_by_its_number() -> None:
+    traffic = read(noted(10, "commit"), noted(30, "commit", answer=True, reply="error", code=1213))
+
+    assert [call.ending for call in traffic.calls] == ["fail"]
+    assert traffic.errors == [(30, SINK, 1213)]
+    assert traffic.losses == []
+
+
+def test_a_client_that_hangs_up_while_it_waits_has_given_up_its_call() -> None:
+    traffic = read(noted(10, "insert"), did(40, "ended", stream="upstream", toxic=f"{NOTES}.upstream"))
+
+    assert [call.ending for call in traffic.calls] == ["timeout"]
+    assert traffic.losses == []
+
+
+def test_a_connection_that_the_server_or_the_proxy_ends_is_lost_once() -> None:
+    by_server = read(noted(10, "insert"), did(40, "ended", stream="downstream", toxic=f"{NOTES}.downstream"))
+    by_us = read(did(20, "reset"), did(21, "ended", toxic=f"{NOTES}.downstream"))
+
+    assert by_server.losses == [(40, SINK, 2013)]
+    assert [call.ending for call in by_server.calls] == ["fail"]
+    assert by_us.losses == [(20, SINK, 2013)]
+
+
+def test_a_server_that_cannot_be_reached_is_a_refused_connection() -> None:
+    assert read(did(5, "undialled", stream="downstream", toxic=f"{NOTES}.downstream")).losses == [
+        (5, SINK, 2003)
+    ]
+
+
+def test_a_request_without_an_answer_is_waiting() -> None:
+    traffic = read(noted(10, "insert"))
+
+    assert [(call.began_us, call.ended_us) for call in traffic.waiting()] == [(10, None)]
+
+
+def test_an_error_of_the_proxys_own_ends_the_call_that_it_answers() -> None:
+    traffic = read(
+        noted(10, "insert"), did(12, "error", stream="upstream", toxic="victim.upstream", code=1213)
+    )
+
+    assert traffic.errors == [(12, SINK, 1213)]
+    assert [call.ending for call in traffic.calls] == ["fail"]

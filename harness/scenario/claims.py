@@ -1,0 +1,229 @@
+"""The header of a run's history: the properties that the run claims; the same at every level.
+
+Documented in `docs/reference/history.md` (Header). Invariant: claims come from the settings of operator, sink and
+level, not from the run's result: a table that could not be read after the run is claimed too, and leaves its invariant
+`unknown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from harness.faults.parts.parts import SINK_FORMS, Operator, OwnEffects
+from harness.scenario.expected import Expected
+from harness.scenario.model import Scenario
+from harness.scenario.order import Order
+from harness.scenario.plan import Runner
+
+__all__ = ["AUDIT", "DEAD_LETTERS", "OUTPUTS", "RECOVER_MS", "header_of", "own_table"]
+
+OUTPUTS = "output"
+DEAD_LETTERS = "dead_letter"
+AUDIT = "audit"
+
+_MACHINE_SLACK_MS: Mapping[str, int] = {"sim": 100, "live": 5000, "spark": 5000}
+"""Tolerance for a loaded machine or disk, which virtual time does not have; a later outcome counts as a violation."""
+_LOCKED_MS = 2000
+"""How long locks are held at level sim by a session whose client is gone."""
+_COMMIT_MS = 20_000
+"""How long the sink retries a commit."""
+RECOVER_MS = 30_000
+"""Time to recover after a fault: a silently lost query has a limit of 10 s, a commit is retried for 20 s."""
+
+
+def header_of(order: Order, *, expected: Expected | None = None) -> Mapping[str, Any]:
+    """The header as a JSON object. `expected`: what is known of the results of a user's lookup."""
+    scenario = order.scenario
+    operator, expects = scenario.operator, scenario.expects.model_dump(exclude_none=True)
+    return {
+        "history": 1,
+        "operator": {
+            **_order(operator),
+            "capacity": operator.capacity,
+            # A timeout handler that completes nothing gives no bound (A46).
+            "timeout_ms": 0 if operator.on_timeout == "nothing" else operator.timeout,
+            "max_tries": operator.tries,
+            **_retry(order),
+            "on_error": "dead" if operator.on_error == "dead-letter" else "fail",
+            **_on_timeout(scenario),
+        },
+        "bounds": {
+            "timeout_slack": _slack_ms(order),
+            "recover": RECOVER_MS,
+            **_checkpoint_gap(order),
+        },
+        "sink": "rollback" if order.runner == "stateful" else SINK_FORMS[scenario.sink].claimed_as,
+        "effects": "outputs" if scenario.effects is None else "records",
+        "fenced": True,
+        "tables": _tables_of_state(scenario) if order.runner == "stateful" else _tables(scenario),
+        **_expect_from(order, expected),
+        # A failed Spark job ends the tasks of all subtasks; at the other levels each subtask restarts alone.
+        "explained": "together" if order.level == "spark" else "alone",
+        **_claims_by_key(order, expected),
+        "expects": {
+            **expects,
+            **({"rescales": len(scenario.rescales)} if scenario.rescales else {}),
+            "faults": [fault.id for fault in scenario.faults],
+        },
+        "decisive": [name for name in scenario.decisive if name not in _NOT_CLAIMED[order.runner]],
+        "run": {
+            "scenario": scenario.scenario,
+            "seed": order.seed,
+            "level": order.level,
+            **({} if order.runner == "continuous" else {"runner": order.runner}),
+            "sut": order.sut,
+            "mutant": order.mutant,
+        },
+    }
+
+
+def _tables_of_state(scenario: Scenario) -> Mapping[str, Any]:
+    """Where rows of a batch that is run again replace the first ones, which the audit still has: it is left out."""
+    tables = _tables(scenario)
+    return {name: holds for name, holds in tables.items() if name != AUDIT}
+
+
+_NOT_CLAIMED: Mapping[Runner, frozenset[str]] = {
+    "continuous": frozenset(),
+    "micro-batch": frozenset(),
+    "stateful": frozenset({"V12", "V13"}),
+}
+"""What a runner's sink does not promise: one that replaces a batch shows it twice."""
+
+
+def _order(operator: Operator) -> Mapping[str, Any]:
+    """What is claimed of the order: an operator that keeps the order of each key is an unordered one besides."""
+    if operator.mode == "keyed":
+        return {"mode": "unordered", "per_key_order": True}
+    return {"mode": operator.mode}
+
+
+def _expect_from(order: Order, expected: Expected | None) -> Mapping[str, str]:
+    """Where the expected results are from; of our own lookup the scenario gives them, unless it tells none."""
+    if _is_users(order):
+        return {} if expected is None else {"expect_from": expected.source}
+    return {} if order.scenario.workload.expected == "untold" else {"expect_from": "given"}
+
+
+def own_table(effects: OwnEffects) -> str:
+    """What the history calls the table that the lookup writes to: its name, unless a table of the run has that."""
+    is_taken = effects.table in {OUTPUTS, DEAD_LETTERS, AUDIT}
+    return f"{effects.table} of the lookup" if is_taken else effects.table
+
+
+def _claims_by_key(order: Order, expected: Expected | None) -> Mapping[str, bool]:
+    """What is claimed of the results of a key: of our own lookup where a record may have no expected results.
+
+    Where all have them, V8 compares each value anyway. A `task` stamps each result, which then does not depend on the
+    key alone.
+    """
+    scenario = order.scenario
+    if _is_users(order):
+        if expected is None or not expected.by_key:
+            return {}
+    elif not (scenario.changing or scenario.workload.expected == "untold"):
+        return {}
+    return {"by_key": scenario.task is None, "versions": bool(scenario.changing)}
+
+
+def _is_users(order: Order) -> bool:
+    return ":" in order.sut
+
+
+def _tables(scenario: Scenario) -> Mapping[str, Any]:
+    """The tables that are read after the run (`harness.database.schema`).
+
+    `ordered`: a subtask has one writer at a time, whose inserts follow the order of its outputs, so its rows' `seq`
+    does too. With keys it does not: the row of a replayed output keeps its first place. Where the lookup writes, its
+    effects are the rows of its own table, and those of the sink are outputs alone.
+    """
+    if scenario.effects is not None:
+        keyed = SINK_FORMS[scenario.sink].has_output_key
+        return {
+            OUTPUTS: {
+                "holds": ["outputs"],
+                **({"keep": "first"} if keyed else {"keep": "all", "ordered": True}),
+            },
+            DEAD_LETTERS: {"holds": ["dead"], "keep": "first" if keyed else "all"},
+            own_table(scenario.effects): {"holds": ["effects"], "keep": "all"},
+        }
+    if SINK_FORMS[scenario.sink].has_output_key:
+        return {
+            OUTPUTS: {"holds": ["outputs", "effects"], "keep": "first"},
+            DEAD_LETTERS: {"holds": ["dead"], "keep": "first"},
+            AUDIT: {"holds": ["audit"]},
+        }
+    return {
+        OUTPUTS: {"holds": ["outputs", "effects"], "keep": "all", "ordered": True},
+        DEAD_LETTERS: {"holds": ["dead"], "keep": "all"},
+        AUDIT: {"holds": ["audit"]},
+    }
+
+
+def _retry(order: Order) -> Mapping[str, Any]:
+    """The retry strategy; a dead letter is the failure behind it, so only failures are retried."""
+    operator = order.scenario.operator
+    if operator.tries == 1:
+        return {}
+    growing = operator.retry_multiplier is not None
+    return {
+        "retry": {
+            "backoff": "exponential" if growing else "fixed",
+            "initial_ms": operator.first_delay_ms,
+            **(
+                {"multiplier": operator.retry_multiplier, "max_ms": operator.longest_delay_ms}
+                if growing
+                else {}
+            ),
+            "slack_ms": _slack_ms(order),
+            "on": ["fail"],
+            "at_end": "once",
+            "profile": "strict",
+        }
+    }
+
+
+def _on_timeout(scenario: Scenario) -> Mapping[str, str]:
+    """The policy for timeouts; a handler that completes nothing is none of them."""
+    match scenario.operator.on_timeout:
+        case "nothing":
+            return {}
+        case "fail":
+            return {"on_timeout": "fail"}
+        case "dead-letter":
+            return {"on_timeout": "dead"}
+        case _:
+            return {"on_timeout": "substitute"}
+
+
+def _checkpoint_gap(order: Order) -> Mapping[str, int]:
+    """The bound between two checkpoints: the scenario's, else, without faults, that of checkpoints by time."""
+    scenario, slack_ms = order.scenario, _MACHINE_SLACK_MS[order.level]
+    if scenario.workload.checkpoint_gap is not None:
+        return {"checkpoint_gap": scenario.workload.checkpoint_gap + slack_ms}
+    interval_ms = scenario.workload.checkpoint_interval
+    if interval_ms is None or scenario.faults:
+        return {}
+    return {"checkpoint_gap": 2 * interval_ms + _drain_ms(scenario) + slack_ms}
+
+
+def _drain_ms(scenario: Scenario) -> int:
+    """How long a full queue takes to drain (A66); with soft back pressure no checkpoint is taken meanwhile."""
+    operator = scenario.operator
+    if operator.back_pressure == "hard":
+        return 0
+    if operator.timeout:
+        return operator.timeout
+    turns = -(-operator.capacity // (operator.connections or operator.capacity))
+    return turns * scenario.workload.service
+
+
+def _slack_ms(order: Order) -> int:
+    """How late an outcome may be: a task handles none while it commits, and faults may delay the commit.
+
+    In virtual time only faults delay it: the transaction of an attempt that was killed may hold locks for a second.
+    """
+    faults = order.scenario.faults
+    slack_ms = _LOCKED_MS if order.level == "sim" and faults else _MACHINE_SLACK_MS[order.level]
+    return slack_ms + (_COMMIT_MS if any(fault.may_delay_commits for fault in faults) else 0)

@@ -1,0 +1,158 @@
+"""An order: scenario, level, seed and system under test of one run.
+
+Invariant: a run depends only on its order, so equal orders at level sim give equal histories.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from harness.scenario.plan import Crash, Runner
+from harness.system.choices import fresh_seed
+from harness.system.clock import utc_now
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+if TYPE_CHECKING:  # the process of the calm twin needs no scenario, and starts sooner without
+    from harness.faults.kill_worker import KillWorker
+    from harness.faults.parts.thresholds import Thresholds
+    from harness.scenario.model import Fault, Scenario
+
+__all__ = ["REFERENCE", "AnyOrder", "AnyScenario", "Order", "new_run_id", "planned_crashes", "planned_inside"]
+
+REFERENCE = "reference"
+"""The default system under test."""
+
+
+class AnyScenario(Protocol):
+    """What the engine asks of a scenario, of whatever kind."""
+
+    @property
+    def scenario(self) -> str:
+        """Its name."""
+
+    @property
+    def about(self) -> str:
+        """Which fault is injected and what must hold, in one sentence."""
+
+    @property
+    def faults(self) -> Sequence[Fault]:
+        """The faults to inject."""
+
+    @property
+    def pitfall(self) -> str | None:
+        """The mistake that a run must report, or it counts as vacuous."""
+
+    @property
+    def lookups_from(self) -> Literal["primary", "replica"] | None:
+        """The server that lookups ask; None: the sink's."""
+
+    @property
+    def thresholds(self) -> Thresholds | None:
+        """What a run may take at most; None: anything."""
+
+    @property
+    def has_two_servers(self) -> bool:
+        """Whether its world has a replica, because of a fault or of its lookups."""
+
+    def model_dump(self, *, mode: str, by_alias: bool) -> Mapping[str, Any]:
+        """Its JSON form."""
+
+
+class AnyOrder(Protocol):
+    """What the engine asks of an order, of whatever kind: of our operator's run, or of a user's job."""
+
+    @property
+    def scenario(self) -> AnyScenario:
+        """What happens in the run."""
+
+    @property
+    def level(self) -> str:
+        """The name of its level."""
+
+    @property
+    def seed(self) -> int:
+        """The seed of every random choice."""
+
+    @property
+    def sut(self) -> str:
+        """The name of the system under test."""
+
+    @property
+    def mutant(self) -> str | None:
+        """The planted defect, if there is one."""
+
+    @property
+    def again(self) -> str:
+        """The command line that repeats this run."""
+
+    @property
+    def fails_on_pitfall(self) -> bool:
+        """Whether a pitfall makes the run fail."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The abilities of a world that it needs, besides those of its faults."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One run to perform."""
+
+    scenario: Scenario
+    level: str
+    seed: int
+    sut: str = REFERENCE
+    runner: Runner = "continuous"
+    """How level spark runs the operator."""
+    cluster: int = 0
+    """At level spark: the workers of a cluster that the harness starts; 0: none."""
+    master: str = ""
+    """At level spark: the address of the user's own cluster; empty: none."""
+    expected: str | None = None
+    """Of a user's lookup: `module:function` that states the results, `none`, or None: `expected` of the lookup's module
+    if it has one, else the calm twin."""
+    mutant: str | None = None
+    import_path: tuple[str, ...] = ()
+    again: str = ""
+    """The command line that repeats this run."""
+    fails_on_pitfall: bool = False
+    """Whether a pitfall makes the run fail (`--fail-on pitfall`)."""
+    needs: frozenset[str] = frozenset()
+    """The abilities of a world that it needs, besides those of its faults."""
+
+
+def planned_crashes(scenario: Scenario) -> list[Crash]:
+    """The kills that its faults ask for."""
+    from harness.faults.kill_worker import KillWorker  # noqa: PLC0415 - see above
+
+    return [_crash(fault) for fault in scenario.faults if isinstance(fault, KillWorker)]
+
+
+def _crash(fault: KillWorker) -> Crash:
+    from harness.scenario.model import Phase  # noqa: PLC0415
+
+    at = fault.when
+    assert isinstance(at, Phase), "a worker is killed at a phase"
+    return Crash(fault=fault.id, subtask=fault.subtask, phase=at.phase, hit=at.hit, how=fault.how)
+
+
+def planned_inside(scenario: Scenario) -> list[dict[str, Any]]:
+    """The other faults that attempts perform themselves, as JSON for the plan."""
+    return [
+        fault.model_dump(mode="json", by_alias=True) for fault in scenario.faults if _is_acted_inside(fault)
+    ]
+
+
+def _is_acted_inside(fault: Fault) -> bool:
+    """Whether the attempt performs it: an inside or workload fault, or one that stops the attempt at a phase."""
+    from harness.scenario.model import Phase  # noqa: PLC0415
+
+    return fault.by in {"inside", "workload"} or (fault.attempts_own and isinstance(fault.when, Phase))
+
+
+def new_run_id() -> str:
+    """A name that sorts by time and is unique even for commands started together."""
+    return f"{utc_now():%Y%m%d-%H%M%S}-{fresh_seed()}"

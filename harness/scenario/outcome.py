@@ -1,0 +1,399 @@
+"""The outcome of a finished run: what was run, what the faults did, and the judgement.
+
+Invariant: reports use only `RunOutcome` and the history file that it names, so a stored run renders the same anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.history.verdict import Judgement, Outcome
+from harness.scenario.symptom import RunEnding, cause_of
+
+__all__ = [
+    "CountedRun",
+    "Extent",
+    "FaultRecord",
+    "FaultTime",
+    "Measure",
+    "MissingRuns",
+    "Pitfall",
+    "PlannedRuns",
+    "RunOutcome",
+    "Threshold",
+    "WorldDescription",
+    "measure_text",
+    "seen_as_expected",
+]
+
+_CONVICTIONS = {False: {Outcome.FAIL}, True: {Outcome.VACUOUS}}
+"""The outcomes that detect a planted defect. V23 never fails: it detects a missing fault by being vacuous."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldDescription:
+    """The world of a run, and why it was chosen."""
+
+    kind: str
+    """`local` or `containers`."""
+    why: str
+    server: str
+    """`MariaDB 10.11.19`, `MySQL 9.7.4`."""
+    proxy: str
+    """`Toxiproxy 2.12.0`."""
+    ready_s: float
+    """Seconds until the first `SELECT 1` through the proxy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultTime:
+    """One activation of a fault, on the history's clock."""
+
+    planned_us: int | None = None
+    """When it was due; None: the attempt performed it itself at its phase."""
+    armed_us: int | None = None
+    """When arming began, so that it may have acted; None: the run ended before."""
+    measured_us: int | None = None
+    """When its evidence was first found while it was active; None: only afterwards, or never."""
+    healed_us: int | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    """Empty: no effect was recorded, so the run is vacuous."""
+    witnesses: tuple[str, ...] | None = None
+    """Without whose word there would be no evidence; empty: several, and each is enough. None at level sim, where the
+    simulation itself counts.
+    """
+
+    def moved(self, origin_us: int) -> FaultTime:
+        """The same times on a clock that starts at `origin_us`."""
+
+        def at(time_us: int | None) -> int | None:
+            return None if time_us is None else time_us - origin_us
+
+        return replace(
+            self,
+            planned_us=at(self.planned_us),
+            armed_us=at(self.armed_us),
+            measured_us=at(self.measured_us),
+            healed_us=at(self.healed_us),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultRecord:
+    """One fault: its plan and its activations; a repeated fault has several."""
+
+    id: str
+    kind: str
+    plan: Mapping[str, Any]
+    """Its fields in the scenario."""
+    times: tuple[FaultTime, ...]
+    """Empty: its trigger never came."""
+
+    @property
+    def bites(self) -> bool:
+        """Whether it was active and has evidence for each activation."""
+        acted = [time for time in self.times if time.armed_us is not None]
+        return bool(acted) and all(time.evidence for time in acted)
+
+    @property
+    def witnesses(self) -> tuple[str, ...] | None:
+        """The witnesses of the first activation that has one only, else of the first that has any.
+
+        None: it left no evidence, or is simulated.
+        """
+        told = [time.witnesses for time in self.times if time.evidence and time.witnesses is not None]
+        return next((names for names in told if len(names) == 1), told[0] if told else None)
+
+    @property
+    def first(self) -> FaultTime:
+        """The first activation; an empty one if its trigger never came."""
+        return self.times[0] if self.times else FaultTime()
+
+    @property
+    def armed_us(self) -> int | None:
+        """The beginning of its first activation; None: it had none."""
+        return self.first.armed_us
+
+    @property
+    def healed_us(self) -> int | None:
+        """When its last activation had healed; None: it had not when the run ended, or had none."""
+        return self.times[-1].healed_us if self.times else None
+
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        """The evidence of the first activation."""
+        return self.first.evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pitfall:
+    """A mistake in the use of asynchronous lookups that a run shows, although it violates no invariant."""
+
+    name: str
+    """Its name in `docs/explanation/pitfalls.md`."""
+    says: str
+    """What was measured, and what it means."""
+    advice: str
+    evidence: Mapping[str, Any]
+
+
+_A_RATIO = "calls_per_record"
+"""The one measure that is no time."""
+
+
+def measure_text(name: str, value: float) -> str:
+    """The value of a measure with its unit: `2 s`, `63.5 ms`, `1.2`."""
+    if name == _A_RATIO:
+        return f"{value:.4g}"
+    return f"{value / 1000:.4g} s" if value >= 1000 else f"{value:.4g} ms"  # noqa: PLR2004 - a second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One number that was taken of a run: milliseconds, or calls for each record."""
+
+    value: float | None
+    """None: it could not be measured."""
+    at_least: float = 0.0
+    """A lower bound, whatever was not measured."""
+    why: str = ""
+    """What was not measured, and why; empty: everything was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """One threshold of the scenario, and what a run made of it."""
+
+    name: str
+    limit: float
+    """In milliseconds, or calls for each record."""
+    value: float | None
+    """The measure; None: it could not be taken whole."""
+    verdict: Literal["holds", "crossed", "unknown"]
+    why: str = ""
+
+    @property
+    def says(self) -> str:
+        """In a sentence without its full stop: `recovery_p95 is 3.2 s, and at most 2 s is allowed`."""
+        limit = measure_text(self.name, self.limit)
+        if self.verdict == "unknown":
+            return f"{self.name} could not be measured, and at most {limit} is allowed: {self.why}"
+        taken = "" if self.value is None else measure_text(self.name, self.value)
+        found = f"is {taken}" if taken else f"is more than {limit}, though not measured whole ({self.why})"
+        return f"{self.name} {found}, and at most {limit} is allowed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """One run of one scenario."""
+
+    run_id: str
+    scenario: str
+    about: str
+    plan: Mapping[str, Any]
+    """The scenario as a JSON value, with `--set` applied."""
+    level: str
+    seed: int
+    sut: str
+    mutant: str | None
+    convicts: tuple[str, ...]
+    """The invariants that must detect the mutant; empty without a mutant."""
+    world: WorldDescription
+    judgement: Judgement
+    faults: tuple[FaultRecord, ...]
+    history: Path
+    """The file of the merged history (`docs/reference/history.md`)."""
+    started_at: str
+    """ISO 8601, UTC; for display only."""
+    duration_s: float
+    phases_s: Mapping[str, float]
+    """`world`, `spark`, `run`, `merge`, `judge`: seconds."""
+    accounting: Mapping[str, int]
+    """Counts by SQL, independent of the checkers: rows, distinct, missing, doubled, disordered."""
+    again: str
+    """The command line that repeats this run."""
+    versions: Mapping[str, str]
+    threats: tuple[str, ...] = ()
+    """Warnings that limit the meaning of a pass: gaps in the recording, fallbacks."""
+    error: str | None = None
+    """Why the run ended early, if it did."""
+    interrupted: bool = False
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    pitfalls: tuple[Pitfall, ...] = ()
+    values: str = ""
+    """Of a user's lookup: where its expected results are from, and what it cost to find them."""
+    fails_on_pitfall: bool = False
+    """Whether a pitfall makes the run fail."""
+    runner: str = "continuous"
+    """How level spark ran the operator."""
+    measures: Mapping[str, float] = field(default_factory=dict)
+    """What was measured of it, by the names of thresholds, in milliseconds or calls for each record."""
+    thresholds: tuple[Threshold, ...] = ()
+    """Those of the scenario, in its order."""
+    expected: str | None = None
+    cluster: int = 0
+    master: str = ""
+    """As `harness.scenario.order.Order` has them: needed to repeat the run."""
+
+    @property
+    def level_in_words(self) -> str:
+        """The level, and the runner where it is not the usual one."""
+        return self.level if self.runner == "continuous" else f"{self.level} ({self.runner})"
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the reference passed, or the planted defect was detected by one of its invariants.
+
+        Not with a pitfall or a crossed threshold that makes the run fail.
+        """
+        return seen_as_expected(self.judgement, self.convicts) and not self.falls
+
+    @property
+    def falls(self) -> bool:
+        """Whether a pitfall or a threshold makes it fail."""
+        return self.falls_by_pitfall or bool(self.crossed)
+
+    @property
+    def falls_by_pitfall(self) -> bool:
+        """Whether a pitfall makes it fail."""
+        return self.fails_on_pitfall and bool(self.pitfalls)
+
+    @property
+    def cause(self) -> str:
+        """What it has shown, in words by which the runs of a campaign are grouped; empty: it simply passed."""
+        ended = RunEnding(
+            error=self.error,
+            interrupted=self.interrupted,
+            as_expected=self.as_expected,
+            mutant=self.mutant,
+            convicts=self.convicts,
+            pitfalls=[pitfall.name for pitfall in self.pitfalls],
+            plan=self.plan,
+            has_values=bool(self.values),
+            thresholds=[told.name for told in (*self.crossed, *self.unmeasured)],
+        )
+        return cause_of(self.judgement, ended)
+
+    @property
+    def crossed(self) -> tuple[Threshold, ...]:
+        """The thresholds that make it fail; none with a planted defect, which only a conviction concerns."""
+        return () if self.convicts else tuple(t for t in self.thresholds if t.verdict == "crossed")
+
+    @property
+    def unmeasured(self) -> tuple[Threshold, ...]:
+        """The thresholds that leave it undecided; none with a planted defect."""
+        return () if self.convicts else tuple(t for t in self.thresholds if t.verdict == "unknown")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedRun:
+    """One run of a campaign, as a report lists it; only some runs are shown in full besides."""
+
+    scenario: str
+    mutant: str | None
+    level: str
+    seed: int
+    outcome: Outcome
+    as_expected: bool
+    events: int
+    falls: bool = False
+    """Whether a pitfall or a threshold makes it fail."""
+    digest: str = ""
+    """Of its history (`harness.history.text.digest_of`); empty: not taken."""
+    sut: str = "reference"
+    cause: str = ""
+    """What it has shown, in words by which runs are grouped (`harness.scenario.symptom`); empty: it simply passed."""
+    violations: tuple[tuple[str, str], ...] = ()
+    """Each violation (invariant, kind of anomaly) once."""
+    took_s: float = 0.0
+    again: str = ""
+    """The command line that repeats it."""
+    run_id: str = ""
+    """Of a run that left a history; empty: it was only counted."""
+    measures: Mapping[str, float] = field(default_factory=dict)
+    """As `RunOutcome.measures`."""
+
+    @classmethod
+    def of(cls, outcome: RunOutcome) -> CountedRun:
+        """A run with a full outcome, as a report lists it."""
+        return cls(
+            scenario=outcome.scenario,
+            mutant=outcome.mutant,
+            level=outcome.level,
+            seed=outcome.seed,
+            outcome=outcome.judgement.outcome,
+            as_expected=outcome.as_expected,
+            events=outcome.judgement.accounting.get("events", 0),
+            falls=outcome.falls,
+            sut=outcome.sut,
+            cause=outcome.cause,
+            violations=outcome.judgement.violations,
+            took_s=outcome.duration_s,
+            again=outcome.again,
+            run_id=outcome.run_id,
+            measures=outcome.measures,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingRuns:
+    """Runs of one scenario that were asked for and not made."""
+
+    scenario: str
+    mutant: str | None
+    level: str
+    seeds: tuple[int, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRuns:
+    """What the runs of one scenario with one system under test have in common; with a seed, it repeats any of them."""
+
+    scenario: str
+    mutant: str | None
+    level: str
+    sut: str
+    about: str
+    plan: Mapping[str, Any]
+    convicts: tuple[str, ...] = ()
+    runner: str = "continuous"
+    expected: str | None = None
+    cluster: int = 0
+    master: str = ""
+
+    @property
+    def kind(self) -> tuple[str, str | None, str, str]:
+        """By which runs are told apart: scenario, planted defect, level, system under test."""
+        return self.scenario, self.mutant, self.level, self.sut
+
+    @classmethod
+    def of(cls, outcome: RunOutcome) -> PlannedRuns:
+        """As an outcome has it."""
+        names = ("scenario", "mutant", "level", "sut", "about", "plan", "convicts")
+        more = ("runner", "expected", "cluster", "master")
+        return cls(**{name: getattr(outcome, name) for name in (*names, *more)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """How much of a campaign was made."""
+
+    asked: int
+    """How many runs were requested."""
+    interrupted: bool = False
+    took_s: float = 0.0
+    missing: tuple[MissingRuns, ...] = ()
+    planned: tuple[PlannedRuns, ...] = ()
+    """Of each scenario, if not every run is shown in full."""
+
+
+def seen_as_expected(judgement: Judgement, convicts: Sequence[str]) -> bool:
+    """Whether a judgement is a pass, or with `convicts` whether one of them detected the defect."""
+    if not convicts:
+        return judgement.outcome is Outcome.PASS
+    meant = [verdict for verdict in judgement.invariants if verdict.invariant in convicts]
+    return any(verdict.outcome in _CONVICTIONS[verdict.invariant == "V23"] for verdict in meant)

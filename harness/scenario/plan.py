@@ -1,0 +1,121 @@
+"""The plan of one run: all that an attempt of a subtask needs, as one JSON value.
+
+Invariants: a plan is complete and does not change during a run, except that a rescale adds shares for
+new subtasks; so an attempt in a new process needs nothing from its
+predecessor. It holds the database's password, so it is passed by pipe or closure, never by file, argument or log.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from harness.database.endpoint import Endpoint
+from harness.faults.parts.own_records import OwnRecord
+from harness.history.sent import SentTo
+from harness.scenario.expected import Expected
+
+__all__ = [
+    "Crash",
+    "RescaledShare",
+    "RunPlan",
+    "Runner",
+    "decode_plan",
+    "encode_plan",
+    "numbers_of",
+]
+
+Runner = Literal["continuous", "micro-batch", "stateful"]
+"""How level spark runs the operator: one task a subtask for the whole run; a task a subtask and batch, with one
+transaction of the driver for all; or the same with the snapshot in Spark's own state."""
+
+
+class Crash(msgspec.Struct, frozen=True, kw_only=True):
+    """Ends an attempt of `subtask` at the `hit`-th time of `phase`, once in a run."""
+
+    fault: str
+    subtask: int
+    phase: str
+    hit: int
+    how: str = "sigkill"
+    """`sigkill`, `sigsegv`, `exit` or `exception`."""
+
+
+class RescaledShare(msgspec.Struct, frozen=True, kw_only=True):
+    """What a subtask starts with that a rescale begins."""
+
+    generation: int
+    """How many rescales came before, this one included."""
+    checkpoint: int
+    """The checkpoint of the subtasks that the rescale ended."""
+    index: int
+    parallelism: int
+    groups: tuple[int, int]
+    """The first and the last key group that it owns."""
+    places: dict[int, int]
+    """The place from which each partition of its source is read."""
+    elements: list[dict[str, Any]]
+    """Its state and its elements in flight, in stored form."""
+    inherited: int
+    """The number of elements in flight: the first position that it reads."""
+    cuts: dict[int, int]
+    """By the number of each subtask that the rescale ended, its position at the checkpoint."""
+
+
+class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The plan of one run, for its subtasks."""
+
+    run_id: str
+    scenario: dict[str, Any]
+    """The scenario as JSON; `Scenario.model_validate` reads it back."""
+    seed: int
+    sut: str
+    mutant: str | None
+    lookups: Endpoint
+    sink: Endpoint
+    folder: str
+    """The folder where attempts write their event files."""
+    path: list[str]
+    """Additions to the import path of an attempt's process, to find a user's own function."""
+    table: list[list[Any]]
+    """The rows of the lookup table, to compute the expected results."""
+    crashes: list[Crash]
+    expected: Expected | None = None
+    """What the records of a user's lookup must yield; None for our own lookup, whose results `table` gives."""
+    own: list[OwnRecord] | None = None
+    """The records of the user's file; None: they are drawn."""
+    replica: Endpoint | None = None
+    """The second server, which follows the sink's; None: there is none."""
+    generation: int = 0
+    """The number of the Spark driver that sends the attempts, from 1; 0: there is only one."""
+    shared: Endpoint | None = None
+    """The run's database, reached directly; there attempts on other hosts share what beside the harness is in files."""
+    sent_to: SentTo | None = None
+    """Where attempts on other hosts send their events; None: they write into `folder`, which they share."""
+    runner: Runner = "continuous"
+    inside: list[dict[str, Any]] = []
+    """The other faults that attempts perform themselves, as JSON; `fault_of` reads them back."""
+    shares: dict[int, RescaledShare] = {}
+    """Of each subtask that a rescale has begun."""
+
+
+def numbers_of(plan: RunPlan, *, subtasks: int) -> range:
+    """The numbers of the `subtasks` subtasks that run now: after a rescale those that it began."""
+    first = min(_newest(plan.shares), default=0)
+    return range(first, first + subtasks)
+
+
+def _newest(shares: dict[int, RescaledShare]) -> list[int]:
+    generation = max((share.generation for share in shares.values()), default=0)
+    return [number for number, share in shares.items() if share.generation == generation]
+
+
+def encode_plan(plan: RunPlan) -> bytes:
+    """Writes a plan as one line of JSON."""
+    return msgspec.json.encode(plan)
+
+
+def decode_plan(line: bytes) -> RunPlan:
+    """Reads what `encode_plan` wrote."""
+    return msgspec.json.decode(line, type=RunPlan)

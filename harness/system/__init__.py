@@ -1,0 +1,1 @@
+"""The machine as we use it: errors, clock, randomness, whole files, processes."""

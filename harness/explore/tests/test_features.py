@@ -7,7 +7,7 @@ from harness.explore.features import features_of
 from harness.history.event import Event, FaultEvent, In, Kill, Snap, Start
 from harness.history.header import Header, OperatorHeader
 from harness.levels.sim.run import simulate_scenario
-from harness.runs.order import Order
+from harness.scenario.order import Order
 
 HEADER = Header(operator=OperatorHeader(mode="ordered", capacity=2, timeout_ms=0), sink="atomic")
 KINDS = {"k": "kill_worker", "slow": "latency"}

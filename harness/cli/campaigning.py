@@ -196,7 +196,7 @@ def go(
         lanes=min(jobs or ((os.cpu_count() or 1) if counts else 1), len(orders)),
         keep=keep,
         offline=offline,
-        executors=executors_of(on, of_a_user=_any_of_a_user(orders)) if on else None,
+        executors=executors_of(on, of_a_user=any(":" in order.sut for order in orders)) if on else None,
     )
     with stop_on_interrupt() as stop, observing(quiet=quiet, verbose=verbose, no_color=no_color) as observer:
         finished = carry_out(orders, plan, observer=observer, stop=stop, budget_s=budget)
@@ -300,7 +300,7 @@ _CAUSES_TOLD = 10
 
 def _print_table(finished: Finished, console: Console) -> None:
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in _headings():
+    for heading in ["scenario", "runs", *map(str, _COLUMNS), "not as expected", "events"]:
         table.add_column(heading, justify="left" if heading == "scenario" else "right")
     shown = [tally for place, tally in enumerate(finished.tallies) if tally.unexpected or place < _ROWS_GREEN]
     for tally in shown:
@@ -323,10 +323,6 @@ def _print_table(finished: Finished, console: Console) -> None:
             console.print(f"first    {tally.first.again}", soft_wrap=True)
 
 
-def _headings() -> list[str]:
-    return ["scenario", "runs", *map(str, _COLUMNS), "not as expected", "events"]
-
-
 def _cells(tally: Tally) -> list[str]:
     name = f"{tally.scenario} with {tally.mutant}" if tally.mutant else tally.scenario
     counts = [str(tally.counts.get(outcome, 0)) for outcome in _COLUMNS]
@@ -343,10 +339,6 @@ def _as_json(tally: Tally) -> dict[str, Any]:
         "events": tally.events,
         "first": tally.first.again if tally.first else None,
     }
-
-
-def _any_of_a_user(orders: Sequence[AnyOrder]) -> bool:
-    return any(":" in order.sut for order in orders)
 
 
 def _say_what_is_left(finished: Finished, *, aside: bool) -> None:

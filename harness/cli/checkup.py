@@ -92,7 +92,7 @@ def examine(settings: WorldSettings, *, level: str | None = None) -> Diagnosis:
     if worlds and java.state is State.OK and pyspark.state is State.OK:
         levels += ["spark"]
     checks = [
-        _python(),
+        Check(name="python", state=State.OK, says=f"{platform.python_version()} on {platform.platform()}"),
         java if level in {None, "spark"} else _not_needed(java),
         pyspark,
         client,
@@ -112,10 +112,6 @@ def examine(settings: WorldSettings, *, level: str | None = None) -> Diagnosis:
 def _not_needed(check: Check) -> Check:
     """The check of something that the judged level does not need."""
     return replace(check, state=State.WARN) if check.state is State.FAIL else check
-
-
-def _python() -> Check:
-    return Check(name="python", state=State.OK, says=f"{platform.python_version()} on {platform.platform()}")
 
 
 def _java(settings: WorldSettings) -> Check:

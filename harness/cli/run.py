@@ -212,7 +212,8 @@ def _selected(
     elsewhere = [
         (file, scenario)
         for file, scenario in tagged
-        if not _runs_at(scenario, level) and not {scenario.scenario, str(file)} & one_by_one
+        if not (level in scenario.levels and all(level in fault.levels for fault in scenario.faults))
+        and not {scenario.scenario, str(file)} & one_by_one
     ]
     if elsewhere:
         told = ", ".join(scenario.scenario for _, scenario in elsewhere)
@@ -224,10 +225,6 @@ def _selected(
             f"none of the named scenarios{wanted} runs at level {level}", fix="floodmark list scenarios"
         )
     return chosen
-
-
-def _runs_at(scenario: Scenario, level: str) -> bool:
-    return level in scenario.levels and all(level in fault.levels for fault in scenario.faults)
 
 
 def _refuse_runner(runner: str, level: str) -> None:

@@ -65,11 +65,7 @@ class _Incident:
     @property
     def began(self) -> float:
         """Number of the `start` of that attempt."""
-        return _began(self.attempt)
-
-
-def _began(attempt: AttemptTrace) -> float:
-    return -math.inf if attempt.start is None else attempt.start.n
+        return -math.inf if self.attempt.start is None else self.attempt.start.n
 
 
 def _asked(subtask: SubtaskTrace) -> Iterator[_Incident]:

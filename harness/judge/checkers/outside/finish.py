@@ -67,11 +67,6 @@ def _without_table(trace: OutsideTrace) -> str:
     return "there is no log, and reading 1 is not whole"
 
 
-def _missing_there(trace: OutsideTrace) -> Callable[[SlotKey], int]:
-    """How many rows of a slot were missing there: in the replay, or without a log in reading 1."""
-    return trace.replay.missing_there if trace.header.sink.changes else trace.readings[1].missing
-
-
 def _lacking(trace: OutsideTrace) -> str:
     has_all = trace.replay.has_all_there if trace.header.sink.changes else trace.readings[1].has_all
     for key in trace.records.by_key:
@@ -95,7 +90,7 @@ def _unsettled(trace: OutsideTrace, finished: JobFinished) -> str:
     last = trace.last_disturbance
     if last is not None and finished.t - last.t < quiet * _US_PER_MS:
         return f"event {last.n} came less than {quiet} ms before it"
-    missing = _missing_there(trace)
+    missing = trace.replay.missing_there if trace.header.sink.changes else trace.readings[1].missing
     for key in _last_ones(trace):
         for slot in trace.slots_of(key):
             if missing(slot):

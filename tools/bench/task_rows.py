@@ -1,7 +1,7 @@
-"""The task's rows of the performance table: a chain, keyed values, snapshots under change, a rescaled restore.
+"""The task's rows of the performance table: a chain, keyed values, snapshots under change.
 
 Invariant: a ratio compares contenders that took turns in this process on the same input; an incomplete snapshot ends
-the measurement, and an incomplete restore is the row's value.
+the measurement.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from statistics import median
 from tools.bench.encoded_dict import EncodedDict
 from tools.bench.keyed_update import KeyedUpdates, UpdateLoad
 from tools.bench.operator_rate import OperatorLoad
-from tools.bench.rescaled_restore import Rescale, restore_rescaled
 from tools.bench.rounds import ROUNDS, Contender, Costs, Ratio, take_turns
 from tools.bench.row import Row, ratio_row
 from tools.bench.snapshot_pause import ChangingTask, SnapshotPace, changing_task
@@ -25,7 +24,6 @@ from tools.bench.task_rate import filter_then_lookup, run_bare, run_bare_pair, r
 __all__ = ["TaskSizes", "task_rows"]
 
 _LOAD = OperatorLoad(records=100_000, capacity=100, latency_ms=0)
-_RESCALE = Rescale(keys=100_000, before=4, after=7)
 _CHAIN_GOAL = 0.7
 _UPDATE_GOAL = 2.0
 _PAUSE_MS_MAX = 20
@@ -44,7 +42,6 @@ class TaskSizes:
     updates: int = 200_000
     snapshot_keys: tuple[int, int] = (100_000, 1_000_000)
     changes_per_second: int = 10_000
-    rescale: Rescale = _RESCALE
     rounds: int = ROUNDS
     short_rounds: int = 9
     """Rounds of short measurements, which other work on the machine disturbs most."""
@@ -56,7 +53,6 @@ def task_rows(*, sizes: TaskSizes, say: Callable[[str], None]) -> Iterator[Row]:
         "a chain of two operators": _chain_rows,
         "keyed values": _update_rows,
         "snapshots under change": _snapshot_rows,
-        "a restore at another parallelism": _restore_rows,
     }
     for about, rows in groups.items():
         say(about)
@@ -176,26 +172,6 @@ def _pause_row(paces: list[SnapshotPace], sizes: TaskSizes) -> Row:
 def _exponent(cost: float, *, few: int, many: int) -> float:
     """The exponent of growth, from the ratio of the cost per key."""
     return 1 + log10(cost) / log10(many / few)
-
-
-def _restore_rows(sizes: TaskSizes) -> Iterator[Row]:
-    rescale = sizes.rescale
-    restored = [restore_rescaled(rescale) for _ in range(sizes.rounds)]
-    wrong = [each.wrong for each in restored]
-    per_second = rescale.keys / median(each.took_s for each in restored)
-    yield Row(
-        name=(
-            f"keys that are not in exactly one subtask, as they were, of {rescale.keys:,} restored in"
-            f" {rescale.after} subtasks after {rescale.before}"
-        ),
-        value=max(wrong),
-        unit="keys",
-        rounds=sizes.rounds,
-        goal=0,
-        larger_is_better=False,
-        spread=(min(wrong), max(wrong)),
-        detail=f"{per_second:,.0f} keys/s, from the checkpoint's file to the last subtask's state",
-    )
 
 
 def _costs(costs: Costs, *names: str) -> str:

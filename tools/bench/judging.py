@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 from harness.history.convert import convert
 from harness.judge.checkers.judge import judge_file
 from harness.judge.checkers.registry import CHECKERS
-from harness.judge.checkers.shares.processes import judge_on_processes
 from harness.judge.explanation.dossier import survey
 from harness.judge.explanation.events import FileLines
 from harness.system.clock import monotonic_us
@@ -63,7 +62,7 @@ def judging_rows(*, sizes: Sizes, say: Callable[[str], None]) -> Iterator[Judgin
         for mode in _MODES:
             say(f"an {mode} history of {sizes.ratios:,} events")
             yield from _text_rows(_history(folder, mode, sizes.ratios), mode, sizes)
-            say(f"an {mode} history of {sizes.columns:,} events, in columns and by two processes")
+            say(f"an {mode} history of {sizes.columns:,} events, in columns")
             yield from _column_rows(_history(folder, mode, sizes.columns), mode, sizes)
         yield from _growth_rows(folder, sizes, say)
     say("recording")
@@ -104,14 +103,13 @@ def _text_rows(path: Path, mode: Mode, sizes: Sizes) -> Iterator[JudgingRow]:
 
 
 def _column_rows(path: Path, mode: Mode, sizes: Sizes) -> Iterator[JudgingRow]:
-    """Columns against text, and two processes against one."""
+    """Columns against text."""
     files = {"text": path, **{suffix: _in_columns(path, suffix) for suffix in (".arrow", ".parquet")}}
     contenders: dict[str, Contender] = {}
     for form, file in files.items():
         if file is not None:
             contenders[form] = partial(_judged_s, file, ())
             contenders[f"explain {form}"] = partial(_explained_s, file)
-            contenders[f"two processes {form}"] = partial(_shared_s, file)
     costs = take_turns(contenders, rounds=sizes.rounds)
     detail = f"{sizes.columns:,} events"
     for form, file in files.items():
@@ -127,20 +125,6 @@ def _column_rows(path: Path, mode: Mode, sizes: Sizes) -> Iterator[JudgingRow]:
                     detail=detail,
                     rounds=sizes.rounds,
                 )
-    yield from _shared_rows(costs, mode, sizes, detail)
-
-
-def _shared_rows(costs: Costs, mode: Mode, sizes: Sizes, detail: str) -> Iterator[JudgingRow]:
-    """The rows of a history whose subtasks are shared by two processes."""
-    for form in ("text", ".arrow", ".parquet"):
-        if (name := f"two processes {form}") in costs.of:
-            yield ratio_row(
-                f"{mode}: events/s judged from {form} with `--jobs 2`, against one process",
-                costs.rate(name, against=form),
-                goal=1.7,
-                rounds=sizes.rounds,
-                detail=detail,
-            )
 
 
 def _in_columns(path: Path, suffix: str) -> Path | None:
@@ -168,15 +152,6 @@ def _judged_s(path: Path, invariants: Sequence[str]) -> float:
     checkers = [checker for checker in CHECKERS if not invariants or checker.name in invariants]
     began_us = monotonic_us()
     judged = judge_file(path, checkers=checkers)
-    took_us = monotonic_us() - began_us
-    require_clean(judged)
-    return took_us / 1e6 / judged.accounting["events"]  # type: ignore[union-attr]  # it is clean
-
-
-def _shared_s(path: Path) -> float:
-    """Seconds per event, with two processes for the subtasks."""
-    began_us = monotonic_us()
-    judged = judge_on_processes(path, jobs=2, least_bytes=0)
     took_us = monotonic_us() - began_us
     require_clean(judged)
     return took_us / 1e6 / judged.accounting["events"]  # type: ignore[union-attr]  # it is clean

@@ -106,6 +106,6 @@ def test_the_small_bench_fills_every_row(monkeypatch: pytest.MonkeyPatch) -> Non
         )
     )
 
-    assert len(rows) == 14
+    assert len(rows) == 11
     assert all(isinstance(row, Row) and row.value != 0 for row in rows)
     assert said[-1] == "recording"

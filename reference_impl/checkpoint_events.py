@@ -60,8 +60,6 @@ class CheckpointMetrics:
 class AlignmentType(Enum):
     """How the barriers of several channels are aligned."""
 
-    AT_LEAST_ONCE = "at least once"
-    """No alignment: the snapshot is taken at the last barrier, and no channel is blocked (C30)."""
     ALIGNED = "aligned"
     """A channel is blocked from its barrier until all barriers have come (C22)."""
     UNALIGNED = "unaligned"
@@ -118,11 +116,6 @@ class CheckpointOptions:
             )
 
     @property
-    def is_exactly_once(self) -> bool:
-        """Whether each record counts in one checkpoint only."""
-        return self.alignment is not AlignmentType.AT_LEAST_ONCE
-
-    @property
     def is_unaligned(self) -> bool:
         """Whether its barrier overtakes in-flight data, as a priority event (C3)."""
         return self.alignment is AlignmentType.UNALIGNED
@@ -168,20 +161,6 @@ class CheckpointFailureReason(Enum):
     CHECKPOINT_DECLINED_INPUT_END_OF_STREAM = "an input ended before its barrier came (C23)"
     CHECKPOINT_ASYNC_EXCEPTION = "writing the snapshot failed (C9)"
     CHECKPOINT_EXPIRED = "it did not complete in time (C36)"
-    CHECKPOINT_SUBSUMED = "a later checkpoint completed first (C35)"
-    CHECKPOINT_COORDINATOR_SHUTDOWN = "the coordinator was shut down"
-    CHECKPOINT_COORDINATOR_SUSPEND = "the coordinator was suspended"
-    CHANNEL_STATE_SHARED_STREAM_EXCEPTION = "writing what was in flight failed (C28)"
-    FINALIZE_CHECKPOINT_FAILURE = "its metadata could not be made durable (C35)"
-    IO_EXCEPTION = "an input or output error"
-    JOB_FAILURE = "the job failed"
-    TASK_FAILURE = "a task failed before it had acknowledged (C36)"
-    MINIMUM_TIME_BETWEEN_CHECKPOINTS = "the last one completed less than the minimum pause ago (C33)"
-    NOT_ALL_REQUIRED_TASKS_RUNNING = "a task that is needed is not running"
-    PERIODIC_SCHEDULER_SHUTDOWN = "the periodic scheduler is off"
-    TOO_MANY_CHECKPOINT_REQUESTS = "too many requests wait already (C33)"
-    TOO_MANY_CONCURRENT_CHECKPOINTS = "as many as may be are pending already (C32)"
-    TRIGGER_CHECKPOINT_FAILURE = "it could not be triggered"
 
 
 class CheckpointException(OperatorError):

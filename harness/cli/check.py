@@ -29,9 +29,7 @@ _WORST_FIRST = (Exit.INTERNAL, Exit.VIOLATION, Exit.USAGE, Exit.ENVIRONMENT, Exi
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @invariant_option
-@jobs_option(
-    "Files to check in parallel, each in its own process; one large file: processes that share its subtasks."
-)
+@jobs_option("Files to check in parallel, each in its own process.")
 @on_option(
     "Check a subtask at a time on Spark's executors: local[N], local-cluster[N,C,MB] or spark://HOST:PORT."
 )

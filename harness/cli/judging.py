@@ -292,10 +292,10 @@ class Answer:
 
 
 def answers(histories: Sequence[HistoryFile], wish: Wish, *, jobs: int) -> Generator[Answer]:
-    """One answer for each history, in order, with `jobs` checked in parallel; a single one by as many processes."""
+    """One answer for each history, in order, with `jobs` checked in parallel."""
     if min(jobs, len(histories)) == 1:
         for history in histories:
-            yield _answer(history, wish, jobs=jobs)
+            yield _answer(history, wish)
         return
     with _pool(min(jobs, len(histories))) as pool:
         silent = replace(wish, quiet=True)
@@ -324,10 +324,10 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown()
 
 
-def _answer(history: HistoryFile, wish: Wish, *, jobs: int = 1) -> Answer:
+def _answer(history: HistoryFile, wish: Wish) -> Answer:
     def judged_here(chosen: Sequence[Invariant]) -> Judged:
         with reading(history.name, quiet=wish.quiet, verbose=wish.verbose) as progress:
-            return judge_history(history.path, checkers=chosen, progress=progress, jobs=jobs)
+            return judge_history(history.path, checkers=chosen, progress=progress)
 
     return answer_by(judged_here, history, wish)
 

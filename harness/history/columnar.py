@@ -32,6 +32,7 @@ __all__ = [
     "Rows",
     "all_columns",
     "column_lines",
+    "field_text",
     "line_of_row",
     "open_rows",
     "table_of",
@@ -133,7 +134,7 @@ def _is_whole(text: str) -> bool:
 
 
 def _canonical(value: Any) -> str:
-    """The JSON text of msgspec's encoder if it is lossless: `FastColumns` recognises that form."""
+    """The JSON text of msgspec's encoder if it is lossless."""
     try:
         text = msgspec.json.encode(value)
         if b"null" not in text or repr(json.loads(text)) == repr(value):
@@ -415,11 +416,10 @@ def _number(line: str | None) -> int:
 def line_of_row(number: int, row: Mapping[str, Any]) -> Line:
     """The text form of a row; if it has none, a Line with the reason in `odd`."""
     cells = {name: cell for name, cell in row.items() if cell is not None}
-    told = json.dumps(cells)
     try:
         text = _text(cells)
     except ValueError as odd:
-        return Line(number=number, raw=told.encode(), ended=True, odd=str(odd))
+        return Line(number=number, raw=json.dumps(cells).encode(), ended=True, odd=str(odd))
     return Line(number=number, raw=text.encode(), ended=True)
 
 
@@ -432,23 +432,26 @@ def _text(cells: dict[str, Any]) -> str:
     for aside, name in _ASIDE.items():
         if cells.get(aside) and name in cells:
             raise ValueError(f"the row has both `{name}` and `{aside}`")
-    fields = [f"{json.dumps(name)}:{text}" for name, text in _fields(cells)]
+    fields = [text for name, cell in cells.items() if (text := field_text(name, cell))]
+    if cells.get("k") == "start" and "from" not in cells:
+        fields.append('"from":null')
     return "{" + ",".join(fields) + "}"
 
 
-def _fields(cells: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, cell in cells.items():
-        if name in JSON_COLUMNS:
-            yield name, _json(name, cell)
-        elif name == "id_text":
-            yield "id", json.dumps(cell)
-        elif name in _ASIDE:
-            if cell:
-                yield _ASIDE[name], "null" if name == "ts_null" else '"end"'
-        else:
-            yield name, json.dumps(cell)
-    if cells.get("k") == "start" and "from" not in cells:
-        yield "from", "null"
+def field_text(name: str, cell: Any) -> str | None:
+    """The field of a cell that is not null, as in the text form; raises ValueError if its JSON is not strict."""
+    if name in JSON_COLUMNS:
+        return f'"{name}":{_json(name, cell)}'
+    if type(cell) is int:
+        return f'"{name}":{cell}'
+    match name:
+        case "id_text":
+            return f'"id":{json.dumps(cell)}'
+        case "ts_null":
+            return '"ts":null' if cell else None
+        case "w_end":
+            return '"w":"end"' if cell else None
+    return f'"{name}":{json.dumps(cell)}'
 
 
 def _json(name: str, cell: str) -> str:

@@ -8,8 +8,7 @@ is read again as `read` does. Memory: one batch, or the longest line.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import compress
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -40,7 +39,7 @@ __all__ = [
     "FastHistory",
     "FastText",
     "NotOrdinary",
-    "Stretch",
+    "all_ordinary",
     "exact_event",
     "may_be_too_much",
     "ordinary_event",
@@ -74,16 +73,6 @@ class _Batch(NamedTuple):
     raw: bytes
 
 
-class Stretch(NamedTuple):
-    """The next lines of a history, of which some were passed over."""
-
-    lines: int
-    """How many lines it has, those that were passed over included."""
-    places: Sequence[int]
-    """The place of each event among them, from 0."""
-    events: list[Event]
-
-
 class FastHistory(Protocol):
     """One pass over one history. Mutable: `warnings` and `done` grow while `batches` is iterated."""
 
@@ -97,12 +86,6 @@ class FastHistory(Protocol):
 
     def batches(self) -> Iterator[list[Event]]:
         """The events in order, in lists; to be iterated once. Raises `NotOrdinary` at a line that `read` refuses."""
-
-    def stretches(self, passed_over: Collection[int]) -> Iterator[Stretch]:
-        """As `batches`, but most events of these subtasks, which may grow, are passed over unread.
-
-        An event that is passed over by mistake leaves a gap in the places; no event of another subtask can hide it.
-        """
 
 
 class FastText:
@@ -126,36 +109,13 @@ class FastText:
         number = 2
         try:
             for raw in self._remaining():
-                events = _all_ordinary(raw, self._claims)
+                events = all_ordinary(raw, self._claims)
                 if events is None:
                     events = list(self._one_by_one(_Batch(number, raw)))
                     number += raw.count(b"\n")
                 else:
                     number += len(events)
                 yield events
-        except CutOff:
-            raise NotOrdinary(number) from None
-
-    def stretches(self, passed_over: Collection[int]) -> Iterator[Stretch]:
-        """See `FastHistory`; a last line without a line feed is for `batches`."""
-        if self.header is None:
-            raise NotOrdinary(1)
-        number = 2
-        try:
-            for raw in self._remaining():
-                if not raw.endswith(b"\n"):
-                    raise NotOrdinary(number)
-                lines = kept_lines = raw.split(b"\n")[:-1]
-                places: Sequence[int] = range(len(lines))
-                for pattern in [b',"s":%d,' % s for s in passed_over]:
-                    keep = [pattern not in line for line in kept_lines]
-                    places, kept_lines = list(compress(places, keep)), list(compress(kept_lines, keep))
-                kept = b"\n".join([*kept_lines, b""])
-                events = _all_ordinary(kept, self._claims) if kept else []
-                if events is None:
-                    events = list(self._one_by_one(_Batch(number, kept)))
-                yield Stretch(len(lines), places, events)
-                number += len(lines)
         except CutOff:
             raise NotOrdinary(number) from None
 
@@ -198,7 +158,7 @@ def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield last
 
 
-def _all_ordinary(raw: bytes, claims: Claims) -> list[Event] | None:
+def all_ordinary(raw: bytes, claims: Claims) -> list[Event] | None:
     """The events of these lines; None if any line needs a closer look."""
     if may_be_too_much(raw):
         return None

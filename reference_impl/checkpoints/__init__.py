@@ -1,4 +1,4 @@
-"""A subtask's part in checkpoints: barrier alignment, in-flight data, snapshots, and the file that holds them.
+"""A subtask's part in checkpoints: barrier alignment, in-flight data and snapshots.
 
 Answers to Flink's packages `runtime.io.checkpointing`, `partition.consumer` and `checkpoint.channel`, and to its
 `StatusWatermarkValve` and `SubtaskCheckpointCoordinator`. For barriers begin with `single_barrier_handler`; for the

@@ -1,4 +1,4 @@
-"""The judge's rows of the performance table: judging a history and recording one, each against a bare loop.
+"""The judge's rows of the performance table: judging a history, against a bare loop.
 
 Answers to the checkers' part of the performance guide. Invariant: a ratio compares contenders that took turns in this
 process over the same file; a judge that does not acquit the legal history gets no time.
@@ -14,20 +14,13 @@ from math import log10
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from harness.history.convert import convert
 from harness.judge.checkers.judge import judge_file
 from harness.judge.checkers.registry import CHECKERS
-from harness.judge.checkers.shares.processes import judge_on_processes
-from harness.judge.explanation.dossier import survey
-from harness.judge.explanation.events import FileLines
 from harness.system.clock import monotonic_us
-from harness.system.errors import WorldError
-from tools.bench.answer import WrongOutput
 from tools.bench.judging_memory import peak_mb, require_clean
-from tools.bench.recording_forms import BufferForm, DurableForm
 from tools.bench.regular_history import Mode, regular_header, regular_history, write_lines
-from tools.bench.rounds import ROUNDS, Contender, Costs, Ratio, take_turns
-from tools.bench.row import NotMeasured, Row, ratio_row
+from tools.bench.rounds import ROUNDS, Costs, Ratio, take_turns
+from tools.bench.row import Row, ratio_row
 
 __all__ = ["LARGE", "Sizes", "judging_rows"]
 
@@ -40,34 +33,26 @@ _TENFOLD = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Sizes in events of the judged histories, and in records of the recorded ones."""
+    """Sizes in events of the judged histories."""
 
     ratios: int = 1_000_000
-    columns: int = 200_000
     growth: tuple[int, ...] = (100_000, 1_000_000)
     """Each ten times the previous one; memory is measured with the last."""
-    recorded: int = 20_000
     rounds: int = ROUNDS
 
 
 LARGE = Sizes(growth=(100_000, 1_000_000, 10_000_000))
 """Takes tens of minutes."""
 
-JudgingRow = Row | NotMeasured
 
-
-def judging_rows(*, sizes: Sizes, say: Callable[[str], None]) -> Iterator[JudgingRow]:
+def judging_rows(*, sizes: Sizes, say: Callable[[str], None]) -> Iterator[Row]:
     """Measure all rows."""
     with TemporaryDirectory(prefix="floodmark-judging-") as name:
         folder = Path(name)
         for mode in _MODES:
             say(f"an {mode} history of {sizes.ratios:,} events")
             yield from _text_rows(_history(folder, mode, sizes.ratios), mode, sizes)
-            say(f"an {mode} history of {sizes.columns:,} events, in columns and by two processes")
-            yield from _column_rows(_history(folder, mode, sizes.columns), mode, sizes)
         yield from _growth_rows(folder, sizes, say)
-    say("recording")
-    yield from _recording_rows(sizes)
 
 
 def _history(folder: Path, mode: Mode, events: int) -> Path:
@@ -76,7 +61,7 @@ def _history(folder: Path, mode: Mode, events: int) -> Path:
     return path
 
 
-def _text_rows(path: Path, mode: Mode, sizes: Sizes) -> Iterator[JudgingRow]:
+def _text_rows(path: Path, mode: Mode, sizes: Sizes) -> Iterator[Row]:
     costs = take_turns(
         {
             "json.loads": partial(_bare_s, path),
@@ -103,55 +88,6 @@ def _text_rows(path: Path, mode: Mode, sizes: Sizes) -> Iterator[JudgingRow]:
     )
 
 
-def _column_rows(path: Path, mode: Mode, sizes: Sizes) -> Iterator[JudgingRow]:
-    """Columns against text, and two processes against one."""
-    files = {"text": path, **{suffix: _in_columns(path, suffix) for suffix in (".arrow", ".parquet")}}
-    contenders: dict[str, Contender] = {}
-    for form, file in files.items():
-        if file is not None:
-            contenders[form] = partial(_judged_s, file, ())
-            contenders[f"explain {form}"] = partial(_explained_s, file)
-            contenders[f"two processes {form}"] = partial(_shared_s, file)
-    costs = take_turns(contenders, rounds=sizes.rounds)
-    detail = f"{sizes.columns:,} events"
-    for form, file in files.items():
-        if file is None:
-            yield NotMeasured(name=f"{mode}: judging from `{form}`", reason="pyarrow is not installed")
-        elif file is not path:
-            for what, before in (("judging from", ""), ("explaining", "explain ")):
-                yield ratio_row(
-                    f"{mode}: cost of {what} `{form}`, against text",
-                    costs.cost(f"{before}{form}", against=f"{before}text"),
-                    goal=1,
-                    larger_is_better=False,
-                    detail=detail,
-                    rounds=sizes.rounds,
-                )
-    yield from _shared_rows(costs, mode, sizes, detail)
-
-
-def _shared_rows(costs: Costs, mode: Mode, sizes: Sizes, detail: str) -> Iterator[JudgingRow]:
-    """The rows of a history whose subtasks are shared by two processes."""
-    for form in ("text", ".arrow", ".parquet"):
-        if (name := f"two processes {form}") in costs.of:
-            yield ratio_row(
-                f"{mode}: events/s judged from {form} with `--jobs 2`, against one process",
-                costs.rate(name, against=form),
-                goal=1.7,
-                rounds=sizes.rounds,
-                detail=detail,
-            )
-
-
-def _in_columns(path: Path, suffix: str) -> Path | None:
-    target = path.with_suffix(suffix)
-    try:
-        convert(path, target)
-    except WorldError:
-        return None
-    return target
-
-
 def _bare_s(path: Path) -> float:
     """Seconds per event for a bare `json.loads` loop."""
     lines = 0
@@ -173,26 +109,7 @@ def _judged_s(path: Path, invariants: Sequence[str]) -> float:
     return took_us / 1e6 / judged.accounting["events"]  # type: ignore[union-attr]  # it is clean
 
 
-def _shared_s(path: Path) -> float:
-    """Seconds per event, with two processes for the subtasks."""
-    began_us = monotonic_us()
-    judged = judge_on_processes(path, jobs=2, least_bytes=0)
-    took_us = monotonic_us() - began_us
-    require_clean(judged)
-    return took_us / 1e6 / judged.accounting["events"]  # type: ignore[union-attr]  # it is clean
-
-
-def _explained_s(path: Path) -> float:
-    """Seconds per event to survey a history for its explanation, as after a verdict on a disturbed run."""
-    began_us = monotonic_us()
-    dossier = survey(FileLines(path))
-    took_us = monotonic_us() - began_us
-    if not dossier.complete or dossier.skeleton.last is None:
-        raise WrongOutput(f"{path.name} was not surveyed to its end")
-    return took_us / 1e6 / dossier.skeleton.last.n
-
-
-def _growth_rows(folder: Path, sizes: Sizes, say: Callable[[str], None]) -> Iterator[JudgingRow]:
+def _growth_rows(folder: Path, sizes: Sizes, say: Callable[[str], None]) -> Iterator[Row]:
     say(f"histories of {' and '.join(f'{events:,}' for events in sizes.growth)} events")
     files = {events: _history(folder, "ordered", events) for events in sizes.growth}
     costs = take_turns(
@@ -217,7 +134,7 @@ def _exponent(cost: float) -> float:
     return 1 + log10(cost) / log10(_TENFOLD)
 
 
-def _memory_rows(folder: Path, path: Path, sizes: Sizes, say: Callable[[str], None]) -> Iterator[JudgingRow]:
+def _memory_rows(folder: Path, path: Path, sizes: Sizes, say: Callable[[str], None]) -> Iterator[Row]:
     say("memory")
     empty = folder / "empty.jsonl"
     write_lines(empty, regular_header("ordered"), regular_history("ordered", 0))
@@ -235,34 +152,6 @@ def _memory_rows(folder: Path, path: Path, sizes: Sizes, say: Callable[[str], No
             larger_is_better=False,
             detail=f"peak of a process, {used:.0f} MB, less that for a history without records",
         )
-
-
-def _recording_rows(sizes: Sizes) -> Iterator[JudgingRow]:
-    buffer, durable = BufferForm(sizes.recorded), DurableForm(sizes.recorded)
-    costs = take_turns(
-        {
-            "journal": buffer.recorded,
-            "append": buffer.bare,
-            "recorder": durable.recorded,
-            "os.write": durable.bare,
-        },
-        rounds=sizes.rounds,
-    )
-    yield ratio_row(
-        "events/s recorded and encoded at level sim, against a bare loop that makes, appends and encodes the structs",
-        costs.rate("journal", against="append"),
-        goal=0.5,
-        rounds=sizes.rounds,
-        detail=f"4 events a record; {_rates(costs)}",
-    )
-    yield ratio_row(
-        "what recording an event durably costs, against a bare `os.write` of its line",
-        costs.cost("recorder", against="os.write"),
-        goal=2,
-        larger_is_better=False,
-        rounds=sizes.rounds,
-        detail=f"4 events a record; {_rates(costs)}",
-    )
 
 
 def _rates(costs: Costs) -> str:

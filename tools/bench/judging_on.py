@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 from harness.history.columnar import write_parts
 from harness.judge.checkers.judge import judge_file
 from harness.judge.checkers.registry import CHECKERS
-from harness.judge.checkers.shares.processes import judge_on_processes
 from harness.levels.spark.checking import CHECKING, check_on_spark
 from harness.levels.spark.executors import SparkExecutors, open_executors
 from harness.system.clock import monotonic_us
@@ -53,24 +52,19 @@ def _rows(executors: SparkExecutors, folder: Path, size: int, rounds: int, detai
     costs = take_turns(
         {
             "one process": partial(_alone_s, folder, size),
-            "two processes": partial(_shared_s, folder, size),
             "executors": partial(_on_executors_s, executors, folder, size, largest),
         },
         rounds=rounds,
     )
     rates = ", ".join(f"{name} {costs.per_second(name):,.0f}/s" for name in costs.of)
-    for way, goal, name in (
-        ("executors", 1.0, f"`check --on {MASTER}`"),
-        ("two processes", 1 / 1.7, "`check --jobs 2`"),
-    ):
-        yield ratio_row(
-            f"{size:,} events in a folder of Parquet: time of {name}, against one process",
-            costs.cost(way, against="one process"),
-            goal=goal,
-            larger_is_better=False,
-            rounds=rounds,
-            detail=f"{rates}; {detail}",
-        )
+    yield ratio_row(
+        f"{size:,} events in a folder of Parquet: time of `check --on {MASTER}`, against one process",
+        costs.cost("executors", against="one process"),
+        goal=1,
+        larger_is_better=False,
+        rounds=rounds,
+        detail=f"{rates}; {detail}",
+    )
     yield Row(
         name=f"{size:,} events in a folder of Parquet: memory of the largest task",
         value=max(largest),
@@ -85,14 +79,6 @@ def _rows(executors: SparkExecutors, folder: Path, size: int, rounds: int, detai
 def _alone_s(folder: Path, size: int) -> float:
     began_us = monotonic_us()
     judged = judge_file(folder)
-    took_us = monotonic_us() - began_us
-    require_clean(judged)
-    return took_us / 1e6 / size
-
-
-def _shared_s(folder: Path, size: int) -> float:
-    began_us = monotonic_us()
-    judged = judge_on_processes(folder, jobs=2)
     took_us = monotonic_us() - began_us
     require_clean(judged)
     return took_us / 1e6 / size

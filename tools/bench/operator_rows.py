@@ -23,7 +23,6 @@ from tools.bench.rounds import Contender, Costs, take_turns
 from tools.bench.row import NotMeasured, Row, ratio_row
 from tools.bench.scenario_machine import run_examples
 from tools.bench.snapshot_cost import snapshot_s
-from tools.bench.toy import run_toy
 from tools.bench.windows import run_callback_window, run_task_window
 
 __all__ = ["operator_rows"]
@@ -65,7 +64,6 @@ def operator_rows(
         flink = _started(lambda: programs.enter_context(_warm_flink_job(settings)))
         groups: dict[str, Callable[[], Iterator[OperatorRow]]] = {
             "no latency, beside a task a record": _task_rows,
-            "no latency, beside a toy without duties": _toy_rows,
             "no latency, beside Flink": lambda: _flink_rows(flink),
             "real timers": lambda: _timer_rows(flink),
             "scenarios": _scenario_rows,
@@ -126,24 +124,6 @@ def _task_rows() -> Iterator[OperatorRow]:
         goal=0.45,
         limit=1.0,
         larger_is_better=False,
-        detail=_costs(costs),
-    )
-
-
-def _toy_rows() -> Iterator[OperatorRow]:
-    records = [Record(value=number) for number in range(_AT_ONCE.records)]
-    costs = take_turns(
-        {
-            "operator": _a_record(partial(run_operator, records=records), _AT_ONCE),
-            "toy": _a_record(partial(run_toy, records=records), _AT_ONCE),
-        },
-        rounds=_SHORT_ROUNDS,
-    )
-    yield ratio_row(
-        "no latency: records/s, against a toy of the operator without its duties",
-        costs.rate("operator", against="toy"),
-        rounds=_SHORT_ROUNDS,
-        goal=0.9,
         detail=_costs(costs),
     )
 

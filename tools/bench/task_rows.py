@@ -1,22 +1,19 @@
-"""The task's rows of the performance table: a chain, keyed values, snapshots under change, a rescaled restore.
+"""The task's rows of the performance table: a chain, snapshots under change.
 
 Invariant: a ratio compares contenders that took turns in this process on the same input; an incomplete snapshot ends
-the measurement, and an incomplete restore is the row's value.
+the measurement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import log10
 from statistics import median
 
-from tools.bench.encoded_dict import EncodedDict
-from tools.bench.keyed_update import KeyedUpdates, UpdateLoad
 from tools.bench.operator_rate import OperatorLoad
-from tools.bench.rescaled_restore import Rescale, restore_rescaled
 from tools.bench.rounds import ROUNDS, Contender, Costs, Ratio, take_turns
 from tools.bench.row import Row, ratio_row
 from tools.bench.snapshot_pause import ChangingTask, SnapshotPace, changing_task
@@ -25,13 +22,9 @@ from tools.bench.task_rate import filter_then_lookup, run_bare, run_bare_pair, r
 __all__ = ["TaskSizes", "task_rows"]
 
 _LOAD = OperatorLoad(records=100_000, capacity=100, latency_ms=0)
-_RESCALE = Rescale(keys=100_000, before=4, after=7)
 _CHAIN_GOAL = 0.7
-_UPDATE_GOAL = 2.0
 _PAUSE_MS_MAX = 20
 _GROWTH_MAX = 1.05
-_VALUES = {"an int": (int, 7), "a pair of ints": (tuple[int, int], (1, 2))}
-"""The types of the updated values: the cheapest to encode, and the example of the documentation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +32,8 @@ class TaskSizes:
     """The sizes of the measurements."""
 
     load: OperatorLoad = _LOAD
-    keys_updated: int = 1_000
-    """Few enough for the processor's cache, so that the work counts and not the memory's layout."""
-    updates: int = 200_000
     snapshot_keys: tuple[int, int] = (100_000, 1_000_000)
     changes_per_second: int = 10_000
-    rescale: Rescale = _RESCALE
     rounds: int = ROUNDS
     short_rounds: int = 9
     """Rounds of short measurements, which other work on the machine disturbs most."""
@@ -54,9 +43,7 @@ def task_rows(*, sizes: TaskSizes, say: Callable[[str], None]) -> Iterator[Row]:
     """Measure all rows, in a minute or two."""
     groups = {
         "a chain of two operators": _chain_rows,
-        "keyed values": _update_rows,
         "snapshots under change": _snapshot_rows,
-        "a restore at another parallelism": _restore_rows,
     }
     for about, rows in groups.items():
         say(about)
@@ -96,32 +83,6 @@ def _a_record(run: Callable[[], float], records: int) -> Contender:
     return lambda: run() / records
 
 
-def _update_rows(sizes: TaskSizes) -> Iterator[Row]:
-    often = sizes.updates // sizes.keys_updated
-    for what, (value_type, value) in _VALUES.items():
-        load = UpdateLoad(value_type=value_type, value=value, keys=sizes.keys_updated, updates_of_a_key=often)
-        in_a_row = KeyedUpdates(load)
-        selected = KeyedUpdates(replace(load, updates_of_a_key=1, passes=often))
-        costs = take_turns(
-            {
-                "dict": in_a_row.dict_s,
-                "state": in_a_row.state_s,
-                "dict, another key each time": selected.dict_s,
-                "state, another key selected each time": selected.state_s,
-            },
-            rounds=sizes.short_rounds,
-        )
-        each = costs.cost("state, another key selected each time", against="dict, another key each time")
-        yield ratio_row(
-            f"what an update of a keyed value costs, {what}, against a dict update and its encoding",
-            costs.cost("state", against="dict"),
-            goal=_UPDATE_GOAL,
-            larger_is_better=False,
-            rounds=sizes.short_rounds,
-            detail=f"{_costs(costs, 'dict', 'state')}; with another key selected for each {each.median:.2f} x",
-        )
-
-
 def _snapshot_rows(sizes: TaskSizes) -> Iterator[Row]:
     few, many = sizes.snapshot_keys
     paces: list[SnapshotPace] = []
@@ -137,11 +98,9 @@ def _snapshot_rows(sizes: TaskSizes) -> Iterator[Row]:
         for keys in (few, many):
             task = tasks.enter_context(changing_task(keys=keys, changes_per_second=sizes.changes_per_second))
             contenders[f"{keys:,} keys"] = partial(noted, task, keys)
-            contenders[f"a dict of {keys:,}"] = EncodedDict(keys).entry_s
         costs = take_turns(contenders, rounds=sizes.rounds)
     yield _pause_row(paces[1:], sizes)  # the first is from the warm-up round
     growth = costs.cost(f"{many:,} keys", against=f"{few:,} keys")
-    peer = costs.cost(f"a dict of {many:,}", against=f"a dict of {few:,}")
     exponent = partial(_exponent, few=few, many=many)
     yield ratio_row(
         f"growth of the time of a snapshot from {few:,} to {many:,} keys, as an exponent",
@@ -150,7 +109,7 @@ def _snapshot_rows(sizes: TaskSizes) -> Iterator[Row]:
         goal=_GROWTH_MAX,
         larger_is_better=False,
         rounds=sizes.rounds,
-        detail=f"a plain dict, encoded whole: {exponent(peer.median):.2f}; a key {_costs(costs, *costs.of)}",
+        detail=f"a key {_costs(costs, *costs.of)}",
     )
 
 
@@ -176,26 +135,6 @@ def _pause_row(paces: list[SnapshotPace], sizes: TaskSizes) -> Row:
 def _exponent(cost: float, *, few: int, many: int) -> float:
     """The exponent of growth, from the ratio of the cost per key."""
     return 1 + log10(cost) / log10(many / few)
-
-
-def _restore_rows(sizes: TaskSizes) -> Iterator[Row]:
-    rescale = sizes.rescale
-    restored = [restore_rescaled(rescale) for _ in range(sizes.rounds)]
-    wrong = [each.wrong for each in restored]
-    per_second = rescale.keys / median(each.took_s for each in restored)
-    yield Row(
-        name=(
-            f"keys that are not in exactly one subtask, as they were, of {rescale.keys:,} restored in"
-            f" {rescale.after} subtasks after {rescale.before}"
-        ),
-        value=max(wrong),
-        unit="keys",
-        rounds=sizes.rounds,
-        goal=0,
-        larger_is_better=False,
-        spread=(min(wrong), max(wrong)),
-        detail=f"{per_second:,.0f} keys/s, from the checkpoint's file to the last subtask's state",
-    )
 
 
 def _costs(costs: Costs, *names: str) -> str:

@@ -160,14 +160,14 @@ def test_a_whole_history_is_read_and_judged_alike_in_columns(tmp_path: Path, for
         assert judge_file(columns) == judge_file(text)
 
 
-def test_the_kinds_that_are_many_are_made_column_by_column(
+def test_rows_without_an_odd_cell_are_decoded_many_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    header, path = regular_header("ordered"), tmp_path / "h.arrow"
+    path = tmp_path / "h.arrow"
     many = (ev.In, ev.Wm, ev.Call, ev.Res, ev.Out, ev.Owm)
     events = [event for event in regular_history("ordered", 3000) if isinstance(event, many)]
-    write(path, header, events)
-    monkeypatch.setattr("harness.history.fast_columns._by_line", None)
+    write(path, regular_header("ordered"), events)
+    monkeypatch.setattr("harness.history.fast_columns._one_by_one", None)
 
     assert fast(path) == events
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.history.verdict import Anomaly, Recovery
-from harness.judge.explanation.events import EventLines, is_empty
-from harness.judge.explanation.glimpse import Glimpse, Json
+from harness.judge.explanation.events import EventLines, glimpses, is_empty
+from harness.judge.explanation.glimpse import Glimpse, Json, whole
 from harness.judge.explanation.recovery import RecoveryFold
 
 __all__ = ["Dossier", "FaultSpan", "gather", "survey"]
@@ -187,14 +187,14 @@ def survey(lines: EventLines, cited: Container[int] = ()) -> Dossier:
     """The first reading: the skeleton, the `cited` events, and the cost of each fault and kill."""
     dossier = Dossier(header=lines.header())
     recovery = RecoveryFold()
-    for event, source in lines.glimpses():
+    for event, line in glimpses(lines):
         if event is None:
             dossier.complete = False
             break
         dossier.skeleton.step(event)
-        recovery.step(event, restored=_records_in(lines.full(source)) if event.k == "restore" else 0)
+        recovery.step(event, restored=_records_in(whole(line)) if event.k == "restore" else 0)
         if event.n in cited:
-            dossier.events[event.n] = lines.full(source) or {}
+            dossier.events[event.n] = whole(line) or {}
     dossier.recovery = recovery.recovery()
     return dossier
 
@@ -210,12 +210,12 @@ def gather(dossier: Dossier, lines: EventLines, anomalies: Iterable[Anomaly]) ->
     wanted = {n for s in dict.fromkeys(anomaly.s for anomaly in told) for n in _lives(dossier.skeleton, s)}
     wanted |= {n for span in spans[:_FAULTS] for n in _numbers(span.begin, span.end)}
     dossier.lineages = {key: Lineage() for anomaly in told for key in _keys(dossier, anomaly)}
-    for event, source in lines.glimpses():
+    for event, line in glimpses(lines):
         if event is None:
             return
         key = _key_of(event)
         lineage = None if key is None else dossier.lineages.get(key)
-        if (lineage is not None or event.n in wanted) and (read := lines.full(source)) is not None:
+        if (lineage is not None or event.n in wanted) and (read := whole(line)) is not None:
             if event.n in wanted:
                 dossier.events[event.n] = read
             if lineage is not None:

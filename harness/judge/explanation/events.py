@@ -10,23 +10,18 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from harness.history.event import Event
-from harness.history.fast_files import open_fast
-from harness.history.fast_read import NotOrdinary
-from harness.history.files import needs_columns, read_lines
+from harness.history.files import read_lines
 from harness.history.header import Header, header_json
 from harness.history.outside import OutsideEvent, OutsideHeader, outside_header_json
-from harness.history.text import COLUMNAR, CutOff, is_columnar, json_text, line_of
+from harness.history.text import COLUMNAR, CutOff, line_of
 from harness.history.values import brief, visible
 from harness.judge.explanation.glimpse import Glimpse, Json, glimpse_of, whole
 from harness.system.errors import FloodmarkError
-
-if TYPE_CHECKING:
-    from harness.judge.explanation.column_glimpses import ColumnGlimpses
 
 __all__ = [
     "EventLines",
@@ -34,14 +29,13 @@ __all__ = [
     "HeldLines",
     "describe_event",
     "element_ids",
+    "glimpses",
     "is_empty",
 ]
 
 _NOT_PLAIN = COLUMNAR | {".gz", ".zst"}
 """Suffixes that need a reader; other files are iterated line by line, which is twice as fast."""
 _SHORT = 16
-Source = bytes | int
-"""Where an event is read from: its line, or the place of its row."""
 
 
 class EventLines(Protocol):
@@ -55,21 +49,12 @@ class EventLines(Protocol):
         """The line of each event, in order."""
         ...
 
-    def glimpses(self) -> Iterator[tuple[Glimpse | None, Source]]:
-        """Each event's glimpse, None if it is unreadable, with what `full` reads it from."""
-        ...
-
-    def full(self, source: Source) -> Json | None:
-        """The full object of the event that `glimpses` gave last; None if it is unreadable."""
-        ...
-
 
 class FileLines:
     """The lines of a file, in any form of a history."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._columns: ColumnGlimpses | None = None
 
     def header(self) -> Json:
         return whole(next(self._lines(), b"")) or {}
@@ -78,43 +63,13 @@ class FileLines:
         """The line of each event, in order, until the file becomes unreadable."""
         return islice(self._lines(), 1, None)
 
-    def glimpses(self) -> Iterator[tuple[Glimpse | None, Source]]:
-        if not is_columnar(self._path):
-            yield from _glimpses_of(self.events())
-            return
-        with suppress(CutOff, FloodmarkError, OSError), needs_columns(self._path):
-            from harness.judge.explanation.column_glimpses import ColumnGlimpses  # noqa: PLC0415 - needs Arrow
-
-            self._columns = ColumnGlimpses(self._path)
-            yield from self._columns
-
-    def full(self, source: Source) -> Json | None:
-        if isinstance(source, bytes):
-            return whole(source)
-        assert self._columns is not None, "a place is given by `glimpses`"
-        return self._columns.whole(source)
-
     def _lines(self) -> Iterator[bytes]:
-        with suppress(CutOff, FloodmarkError, OSError, NotOrdinary):
-            if is_columnar(self._path) and (history := open_fast(self._path)).header is not None:
-                yield json_text(header_json(history.header)).encode()
-                for events in history.batches():
-                    yield from _written(events)
-                return
+        with suppress(CutOff, FloodmarkError, OSError):
             if self._path.suffix in _NOT_PLAIN or self._path.is_dir():
                 yield from (line.raw for line in read_lines(self._path))
                 return
             with self._path.open("rb") as file:
                 yield from file
-
-
-def _written(events: list[Event]) -> Iterator[bytes]:
-    """The lines of events; the encoder writes null for an infinite number, so lines with null are written exactly."""
-    try:
-        lines = _encoder.encode_lines(events).splitlines()
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return map(line_of, events)
-    return (line_of(event) if b"null" in line else line for event, line in zip(events, lines, strict=True))
 
 
 class HeldLines:
@@ -133,19 +88,11 @@ class HeldLines:
     def events(self) -> Iterator[bytes]:
         return map(line_of, self._events)
 
-    def glimpses(self) -> Iterator[tuple[Glimpse | None, Source]]:
-        return _glimpses_of(self.events())
 
-    def full(self, source: Source) -> Json | None:
-        return whole(source) if isinstance(source, bytes) else None
-
-
-def _glimpses_of(lines: Iterable[bytes]) -> Iterator[tuple[Glimpse | None, Source]]:
-    once, again = tee(lines)
+def glimpses(lines: EventLines) -> Iterator[tuple[Glimpse | None, bytes]]:
+    """Each event's glimpse, None if it is unreadable, with its line."""
+    once, again = tee(lines.events())
     return zip(map(glimpse_of, once), again, strict=True)
-
-
-_encoder = msgspec.json.Encoder()
 
 
 def is_empty(raw: msgspec.Raw) -> bool:

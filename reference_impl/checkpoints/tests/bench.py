@@ -25,7 +25,6 @@ from reference_impl.checkpoint_events import (
     SnapshotType,
 )
 from reference_impl.checkpoints.barrier_handler import CheckpointBarrierHandler
-from reference_impl.checkpoints.barrier_tracker import CheckpointBarrierTracker
 from reference_impl.checkpoints.channel_state_writer import (
     ChannelStateWriter,
     ChannelStateWriteResult,
@@ -53,7 +52,7 @@ __all__ = [
     "unaligned",
 ]
 
-HandlerKind = Literal["aligned", "alternating", "tracker"]
+HandlerKind = Literal["aligned", "alternating"]
 
 SUBSUMED = CheckpointFailureReason.CHECKPOINT_DECLINED_SUBSUMED
 CANCELLED = CheckpointFailureReason.CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER
@@ -252,14 +251,9 @@ class Bench:
         self.run_mail()
 
 
-def _tracker(*, inputs: Sequence[InputGate], **parts: Any) -> CheckpointBarrierTracker:
-    return CheckpointBarrierTracker(sum(len(gate.channels) for gate in inputs), **parts)
-
-
 _HANDLERS: dict[HandlerKind, Callable[..., CheckpointBarrierHandler]] = {
     "aligned": SingleCheckpointBarrierHandler.aligned,
     "alternating": SingleCheckpointBarrierHandler.alternating,
-    "tracker": _tracker,
 }
 
 

@@ -14,7 +14,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 from reference_impl.checkpoint_events import (
-    AlignmentType,
     CancelCheckpointMarker,
     CheckpointBarrier,
     EndOfPartition,
@@ -53,7 +52,6 @@ BARRIERS: dict[str, Callable[[int], CheckpointBarrier]] = {
     "timeoutable": lambda number: barrier(number, timeout_ms=TIMEOUT_MS),
     "unaligned": unaligned,
     "savepoint": lambda number: barrier(number, snapshot_type=SnapshotType.SAVEPOINT, timeout_ms=TIMEOUT_MS),
-    "at least once": lambda number: barrier(number, alignment=AlignmentType.AT_LEAST_ONCE),
 }
 """By kind; all barriers of one checkpoint are of the same."""
 

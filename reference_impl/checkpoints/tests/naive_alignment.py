@@ -1,6 +1,6 @@
-"""What a task is told of its checkpoints, by models too simple to be wrong: C20-C24 and C30, word for word.
+"""What a task is told of its checkpoints, by a model too simple to be wrong: C20-C24 word for word.
 
-Invariant: a model hears what the handler hears, in the same order, and knows nothing of channels being blocked.
+Invariant: the model hears what the handler hears, in the same order, and knows nothing of channels being blocked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reference_impl.checkpoints.channels import InputChannelInfo
 from reference_impl.checkpoints.tests.bench import Bench
 from reference_impl.checkpoints.tests.interleavings import Run
 
-__all__ = ["NaiveAlignment", "NaiveTracker", "Overheard", "as_the_model"]
+__all__ = ["NaiveAlignment", "Overheard", "as_the_model"]
 
 Told = tuple[str, int]
 
@@ -67,64 +67,6 @@ class NaiveAlignment:
             self.missing = None
 
 
-class NaiveTracker:
-    """C30 word for word: for each number who has sent a barrier, a marker, or its end."""
-
-    def __init__(self, channels: int, *, count_ended: bool) -> None:
-        self.open = set(range(channels))
-        self.count_ended = count_ended
-        self.latest = -1
-        self.waiting: dict[int, tuple[set[int], bool]] = {}
-        """By number: channels that are waited for, and whether it was cancelled."""
-        self.told: list[Told] = []
-
-    def barrier(self, channel: int, number: int) -> None:
-        if number > self.latest:
-            self.latest = number
-            self.waiting[number] = (set(self.open), False)
-        if number in self.waiting:
-            self.arrived(channel, number)
-
-    def arrived(self, channel: int, number: int) -> bool:
-        missing, was_cancelled = self.waiting[number]
-        missing.discard(channel)
-        if missing:
-            return False
-        self.waiting = {other: count for other, count in self.waiting.items() if other > number}
-        if not was_cancelled:
-            self.told.append(("triggered", number))
-        return True
-
-    def cancelled(self, channel: int, number: int) -> None:
-        for other in [other for other in self.waiting if other < number]:
-            self.give_up(other)
-            del self.waiting[other]
-        if number > self.latest:
-            self.latest = number
-            self.waiting[number] = (set(self.open), False)
-        if number in self.waiting:
-            self.give_up(number)
-            self.arrived(channel, number)
-
-    def give_up(self, number: int) -> None:
-        missing, was_cancelled = self.waiting[number]
-        if not was_cancelled:
-            self.told.append(("aborted", number))
-        self.waiting[number] = (missing, True)
-
-    def ended(self, channel: int) -> None:
-        self.open.discard(channel)
-        for number in sorted(self.waiting, reverse=True):
-            if not self.count_ended:
-                continue
-            if number in self.waiting and self.arrived(channel, number):
-                return
-        if not self.count_ended:
-            for number in sorted(self.waiting):
-                self.give_up(number)
-            self.waiting = {}
-
-
 class Overheard:
     """A handler whose model hears the same, and whose task's words are noted in their order."""
 
@@ -147,10 +89,7 @@ class Overheard:
         self.handler.process_barrier(barrier, channel)
 
     def process_cancellation_barrier(self, marker: CancelCheckpointMarker, channel: InputChannelInfo) -> None:
-        if isinstance(self.model, NaiveTracker):
-            self.model.cancelled(channel.input_channel_idx, marker.checkpoint_id)
-        else:
-            self.model.cancelled(marker.checkpoint_id)
+        self.model.cancelled(marker.checkpoint_id)
         self.handler.process_cancellation_barrier(marker, channel)
 
     def process_end_of_partition(self, channel: InputChannelInfo) -> None:

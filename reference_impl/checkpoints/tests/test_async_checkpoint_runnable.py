@@ -330,7 +330,7 @@ def test_a_handle_that_cannot_be_discarded_does_not_keep_the_others_c8() -> None
     assert other.discarded == 1
 
 
-def test_the_states_of_a_task_are_discarded_together_c36() -> None:
+def test_the_states_of_a_task_are_discarded_together() -> None:
     first, second = CountedHandle(), CountedHandle()
     snapshot = TaskStateSnapshot(
         operator_states={

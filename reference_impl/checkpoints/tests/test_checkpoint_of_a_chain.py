@@ -1,13 +1,12 @@
 """Claims about the checkpoint of a whole chain: a keyed operator with timers in front of asynchronous lookups.
 
-Everything is the real thing but the network and the coordinator; the asynchronous part goes through a file.
+Everything is the real thing but the network and the coordinator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointMetrics, CheckpointOptions
-from reference_impl.checkpoints.snapshot_file import CompletedSnapshot
 from reference_impl.checkpoints.state_handler import StreamTaskStateInitializer
-from reference_impl.checkpoints.storage import CheckpointStorage
 from reference_impl.checkpoints.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 from reference_impl.checkpoints.task_state import TaskStateSnapshot, TaskStateStore
 from reference_impl.checkpoints.tests.checkpoint_rig import NotingResponder
@@ -135,23 +132,14 @@ def a_job(restored: TaskStateSnapshot | None = None, *, checkpoint_id: int | Non
         yield Job(loop, restored, checkpoint_id=checkpoint_id)
 
 
-def written_and_read(snapshot: TaskStateSnapshot | None, folder: Path) -> TaskStateSnapshot | None:
-    """What a restart finds on the disk."""
-    storage = CheckpointStorage(folder, job_id="job")
-    storage.write(CompletedSnapshot(job_id="job", checkpoint_id=1, tasks={"lookups": snapshot}))
-    choice = storage.restore()
-    assert choice.snapshot is not None
-    return choice.snapshot.tasks["lookups"]
-
-
-def test_a_chain_restored_from_a_file_goes_on_where_it_was_cut_c4_c45_s10(tmp_path: Path) -> None:
+def test_a_restored_chain_goes_on_where_it_was_cut_c4_c45_s10() -> None:
     with a_job() as job:
         job.process((1, 3), (1, 5), (1, 7))
         job.checkpoint(1)
         job.work()
         snapshot = job.responder.acknowledged[1]
 
-    with a_job(written_and_read(snapshot, tmp_path), checkpoint_id=1) as again:
+    with a_job(snapshot, checkpoint_id=1) as again:
         again.process((1, 4), (1, 2))
         asked = list(again.hand.attempts)
         again.answer()
@@ -160,7 +148,7 @@ def test_a_chain_restored_from_a_file_goes_on_where_it_was_cut_c4_c45_s10(tmp_pa
     assert again.emitted == ["found", "found"]
 
 
-def test_what_happens_while_it_is_written_is_not_in_the_snapshot_c7(tmp_path: Path) -> None:
+def test_what_happens_while_it_is_written_is_not_in_the_snapshot_c7() -> None:
     with a_job() as job:
         job.process((1, 3))
         job.checkpoint(1)
@@ -169,7 +157,7 @@ def test_what_happens_while_it_is_written_is_not_in_the_snapshot_c7(tmp_path: Pa
         job.work()
         snapshot = job.responder.acknowledged[1]
 
-    with a_job(written_and_read(snapshot, tmp_path), checkpoint_id=1) as again:
+    with a_job(snapshot, checkpoint_id=1) as again:
         replayed = list(again.hand.attempts)
         again.process((1, 5), (2, 1))
 

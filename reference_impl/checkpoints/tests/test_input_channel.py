@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from reference_impl.checkpoint_events import (
-    AlignmentType,
     CheckpointBarrier,
     CheckpointException,
     EventAnnouncement,
@@ -74,14 +73,6 @@ def test_an_aligned_barrier_waits_its_turn_and_stops_the_channel_until_it_is_res
     assert polled(channel) == [1, "barrier 1"]
     channel.resume()
     assert polled(channel) == [2]
-
-
-def test_a_barrier_at_least_once_stops_nothing_c30() -> None:
-    channel = InputChannel(INFO)
-    for element in (barrier(1, alignment=AlignmentType.AT_LEAST_ONCE), record(2)):
-        channel.put(element)
-
-    assert polled(channel) == ["barrier 1", 2]
 
 
 def test_a_barrier_that_may_time_out_is_announced_with_its_place_c26() -> None:

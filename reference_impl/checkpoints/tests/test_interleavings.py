@@ -1,4 +1,4 @@
-"""Claims about barriers, cancellations and ends in any order: C20-C28, C30, against models too simple to be wrong."""
+"""Claims about barriers, cancellations and ends in any order: C20-C28, against models too simple to be wrong."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 
 from reference_impl.checkpoint_events import CheckpointBarrier
-from reference_impl.checkpoints.barrier_tracker import CheckpointBarrierTracker
 from reference_impl.checkpoints.channels import ChannelElement
 from reference_impl.checkpoints.single_barrier_handler import SingleCheckpointBarrierHandler
 from reference_impl.checkpoints.tests.bench import Bench
@@ -23,7 +22,6 @@ from reference_impl.checkpoints.tests.interleavings import (
 )
 from reference_impl.checkpoints.tests.naive_alignment import (
     NaiveAlignment,
-    NaiveTracker,
     Overheard,
     as_the_model,
 )
@@ -106,36 +104,6 @@ def test_the_task_is_told_what_the_model_says_c20_c21_c22_c23_c24(run: Run) -> N
         )
 
     play(run, as_the_model, kind="aligned", handler=overheard)
-
-
-@quickly
-@given(runs(["at least once"], always_counts_ended=False))
-def test_the_tracker_tells_what_its_model_says_c23_c30(run: Run) -> None:
-    def overheard(*, task: Any, timers: Any, **_: Any) -> Overheard:
-        return Overheard(
-            task=task,
-            handler=lambda told: CheckpointBarrierTracker(
-                len(run.contents),
-                task=told,
-                timers=timers,
-                enable_checkpoints_after_tasks_finish=run.count_ended,
-            ),
-            model=NaiveTracker(len(run.contents), count_ended=run.count_ended),
-        )
-
-    play(run, as_the_model, kind="tracker", handler=overheard)
-
-
-@quickly
-@given(runs(["at least once"]))
-def test_at_least_once_nothing_is_blocked_and_nothing_before_a_barrier_is_missing_c30(run: Run) -> None:
-    def holds_all_before(bench: Bench, run: Run) -> None:
-        assert bench.blocked == []
-        for number in bench.task.triggered:
-            before = {value for elements in run.contents for value in records_before(elements, number)}
-            assert before <= set(bench.task.state[number])
-
-    play(run, holds_all_before, kind="tracker")
 
 
 def test_the_model_of_a_channel_says_when_a_checkpoint_could_not_complete() -> None:

@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from harness.history.event import Out, Res
-from harness.history.journal import Journal
 from harness.history.verdict import Outcome
 from harness.judge.checkers.judge import judge, judge_file
 from tools.bench import judging
 from tools.bench.answer import WrongOutput
 from tools.bench.judging import Sizes, judging_rows
 from tools.bench.judging_memory import main, require_clean
-from tools.bench.recording_forms import BufferForm, DurableForm
 from tools.bench.regular_history import Mode, regular_header, regular_history, write_lines
 from tools.bench.row import Row
 
@@ -61,27 +59,6 @@ def test_a_judge_that_convicts_gets_no_time(tmp_path: Path) -> None:
         require_clean(judge_file(path))
 
 
-@pytest.mark.parametrize("form", [BufferForm, DurableForm])
-def test_both_sides_of_a_recording_give_a_time(form: type[BufferForm | DurableForm]) -> None:
-    pair = form(20)
-
-    assert pair.recorded() > 0
-    assert pair.bare() > 0
-
-
-@pytest.mark.parametrize("silent", ["took_record", "called", "settled", "emits"])
-def test_a_recording_that_leaves_an_event_out_gets_no_time(
-    silent: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    durable, buffer = DurableForm(20), BufferForm(20)
-    monkeypatch.setattr(Journal, silent, lambda journal, **event: None)
-
-    with pytest.raises(WrongOutput):
-        durable.recorded()
-    with pytest.raises(WrongOutput):
-        buffer.recorded()
-
-
 def test_the_peak_of_a_process_is_a_number_of_kilobytes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,12 +77,8 @@ def test_the_small_bench_fills_every_row(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(judging, "_MODES", ("unordered",))
     said: list[str] = []
 
-    rows = list(
-        judging_rows(
-            sizes=Sizes(ratios=300, columns=300, growth=(30, 300), recorded=10, rounds=1), say=said.append
-        )
-    )
+    rows = list(judging_rows(sizes=Sizes(ratios=300, growth=(30, 300), rounds=1), say=said.append))
 
-    assert len(rows) == 14
+    assert len(rows) == 5
     assert all(isinstance(row, Row) and row.value != 0 for row in rows)
-    assert said[-1] == "recording"
+    assert said

@@ -51,7 +51,7 @@ def test_without_java_and_pyflink_what_they_would_fill_is_named(tmp_path: Path) 
     table = list(rows.operator_rows(settings=settings, pyflink=None, say=said.append))
 
     missing = [row for row in table if isinstance(row, NotMeasured)]
-    assert (len(missing), len(table)) == (4, 12)
+    assert (len(missing), len(table)) == (4, 11)
     assert all("--oracle" in row.reason or "--pyflink" in row.reason for row in missing)
     assert all("Flink" in row.name for row in missing)
     assert said[-1] == "PyFlink"

@@ -10,6 +10,7 @@ import pytest
 from harness.system.errors import Exit
 from tools.pages import statement_page
 from tools.pages.statement_page import (
+    NOT_BUILT,
     OUT_OF_SCOPE,
     PAGE,
     TITLES,
@@ -48,7 +49,7 @@ def test_every_number_has_a_title_and_a_line_of_its_own(shown: Tests) -> None:
 
     assert list(TITLES) == numbers
     assert re.findall(r"^- \*\*(\w+)\*\*", page_text(shown), re.MULTILINE) == numbers
-    assert set(OUT_OF_SCOPE) <= set(numbers)
+    assert {*OUT_OF_SCOPE, *NOT_BUILT} <= set(numbers)
 
 
 def cited(source: str) -> list[str]:
@@ -72,6 +73,10 @@ def test_a_test_cites_by_its_name_its_docstring_and_its_comments(source: str, nu
     assert cited(source) == numbers
 
 
+def test_a_statement_that_nothing_holds_is_shown_as_not_built(shown: Tests) -> None:
+    assert f"- **C34** {TITLES['C34']}\n  - not built: {NOT_BUILT['C34']}\n" in page_text(shown)
+
+
 def test_a_statement_without_test_and_reason_is_an_error_that_names_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -83,12 +88,12 @@ def test_a_statement_without_test_and_reason_is_an_error_that_names_it(
     assert ended.value.code == Exit.VIOLATION
     complaints = capsys.readouterr().err.splitlines()
     assert [line.split()[0] for line in complaints] == [
-        number for number in TITLES if number not in OUT_OF_SCOPE
+        number for number in TITLES if number not in {*OUT_OF_SCOPE, *NOT_BUILT}
     ]
 
 
-def test_a_reason_for_a_statement_that_has_a_test_is_an_error(shown: Tests) -> None:
-    number = next(iter(OUT_OF_SCOPE))
+@pytest.mark.parametrize("number", [next(iter(OUT_OF_SCOPE)), next(iter(NOT_BUILT))])
+def test_a_reason_for_a_statement_that_has_a_test_is_an_error(shown: Tests, number: str) -> None:
     tests = {**shown, number: ["test_x.py::test_x"]}
 
     assert [mistake.split()[0] for mistake in mistakes(tests)] == [number]

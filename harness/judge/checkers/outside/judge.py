@@ -16,7 +16,7 @@ from harness.history.read import HistoryReader, open_history
 from harness.history.strict_json import integers_of_any_length
 from harness.history.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome
 from harness.judge.checkers.invariant import Findings, Invariant, settle
-from harness.judge.checkers.judge import Malformed, Progress, exact_reader, uncollected
+from harness.judge.checkers.judge import Malformed, Progress, exact_reader, judge_file, uncollected
 from harness.judge.checkers.outside.delivery import find_delivery, is_without_values
 from harness.judge.checkers.outside.errors import find_evidence, find_visible_errors
 from harness.judge.checkers.outside.finish import Finish, finish_of
@@ -26,7 +26,6 @@ from harness.judge.checkers.outside.slots import Records
 from harness.judge.checkers.outside.starts import find_explained_exits, find_fencing, find_liveness
 from harness.judge.checkers.overall import overall
 from harness.judge.checkers.registry import CHECKERS
-from harness.judge.checkers.shares.processes import judge_on_processes
 
 __all__ = ["SEEN_FROM_OUTSIDE", "judge_history", "judge_outside"]
 
@@ -89,13 +88,12 @@ def judge_history(
     *,
     checkers: Sequence[Invariant] = CHECKERS,
     progress: Progress | None = None,
-    jobs: int = 1,
 ) -> Judgement | Malformed:
-    """Judge a history file of either view, from inside with `jobs` processes. Raises UsageError if unreadable."""
+    """Judge a history file of either view. Raises UsageError if unreadable."""
     with integers_of_any_length():
         reader = exact_reader(path, progress)
         if not reader.is_outside:
-            return judge_on_processes(path, jobs=jobs, checkers=checkers, progress=progress)
+            return judge_file(path, checkers=checkers, progress=progress)
         with uncollected():
             return _judge_file(path, reader, invariants=[checker.name for checker in checkers])
 

@@ -19,7 +19,7 @@ from harness.judge.checkers.judge import Malformed, judge
 from harness.judge.checkers.registry import CHECKERS
 from harness.judge.checkers.screen.totals import Distinct
 from harness.judge.checkers.shares.fold import judge_shares
-from harness.judge.checkers.shares.split import SplitHistory
+from harness.judge.checkers.shares.tests.split_history import SplitHistory
 from harness.judge.checkers.tests.blind_mutations import mutated
 from harness.judge.checkers.tests.legal_histories import legal_history
 from harness.judge.checkers.tests.small_histories import text

@@ -43,15 +43,3 @@ def test_kills_faults_and_recovery_are_read_alike_from_columns(tmp_path: Path) -
     assert cells.skeleton == text.skeleton
     assert cells.recovery == text.recovery
     assert text.skeleton.snaps or text.skeleton.checkpoints or text.skeleton.life
-
-
-def test_a_glimpse_of_a_row_reads_the_whole_object_of_that_row(tmp_path: Path) -> None:
-    path, columns = tmp_path / "history.jsonl", tmp_path / "history.arrow"
-    write_lines(path, regular_header("ordered"), regular_history("ordered", 1100))
-    convert(path, columns)
-    of_text, of_columns = FileLines(path), FileLines(columns)
-
-    texts = [of_text.full(source) for _, source in of_text.glimpses()]
-    rows = [of_columns.full(source) for _, source in of_columns.glimpses()]
-
-    assert rows == texts

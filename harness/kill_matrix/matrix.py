@@ -19,16 +19,15 @@ from harness.history.verdict import Outcome
 from harness.judge.canaries.all import CANARIES
 from harness.judge.canaries.canary import overlooked
 from harness.judge.checkers.judge import judge
-from harness.kill_matrix.equivalents import EQUIVALENTS, Sameness, compare
 from harness.levels.sim.level import SimulatedLevel
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order
-from harness.sut.defects import IN_RUNS, find_defect, own_variant
+from harness.sut.defects import DEFECTS, Defect, find_defect
 from harness.sut.variant import HONEST, Variant
-from harness.system.clock import CALENDAR_CLOCK, Deadline
+from harness.system.clock import Deadline
 from harness.system.errors import Exit, UsageError
 
 __all__ = [
@@ -38,7 +37,6 @@ __all__ = [
     "Matrix",
     "MatrixRow",
     "ReferenceResult",
-    "Suspect",
     "SuspectResult",
     "fill",
     "find_suspect",
@@ -47,67 +45,19 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suspect:
-    """A defect to be tried: a planted one, or a user's own."""
-
-    name: str
-    label: str
-    """The mutant's number, such as `M7`, or empty."""
-    about: str
-    mirrors: str
-    named: tuple[str, ...]
-    """The invariants and checks that must convict it; empty: any may."""
-    where: str
-    """Description of the scenarios in which it can show, for which `applies` is true."""
-    applies: Callable[[Scenario], bool]
-    variant: Variant
-    scenario: str | None = None
-    """The catalogue scenario in which it is tried; None: drawn scenarios."""
+OURS = tuple(name for name, defect in DEFECTS.items() if "sim" in defect.levels)
+"""The planted defects that a run at level sim can show, in the order of their numbers."""
 
 
-def _ours(name: str) -> Suspect:
+def find_suspect(name: str) -> Defect:
+    """The planted defect to be tried, as `find_defect`. Raises UsageError for one that no run at level sim can show."""
     defect = find_defect(name)
+    if not defect.levels:
+        raise UsageError(f"no run shows the mutant {name}", fix="see docs/reference/mutants.md")
     if "sim" not in defect.levels:
         message = f"the mutant {name} needs a real world, as in scenario {defect.scenario}"
         raise UsageError(message, fix="floodmark mutants --level live, or floodmark run --mutant")
-    return Suspect(
-        name=name,
-        label=defect.label,
-        about=defect.about,
-        mirrors=defect.mirrors,
-        named=defect.convicted_by,
-        where=defect.where,
-        applies=defect.applies,
-        variant=defect.variant,
-        scenario=defect.tried_in,
-    )
-
-
-OURS = tuple(name for name, defect in IN_RUNS.items() if "sim" in defect.levels)
-"""The names of all planted defects that a run at level sim can show, in the order of their numbers."""
-
-
-def find_suspect(name: str) -> Suspect:
-    """The planted defect `name`, or a user's own: `MODULE:ATTR`, a `Variant` or a `build_operator`.
-
-    Raises UsageError for a name that no run can show, SutError for an attribute that is neither.
-    """
-    if ":" not in name:
-        try:
-            return _ours(name)
-        except UsageError as error:
-            raise UsageError(error.what, fix=f"MODULE:ATTR for your own, or {error.fix}") from None
-    return Suspect(
-        name=name,
-        label="",
-        about="a defect of yours",
-        mirrors="",
-        named=(),
-        where="anywhere",
-        applies=lambda scenario: True,
-        variant=own_variant(name),
-    )
+    return defect
 
 
 Simulate = Callable[[Variant], Simulated]
@@ -148,24 +98,24 @@ class ReferenceResult:
 
 
 def try_suspect(
-    suspect: Suspect, *, first_seed: int, runs: int, deadline: Deadline, least: int = RUNS_LEAST
+    suspect: Defect, *, first_seed: int, runs: int, deadline: Deadline, least: int = RUNS_LEAST
 ) -> SuspectResult:
     """Simulates up to `runs` runs; ends after `least` runs if all named invariants have convicted."""
     convicted = _by_canary(suspect.variant)
     made = 0
     for seed, simulated_by in _runs(suspect, first_seed, runs):
-        if made >= least and suspect.named and all(name in convicted for name in suspect.named):
+        if made >= least and suspect.convicted_by and all(name in convicted for name in suspect.convicted_by):
             break
         if deadline.passed:
             return SuspectResult(
-                name=suspect.name, named=suspect.named, runs=made, convicted=convicted, in_time=False
+                name=suspect.name, named=suspect.convicted_by, runs=made, convicted=convicted, in_time=False
             )
         made += 1
         convicts = [name for name in _convicts(simulated_by, seed, suspect.variant) if name not in convicted]
         if convicts:
             of_anybody = _convicts(simulated_by, seed, HONEST)
             convicted |= {name: made for name in convicts if name not in of_anybody}
-    return SuspectResult(name=suspect.name, named=suspect.named, runs=made, convicted=convicted)
+    return SuspectResult(name=suspect.name, named=suspect.convicted_by, runs=made, convicted=convicted)
 
 
 def hear_the_reference(*, first_seed: int, runs: int, deadline: Deadline) -> ReferenceResult:
@@ -192,10 +142,10 @@ def _by_canary(variant: Variant) -> dict[str, int]:
     return {"canary": 1} if its_judge is not judge and overlooked(its_judge, CANARIES) else {}
 
 
-def _runs(suspect: Suspect, first_seed: int, runs: int) -> Iterator[tuple[int, Simulate]]:
+def _runs(suspect: Defect, first_seed: int, runs: int) -> Iterator[tuple[int, Simulate]]:
     """(seed, run) pairs: in the suspect's scenario, or in the first `runs` drawn scenarios that apply."""
-    if suspect.scenario is not None:
-        scenario = load(catalogue()[suspect.scenario])
+    if suspect.tried_in is not None:
+        scenario = load(catalogue()[suspect.tried_in])
         for seed in range(first_seed, first_seed + runs):
             yield seed, _in(scenario, seed)
         return
@@ -232,12 +182,6 @@ def _convicts(simulated_by: Simulate, seed: int, variant: Variant) -> tuple[str,
     )
 
 
-_DRAWS_PER_RUN = 40
-"""Scenarios drawn at most for each comparison run of an equivalent."""
-_COMPARED = 10
-"""An equivalent gets one comparison run per this many runs of a suspect."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
     """The parameters of a matrix."""
@@ -246,29 +190,23 @@ class Charge:
     """The suspects, in the order of the rows."""
     seed: int
     runs: int
-    with_equivalents: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixRow:
     """A suspect's row of the matrix."""
 
-    label: str
-    name: str
-    about: str
-    mirrors: str
-    where: str
+    suspect: Defect
     trial: SuspectResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """The filled matrix: the results of the reference, all suspects and all equivalents."""
+    """The filled matrix: the results of the reference and of all suspects."""
 
     charge: Charge
     reference: ReferenceResult
     rows: tuple[MatrixRow, ...]
-    equivalents: tuple[Sameness, ...]
 
     @property
     def survivors(self) -> tuple[MatrixRow, ...]:
@@ -286,45 +224,35 @@ class Matrix:
     @property
     def numbers(self) -> tuple[int, int]:
         """(mutant numbers whose every variant is convicted, all mutant numbers), as counts."""
-        all_of = dict.fromkeys(row.label for row in self.rows if row.label)
-        missed = {row.label for row in (*self.survivors, *self.untried)}
+        all_of = dict.fromkeys(row.suspect.label for row in self.rows if row.suspect.label)
+        missed = {row.suspect.label for row in (*self.survivors, *self.untried)}
         return len([label for label in all_of if label not in missed]), len(all_of)
 
     @property
     def exit_code(self) -> Exit:
-        """HOLD: every suspect is convicted; the reference and the equivalents are not."""
-        if self.reference.convicted or self.survivors or any(one.convicted for one in self.equivalents):
+        """HOLD: every suspect is convicted, and the reference is not."""
+        if self.reference.convicted or self.survivors:
             return Exit.VIOLATION
         return Exit.UNDECIDED if self.untried else Exit.HOLD
 
 
-_Finding = ReferenceResult | SuspectResult | Sameness
+_Finding = ReferenceResult | SuspectResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SuspectTask:
-    """A worker process's unit of work. Names its suspect, since a `Suspect` holds unpicklable functions."""
+    """A worker process's unit of work. Names its suspect, since a `Defect` holds unpicklable functions."""
 
     charge: Charge
     deadline: Deadline
     suspect: str | None = None
-    equivalent: int | None = None
-    """Index in `EQUIVALENTS`. With neither set, the task runs the reference."""
+    """None: the task runs the reference."""
 
     def __call__(self) -> _Finding:
         charge = self.charge
         if self.suspect is not None:
             return try_suspect(
                 find_suspect(self.suspect), first_seed=charge.seed, runs=charge.runs, deadline=self.deadline
-            )
-        if self.equivalent is not None:
-            runs = max(1, charge.runs // _COMPARED)
-            return compare(
-                EQUIVALENTS[self.equivalent],
-                first_seed=charge.seed,
-                runs=runs,
-                draws_max=runs * _DRAWS_PER_RUN,
-                deadline=self.deadline,
             )
         return hear_the_reference(first_seed=charge.seed, runs=charge.runs, deadline=self.deadline)
 
@@ -333,7 +261,7 @@ def fill(
     charge: Charge,
     *,
     jobs: int,
-    budget_s: float,
+    deadline: Deadline,
     tell: Callable[[int, int], None] = lambda done, asked: None,
     executors: Executors | None = None,
 ) -> Matrix:
@@ -343,12 +271,9 @@ def fill(
     """
     SimulatedLevel().refuse_blindness(None)
     suspects = [find_suspect(name) for name in charge.names]
-    deadline = Deadline(budget_s, clock=CALENDAR_CLOCK)
-    equivalents = range(len(EQUIVALENTS)) if charge.with_equivalents else ()
     tasks = [
         _SuspectTask(charge=charge, deadline=deadline),
         *(_SuspectTask(charge=charge, deadline=deadline, suspect=name) for name in charge.names),
-        *(_SuspectTask(charge=charge, deadline=deadline, equivalent=number) for number in equivalents),
     ]
     findings: list[_Finding] = []
     with nullcontext(executors) if executors is not None else open_processes(jobs) as chosen:
@@ -361,8 +286,9 @@ def fill(
     return Matrix(
         charge=charge,
         reference=reference,
-        rows=tuple(_row(suspect, trial) for suspect, trial in zip(suspects, trials, strict=True)),
-        equivalents=tuple(finding for finding in findings if isinstance(finding, Sameness)),
+        rows=tuple(
+            MatrixRow(suspect=suspect, trial=trial) for suspect, trial in zip(suspects, trials, strict=True)
+        ),
     )
 
 
@@ -376,14 +302,3 @@ def _tried(tasks: Sequence[_SuspectTask]) -> _Finding:
 def _refuse_blindness_here() -> None:
     """Once in each process of the pool, which judges by itself."""
     SimulatedLevel().refuse_blindness(None)
-
-
-def _row(suspect: Suspect, trial: SuspectResult) -> MatrixRow:
-    return MatrixRow(
-        label=suspect.label,
-        name=suspect.name,
-        about=suspect.about,
-        mirrors=suspect.mirrors,
-        where=suspect.where,
-        trial=trial,
-    )

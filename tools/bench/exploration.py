@@ -26,11 +26,11 @@ from harness.explore.finds import grouped
 from harness.explore.trial import Candidate, Subject, Way, try_all
 from harness.scenario.file import load_many
 from harness.scenario.model import Scenario
-from harness.sut.defects import IN_RUNS
 from harness.system.choices import Choices
 from harness.system.clock import Deadline, monotonic_us
 from tools.bench.exploration_machine import Machine, run_machine
 from tools.bench.table import replaced
+from tools.defects import IN_RUNS, mutant_named
 
 __all__ = ["Left", "Measured", "summary"]
 
@@ -108,7 +108,7 @@ def measure(
     name: str, *, runs: int, seed: int, shelf: tuple[Scenario, ...], shrink_s: float, with_machine: bool
 ) -> Measured:
     """The three searches for one defect."""
-    subject = Subject(mutant=name)
+    subject = Subject(mutant=mutant_named(name))
     explored = _search(subject, runs=runs, seed=seed, ways=_ALL, shelf=shelf)
     drawn = _search(subject, runs=runs, seed=seed, ways=("drawn",), shelf=())
     machine = run_machine(subject, runs=runs, budget_s=shrink_s) if with_machine else Machine()

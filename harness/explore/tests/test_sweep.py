@@ -27,6 +27,7 @@ from harness.sut.defects import variant_of
 from harness.sut.variant import Variant
 from harness.system.errors import Exit, HarnessError
 from harness.tests.harness_defects import acquits_everything, expects_what_came
+from tools.defects import mutant_named
 
 
 def _keeps_half(honest: type[Any]) -> type[Any]:
@@ -73,7 +74,7 @@ def test_a_defect_is_convicted_and_told_with_its_seed() -> None:
 def test_a_lookup_that_gets_wrong_rows_is_convicted_in_random_runs_trust6(
     mutant: str, shows_it: Callable[[Scenario], bool]
 ) -> None:
-    variant = variant_of(mutant)
+    variant = variant_of(mutant_named(mutant))
     orders = (order_of(seed) for seed in range(200))
     shown = islice((order for order in orders if shows_it(order.scenario)), 12)
     verdicts = (judged(order, simulate_scenario(order, variant=variant), variant=variant) for order in shown)

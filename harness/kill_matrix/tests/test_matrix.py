@@ -8,67 +8,60 @@ from dataclasses import replace
 import pytest
 
 from harness.kill_matrix import matrix as module
-from harness.kill_matrix.equivalents import Sameness
 from harness.kill_matrix.matrix import Charge, Matrix, MatrixRow, ReferenceResult, SuspectResult, fill
 from harness.kill_matrix.table import as_json, as_markdown, as_text, summary
+from harness.sut.defects import DEFECTS, Defect
+from harness.sut.variant import HONEST
+from harness.system.clock import CALENDAR_CLOCK, Deadline
 from harness.system.errors import Exit, HarnessError
 from harness.tests.harness_defects import acquits_everything
 
-CHARGE = Charge(names=("settles-twice", "frees-slot-on-call"), seed=1, runs=2, with_equivalents=False)
+CHARGE = Charge(names=("settles-twice", "watermarks-at-once"), seed=1, runs=2)
 
 
-def row(name: str, label: str, trial: SuspectResult) -> MatrixRow:
-    return MatrixRow(
-        label=label, name=name, about="wrong", mirrors="a mistake", where="anywhere", trial=trial
-    )
+def row(name: str, trial: SuspectResult) -> MatrixRow:
+    return MatrixRow(suspect=DEFECTS[name], trial=trial)
 
 
 LEAK = row(
     "segment-leak",
-    "M9",
     SuspectResult(name="segment-leak", named=("V2",), runs=3, convicted={"V2": 3, "V5": 1}),
 )
 OFFSET = row(
-    "offset-one-early",
-    "M4",
-    SuspectResult(name="offset-one-early", named=("V10",), runs=9, convicted={"V8": 2}),
+    "offset-one-late",
+    SuspectResult(name="offset-one-late", named=("V10",), runs=9, convicted={"V8": 2}),
 )
-SAME = Sameness(
-    name="segment-leak", where="ordered mode", because="no segments", runs=4, same=4, convicted=()
-)
-CLEAN = Matrix(
-    charge=CHARGE, reference=ReferenceResult(runs=6, convicted={}), rows=(LEAK,), equivalents=(SAME,)
-)
+CLEAN = Matrix(charge=CHARGE, reference=ReferenceResult(runs=6, convicted={}), rows=(LEAK,))
 
 
 def test_as_many_processes_as_there_are_fill_the_same_matrix() -> None:
-    assert fill(CHARGE, jobs=1, budget_s=60) == fill(CHARGE, jobs=2, budget_s=60)
+    assert fill(CHARGE, jobs=1, deadline=Deadline(60, clock=CALENDAR_CLOCK)) == fill(
+        CHARGE, jobs=2, deadline=Deadline(60)
+    )
 
 
 def test_a_matrix_has_a_row_for_each_that_is_charged_and_a_clean_reference() -> None:
     said: list[str] = []
 
-    matrix = fill(CHARGE, jobs=1, budget_s=60, tell=lambda done, asked: said.append(f"{done} of {asked}"))
+    matrix = fill(
+        CHARGE,
+        jobs=1,
+        deadline=Deadline(60, clock=CALENDAR_CLOCK),
+        tell=lambda done, asked: said.append(f"{done} of {asked}"),
+    )
 
-    assert [row.name for row in matrix.rows] == list(CHARGE.names)
+    assert [row.suspect.name for row in matrix.rows] == list(CHARGE.names)
     assert matrix.reference.runs == CHARGE.runs
     assert matrix.exit_code is Exit.HOLD
     assert matrix.numbers == (2, 2)
     assert said[-1] == "3 of 3"
 
 
-def test_what_is_equivalent_is_compared_too() -> None:
-    matrix = fill(replace(CHARGE, names=(), runs=1, with_equivalents=True), jobs=1, budget_s=60)
-
-    assert {one.name for one in matrix.equivalents} >= {"era-1", "segment-leak"}
-    assert not any(one.convicted for one in matrix.equivalents)
-
-
 def test_a_judge_who_overlooks_a_canary_fills_no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     acquits_everything(monkeypatch)
 
     with pytest.raises(HarnessError, match="V1 reordered"):
-        fill(CHARGE, jobs=1, budget_s=60)
+        fill(CHARGE, jobs=1, deadline=Deadline(60, clock=CALENDAR_CLOCK))
 
 
 def test_each_process_of_a_matrix_begins_with_the_canaries_trust9(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +69,7 @@ def test_each_process_of_a_matrix_begins_with_the_canaries_trust9(monkeypatch: p
     monkeypatch.setattr(module, "_refuse_blindness_here", blind)
 
     with pytest.raises(HarnessError, match="blind in a process"):
-        fill(CHARGE, jobs=2, budget_s=60)
+        fill(CHARGE, jobs=2, deadline=Deadline(60, clock=CALENDAR_CLOCK))
 
 
 def blind() -> None:
@@ -89,7 +82,6 @@ def blind() -> None:
         (CLEAN, Exit.HOLD),
         (replace(CLEAN, rows=(LEAK, OFFSET)), Exit.VIOLATION),
         (replace(CLEAN, reference=ReferenceResult(runs=6, convicted={3: ("V8",)})), Exit.VIOLATION),
-        (replace(CLEAN, equivalents=(replace(SAME, convicted=(7,)),)), Exit.VIOLATION),
         (replace(CLEAN, rows=(replace(OFFSET, trial=replace(OFFSET.trial, runs=0)),)), Exit.UNDECIDED),
         (replace(CLEAN, rows=(replace(OFFSET, trial=replace(OFFSET.trial, in_time=False)),)), Exit.UNDECIDED),
         (replace(CLEAN, rows=(replace(LEAK, trial=replace(LEAK.trial, in_time=False)),)), Exit.HOLD),
@@ -98,7 +90,6 @@ def blind() -> None:
         "clean",
         "survivor",
         "reference",
-        "equivalent",
         "never-occurred",
         "out-of-time",
         "convicted-in-time",
@@ -111,9 +102,12 @@ def test_the_exit_code_is_of_success_only_if_everything_is_as_it_should_be(
 
 
 def test_a_number_counts_only_if_all_its_variants_are_convicted() -> None:
-    late = row("offset-one-late", "M4", SuspectResult(name="", named=("V10",), runs=1, convicted={"V10": 1}))
+    early = MatrixRow(
+        suspect=Defect(number=4, name="offset-one-early", about="", variant=HONEST),
+        trial=SuspectResult(name="", named=("V10",), runs=1, convicted={"V10": 1}),
+    )
 
-    assert replace(CLEAN, rows=(LEAK, OFFSET, late)).numbers == (1, 2)
+    assert replace(CLEAN, rows=(LEAK, OFFSET, early)).numbers == (1, 2)
 
 
 def test_the_summary_names_survivors_and_whom_nobody_should_have_convicted() -> None:
@@ -122,14 +116,14 @@ def test_the_summary_names_survivors_and_whom_nobody_should_have_convicted() -> 
     told = summary(bad)
 
     assert "1 of 2 convicted" in told
-    assert "survivor: offset-one-early, in 9 runs" in told
+    assert "survivor: offset-one-late, in 9 runs" in told
     assert "the reference, seed 3: V8" in told
 
 
 def test_on_a_terminal_who_is_meant_for_it_stands_first_with_a_star() -> None:
     lines = as_text(replace(CLEAN, rows=(LEAK, OFFSET))).splitlines()
 
-    assert lines[:2] == ["M9   segment-leak      V2* 3, V5 1", "M4   offset-one-early  V10* -, V8 2"]
+    assert lines[:2] == ["M9   segment-leak     V2* 3, V5 1", "M4   offset-one-late  V10* -, V8 2"]
 
 
 def test_as_markdown_each_cell_is_the_run_of_a_conviction_in_bold_if_it_is_meant() -> None:
@@ -146,4 +140,3 @@ def test_as_json_everything_is_there() -> None:
 
     assert (told["convicted"], told["numbers"]) == (1, 1)
     assert told["mutants"][0]["first"] == {"V2": 3, "V5": 1}
-    assert told["equivalents"][0]["same"] == 4

@@ -1,4 +1,4 @@
-"""Claims about suspects: ours by name, a user's own by MODULE:ATTR, and what is none is refused with what to do."""
+"""Claims about suspects: the twelve by name, any other by MODULE:ATTR, and what is none is refused with what to do."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import pytest
 
 from harness.kill_matrix.matrix import OURS, find_suspect
 from harness.kill_matrix.tests import a_mutant_of_somebody
-from harness.sut.defects import IN_RUNS
-from harness.sut.defects.failovers import OF_FAILOVERS
+from harness.sut.defects import DEFECTS
 from harness.system.errors import SutError, UsageError
 
 THEIRS = a_mutant_of_somebody.__name__
 
 
-def test_ours_are_all_that_a_simulated_run_can_show() -> None:
-    assert set(IN_RUNS) - set(OURS) == {defect.name for defect in OF_FAILOVERS}
+def test_the_twelve_can_all_be_tried_in_simulated_runs() -> None:
+    assert tuple(DEFECTS) == OURS
+    assert len(OURS) == 12
     assert find_suspect("segment-leak").label == "M9"
 
 
@@ -23,7 +23,7 @@ def test_a_users_own_is_a_variant_or_what_builds_an_operator(attribute: str) -> 
     suspect = find_suspect(f"{THEIRS}:{attribute}")
 
     assert suspect.variant.build_operator is a_mutant_of_somebody.build_operator
-    assert suspect.named == ()
+    assert suspect.convicted_by == ()
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,23 @@ def test_what_is_no_mutant_of_a_user_is_refused(name: str, told: str) -> None:
         find_suspect(name)
 
 
-def test_a_defect_that_no_run_shows_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match="only a property test convicts it") as refused:
-        find_suspect("end-loses-barrier")
+def test_a_defect_of_a_module_keeps_its_name_and_who_convicts_it() -> None:
+    suspect = find_suspect(f"{THEIRS}:DEFECT")
 
-    assert "MODULE:ATTR for your own, or one of: " in refused.value.fix
+    assert (suspect.name, suspect.convicted_by) == ("out-of-order", ("V1",))
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("tools.defects:era_1", "no run shows"), ("tools.defects:sends_all_again", "needs a real world")],
+)
+def test_a_defect_that_no_simulated_run_shows_is_refused(name: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        find_suspect(name)
 
 
 def test_an_unknown_name_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match="segment-leak"):
+    with pytest.raises(UsageError, match="segment-leak") as refused:
         find_suspect("no-such")
+
+    assert "MODULE:ATTR for your own, or one of: " in refused.value.fix

@@ -14,13 +14,14 @@ from harness.database.sink import EpochSink
 from harness.faults.parts.parts import Sink
 from harness.faults.registry import FaultName, kinds_by
 from harness.scenario.workloads.lookups import Lookup
-from harness.sut.defects.sinks import assuming_committed, committing_blindly
+from harness.sut.defects.twelve import committing_blindly
 from harness.sut.lookup import ReferenceLookup, own_nonces
 from harness.tests.real_world import real_world
 from harness.world.world import World
 from tools.bench import survival_cell
 from tools.bench.survival import Survived
 from tools.bench.survival_cell import SINKS, Counted, survive
+from tools.defects.sinks import assuming_committed
 
 pytestmark = pytest.mark.real
 

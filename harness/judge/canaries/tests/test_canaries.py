@@ -16,8 +16,8 @@ from harness.judge.canaries.of_tables import WRITTEN
 from harness.judge.checkers.invariant import Invariant
 from harness.judge.checkers.judge import judge
 from harness.judge.checkers.registry import CHECKERS
-from harness.sut.defects.harness import skipping_last_attempt
 from harness.system.errors import HarnessError
+from tools.defects.harness import skipping_last_attempt
 
 CATALOGUE = Path(checkers.__file__).parent / "tests" / "catalogue"
 EXAMPLES = sorted(file for file in CATALOGUE.glob("V*/*.jsonl"))

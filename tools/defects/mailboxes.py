@@ -6,7 +6,7 @@ order as `reference_impl.mailbox.mailbox.Mailbox`, by takes and by whole batches
 or after urgent mail was left in it, may differ.
 
 In Flink, another thread can put mail while a take waits. Here a callback of the event loop does that, on the task's
-thread. No run of the harness can convict these mailboxes (`harness.kill_matrix.equivalents`); property tests do.
+thread. No run of the harness can convict these mailboxes (`equivalents.py`); property tests do.
 """
 
 from __future__ import annotations

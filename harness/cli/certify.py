@@ -110,7 +110,7 @@ def _of_python(
     from harness.scenario.file import apply_settings, load
     from harness.scenario.order import REFERENCE, Order
     from harness.scenario.own_files import with_asked_files
-    from harness.sut.defects import own_variant
+    from harness.sut.defects import find_defect
     from harness.sut.registry import SUTS
     from harness.sut.user_modules import import_path
     from harness.system.errors import UsageError
@@ -123,7 +123,7 @@ def _of_python(
                 "--mutant is a variant of the reference, and so is --sut", fix="leave one of them out"
             )
         if ":" in sut:
-            own_variant(sut)
+            find_defect(sut)
         sut, mutant = REFERENCE, sut
     check_sut(sut, mutant, level, "continuous")
     check_expected(asked["expected"], sut)

@@ -77,9 +77,9 @@ def _job_scenarios() -> Sequence[str]:
 
 
 def _mutants() -> Iterable[str]:
-    from harness.sut.defects import IN_RUNS
+    from harness.sut.defects import DEFECTS
 
-    return IN_RUNS
+    return DEFECTS
 
 
 def _suts() -> Iterable[str]:

@@ -12,7 +12,7 @@ __all__ = ["diff"]
 @click.command()
 @click.argument("names", nargs=-1, metavar="[A B | SCENARIO]")
 @click.option("--sut", envvar="FLOODMARK_SUT", default="reference", show_default=True, metavar="NAME|MODULE:ATTR",
-              help="The left system: a system under test, a planted defect, or a mailbox of another era.")  # fmt: skip
+              help="The left system: a system under test, a planted defect, or a Variant of yours.")  # fmt: skip
 @click.option(
     "--against",
     envvar="FLOODMARK_AGAINST",
@@ -21,7 +21,10 @@ __all__ = ["diff"]
     help="The right system; also `flink`.",
 )
 @click.option(
-    "--mutant", default=None, metavar="NAME", help="The right system is the reference with this defect."
+    "--mutant",
+    default=None,
+    metavar="NAME|MODULE:ATTR",
+    help="The right system is the reference with this defect.",
 )
 @click.option("--level", envvar="FLOODMARK_LEVEL", type=click.Choice(["sim", "live"]), default="sim",
               show_default=True, help="How the scenario is run.")  # fmt: skip

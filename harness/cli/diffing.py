@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -23,11 +24,12 @@ from harness.judge.checkers.outside.judge import judge_history
 from harness.judge.explanation.explain import explained_file
 from harness.scenario.file import apply_settings
 from harness.scenario.model import Scenario
-from harness.sut.defects import DEFECTS, MAILBOXES, find_defect
-from harness.sut.defects.defect import PropertyDefect
+from harness.sut.defects import DEFECTS, Defect, find_defect
 from harness.sut.defects.mail_programs import answers_of, drawn_program, smallest_program
-from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, SUTS
-from harness.system.errors import HistoryError, NothingRan, UsageError
+from harness.sut.registry import REFERENCE, REFERENCE_EMITTER, SUTS, load_attribute
+from harness.sut.user_modules import add_current_folder
+from harness.sut.variant import HONEST, Variant
+from harness.system.errors import HistoryError, NothingRan, SutError, UsageError
 from harness.testing.judging import refuse_blind_judge
 from harness.testing.running import checked_sut, history_of, load, order_of, run_of
 
@@ -76,6 +78,7 @@ def difference(wanted: DiffRequest) -> Document:
             "nothing to compare with", fix="add --against NAME, or name two histories or folders"
         )
     sides = (wanted.left, wanted.right)
+    add_current_folder()
     for side in sides:
         _refuse_unknown(side)
     scenario = apply_settings(load(wanted.names[0]), wanted.settings) if wanted.names else None
@@ -91,13 +94,22 @@ def difference(wanted: DiffRequest) -> Document:
 def _refuse_unknown(name: str) -> None:
     known = [*SUTS, _FLINK, *DEFECTS]
     if ":" in name:
-        checked_sut(name)
+        if _planted(name) is None:
+            checked_sut(name)
     elif name not in known:
         close = get_close_matches(name, known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else "floodmark list suts; floodmark list mutants"
         raise UsageError(f"there is no system and no planted defect called {name!r}", fix=hint)
-    elif isinstance(DEFECTS.get(name), PropertyDefect) and name not in MAILBOXES:
-        find_defect(name)  # says that no run shows it
+
+
+def _planted(name: str) -> Defect | None:
+    """The planted defect `name`, or a user's own `Defect` or `Variant`; None: a system under test."""
+    if name in DEFECTS:
+        return DEFECTS[name]
+    with suppress(SutError):
+        if ":" in name and isinstance(load_attribute(name, option="", kind="ATTR"), Defect | Variant):
+            return find_defect(name)
+    return None
 
 
 # ------------------------------------------------------------------------------------------ two recorded runs
@@ -157,16 +169,17 @@ def _of_scenario(sides: Sequence[str], scenario: Scenario, wanted: DiffRequest) 
 
 
 def _ran(side: str, scenario: Scenario, seed: int, wanted: DiffRequest) -> ComparedRun:
+    planted = _planted(side)
     order = order_of(
         scenario,
         source=scenario,
-        sut=REFERENCE if side in DEFECTS else side,
+        sut=side if planted is None else REFERENCE,
         level=wanted.level,
         seed=seed,
         expected=None,
         world=("auto", "auto"),
     )
-    finished = run_of(replace(order, mutant=side if side in DEFECTS else None))
+    finished = run_of(replace(order, mutant=None if planted is None else side))
     return replace(_read(history_of(finished), name=side), in_one_order=wanted.level == "sim", seed=seed)
 
 
@@ -221,12 +234,18 @@ def _quirk_told(quirk: str) -> str:
 
 
 def _of_mail(sides: Sequence[str], wanted: DiffRequest) -> Document:
-    if strange := [side for side in sides if side not in {REFERENCE, *MAILBOXES}]:
-        message = f"{strange[0]} needs a scenario to run"
-        raise UsageError(message, fix="name one; without it only mailboxes and served systems are compared")
+    mailboxes = []
+    for side in sides:
+        planted = _planted(side)
+        mailboxes.append((HONEST if planted is None else planted.variant).build_mailbox)
+        if side != REFERENCE and mailboxes[-1] is HONEST.build_mailbox:
+            message = f"{side} needs a scenario to run"
+            raise UsageError(
+                message, fix="name one; without it only mailboxes and served systems are compared"
+            )
 
     def answers(program: Any) -> list[list[dict[str, Any]]]:
-        return [answers_of(side, program) for side in sides]
+        return [answers_of(mailbox, program) for mailbox in mailboxes]
 
     def differs(program: Any) -> bool:
         one, other = answers(program)
@@ -249,7 +268,7 @@ def _of_mail(sides: Sequence[str], wanted: DiffRequest) -> Document:
 
 def _defects_told(sides: Sequence[str]) -> str:
     """What is known of the planted defects and mailboxes among the sides; empty if none is."""
-    known = [f"{side}: {DEFECTS[side].about}" for side in sides if side in DEFECTS]
+    known = [f"{side}: {planted.about}" for side in sides if (planted := _planted(side)) is not None]
     if known:
         return f"{_MUTANTS_PAGE}: {'; '.join(known)}"
     return f"{_SYSTEMS_PAGE}: {_OF_THE_EMITTER}" if REFERENCE_EMITTER in sides else ""

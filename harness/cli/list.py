@@ -158,7 +158,7 @@ def _suts() -> Sequence[Row]:
 
 
 def _mutants() -> Sequence[Row]:
-    from harness.sut.defects import IN_RUNS
+    from harness.sut.defects import DEFECTS
 
     return [
         {
@@ -169,7 +169,7 @@ def _mutants() -> Sequence[Row]:
             "scenario": defect.scenario,
             "levels": list(defect.levels),
         }
-        for defect in IN_RUNS.values()
+        for defect in DEFECTS.values()
     ]
 
 

@@ -38,7 +38,7 @@ _COMMANDS: Mapping[str, str] = {
     "diff": "Name the first event at which two runs, or two systems, part.",
     "explore": "Draw and change scenarios until one shows a violation, and shrink it.",
     "init": "Begin a project for a lookup or a job: files that run, a test, CI files.",
-    "mutants": "The kill matrix: run every planted defect against every invariant.",
+    "mutants": "Run the planted defects, or your own, against every invariant.",
     "list": "List the scenarios, faults, invariants, suts, mutants, or which faults were effective where.",
     "schema": "Print the JSON Schema of scenario files or job files, for editors.",
     "completion": "Print the script by which a shell completes commands and names.",

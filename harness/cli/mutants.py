@@ -1,4 +1,4 @@
-"""`floodmark mutants`: the kill matrix, which shows that the checkers detect the planted defects.
+"""`floodmark mutants`: shows that the checkers detect planted defects, the twelve that teach or a user's own.
 
 Invariants: unknown names are reported before anything runs; the exit code is 0 only if every mutant is detected by the
 invariant meant for it and the reference passes all.
@@ -7,7 +7,6 @@ invariant meant for it and the reference passes all.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from harness.engine.executors import Executors
+    from harness.explore.kill_matrix import Matrix
     from harness.faults.parts.parts import Level
-    from harness.kill_matrix.matrix import Matrix
     from harness.scenario.order import Order
 
 __all__ = ["mutants"]
@@ -41,14 +40,12 @@ _BUDGET_S = 3600.0
               help="At sim: the largest number of runs until a mutant is detected.")  # fmt: skip
 @click.option("--jobs", envvar="FLOODMARK_JOBS", type=click.IntRange(min=1), default=1, show_default=True,
               help="At sim: processes; at live: parallel runs, each in its own world.")  # fmt: skip
-@click.option("--write", "page", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
-              help="Write the page of mutants (docs/reference/mutants.md) with this matrix.")  # fmt: skip
 @on_option(
     "Level sim: try the mutants on Spark's executors: local[N], local-cluster[N,C,MB] or spark://HOST:PORT."
 )
 @run_options
-def mutants(level: Level, *, names: tuple[str, ...], runs: int, page: Path | None, **asked: Any) -> int:
-    """Run every planted defect, and the reference, against every invariant.
+def mutants(level: Level, *, names: tuple[str, ...], runs: int, **asked: Any) -> int:
+    """Run the planted defects, or your own, and the reference, against every invariant.
 
     At level sim the seed (default: 1, so that the table is the same everywhere) draws the scenarios; each mutant
     is run until the invariant meant for it detects it.
@@ -61,14 +58,14 @@ def mutants(level: Level, *, names: tuple[str, ...], runs: int, page: Path | Non
     add_current_folder()
     refuse_on_at(level, asked["on"])
     if level == "sim":
-        return _at_sim(names, runs=runs, page=page, asked=asked)
+        return _at_sim(names, runs=runs, asked=asked)
     return _at_level(level, names, asked=asked)
 
 
-def _at_sim(names: tuple[str, ...], *, runs: int, page: Path | None, asked: dict[str, Any]) -> int:
+def _at_sim(names: tuple[str, ...], *, runs: int, asked: dict[str, Any]) -> int:
     from harness.cli.campaigning import observing
-    from harness.kill_matrix.matrix import OURS, Charge, fill, find_suspect
-    from harness.kill_matrix.table import page_text
+    from harness.explore.kill_matrix import OURS, Charge, fill, find_suspect
+    from harness.system.clock import CALENDAR_CLOCK, Deadline
 
     for name in names:
         find_suspect(name)
@@ -76,9 +73,7 @@ def _at_sim(names: tuple[str, ...], *, runs: int, page: Path | None, asked: dict
         names=names or OURS,
         seed=_SEED if asked["seed"] is None else asked["seed"],
         runs=runs,
-        with_equivalents=not names,
     )
-    _refuse_part(page, names)
 
     with observing(quiet=asked["quiet"], verbose=asked["verbose"], no_color=asked["no_color"]) as observer:
 
@@ -91,12 +86,10 @@ def _at_sim(names: tuple[str, ...], *, runs: int, page: Path | None, asked: dict
             matrix = fill(
                 charge,
                 jobs=asked["jobs"],
-                budget_s=asked["budget"] or _BUDGET_S,
+                deadline=Deadline(asked["budget"] or _BUDGET_S, clock=CALENDAR_CLOCK),
                 tell=tell,
                 executors=executors,
             )
-    if page is not None:
-        page.write_text(page_text(matrix), encoding="utf-8")
     click.echo(_shown(matrix, asked["form"]))
     return matrix.exit_code
 
@@ -109,16 +102,8 @@ def _machines(on: str | None, names: Sequence[str]) -> AbstractContextManager[Ex
     return executors_of(on, of_a_user=any(":" in name for name in names))()
 
 
-def _refuse_part(page: Path | None, names: Sequence[str]) -> None:
-    from harness.system.errors import UsageError
-
-    if page is not None and names:
-        message = "--write makes the page of all mutants, and --mutant chooses some"
-        raise UsageError(message, fix="leave one of the two out")
-
-
 def _shown(matrix: Matrix, form: str) -> str:
-    from harness.kill_matrix.table import as_json, as_markdown, as_text, summary
+    from harness.explore.kill_matrix_table import as_json, as_markdown, as_text, summary
 
     match form:
         case "json":
@@ -132,11 +117,11 @@ def _shown(matrix: Matrix, form: str) -> str:
 def _at_level(level: Level, names: tuple[str, ...], *, asked: dict[str, Any]) -> int:
     """Runs each mutant in its own scenario, like `floodmark run --mutant`."""
     from harness.cli.campaigning import go
-    from harness.sut.defects import IN_RUNS
+    from harness.sut.defects import DEFECTS
     from harness.system.choices import fresh_seed
 
     seed = fresh_seed() if asked["seed"] is None else asked["seed"]
-    chosen = names or tuple(name for name, defect in IN_RUNS.items() if defect.scenario_at(level))
+    chosen = names or tuple(name for name, defect in DEFECTS.items() if defect.scenario_at(level))
     orders = [_order(name, level, seed, asked["world"]) for name in chosen]
     options = ("world", "jobs", "report", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color")
     finished = go(orders, title=f"mutants at level {level}", **{name: asked[name] for name in options})

@@ -255,8 +255,7 @@ def _refuse_cluster(asked: dict[str, Any]) -> None:
 
 def check_sut(sut: str, mutant: str | None, level: str, runner: str) -> None:
     """Checks `--sut` and `--mutant` before a world is opened."""
-    from harness.sut.defects import find_of_run
-    from harness.sut.defects.defect import RunnerDefect
+    from harness.sut.defects import find_defect
     from harness.sut.registry import REFERENCE, load_lookup, refuse_hidden
     from harness.sut.user_modules import add_current_folder
     from harness.system.errors import UsageError
@@ -265,11 +264,11 @@ def check_sut(sut: str, mutant: str | None, level: str, runner: str) -> None:
     load_lookup(sut)
     refuse_hidden(sut)
     if mutant is not None:
-        planted = find_of_run(mutant)
+        planted = find_defect(mutant)
         if not planted.shows_in_a_run:
             message = f"--mutant {mutant} is a defect of the recorder or of a checker: no run shows it"
             raise UsageError(message, fix=f"floodmark mutants --mutant {mutant}")
-        if isinstance(planted, RunnerDefect) and runner != planted.runner:
+        if planted.runner not in {None, runner}:
             message = f"--mutant {mutant} is a defect of runner {planted.runner}, and --runner is {runner}"
             raise UsageError(message, fix=f"add --runner {planted.runner}")
         if level not in planted.levels:

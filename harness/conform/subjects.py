@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import harness
 from harness.scenario.certificate import SealedFile, SubjectOfCertificate, sealed_file
 from harness.scenario.order import REFERENCE
-from harness.sut.defects import MAILBOXES, find_of_run
+from harness.sut.defects import DEFECTS
 from harness.sut.registry import SUTS, load_attribute
 from harness.sut.variant import Variant
 from harness.system.errors import SutError
@@ -71,8 +71,8 @@ def operator_subject(sut: str, mutant: str | None) -> SubjectOfCertificate:
     own = ":" in mutant
     if own:
         about = "the reference with parts of a user's own"
-    elif mutant not in MAILBOXES:
-        about = f"the reference with a planted defect: {find_of_run(mutant).about}"
+    else:
+        about = f"the reference with a planted defect: {DEFECTS[mutant].about}"
     return SubjectOfCertificate(
         kind="operator",
         name=mutant,

@@ -72,9 +72,9 @@ def convicts_of(order: AnyOrder) -> tuple[str, ...]:
     """The invariants that must detect the planted defect; empty: the run must pass."""
     if order.mutant is None:
         return ()
-    from harness.sut.defects import MAILBOXES, find_of_run  # noqa: PLC0415 - most runs plant nothing
+    from harness.sut.defects import find_defect  # noqa: PLC0415 - most runs plant nothing
 
-    return () if order.mutant in MAILBOXES else find_of_run(order.mutant).convicted_by
+    return find_defect(order.mutant).convicted_by
 
 
 def perform(order: AnyOrder, *, play: Play, site: RunSite) -> RunOutcome:

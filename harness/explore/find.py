@@ -128,9 +128,9 @@ class Find:
         """The levels at which its system can show it."""
         if self.mutant is None:
             return ("sim", "live", "spark")
-        from harness.sut.defects import find_of_run  # noqa: PLC0415 - pulls in every planted defect
+        from harness.sut.defects import find_defect  # noqa: PLC0415 - pulls in the operator
 
-        return find_of_run(self.mutant).levels
+        return find_defect(self.mutant).levels
 
     @property
     def file_name(self) -> str:

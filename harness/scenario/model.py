@@ -134,7 +134,7 @@ class Scenario(Part):
     )
     mutant: Name | None = Field(
         default=None,
-        description="The planted defect that this scenario must detect (`floodmark list mutants`).",
+        description="The planted defect that this scenario must detect (docs/reference/mutants.md).",
     )
     pitfall: Pitfall | None = Field(
         default=None,

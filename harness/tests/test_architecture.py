@@ -44,6 +44,7 @@ PLANTED = [
     ("harness/judge/checkers/ordered.py", "import reference_impl.elements", "share no code with the suspect"),
     ("reference_impl/errors.py", "import asyncio", "what is pure in the operator"),
     ("harness/scenario/outcome.py", "import reference_impl", "only the system under test"),
+    ("harness/engine/perform.py", "import tools.defects", "the product needs no tools"),
     ("harness/engine/perform.py", "import pyspark", "Spark stays in its folder"),
     ("harness/engine/perform.py", "import docker", "the container engine stays"),
     ("harness/engine/perform.py", "import reports", "reports are called from the top only"),

@@ -11,9 +11,9 @@ from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 from harness.scenario.model import Scenario
 from harness.scenario.outcome import RunOutcome
-from harness.sut.defects import IN_RUNS
-from harness.sut.defects.failovers import OF_FAILOVERS
 from harness.tests.whole_run import told
+from tools.defects import IN_RUNS, mutant_named
+from tools.defects.failovers import OF_FAILOVERS
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
@@ -28,7 +28,7 @@ HIDES_THE_FAULT = {"stale-cache", "watermark-passes-key"}
 """One never answers with the new rows, which would be the evidence that they changed; one stands still before."""
 
 STAND_STILL = {"circuit-stays-open", "key-stuck-after-timeout", "wall-clock-timers", "watermark-passes-key"}
-"""Their runs last as long as the scenario's budget; `floodmark mutants` tries them at level sim."""
+"""Their runs last as long as the scenario's budget; the kill matrix tries them at level sim."""
 
 RUNS_AT_MOST = {"late-results": 20}
 """It needs an answer and its timeout in one turn of the loop, so a single run may not show it."""
@@ -50,7 +50,9 @@ def shipped(name: str) -> Scenario:
 )
 def test_a_planted_defect_is_convicted_by_an_invariant_meant_for_it(performed: Performed, name: str) -> None:
     mutant = IN_RUNS[name]
-    runs = (performed(shipped(MEANT[name]), mutant=name) for _ in range(RUNS_AT_MOST.get(name, 1)))
+    runs = (
+        performed(shipped(MEANT[name]), mutant=mutant_named(name)) for _ in range(RUNS_AT_MOST.get(name, 1))
+    )
 
     for outcome in runs:
         if outcome.judgement.outcome is Outcome.FAIL:
@@ -65,7 +67,7 @@ def test_a_planted_defect_is_convicted_by_an_invariant_meant_for_it(performed: P
 
 @pytest.mark.parametrize("name", [name for name in MEANT if "V23" in IN_RUNS[name].convicted_by])
 def test_a_harness_whose_faults_touch_nobody_is_vacuous(performed: Performed, name: str) -> None:
-    outcome = performed(shipped(MEANT[name]), mutant=name)
+    outcome = performed(shipped(MEANT[name]), mutant=mutant_named(name))
 
     assert outcome.judgement.outcome is Outcome.VACUOUS, told(outcome)
     assert outcome.as_expected

@@ -11,9 +11,9 @@ from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 from harness.scenario.model import Scenario
 from harness.scenario.outcome import RunOutcome
-from harness.sut.defects import IN_RUNS
-from harness.sut.defects.failovers import OF_FAILOVERS
 from harness.tests.whole_run import told
+from tools.defects import IN_RUNS
+from tools.defects.failovers import OF_FAILOVERS
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 

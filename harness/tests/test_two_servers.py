@@ -10,13 +10,13 @@ import pytest
 from harness.history.verdict import Outcome
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
-from harness.sut.defects import IN_RUNS
-from harness.sut.defects.failovers import OF_FAILOVERS
 from harness.tests.real_world import real_world
 from harness.tests.whole_run import told, whole_run
 from harness.world.mysql_server import REPLICA
 from harness.world.proxy_program import PACKETS
 from harness.world.world import World
+from tools.defects import IN_RUNS, mutant_named
+from tools.defects.failovers import OF_FAILOVERS
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.soak, pytest.mark.timeout(300)]
 SCENARIOS = sorted({str(defect.scenario) for defect in OF_FAILOVERS})
@@ -48,6 +48,6 @@ def test_a_client_that_is_wrong_about_them_is_convicted_and_not_excused(
     defect = IN_RUNS[name]
     scenario = load(catalogue()[str(defect.scenario)])
 
-    outcome = whole_run(scenario, world=world, within=tmp_path, mutant=name)
+    outcome = whole_run(scenario, world=world, within=tmp_path, mutant=mutant_named(name))
 
     assert outcome.as_expected, told(outcome)

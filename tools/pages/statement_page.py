@@ -299,8 +299,8 @@ OUT_OF_SCOPE: Mapping[str, str] = MappingProxyType(
         "A91": "an asynchronous function is a plain object and gets no context, so there is nothing to restrict",
         "A93": "there is no such thing to be asked for",
         "M6": "void: the batch is a number of mails at the head of the one queue, and no flag stands for a lock",
-        "M14": "void: urgent mail has a queue of its own; Flink's way is planted in `harness/sut/defects/mailboxes.py`",
-        "M15": "void: nothing has to be pulled; Flink's way is planted in `harness/sut/defects/mailboxes.py`",
+        "M14": "void: urgent mail has a queue of its own; Flink's way is planted in `tools/defects/mailboxes.py`",
+        "M15": "void: nothing has to be pulled; Flink's way is planted in `tools/defects/mailboxes.py`",
     }
 )
 """Why a statement has no test, by number."""

@@ -16,10 +16,11 @@ from typing import Final
 
 import click
 
-from harness.sut.defects import Stranger, find_of_run
+from harness.sut.defects import find_defect
 from harness.system.clock import monotonic_us
 from harness.system.errors import Exit
 from reports.run_document import load_document
+from tools.defects import STRANGERS, mutant_named
 
 __all__: list[str] = []
 
@@ -46,10 +47,9 @@ class Carried:
 
 def carry(name: str, *, level: str, folder: Path) -> Carried:
     """Run the scenario of the defect at `level`, then shrink its report."""
-    defect = find_of_run(name)
-    scenario = defect.scenario
+    scenario = find_defect(mutant_named(name)).scenario
     assert scenario is not None, f"{name} has no scenario of its own"
-    settings = defect.settings if isinstance(defect, Stranger) else ()
+    settings = STRANGERS[name].settings if name in STRANGERS else ()
     told = [word for setting in settings for word in ("--set", setting)]
     report = folder / name
     ran = _command(
@@ -58,7 +58,7 @@ def carry(name: str, *, level: str, folder: Path) -> Carried:
         "--level",
         level,
         "--mutant",
-        name,
+        mutant_named(name),
         "--seed",
         "1",
         "--report",

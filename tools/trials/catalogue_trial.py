@@ -23,6 +23,7 @@ from harness.scenario.file import load
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order
 from harness.system.errors import Exit, worst_code
+from tools.defects import mutant_named
 
 __all__ = ["main", "page_text", "try_catalogue"]
 
@@ -76,7 +77,7 @@ def try_catalogue(paths: Sequence[Path], *, seeds: int = _SEEDS, jobs: int = 1) 
 def _orders(scenario: Scenario, seeds: int) -> list[Order]:
     if "sim" not in scenario.levels:
         return []
-    suspects = dict.fromkeys([None, scenario.mutant])
+    suspects = dict.fromkeys([None, scenario.mutant and mutant_named(scenario.mutant)])
     return [
         Order(scenario=scenario, level="sim", seed=seed, mutant=mutant)
         for mutant in suspects

@@ -31,14 +31,14 @@ from harness.scenario.model import Scenario
 from harness.scenario.order import Order
 from harness.scenario.outcome import RunOutcome, seen_as_expected
 from harness.scenario.plan import Runner
-from harness.sut.defects import IN_RUNS, RUNNER_DEFECTS
-from harness.sut.defects.defect import Defect, RunnerDefect
+from harness.sut.defects import Defect
 from harness.system.clock import Deadline, monotonic_us
 from harness.system.errors import Exit, FloodmarkError, UsageError
 from harness.tests.table_seen import TableSeen
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
 from harness.world.world import World
+from tools.defects import IN_RUNS, RUNNER_DEFECTS, mutant_named
 
 __all__ = ["cases_of"]
 
@@ -50,7 +50,7 @@ class Case:
     """A scenario to run, whole or with a planted defect."""
 
     scenario: Scenario
-    planted: Defect | RunnerDefect | None = None
+    planted: Defect | None = None
 
     @property
     def name(self) -> str:
@@ -140,10 +140,9 @@ def cases_of(
     """The cases that run under `runner`; no names: all. Raises UsageError for a name that does not."""
     shipped = catalogue()
     if planted:
-        every: dict[str, Defect | RunnerDefect] = {**IN_RUNS, **RUNNER_DEFECTS}
         return [
             Case(scenario=apply_settings(load(shipped[defect.scenario]), settings), planted=defect)
-            for name, defect in every.items()
+            for name, defect in {**IN_RUNS, **RUNNER_DEFECTS}.items()
             if (not names or name in names) and defect.scenario is not None and _shows(defect, runner)
         ]
     if unknown := [name for name in names if name not in shipped]:
@@ -152,13 +151,15 @@ def cases_of(
     return [case for case in found if _runs_in_batches(case.scenario)]
 
 
-def _shows(defect: Defect | RunnerDefect, runner: Runner) -> bool:
+def _shows(defect: Defect, runner: Runner) -> bool:
     assert defect.scenario is not None, "it has a scenario of its own"
-    if isinstance(defect, RunnerDefect):
+    if defect.runner is not None:
         return defect.runner == runner
     scenario = load(catalogue()[defect.scenario])
     able = defect.shows_in_a_run and "spark" in defect.levels
-    return able and _runs_in_batches(scenario) and not list(lacks_of_mutant(defect.name, runner))
+    return (
+        able and _runs_in_batches(scenario) and not list(lacks_of_mutant(mutant_named(defect.name), runner))
+    )
 
 
 def _runs_in_batches(scenario: Scenario) -> bool:
@@ -239,11 +240,11 @@ def _opened(stack: ExitStack, *, folder: Path) -> Callable[..., RunOutcome]:
 
 def _one(play: Callable[..., RunOutcome], row: Row, *, runner: Runner, seed: int, folder: Path) -> None:
     case = row.case
-    mutant = None if case.planted is None else case.planted.name
+    mutant = None if case.planted is None else mutant_named(case.planted.name)
     order = Order(scenario=case.scenario, level="spark", seed=seed, runner=runner, mutant=mutant)
     table = TableSeen(scenario=case.scenario, seed=seed)
     run_id = f"{row.number:03d}-{seed}"  # the name of its database, which must be short
-    home = folder / "-".join([run_id, case.scenario.scenario, *([mutant] if mutant else [])])
+    home = folder / "-".join([run_id, case.scenario.scenario, *([case.planted.name] if case.planted else [])])
     home.mkdir(parents=True)
     began_us = monotonic_us()
     before = len(row.bad)

@@ -22,9 +22,10 @@ from harness.explore.shrink import Runs, open_runs, shrink
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
 from harness.scenario.model import Scenario
-from harness.sut.defects import IN_RUNS, STRANGERS, Defect, Stranger, find_of_run
+from harness.sut.defects import find_defect
 from harness.system.clock import monotonic_us
 from harness.system.errors import Exit
+from tools.defects import IN_RUNS, STRANGERS, mutant_named
 
 __all__: list[str] = []
 
@@ -66,28 +67,26 @@ def first_find(name: str, run: Runs) -> Find | None:
 
 
 def _tried(name: str) -> Iterator[tuple[Scenario, int]]:
-    defect = find_of_run(name)
-    assert not hasattr(defect, "runner"), "level sim has no runners"
+    defect = find_defect(mutant_named(name))
     drawn = ((draw_scenario(seed), seed) for seed in range(_DRAWS))
-    applies = getattr(defect, "applies", lambda scenario: True)
-    yield from ((scenario, seed) for scenario, seed in drawn if applies(scenario))
+    yield from ((scenario, seed) for scenario, seed in drawn if defect.applies(scenario))
     if defect.scenario is not None:
         scenario = load(catalogue()[defect.scenario])
-        settings = defect.settings if isinstance(defect, Stranger) else ()
+        settings = STRANGERS[name].settings if name in STRANGERS else ()
         if "sim" in scenario.levels:
             yield from ((apply_settings(scenario, settings), seed) for seed in range(1, _SEEDS + 1))
 
 
 def _found(tried: tuple[Scenario, int], name: str, run: Runs) -> Find | None:
     scenario, seed = tried
-    bare = Find(scenario=scenario, seed=seed, mutant=name, invariant="", kind="")
+    bare = Find(scenario=scenario, seed=seed, mutant=mutant_named(name), invariant="", kind="")
     seen = run(bare)
     if seen is None or not seen.judgement.shown:
         return None
     honest = run(replace(bare, mutant=None))
     of_reference = () if honest is None else honest.judgement.shown
     own = [shown for shown in seen.judgement.shown if shown not in of_reference]
-    meant = find_of_run(name).convicted_by
+    meant = find_defect(mutant_named(name)).convicted_by
     own = [shown for shown in own if shown[1] != "vacuous" or "V23" in meant]
     own.sort(key=lambda shown: shown[0] not in meant)
     return replace(bare, invariant=own[0][0], kind=own[0][1]) if own and honest is not None else None
@@ -121,7 +120,7 @@ def try_defect(name: str, run: Runs, folder: Path) -> Shrunk | None:
 @click.option("--folder", type=click.Path(path_type=Path), default=Path("found"), show_default=True)
 def main(names: Sequence[str], *, folder: Path) -> None:
     """Shrink a find of each planted DEFECT, of all that level sim can show if none is named."""
-    everything: dict[str, Defect | Stranger] = {**IN_RUNS, **STRANGERS}
+    everything = {name: find_defect(mutant_named(name)) for name in (*IN_RUNS, *STRANGERS)}
     chosen = names or [name for name, one in everything.items() if "sim" in one.levels and one.shows_in_a_run]
     results, missing = list[Shrunk](), list[str]()
     with open_runs() as run:

@@ -155,7 +155,7 @@ def test_the_operator_with_a_thread_of_its_own_is_refused(capsys: pytest.Capture
 
 
 def test_a_mutant_of_level_sim_is_refused_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["run", "calm", "--level", "live", "--mutant", "snapshot-omits-blocked"]
+    words = ["run", "calm", "--level", "live", "--mutant", "tools.defects:snapshot_omits_blocked"]
 
     assert main(words) == Exit.USAGE
     assert "--level sim" in capsys.readouterr().err

@@ -99,12 +99,21 @@ def test_a_changed_space_in_the_certificate_is_named_though_its_content_is_the_s
 def test_a_planted_defect_is_not_conformant_and_the_cause_comes_first(
     small_profile: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["certify", "--sut", "reference", "--mutant", "crossed-replies", "--report", "c", "-q"]
+    words = [
+        "certify",
+        "--sut",
+        "reference",
+        "--mutant",
+        "tools.defects:crossed_replies",
+        "--report",
+        "c",
+        "-q",
+    ]
 
     assert main(words) == Exit.VIOLATION
     lines = capsys.readouterr().out.splitlines()
 
-    assert lines[0].startswith("NOT CONFORMANT  crossed-replies")
+    assert lines[0].startswith("NOT CONFORMANT  tools.defects:crossed_replies")
     assert lines[1].startswith("cause    Output 0 of record ")
     assert load_certificate(small_profile / "c" / "certificate.json").tone == "bad"
 

@@ -12,9 +12,9 @@ from harness.cli.main import main
 from harness.conform.oracle.provide import find_oracle
 from harness.judge.checkers.tests.legal_histories import legal_history
 from harness.judge.checkers.tests.small_histories import text
-from harness.sut.defects.mail_programs import MAILBOXES
 from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings
+from tools.defects import MAILBOXES, mutant_named
 
 SMALL = [
     "--set",
@@ -94,7 +94,7 @@ def test_a_planted_defect_is_told_by_its_first_event_its_verdicts_and_what_is_kn
 def test_two_mailboxes_part_on_a_program_of_a_few_steps(
     right: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, document = compared(capsys, "--against", right, "--seed", "0", "--runs", "3000")
+    code, document = compared(capsys, "--against", mutant_named(right), "--seed", "0", "--runs", "3000")
 
     assert code == 1
     assert document["first"]["documented"].endswith(MAILBOXES[right].about)
@@ -102,7 +102,9 @@ def test_two_mailboxes_part_on_a_program_of_a_few_steps(
 
 
 def test_the_first_two_eras_part_at_urgent_mail(capsys: pytest.CaptureFixture[str]) -> None:
-    code, document = compared(capsys, "--sut", "era-1", "--against", "era-2", "--seed", "0")
+    code, document = compared(
+        capsys, "--sut", "tools.defects:era_1", "--against", "tools.defects:era_2", "--seed", "0"
+    )
 
     assert code == 1
     assert document["first"]["name"].endswith(" changed")
@@ -111,7 +113,9 @@ def test_the_first_two_eras_part_at_urgent_mail(capsys: pytest.CaptureFixture[st
 
 
 def test_a_mailbox_and_itself_are_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    code, document = compared(capsys, "--sut", "era-2", "--against", "era-2", "--runs", "30")
+    code, document = compared(
+        capsys, "--sut", "tools.defects:era_2", "--against", "tools.defects:era_2", "--runs", "30"
+    )
 
     assert (code, document["same"]) == (0, True)
 
@@ -149,7 +153,10 @@ def test_the_real_flink_parts_from_the_reference_by_a_quirk_of_its_retries(
         ((), "nothing to compare with"),
         (("calm",), "nothing to compare with"),
         (("calm", "--against", "settles-twicf"), "did you mean 'settles-twice'?"),
-        (("calm", "--against", "era-1", "--mutant", "era-2"), "leave one of them out"),
+        (
+            ("calm", "--against", "tools.defects:era_1", "--mutant", "tools.defects:era_2"),
+            "leave one of them out",
+        ),
         (("a", "b", "c"), "more than two things"),
         (("nowhere", "nothing"), "there is no file or folder nowhere"),
         (("--against", "settles-twice"), "needs a scenario to run"),

@@ -147,7 +147,7 @@ def test_an_interruption_reports_what_there_is_and_ends_with_2(
         (["--budget", "0s"], Exit.USAGE, "is not a time greater than 0"),
         (["--only", "V99"], Exit.USAGE, "--only: there is no 'V99'"),
         (["--mutant", "no-such"], Exit.USAGE, "there is no mutant"),
-        (["--mutant", "recorder-drops"], Exit.USAGE, "no run shows it"),
+        (["--mutant", "tools.defects:recorder_drops"], Exit.USAGE, "no run shows it"),
         (["--sut", "no_such_module:look"], Exit.USAGE, "no_such_module"),
         (["no-such-scenario"], Exit.USAGE, "no-such-scenario"),
         (["failover"], Exit.NOTHING_RAN, "none of the named scenarios runs at level sim"),

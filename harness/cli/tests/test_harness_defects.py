@@ -84,14 +84,14 @@ def test_a_report_that_contradicts_its_run_ends_with_3_trust9(
     plant, says = IN_THE_REPORT[part]
     plant(monkeypatch)
 
-    code = main([*RUN, "--mutant", "stale-cache"])
+    code = main([*RUN, "--mutant", "tools.defects:stale_cache"])
 
     assert code == Exit.INTERNAL
     assert says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["pretty", "json"])
-@pytest.mark.parametrize("mutant", ["stale-cache", "unordered-emission"])
+@pytest.mark.parametrize("mutant", ["tools.defects:stale_cache", "unordered-emission"])
 def test_an_honest_report_of_a_wrong_operator_holds_together_trust9(mutant: str, form: str) -> None:
     expected = Exit.HOLD if mutant == "unordered-emission" else Exit.VIOLATION
 

@@ -10,6 +10,7 @@ import pytest
 from harness.cli.main import main
 from harness.system.errors import Exit
 
+DROPS = "tools.defects:recorder_drops"
 ONE = ["mutants", "--mutant", "settles-twice", "--runs", "1"]
 
 
@@ -54,19 +55,18 @@ def test_what_the_budget_left_no_time_for_was_not_shown(capsys: pytest.CaptureFi
 
 
 def test_a_run_refuses_a_defect_that_no_run_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "calm", "--level", "sim", "--mutant", "recorder-drops"]) == Exit.USAGE
+    assert main(["run", "calm", "--level", "sim", "--mutant", DROPS]) == Exit.USAGE
 
-    assert "floodmark mutants --mutant recorder-drops" in capsys.readouterr().err
+    assert f"floodmark mutants --mutant {DROPS}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["--mutant", "no-such"], "segment-leak"),
-        (["--mutant", "end-loses-barrier"], "only a property test convicts it"),
+        (["--mutant", "tools.defects:era_1"], "no run shows"),
         (["--mutant", "no.such.module:variant"], "importable"),
-        (["--mutant", "segment-leak", "--write", "page.md"], "leave one of the two out"),
-        (["--mutant", "shares-records", "--level", "live"], "--level sim"),
+        (["--mutant", "tools.defects:shares_records", "--level", "live"], "--level sim"),
         (["--mutant", "no-such", "--level", "live"], "segment-leak"),
     ],
 )

@@ -217,7 +217,7 @@ def test_the_passwords_are_in_no_file_of_the_report_and_in_nothing_that_is_said(
         "run",
         "kill-between-snapshot-and-commit",
         "--mutant",
-        "sink-outside-transaction",
+        "tools.defects:sink_outside_transaction",
         "--keep",
         "always",
         "-v",

@@ -111,7 +111,7 @@ def test_the_shipped_schema_is_that_of_the_value() -> None:
 
 
 def test_a_planted_defect_is_not_green_and_its_cause_comes_first(tmp_path: Path) -> None:
-    wanted = small_certification(seeds=(1,), mutant="crossed-replies")
+    wanted = small_certification(seeds=(1,), mutant="tools.defects:crossed_replies")
 
     certificate = make_certificate(tmp_path, wanted)
 

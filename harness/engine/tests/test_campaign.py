@@ -181,7 +181,7 @@ def test_a_convicted_defect_holds_and_a_surviving_one_is_a_violation(
     as_expected: bool,  # noqa: FBT001 - a case
     code: Exit,
 ) -> None:
-    planted = replace(ORDER, mutant="late-results")
+    planted = replace(ORDER, mutant="tools.defects:late_results")
     run = Counted(order=0, outcome=outcome, as_expected=as_expected, events=1)
 
     finished = Finished(outcomes=(), tallies=tuple(tallies([planted], [run])), asked=1, interrupted=False)

@@ -41,7 +41,7 @@ def counted(run: Runs, on: Callable[[Find], None]) -> Runs:
     [
         drawn("offset-one-late", 0, "V10", "skipped"),
         drawn("settles-twice", 0, "V8", "duplicate"),
-        drawn("commits-again", 0, "V9", "double-effect"),
+        drawn("tools.defects:commits_again", 0, "V9", "double-effect"),
     ],
     ids=lambda find: find.mutant,
 )

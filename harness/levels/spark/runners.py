@@ -13,7 +13,7 @@ from types import MappingProxyType
 from harness.scenario.model import CheckpointDone, Phase, Scenario
 from harness.scenario.order import Order
 from harness.scenario.plan import Runner
-from harness.sut.defects import RUNNER_DEFECTS, variant_of
+from harness.sut.defects import find_defect
 from harness.sut.variant import HONEST
 from harness.system.errors import CannotHere, UsageError
 
@@ -58,13 +58,15 @@ def refuse_of_runner(order: Order) -> None:
 
 def lacks_of_mutant(mutant: str | None, runner: Runner) -> Iterator[str]:
     """In what `mutant` is wrong that `runner` has not; nothing: it can show."""
-    if mutant is None or runner == "continuous" or mutant in RUNNER_DEFECTS:
+    if mutant is None or runner == "continuous":
         return
-    variant = variant_of(mutant)
+    defect = find_defect(mutant)
+    if defect.runner is not None:
+        return
     for name, words in _NOT_IN_BATCHES.items():
-        if getattr(variant, name) is not getattr(HONEST, name):
+        if getattr(defect.variant, name) is not getattr(HONEST, name):
             yield f"{words}, which batches have not"
-    if mutant in _TOO_LATE:
+    if defect.name in _TOO_LATE:
         yield "what follows a record's timeout, and a batch does not wait for that"
 
 

@@ -1,4 +1,4 @@
-"""Small programs for a mailbox, on which two mailboxes can be told apart: an era of Flink's and another, or ours.
+"""Small programs for a mailbox, on which two mailboxes can be told apart: an era of Flink's, a user's own, ours.
 
 Answers to Flink's `TaskMailboxImplTest`. A program is a list of steps: put a mail (urgent, deferrable, with a
 priority, from another thread), make a batch and run it, take what may be taken. Invariant: a program never waits, and
@@ -12,16 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from harness.sut.defects.defect import PropertyDefect
-from harness.sut.defects.mailboxes import OF_MAILBOXES
+from harness.sut.variant import BuildMailbox
 from harness.system.choices import Draw
 from reference_impl.mailbox.loops import real_loop, virtual_loop
 from reference_impl.mailbox.mailbox import MAX_PRIORITY, MIN_PRIORITY, Mail, Mailbox
 
-__all__ = ["MAILBOXES", "answers_of", "drawn_program", "smallest_program"]
+__all__ = ["answers_of", "drawn_program", "smallest_program"]
 
-MAILBOXES: Final[dict[str, PropertyDefect]] = {defect.name: defect for defect in OF_MAILBOXES}
-"""The mailboxes that are not the reference's, by name."""
 _STEPS_MAX: Final = 14
 _JOIN_S: Final = 30.0
 
@@ -64,9 +61,8 @@ def _drawn(draw: Draw, number: int) -> MailStep:
     )
 
 
-def answers_of(mailbox: str, program: Sequence[MailStep]) -> list[dict[str, Any]]:
-    """What the mailbox of this name (`reference`, or one of `MAILBOXES`) gives for each step, as events."""
-    build: Callable[..., Mailbox] = MAILBOXES[mailbox].wrong if mailbox in MAILBOXES else Mailbox
+def answers_of(build: BuildMailbox, program: Sequence[MailStep]) -> list[dict[str, Any]]:
+    """What a mailbox gives for each step, as events."""
     from_afar = any(step.afar for step in program)  # a foreign thread cannot enter virtual time
     with real_loop() if from_afar else virtual_loop() as loop:
         box = build(loop=loop)

@@ -110,7 +110,7 @@ def test_a_latency_marker_comes_before_its_record_over_the_same_input_a54_trust7
 
 def test_a_watermark_that_the_valve_loses_is_told_and_does_not_leave_trust7(loop: VirtualLoop) -> None:
     """So V6 finds it missing, and positions in the history have no gap."""
-    rig = KeyedRig(loop, lag="0ms", idle=2, parts=variant_of("idle-input-counts").keyed)
+    rig = KeyedRig(loop, lag="0ms", idle=2, parts=variant_of("tools.defects:idle_input_counts").keyed)
     rig.open()
 
     rig.read_to(len(rig.elements))

@@ -16,6 +16,7 @@ from harness.sut.positions import TaskState, restored, saved
 from harness.sut.tests.keyed_rig import KeyedRig
 from reference_impl.elements import Watermark
 from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
+from tools.defects import mutant_named
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_what_a_task_may_do_is_what_the_fold_says_also_after_a_restore_trust7(
 def test_a_task_with_that_defect_does_otherwise_than_the_fold_trust7(
     loop: VirtualLoop, features: dict[str, Any], defect: str
 ) -> None:
-    parts, workload = variant_of(defect).keyed, {"rate": "100/s", "keys": 12}
+    parts, workload = variant_of(mutant_named(defect)).keyed, {"rate": "100/s", "keys": 12}
     rig = KeyedRig(loop, parts=parts, workload=workload, **features)
     rig.open()
     rig.read_to(50)
@@ -93,7 +94,7 @@ def test_an_asynchronous_snapshot_holds_nothing_of_what_comes_meanwhile_c7_trust
 
 
 def test_one_that_shares_its_state_holds_it_trust7(loop: VirtualLoop) -> None:
-    parts = variant_of("state-shared-with-snapshot").keyed
+    parts = variant_of("tools.defects:state_shared_with_snapshot").keyed
     rig = KeyedRig(loop, parts=parts, async_snapshot=6)
     rig.open()
     rig.read_to(len(rig.elements))

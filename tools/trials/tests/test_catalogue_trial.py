@@ -65,7 +65,7 @@ def test_the_command_fails_and_names_what_does_not_hold(small: Path) -> None:
 def test_every_scenario_of_the_catalogue_that_names_a_defect_names_one_that_there_is() -> None:
     """`find_defect` is asked for each by the trial; here without running anything."""
     from harness.scenario.file import load  # noqa: PLC0415
-    from harness.sut.defects import IN_RUNS, STRANGERS  # noqa: PLC0415
+    from tools.defects import IN_RUNS, STRANGERS  # noqa: PLC0415
 
     named = {load(path).mutant for path in catalogue().values()}
     convicted = {name for name, stranger in STRANGERS.items() if stranger.convicted_by}

@@ -19,7 +19,7 @@ from harness.judge.checkers.outside.judge import judge_outside
 from harness.judge.checkers.outside.tests.test_two_outside_judges import CLASSES as OUTSIDE_CLASSES
 from harness.judge.checkers.registry import CHECKERS
 from harness.judge.checkers.tests.test_catalogue import CLASSES
-from harness.sut.defects.harness import skipping_last_attempt
+from tools.defects.harness import skipping_last_attempt
 
 OF_OPERATORS, OF_JOBS = canaries("operator"), canaries("jobs")
 JUDGED_OUTSIDE = ("V1", "V3", "V8", "V13", "V16", "V20", "V23", "V24")

@@ -30,7 +30,7 @@ def causes(lines: tuple[Line, ...], kind: str) -> list[Any]:
 def test_a_function_that_raises_by_itself_is_convicted_in_calm_trust2(performed: Performed) -> None:
     calm = apply_settings(load_many(["calm"])[0], ("workload.records=200", "expects={}"))
 
-    outcome, _ = performed(calm, mutant="raises-now-and-then")
+    outcome, _ = performed(calm, mutant="tools.defects:raises_now_and_then")
 
     assert outcome.error is None
     assert kinds_of(outcome, "V24") == {"unexplained-failure"}, told(outcome)

@@ -91,7 +91,7 @@ def test_timers_by_the_wall_clock_are_convicted_when_it_is_set_forward(performed
         decisive=["V15"],
     )
 
-    outcome, _ = performed(scenario, mutant="wall-clock-timers")
+    outcome, _ = performed(scenario, mutant="tools.defects:wall_clock_timers")
 
     (verdict,) = (v for v in outcome.judgement.invariants if str(v.invariant) == "V15")
     assert verdict.outcome is Outcome.FAIL, told(outcome)

@@ -47,7 +47,7 @@ def test_state_is_in_the_checkpoint_that_others_complete(performed: Performed, s
     assert outcome.accounting["missing"] == 0
 
 
-@pytest.mark.parametrize("mutant", ["snapshot-omits-keyed-state", "timers-one-checkpoint-old"])
+@pytest.mark.parametrize("mutant", ["snapshot-omits-keyed-state", "tools.defects:timers_one_checkpoint_old"])
 def test_a_defect_of_the_snapshot_is_a_wrong_value_on_a_machine_too(
     performed: Performed, mutant: str
 ) -> None:

@@ -14,8 +14,9 @@ from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.scenario.file import apply_settings, load_many
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order
-from harness.sut.defects import find_defect, variant_of
+from harness.sut.defects import variant_of
 from harness.sut.variant import HONEST, Variant
+from tools.defects import IN_RUNS
 
 _SMALL = {"records": 60, "subtasks": 1, "checkpoint_every": 20}
 
@@ -39,7 +40,7 @@ def calm() -> Scenario:
 
 
 def test_a_function_that_raises_by_itself_is_convicted_in_calm_trust2() -> None:
-    run = simulated(calm(), variant=variant_of("raises-now-and-then"))
+    run = simulated(calm(), variant=variant_of("tools.defects:raises_now_and_then"))
 
     assert run.error is None, "the run ends well, so that nothing but V24 can convict it"
     assert kinds_of(run, "V24") == ["unexplained-failure", "unexplained-failure"]
@@ -95,9 +96,9 @@ RETRIES = {
 
 @pytest.mark.parametrize(("defect", "kind"), RETRIES.items())
 def test_a_defect_of_retries_is_convicted_by_its_class_trust4(defect: str, kind: str) -> None:
-    name = find_defect(defect).scenario
+    name = IN_RUNS[defect].scenario
     assert name is not None
 
-    run = simulated(load_many([name])[0], variant=variant_of(defect))
+    run = simulated(load_many([name])[0], variant=IN_RUNS[defect].variant)
 
     assert kind in kinds_of(run, "V15")

@@ -54,7 +54,7 @@ def test_a_reply_that_is_held_and_then_swallowed_is_no_answer(seed: int) -> None
 def test_a_hung_run_is_given_up_though_others_ask_the_database_on_and_on() -> None:
     run = ran(
         seed=1,
-        variant=variant_of("loses-completions"),
+        variant=variant_of("tools.defects:loses_completions"),
         operator={"mode": "ordered", "capacity": 2},
         workload={"records": 2_000, "subtasks": 2, "rate": "5000/s", "checkpoint_every": 200},
         sink="two-phase",

@@ -15,12 +15,13 @@ from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.scenario.file import apply_settings, load_many
 from harness.scenario.order import Order
 from harness.sut.defects import find_defect, variant_of
-from harness.sut.defects.operators import building
+from harness.sut.defects.twelve import building
 from harness.sut.registry import REFERENCE_EMITTER
 from harness.sut.variant import HONEST, Kind, Variant
 from harness.tests.simulated_run import judgement_of
 from reference_impl.elements import QueueElement, WatermarkStatus
 from reference_impl.operator.async_wait import AsyncWaitOperator
+from tools.defects import mutant_named
 
 SHORT = {
     "checkpoints-beside-a-stall": (
@@ -181,9 +182,9 @@ def test_the_reference_passes_it_trust7(name: str) -> None:
 
 @pytest.mark.parametrize("name", SHORT)
 def test_its_planted_defect_is_convicted_by_what_is_meant_for_it_trust7(name: str) -> None:
-    planted, variant = find_defect(str(MUTANTS[name])), variant_of(MUTANTS[name])
+    planted = find_defect(mutant_named(str(MUTANTS[name])))
 
-    judgement = judgement_of(ran(name, variant=variant), variant=variant)
+    judgement = judgement_of(ran(name, variant=planted.variant), variant=planted.variant)
 
     failed = {verdict.invariant for verdict in judgement.invariants if verdict.outcome is Outcome.FAIL}
     assert failed & set(planted.convicted_by)
@@ -334,7 +335,7 @@ def test_latency_markers_that_barriers_overtook_come_again_behind_what_stood_bef
 
 
 def test_markers_that_wait_are_convicted_also_beside_barriers_that_overtake_a54_trust7() -> None:
-    planted = variant_of("latency-markers-wait")
+    planted = variant_of("tools.defects:latency_markers_wait")
 
     judgement = judgement_of(
         ran("sessions-unaligned", "task.latency_markers=3", variant=planted), variant=planted

@@ -18,6 +18,7 @@ from harness.scenario.file import apply_settings, load_many
 from harness.scenario.order import Order
 from harness.sut.defects import variant_of
 from harness.system.errors import HarnessError
+from tools.defects import mutant_named
 
 SMALL = (
     "workload.records=60",
@@ -54,7 +55,8 @@ def order_of(name: str, settings: Sequence[str] = SMALL, *, mutant: str | None =
 
 
 def simulated(name: str, settings: Sequence[str] = SMALL, *, mutant: str | None = None) -> Simulated:
-    return simulate_scenario(order_of(name, settings, mutant=mutant), variant=variant_of(mutant))
+    named = None if mutant is None else mutant_named(mutant)
+    return simulate_scenario(order_of(name, settings, mutant=named), variant=variant_of(named))
 
 
 def judged(name: str, settings: Sequence[str] = SMALL, *, mutant: str | None = None) -> Judgement:

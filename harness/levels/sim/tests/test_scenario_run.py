@@ -15,7 +15,7 @@ from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.scenario.file import apply_settings, load_many
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order
-from harness.sut.defects import find_defect, variant_of
+from harness.sut.defects import find_defect
 from harness.sut.variant import HONEST, Variant
 from harness.system.errors import SutError
 from harness.tests.simulated_run import judgement_of
@@ -73,19 +73,19 @@ def test_the_reference_passes_a_scenario_of_the_catalogue(name: str) -> None:
     "mutant",
     [
         "snapshot-omits-completed",
-        "sink-outside-transaction",
+        "tools.defects:sink_outside_transaction",
         "watermarks-at-once",
         "unordered-emission",
-        "proxy-bypassed",
+        "tools.defects:proxy_bypassed",
         "faults-do-nothing",
     ],
 )
 def test_a_planted_defect_is_convicted_in_its_scenario_by_what_is_meant_for_it(mutant: str) -> None:
-    planted, variant = find_defect(mutant), variant_of(mutant)
+    planted = find_defect(mutant)
     assert planted.scenario is not None
 
     judgements = [
-        judgement_of(simulated(planted.scenario, seed=seed, variant=variant), variant=variant)
+        judgement_of(simulated(planted.scenario, seed=seed, variant=planted.variant), variant=planted.variant)
         for seed in range(4)
     ]
 

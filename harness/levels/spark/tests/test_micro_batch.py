@@ -29,10 +29,10 @@ from harness.scenario.model import Scenario
 from harness.scenario.order import Order
 from harness.scenario.outcome import RunOutcome
 from harness.scenario.workloads.lookups import LookupSource
-from harness.sut.defects.runners import dropping_what_was_seen
 from harness.tests.real_world import real_world
 from harness.tests.whole_run import told
 from harness.world.world import World
+from tools.defects.runners import dropping_what_was_seen
 
 _numbers = count(1)
 RECORDS = 40

@@ -55,7 +55,8 @@ def test_the_driver_of_batches_can_be_killed_without_a_cluster_and_an_executor_c
 
 @pytest.mark.parametrize("runner", ["micro-batch", "stateful"])
 @pytest.mark.parametrize(
-    ("mutant", "part"), [("commits-blindly", "the sink of a subtask"), ("split-loses-one", "a rescale")]
+    ("mutant", "part"),
+    [("commits-blindly", "the sink of a subtask"), ("tools.defects:split_loses_one", "a rescale")],
 )
 def test_a_defect_of_a_part_that_batches_have_not_is_refused(runner: Any, mutant: str, part: str) -> None:
     with pytest.raises(UsageError, match=f"wrong in {part}"):
@@ -65,7 +66,7 @@ def test_a_defect_of_a_part_that_batches_have_not_is_refused(runner: Any, mutant
 
 
 def test_the_defect_of_a_runner_is_not_refused_with_it() -> None:
-    refuse_of_runner(order("kill-after-commit", runner="stateful", mutant="drops-a-seen-batch"))
+    refuse_of_runner(order("kill-after-commit", runner="stateful", mutant="tools.defects:drops_a_seen_batch"))
 
 
 @pytest.mark.parametrize("master", ["yarn", "spark://", "spark://here:x", "http://127.0.0.1:7077"])

@@ -118,7 +118,7 @@ def test_a_loop_that_stalls_is_measured_inside_spark_too(performed: Performed) -
 def test_a_function_that_raises_by_itself_is_convicted_in_calm_trust2(performed: Performed) -> None:
     calm = apply_settings(load_many(["calm"])[0], ("workload.records=200", "expects={}"))
 
-    outcome = performed(calm, mutant="raises-now-and-then")
+    outcome = performed(calm, mutant="tools.defects:raises_now_and_then")
 
     (explained,) = (one for one in outcome.judgement.invariants if one.invariant == "V24")
     assert {anomaly.kind for anomaly in explained.anomalies} == {"unexplained-failure"}, told(outcome)

@@ -1,0 +1,154 @@
+"""Defects of the connection pool: of the connections it gives out, of what a loss answers, of its circuit.
+
+Answers to a defect that asyncmy's pool once had, and to clients that ignore a cancellation. Invariant: each differs
+from the honest pool in what becomes of a cancelled or lost call, and does not depend on the driver: it overrides what
+users of the pool call (`connection`, `fetch_all`), and where a connection is returned or closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from harness.sut.defects.defect import SIM_AND_LIVE, Defect
+from harness.sut.defects.twelve import LOSS_IS_NO_ROW
+from harness.sut.defects.where import NEVER
+from harness.sut.lookup import ForeignAnswer
+from harness.sut.registry import LookupFunction
+from harness.sut.variant import Kind, Variant, made_once
+from tools.defects.where import cancels_calls
+
+__all__ = ["OF_POOLS", "cancelling_nothing", "reusing_cancelled", "trusting"]
+
+Rows = list[tuple[Any, ...]]
+
+
+async def _ask(connection: Any, sql: str, args: Sequence[Any]) -> Rows:
+    async with connection.cursor() as cursor:
+        await cursor.execute(sql, args)
+        return list(await cursor.fetchall())
+
+
+@made_once
+def reusing_cancelled(pool: Kind) -> Kind:
+    """`pool`, which takes cancelled connections back with an answer still to be read.
+
+    Answers come in the order of the statements, so the next statement on such a connection gets the rows of the one
+    before it, and leaves its own rows to the one after it.
+    """
+
+    class MixedUpPool(pool):  # type: ignore[misc]  # a class made of a class
+        def __init__(self, *args: Any, **parts: Any) -> None:
+            super().__init__(*args, **parts)
+            self._unread: dict[Any, deque[asyncio.Task[Rows]]] = {}
+            """The answers of each connection that are not read yet, the oldest first."""
+
+        async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> Rows:
+            async with self.connection() as connection:
+                unread = self._unread.setdefault(connection, deque())
+                before = unread[-1] if unread else None
+                unread.append(asyncio.ensure_future(_ask_after(before, connection, sql, args)))
+                rows = await asyncio.shield(unread[0])  # cancelled here, it stays the oldest unread answer
+                unread.popleft()
+                return rows
+
+        def _hang_up(self, connection: Any) -> None:
+            unread = self._unread.get(connection)
+            if unread and not unread[0].done():  # the call that waited for it was cancelled
+                if self._is_closed:
+                    for answer in unread:
+                        answer.cancel()
+                else:
+                    self._give_back(connection)
+                    return
+            self._unread.pop(connection, None)
+            super()._hang_up(connection)
+
+    return MixedUpPool
+
+
+async def _ask_after(
+    before: asyncio.Task[Rows] | None, connection: Any, sql: str, args: Sequence[Any]
+) -> Rows:
+    """Ask when `before` has ended: a server does one statement of a connection after the other."""
+    if before is not None:
+        with suppress(Exception):  # the reader of that answer gets the error
+            await asyncio.shield(before)
+    return await _ask(connection, sql, args)
+
+
+def trusting(lookup: LookupFunction) -> LookupFunction:
+    """`lookup`, which does not compare the nonce of an answer with its own."""
+
+    async def trustful(record: Any, pool: Any) -> Any:
+        try:
+            return await lookup(record, pool)
+        except ForeignAnswer as foreign:
+            return foreign.values
+
+    return trustful
+
+
+@made_once
+def cancelling_nothing(pool: Kind) -> Kind:
+    """`pool`, whose cancelled calls go on until they are answered; by itself this is no defect."""
+
+    class DoggedPool(pool):  # type: ignore[misc]
+        async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> Rows:
+            asked: asyncio.Task[Rows] = asyncio.ensure_future(super().fetch_all(sql, args))
+            while not asked.done():
+                try:
+                    await asyncio.shield(asked)
+                except asyncio.CancelledError:
+                    if self._is_closed:  # its connection is closed: there will be no answer
+                        asked.cancel()
+                        raise
+                except Exception:  # noqa: BLE001 - raised below
+                    break
+            return asked.result()
+
+    return DoggedPool
+
+
+@made_once
+def staying_open(pool: Kind) -> Kind:
+    """`pool`, whose circuit makes no trial connect once it is open."""
+
+    class HopelessPool(pool):  # type: ignore[misc]
+        def __init__(self, *args: Any, **parts: Any) -> None:
+            super().__init__(*args, **parts)
+            circuit = self._circuit
+            circuit.admits = lambda: circuit.is_closed
+
+    return HopelessPool
+
+
+OF_POOLS = (
+    LOSS_IS_NO_ROW,
+    Defect(
+        number=19,
+        name="cancelled-connection-reused",
+        about="a connection whose request was cancelled goes back to the pool, with the answer still to come",
+        mirrors="asyncmy#103",
+        convicted_by=("V19",),
+        variant=Variant(pool=reusing_cancelled, lookup=trusting),
+        where="a timeout is answered, and cancels its call",
+        applies=cancels_calls,
+        scenario="cancel-storm",
+        levels=SIM_AND_LIVE,
+    ),
+    Defect(
+        name="circuit-stays-open",
+        about="the pool's circuit, once open, makes no trial connect, so no lookup is answered any more",
+        mirrors="a circuit breaker without its half-open state",
+        convicted_by=("V16",),
+        variant=Variant(pool=staying_open),
+        where="`circuit-opens`",
+        applies=NEVER,
+        scenario="circuit-opens",
+        levels=SIM_AND_LIVE,
+    ),
+)

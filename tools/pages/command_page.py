@@ -35,7 +35,7 @@ _EXITS: Mapping[Exit, str] = {
     "please report it",
     Exit.USAGE: "bad usage, or a scenario or history with mistakes",
     Exit.NOTHING_RAN: "nothing ran",
-    Exit.UNDECIDED: "unknown or vacuous: nothing was shown",
+    Exit.UNDECIDED: "unknown or vacuous: nothing was shown; or no run of a saved find shows what its file says",
     Exit.ENVIRONMENT: "the environment failed: no database, no proxy, no Java, no room on a disk",
 }
 _OPENING = """\
@@ -50,6 +50,9 @@ command. Its value comes from the first of these that gives one:
 2. the environment variable named beside it;
 3. `[tool.floodmark]` in the nearest pyproject.toml, from the current folder upwards;
 4. its default.
+
+A [saved find](../how-to/shrink-and-replay.md#what-it-writes) runs as its file says: with `run`, `replay` and
+`shrink` only the command line counts more than the file, and what differs is named in the first line.
 
 The table in pyproject.toml may set
 

@@ -60,7 +60,15 @@ The table in pyproject.toml may set
 
 and anything else in it is an error. Colour and moving progress appear on a terminal only; with `CI` or `TERM=dumb`
 progress does not move. The first Ctrl-C heals the faults, ends all processes that were started, and reports what had
-run; the second ends at once."""
+run; the second ends at once.
+
+A shell completes commands, options, and names of scenarios, defects, faults and tags after one line in its start file:
+
+| shell | file | line |
+|---|---|---|
+| bash | `~/.bashrc` | `eval "$(_FLOODMARK_COMPLETE=bash_source floodmark)"` |
+| zsh | `~/.zshrc` | `eval "$(_FLOODMARK_COMPLETE=zsh_source floodmark)"` |
+| fish | `~/.config/fish/config.fish` | `_FLOODMARK_COMPLETE=fish_source floodmark \\| source` |"""
 _WORLDS = """\
 ## Variables without an option
 

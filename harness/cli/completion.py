@@ -1,6 +1,6 @@
-"""`floodmark completion`: the script by which a shell completes commands, options and names; and the names themselves.
+"""The names that a shell completes; click completes commands and options, and has the script for the shell.
 
-Answers to click's shell completion. Invariant: names come from the registries that the commands use, so what is
+Invariant: names come from the registries that the commands use, so what is
 completed exists; a completion never fails, for a shell would show its traceback in the middle of a line.
 """
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 __all__ = [
-    "completion",
     "fault_names",
     "job_scenario_names",
     "mutant_names",
@@ -27,25 +26,6 @@ __all__ = [
 ]
 
 Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
-
-_HOW = {
-    "bash": 'eval "$(floodmark completion bash)", in ~/.bashrc',
-    "zsh": 'eval "$(floodmark completion zsh)", in ~/.zshrc',
-    "fish": "floodmark completion fish | source, in ~/.config/fish/config.fish",
-}
-
-
-@click.command(epilog="Used as: " + "; ".join(_HOW.values()) + ".")
-@click.argument("shell", type=click.Choice(list(_HOW)))
-def completion(*, shell: str) -> None:
-    """Print the script for SHELL that completes commands, options, and names of scenarios, mutants, faults and tags."""
-    from click.shell_completion import get_completion_class
-
-    from harness.cli.main import COMPLETE, floodmark
-
-    found = get_completion_class(shell)
-    assert found is not None, "click knows the shells of the choice"
-    click.echo(found(floodmark, {}, "floodmark", COMPLETE).source())
 
 
 def _names_for(listed: Callable[[], Iterable[str]], *, files: bool = False) -> Completer:

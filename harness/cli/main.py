@@ -41,7 +41,6 @@ _COMMANDS: Mapping[str, str] = {
     "mutants": "Run the planted defects, or your own, against every invariant.",
     "list": "List the scenarios, faults, invariants, suts, mutants, or which faults were effective where.",
     "schema": "Print the JSON Schema of scenario files or job files, for editors.",
-    "completion": "Print the script by which a shell completes commands and names.",
     "doctor": "Show what works on this machine, with a fix for what does not.",
     "setup": "Get the missing parts of a world, into a cache.",
     "clean": "Remove what killed runs left behind.",

@@ -56,12 +56,16 @@ def _replay_find(file: Path, asked: dict[str, Any]) -> int:
     from dataclasses import replace
 
     from harness.cli.campaigning import go
-    from harness.explore.find import load_find
+    from harness.cli.run import given
+    from harness.explore.find import load_find, options_of_find
     from harness.sut.user_modules import add_current_folder, import_path
 
     add_current_folder()
     find = load_find(file, import_path=import_path())
-    seed = find.seed if asked["seed"] is None else asked["seed"]
+    options, differs = options_of_find(find.scenario, seed=given(asked, {"seed": None})["seed"])
+    if differs:
+        click.echo(f"floodmark: {differs}", err=asked["form"] != "pretty")
+    seed = options["seed"]
     order = replace(find.order, seed=seed, again=f"floodmark run {file} --seed {seed}")
     finished = go([order], title=find.scenario.scenario, world="auto", report=asked["report"],
                   **{name: asked[name] for name in _PASSED_ON})  # fmt: skip

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from harness.cli.completion import mutant_names, scenario_names, sut_names, tag_names
 from harness.cli.options import (
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from harness.scenario.model import Scenario
     from harness.scenario.order import Order
 
-__all__ = ["check_sut", "run"]
+__all__ = ["check_sut", "given", "run"]
 
 _CAMPAIGN = (
     "world",
@@ -48,6 +49,11 @@ _CAMPAIGN = (
     "opens",
 )
 """The options passed on to `campaigning.go`."""
+_WHERE = {"level": "sim", "runner": "continuous", "cluster": None, "master": None, "tags": ()}
+"""For saved finds: options of the whole command, as they are unless the command line gives them."""
+_WHAT = {"sut": None, "mutant": None, "expected": None, "seed": None, "settings": (), "own_schema": None,
+         "own_data": (), "own_records": None}  # fmt: skip
+"""For a saved find: options that would change what it shows, as they are unless the command line gives them."""
 
 
 @click.command()
@@ -95,13 +101,15 @@ _CAMPAIGN = (
 )
 @own_files_options
 @run_options
-def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[str, ...], **asked: Any) -> int:
+def run(scenarios: tuple[str, ...], **asked: Any) -> int:
     """Run SCENARIOs: files, folders, or names from the catalogue (`floodmark list scenarios`); `all` is the catalogue.
 
-    With --tag and no SCENARIO, all of the catalogue with that tag.
+    With --tag and no SCENARIO, all of the catalogue with that tag. A saved find runs as its file says, whatever the
+    environment and pyproject.toml say; an option of the command line that differs is named in the first line.
 
     Exit code: 0 all hold, 1 a violation or a crossed threshold (with --fail-on pitfall: or a pitfall), 2 interrupted,
-    4 bad usage or scenario, 5 nothing ran, 10 unknown or vacuous, 11 the environment failed.
+    4 bad usage or scenario, 5 nothing ran, 10 unknown or vacuous, or no run of a saved find shows what its file says,
+    11 the environment failed.
     """
     from harness.cli.campaigning import go
     from harness.engine.campaign import few_of
@@ -109,37 +117,45 @@ def run(scenarios: tuple[str, ...], *, settings: tuple[str, ...], tags: tuple[st
     from harness.scenario.file import apply_settings, load_many
     from harness.scenario.own_files import with_asked_files
     from harness.system.choices import fresh_seed
+    from harness.system.errors import Exit
     from harness.testing.running import check_expected
 
-    scenarios = scenarios or _catalogue_with(tags)
+    scenarios = scenarios or _catalogue_with(asked["tags"])
     found = list(zip(resolve(scenarios), load_many(scenarios), strict=True))
-    asked["level"] = asked["level"] or _own_level(scenario for _, scenario in found)
-    selected = _selected(found, scenarios, tags, asked["level"])
-    files = [file for file, _ in selected]
-    own = {"schema": asked["own_schema"], "data": asked["own_data"], "records": asked["own_records"]}
-    loaded = [apply_settings(with_asked_files(scenario, **own), settings) for _, scenario in selected]
+    if all(scenario.shows is not None for _, scenario in found):
+        asked = given(asked, _WHERE)
+    asked["level"] = asked["level"] or "live"
+    selected = _selected(found, scenarios, asked["tags"], asked["level"])
+    fresh = fresh_seed()
+    each = [_with_saved(scenario, asked, fresh_seed=fresh) for _, scenario in selected]
+    loaded = [
+        apply_settings(
+            with_asked_files(
+                scenario, schema=one["own_schema"], data=one["own_data"], records=one["own_records"]
+            ),
+            one["settings"],
+        )
+        for (_, scenario), one in zip(selected, each, strict=True)
+    ]
     refuse_no_world(asked["level"], asked["world"])
     _refuse_runner(asked["runner"], asked["level"])
     _refuse_cluster(asked)
     refuse_on_at(asked["level"], asked["on"])
     for scenario in loaded:
         _tell_ignored(scenario, asked["level"])
-    fresh = fresh_seed()
-    each = [_with_saved(scenario, asked, fresh_seed=fresh) for scenario in loaded]
     for one in each:
         check_sut(one["sut"], one["mutant"], one["level"], one["runner"])
         check_expected(one["expected"], one["sut"])
     orders = [
         order
-        for file, scenario, one in zip(files, loaded, each, strict=True)
-        for order in _orders(scenario, file, settings, one)
+        for (file, _), scenario, one in zip(selected, loaded, each, strict=True)
+        for order in _orders(scenario, file, one)
     ]
     title = few_of([scenario.scenario for scenario in loaded])
     asked["baseline"] = earlier_report(asked["baseline"])
     finished = go(orders, title=title, **{name: asked[name] for name in _CAMPAIGN})
-    for scenario in loaded:
-        _tell_shown(scenario, finished, aside=asked["form"] != "pretty")
-    return finished.exit_code
+    shown = [_tell_shown(scenario, finished, aside=asked["form"] != "pretty") for scenario in loaded]
+    return finished.exit_code if all(shown) else finished.exit_code or Exit.UNDECIDED
 
 
 def _catalogue_with(tags: Sequence[str]) -> tuple[str, ...]:
@@ -154,16 +170,30 @@ def _catalogue_with(tags: Sequence[str]) -> tuple[str, ...]:
     return ("all",)
 
 
-def _tell_shown(scenario: Scenario, finished: Finished, *, aside: bool) -> None:
-    """In how many runs a saved find showed what it was saved for; `aside`: on standard error."""
+def given(asked: Mapping[str, Any], otherwise: Mapping[str, Any]) -> dict[str, Any]:
+    """`asked`, but options that the command line does not give are as `otherwise` has them."""
+    typed = click.get_current_context().get_parameter_source
+    return {
+        **asked,
+        **{name: at for name, at in otherwise.items() if typed(name) is not ParameterSource.COMMANDLINE},
+    }
+
+
+def _tell_shown(scenario: Scenario, finished: Finished, *, aside: bool) -> bool:
+    """Tells in how many runs a saved find showed its violation; whether in any. `aside`: on standard error."""
+    from harness.explore.find import not_shown
+
     shows = scenario.shows
     if shows is None:
-        return
+        return True
     mine = [tally for tally in finished.tallies if tally.scenario == scenario.scenario]
     shown = sum(tally.violations.get((shows.invariant, shows.kind), 0) for tally in mine)
     click.echo(
         f"shown    {shows.invariant} {shows.kind} in {shown} of {sum(t.runs for t in mine)} runs", err=aside
     )
+    if not shown:
+        click.echo(f"floodmark: {not_shown(scenario, [])}", err=True)
+    return shown > 0
 
 
 def _tell_ignored(scenario: Scenario, level: str) -> None:
@@ -180,20 +210,27 @@ def _tell_ignored(scenario: Scenario, level: str) -> None:
         click.echo(f"floodmark: {scenario.scenario}: {sentence}", err=True)
 
 
-def _own_level(scenarios: Iterable[Scenario]) -> str:
-    """The level of a run without `--level`: that of saved finds is sim, as their choices are those of sim."""
-    return "sim" if all(scenario.shows is not None for scenario in scenarios) else "live"
-
-
 def _with_saved(scenario: Scenario, asked: Mapping[str, Any], *, fresh_seed: int) -> dict[str, Any]:
-    """The options for one scenario: a saved find says seed, system and planted defect where the command does not."""
-    shows, choices = scenario.shows, scenario.choices
-    seed = asked["seed"]
-    if seed is None:
-        seed = fresh_seed if choices is None else choices.seed
-    options = {**asked, "seed": seed}
-    if shows is not None and asked["sut"] is None and asked["mutant"] is None:
-        options |= {"sut": shows.sut, "mutant": shows.mutant, "expected": asked["expected"] or shows.expected}
+    """The options for one scenario; for a saved find what its file says, beside what the command line gives."""
+    options = dict(asked)
+    if scenario.shows is not None:
+        from harness.explore.find import options_of_find
+
+        options = given(asked, _WHAT)
+        named = {
+            "settings": "--set",
+            "own_schema": "--schema",
+            "own_data": "--data",
+            "own_records": "--records",
+        }
+        changes = [option for name, option in named.items() if options[name]]
+        mine = {name: options[name] for name in ("sut", "mutant", "expected", "seed")}
+        saved, differs = options_of_find(scenario, **mine, changes=changes)
+        options |= saved
+        if differs:
+            click.echo(f"floodmark: {differs}", err=asked["form"] != "pretty")
+    if options["seed"] is None:
+        options["seed"] = fresh_seed if scenario.choices is None else scenario.choices.seed
     return {**options, "sut": options["sut"] or "reference"}
 
 
@@ -279,14 +316,12 @@ def check_sut(sut: str, mutant: str | None, level: str, runner: str) -> None:
             raise UsageError(message, fix="leave one of the two out")
 
 
-def _orders(
-    scenario: Scenario, file: Path, settings: Sequence[str], asked: dict[str, Any]
-) -> Iterator[Order]:
+def _orders(scenario: Scenario, file: Path, asked: dict[str, Any]) -> Iterator[Order]:
     """One order for each run, with consecutive seeds."""
     from harness.scenario.order import Order
     from harness.sut.user_modules import import_path
 
-    before, after = _again(file, settings, asked)
+    before, after = _again(file, asked)
     for number in range(asked["seed"], asked["seed"] + asked["runs"]):
         yield Order(
             scenario=scenario,
@@ -304,7 +339,7 @@ def _orders(
         )
 
 
-def _again(file: Path, settings: Sequence[str], asked: dict[str, Any]) -> tuple[str, str]:
+def _again(file: Path, asked: dict[str, Any]) -> tuple[str, str]:
     """The command line that repeats a run: the parts before and after `--seed N`."""
     import shlex
 
@@ -329,7 +364,7 @@ def _again(file: Path, settings: Sequence[str], asked: dict[str, Any]) -> tuple[
         ("--records", [asked["own_records"]]),
     ):
         more += [word for file in files if file is not None for word in (option, str(file))]
-    for setting in settings:
+    for setting in asked["settings"]:
         more += ["--set", setting]
     if asked["fail_on"]:
         more += ["--fail-on", asked["fail_on"]]

@@ -5,7 +5,7 @@ Invariant: what is saved was run at level sim and shows the violation; an interr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,13 +33,13 @@ _BUDGET_S = 120.0
 @click.command()
 @click.argument("target", metavar="RUN|FOUND|SCENARIO", shell_complete=scenario_names)
 @click.option("--sut", envvar="FLOODMARK_SUT", default=None, metavar="NAME|MODULE:ATTR",
-              help="With a scenario: the system under test.  [default: reference]")  # fmt: skip
+              help="With a scenario: the system under test.  [default: reference; a saved find: its own]")  # fmt: skip
 @click.option("--mutant", envvar="FLOODMARK_MUTANT", default=None, metavar="NAME|MODULE:ATTR",
               help="With a scenario: a planted defect.")  # fmt: skip
 @click.option("--expected", envvar="FLOODMARK_EXPECTED", default=None, metavar="MODULE:FUNCTION|none",
               help="With a scenario: as of `floodmark run`.")  # fmt: skip
 @click.option("--seed", envvar="FLOODMARK_SEED", type=click.IntRange(min=0), default=0, show_default=True,
-              help="With a scenario: the seed of the run.")  # fmt: skip
+              help="With a scenario: the seed of the run; a saved find has its own.")  # fmt: skip
 @invariant_option
 @click.option("--found", "folder", envvar="FLOODMARK_FOUND", type=click.Path(file_okay=False, path_type=Path),
               default=Path("found"), show_default=True, help="Folder of the saved find.")  # fmt: skip
@@ -64,7 +64,8 @@ def shrink(
     """Make a violation as small as it can be while level sim still shows it, and save it as a scenario file.
 
     RUN is the folder of a report, of any level, its run.json, or a history in it; its calls and faults are carried down
-    to level sim. FOUND is a file that `explore` or `shrink` saved; SCENARIO any other scenario file or name.
+    to level sim. FOUND is a file that `explore` or `shrink` saved: its own system and seed count, but for options of
+    the command line, which are named in the first line if they differ. SCENARIO is any other scenario file or name.
 
     Exit code: 1 it is shown, small and saved; 2 interrupted, the smallest so far is saved; 4 bad usage, or a run
     without a violation; 10 level sim does not show it.
@@ -114,8 +115,9 @@ class _ToShrink:
 
 def _found(target: str, asked: _ToShrink, run: Runs) -> Find | None:
     """What is to be shrunk; None, after a sentence, if level sim does not show what another level showed."""
+    from harness.cli.run import check_sut, given
     from harness.cli.told import is_scenario, told_runs
-    from harness.explore.find import load_find
+    from harness.explore.find import load_find, options_of_find
     from harness.scenario.catalogue import catalogue, resolve
     from harness.scenario.file import load
     from harness.sut.user_modules import import_path
@@ -124,9 +126,15 @@ def _found(target: str, asked: _ToShrink, run: Runs) -> Find | None:
         return _of_report(told_runs(target), target, asked, run)
     (file,) = resolve([target])
     scenario = load(file)
-    if scenario.shows is None or asked.sut or asked.mutant:
+    if scenario.shows is None:
         return _of_scenario(scenario, asked, run)
-    return load_find(file, import_path=import_path())
+    find = load_find(file, import_path=import_path())
+    mine = {"sut": asked.sut, "mutant": asked.mutant, "expected": asked.expected, "seed": asked.seed}
+    options, differs = options_of_find(scenario, **given(mine, dict.fromkeys(mine)))
+    if differs:
+        click.echo(f"floodmark: {differs}")
+        check_sut(options["sut"], options["mutant"], "sim", "continuous")
+    return replace(find, **options)
 
 
 def _of_scenario(scenario: Scenario, asked: _ToShrink, run: Runs) -> Find:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from harness.faults.parts.found_parts import SavedChoices, ShownViolation
 from harness.history.event import Event
@@ -21,10 +21,11 @@ from harness.judge.explanation.explain import explained_events
 from harness.scenario.file import dump_short, load
 from harness.scenario.model import Scenario
 from harness.scenario.order import REFERENCE, Order
+from harness.scenario.outcome import RunOutcome
 from harness.system.errors import UsageError
 from harness.system.whole_file import disk_errors_told, write_whole
 
-__all__ = ["Find", "load_find"]
+__all__ = ["Find", "load_find", "not_shown", "options_of_find"]
 
 FOLDER: Final = Path("found")
 """Where finds are saved, unless another folder is named."""
@@ -169,6 +170,54 @@ def load_find(path: Path, *, import_path: Iterable[str] = ()) -> Find:
         expected=shows.expected,
         import_path=tuple(import_path),
     )
+
+
+def options_of_find(
+    scenario: Scenario,
+    *,
+    sut: str | None = None,
+    mutant: str | None = None,
+    expected: str | None = None,
+    seed: int | None = None,
+    changes: Iterable[str] = (),
+) -> tuple[dict[str, Any], str]:
+    """`sut`, `mutant`, `expected` and `seed` of a run of a saved find; and how they differ from its file, or "".
+
+    Give what the command line or the call says itself: the environment and a project file do not count for a find.
+    `sut` or `mutant` replace both of the file, and `expected` with them. `changes`: options that change the scenario.
+    """
+    shows, choices = scenario.shows, scenario.choices
+    assert shows is not None, "a saved find says what it shows"
+    own: dict[str, Any] = {
+        "sut": shows.sut or REFERENCE,
+        "mutant": shows.mutant,
+        "expected": shows.expected,
+        "seed": seed if choices is None else choices.seed,
+    }
+    options = dict(own)
+    if sut or mutant:
+        options |= {"sut": sut or REFERENCE, "mutant": mutant}
+    if options != own or expected is not None:
+        options["expected"] = expected
+    if seed is not None:
+        options["seed"] = seed
+    none = {None: "none"}
+    others = [
+        f"--{name} {none.get(value, value)} in place of {none.get(own[name], own[name])}"
+        for name, value in options.items()
+        if value != own[name]
+    ]
+    others += changes
+    return options, f"{scenario.scenario}: not the run of its file: {', '.join(others)}" if others else ""
+
+
+def not_shown(scenario: Scenario, outcomes: Iterable[RunOutcome]) -> str:
+    """A sentence if `scenario` is a saved find and no run of it shows what its file says; else empty."""
+    shows = scenario.shows
+    if shows is None or any((shows.invariant, shows.kind) in run.judgement.shown for run in outcomes):
+        return ""
+    what = f"{scenario.scenario} does not show {shows.invariant} {shows.kind}, and its file says so"
+    return f"{what}. If that is mended, remove `shows` from the file: then it is a test that must pass."
 
 
 def _with(part: _Part, **fields: object) -> _Part:

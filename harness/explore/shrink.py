@@ -44,7 +44,7 @@ from harness.history.verdict import Judgement
 from harness.levels.sim.level import SimulatedLevel
 from harness.scenario.model import Scenario
 from harness.system.choices import Draw
-from harness.system.errors import FloodmarkError, UsageError
+from harness.system.errors import Exit, FloodmarkError, UsageError
 
 __all__ = ["NotShown", "Runs", "SeenRun", "ShrinkStep", "open_runs", "shrink", "size_of"]
 
@@ -126,6 +126,8 @@ class ShrinkStep:
 
 class NotShown(UsageError):
     """The run that is to be shrunk does not show its violation."""
+
+    exit_code = Exit.UNDECIDED
 
 
 class _Ended(Exception):

@@ -13,7 +13,6 @@ machine.
 from __future__ import annotations
 
 import hmac
-import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -31,7 +30,7 @@ from harness.proxy.asked import (
     read_toxic_change,
 )
 from harness.proxy.http_server import DIGITS_MAX, HttpResponse, Request
-from harness.proxy.json_body import as_single, json_text
+from harness.proxy.json_body import json_text
 from harness.proxy.link import Link, metrics_text
 from harness.proxy.refusal import Refusal
 from harness.proxy.registry import Registry
@@ -44,7 +43,6 @@ COMPATIBLE_WITH = "2.12.0"
 """The version of Toxiproxy whose interface this is."""
 
 _JSON = {"Content-Type": "application/json"}
-_PLAIN = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,18 +94,15 @@ class Api:
     def handle(self, request: Request) -> HttpResponse:
         path, _, query = request.target.partition("?")
         words = path.removeprefix("/").split("/")
-        if "//" in path or not {".", ".."}.isdisjoint(words):
-            plain = "/" + posixpath.normpath(path).lstrip("/")
-            return HttpResponse(status=HTTPStatus.MOVED_PERMANENTLY, headers={"Location": plain})
         handlers = self._handlers.get(
             tuple("*" if number in {1, 3} else word for number, word in enumerate(words))
         )
         if handlers is None or not all(words):
-            return HttpResponse(status=HTTPStatus.NOT_FOUND, headers=_PLAIN, body=b"404 page not found\n")
+            return refused(Refusal("there is no such path", HTTPStatus.NOT_FOUND))
         if request.method not in handlers:
-            return HttpResponse(status=HTTPStatus.METHOD_NOT_ALLOWED)
+            return refused(Refusal("not a method of this path", HTTPStatus.METHOD_NOT_ALLOWED))
         if request.headers.get("user-agent", "").startswith("Mozilla/"):
-            return HttpResponse(status=HTTPStatus.FORBIDDEN, headers=_PLAIN, body=b"User agent not allowed\n")
+            return refused(Refusal("a browser may not control this proxy", HTTPStatus.FORBIDDEN))
         names = tuple(unquote(word) for word in words[1::2])
         call = _RoutedRequest(names=names, query=parse_qs(query), body=request.body)
         try:
@@ -126,10 +121,7 @@ class Api:
 
     def _tell_version(self, _call: _RoutedRequest) -> HttpResponse:
         version = f"{COMPATIBLE_WITH}-floodmark.{self._version}"
-        body = f'{{"version": "{version}"}}\n'.encode()
-        return HttpResponse(
-            status=HTTPStatus.OK, body=body, headers={"Content-Type": "application/json;charset=utf-8"}
-        )
+        return _json({"version": version})
 
     def _tell_about(self, _call: _RoutedRequest) -> HttpResponse:
         own = [kind.name for kind in TOXIC_KINDS.values() if kind.own]
@@ -226,9 +218,8 @@ class Api:
 
 
 def refused(refusal: Refusal) -> HttpResponse:
-    """A refusal as Toxiproxy sends it: a JSON body with the content type text/plain."""
-    body = json_text(_refusal_shown(refusal)) + "\n"
-    return HttpResponse(status=refusal.status, headers=_PLAIN, body=body.encode())
+    """Its text and status as JSON."""
+    return _json(_refusal_shown(refusal), refusal.status)
 
 
 def _refusal_shown(refusal: Refusal) -> Mapping[str, Any]:
@@ -240,13 +231,11 @@ def _json(value: Any, status: HTTPStatus = HTTPStatus.OK) -> HttpResponse:
 
 
 def _link_shown(link: Link) -> Mapping[str, Any]:
-    """The empty `Logger` is part of Toxiproxy's bodies, and a client may compare them."""
     shown = {
         "name": link.name,
         "listen": link.listen,
         "upstream": link.upstream,
         "enabled": link.enabled,
-        "Logger": {},
         "toxics": [_toxic_shown(toxic) for toxic in link.toxics],
     }
     return {**shown, "mysql": True} if link.mysql else shown
@@ -258,5 +247,5 @@ def _toxic_shown(toxic: Toxic) -> Mapping[str, Any]:
         "name": toxic.name,
         "type": toxic.type,
         "stream": toxic.stream,
-        "toxicity": as_single(toxic.toxicity),
+        "toxicity": toxic.toxicity,
     }

@@ -1,6 +1,5 @@
 """Reads the JSON bodies of the control interface: links, toxics and changes of them, validated.
 
-Answers to the Go structs that Toxiproxy decodes a body into; their Go names appear only in error texts.
 Invariant: what this module returns is complete and typed; a toxic has exactly the attributes that its kind
 declares.
 """
@@ -11,17 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from harness.proxy.json_body import (
-    INTEGER,
-    REAL,
-    STRING,
-    TRUTH,
-    Field,
-    read_fields,
-    read_json,
-    single,
-    title_of,
-)
+from harness.proxy.json_body import boolean, integer, number, read_fields, read_json, string
 from harness.proxy.link import Cutting
 from harness.proxy.refusal import Refusal, bad_body, invalid_stream, invalid_toxic_type, missing_field
 from harness.proxy.toxic_kinds import TOXIC_KINDS
@@ -43,10 +32,6 @@ __all__ = [
     "read_toxic_change",
 ]
 
-_GO_NAMES = {"reset_peer": "ResetToxic"}
-"""Toxics whose Go struct is not named after the toxic."""
-_LIST = 'struct { toxiproxy.Proxy; Enabled *bool "json:\\"enabled\\"" }'
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkAsked:
@@ -66,14 +51,14 @@ class LinkAsked:
 
 def read_link(body: bytes) -> LinkAsked:
     """A link to make; its name and upstream are required."""
-    asked = _link(read_json(body), "Proxy", whole="toxiproxy.Proxy")
+    asked = _link(read_json(body))
     _complete(asked)
     return asked
 
 
 def read_link_change(body: bytes) -> LinkAsked:
     """A change of a link; a name in the body is ignored."""
-    asked = _link(read_json(body), "Proxy", whole="toxiproxy.Proxy")
+    asked = _link(read_json(body))
     if asked.upstream == "":
         raise missing_field("upstream")
     return asked
@@ -85,23 +70,16 @@ def read_links(body: bytes) -> list[LinkAsked]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise bad_body(f"json: cannot unmarshal {title_of(value)} into Go value of type []{_LIST}")
-    links = [_link(item, ".Proxy", whole=_LIST, place_of_enabled="") for item in value]
-    for number, asked in enumerate(links, start=1):
-        _complete(asked, suffix=f" at proxy {number}")
+        raise bad_body("it is not a JSON list")
+    links = [_link(item) for item in value]
+    for place, asked in enumerate(links, start=1):
+        _complete(asked, suffix=f" at proxy {place}")
     return links
 
 
-def _link(value: Any, place: str, *, whole: str, place_of_enabled: str = "Proxy") -> LinkAsked:
-    fields = {
-        "name": Field(kind=STRING, place=f"{place}.name"),
-        "listen": Field(kind=STRING, place=f"{place}.listen"),
-        "upstream": Field(kind=STRING, place=f"{place}.upstream"),
-        "enabled": Field(kind=TRUTH, place=f"{place_of_enabled}.enabled"),
-        "mysql": Field(kind=TRUTH, place=f"{place}.mysql"),
-        "keep": Field(kind=TRUTH, place=f"{place}.keep"),
-    }
-    return LinkAsked(**read_fields(value, fields, whole=whole))
+def _link(value: Any) -> LinkAsked:
+    texts = dict.fromkeys(("name", "listen", "upstream"), string)
+    return LinkAsked(**read_fields(value, {**texts, **dict.fromkeys(("enabled", "mysql", "keep"), boolean)}))
 
 
 def _complete(asked: LinkAsked, *, suffix: str = "") -> None:
@@ -132,17 +110,7 @@ class ToxicAsked:
 def read_toxic(body: bytes) -> ToxicAsked:
     """A toxic to add."""
     value = read_json(body)
-    fields = {
-        "name": Field(kind=STRING, place="ToxicWrapper.name"),
-        "type": Field(kind=STRING, place="ToxicWrapper.type"),
-        "stream": Field(kind=STRING, place="ToxicWrapper.stream"),
-        "toxicity": Field(kind=REAL, place="ToxicWrapper.toxicity"),
-    }
-    asked = read_fields(value, fields, whole="toxics.ToxicWrapper")
-    given = single(value, "attributes")
-    if given is not None and not isinstance(given, tuple):
-        place = "Go struct field ToxicWrapper.attributes of type toxics.NoopToxic"
-        raise bad_body(f"json: cannot unmarshal {title_of(given)} into {place}")
+    asked = read_fields(value, {**dict.fromkeys(("name", "type", "stream"), string), "toxicity": number})
     stream = asked.get("stream", Stream.DOWNSTREAM.value)
     direction = _direction(stream)
     type_ = asked.get("type", "")
@@ -158,7 +126,7 @@ def read_toxic(body: bytes) -> ToxicAsked:
     )
     if toxic.name in {".", ".."}:
         raise _unreachable_name("toxic", toxic.name)
-    return ToxicAsked(toxic=toxic, kind=TOXIC_KINDS[type_], attributes=given)
+    return ToxicAsked(toxic=toxic, kind=TOXIC_KINDS[type_], attributes=value.get("attributes"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,11 +141,8 @@ class ToxicChange:
 def read_toxic_change(body: bytes) -> ToxicChange:
     """The new toxicity and attributes; name, type and stream cannot change and are ignored."""
     value = read_json(body)
-    asked = read_fields(value, {"toxicity": Field(kind=REAL, place=".toxicity")}, whole=_CHANGE)
-    return ToxicChange(toxicity=asked.get("toxicity"), attributes=single(value, "attributes"))
-
-
-_CHANGE = 'struct { Attributes interface {} "json:\\"attributes\\""; Toxicity float32 "json:\\"toxicity\\"" }'
+    asked = read_fields(value, {"toxicity": number})
+    return ToxicChange(toxicity=asked.get("toxicity"), attributes=(value or {}).get("attributes"))
 
 
 def attributes_asked(given: Any, kind: ToxicKind, *, before: Attributes) -> Attributes:
@@ -185,27 +150,11 @@ def attributes_asked(given: Any, kind: ToxicKind, *, before: Attributes) -> Attr
 
     Raises a `Refusal` for a bad value.
     """
-    place = f"{_GO_NAMES.get(kind.name) or _struct(kind.name)}.attributes"
-    fields = {name: _attribute(kind, name, f"{place}.{name}") for name in kind.attributes}
-    if given is not None and not isinstance(given, tuple):
-        title = f"toxics.{place.partition('.')[0]}"
-        raise bad_body(
-            f"json: cannot unmarshal {title_of(given)} into Go struct field .attributes of type {title}"
-        )
-    found = {**kind.attributes, **before, **read_fields(given, fields, whole="")}
+    fields = {name: string if isinstance(at, str) else integer for name, at in kind.attributes.items()}
+    found = {**kind.attributes, **before, **read_fields(given, fields)}
     if why := kind.refuse(found):
         raise Refusal(f"invalid attributes: {why}", HTTPStatus.BAD_REQUEST)
     return found
-
-
-def _attribute(kind: ToxicKind, name: str, place: str) -> Field:
-    if isinstance(kind.attributes[name], str):
-        return Field(kind=STRING, place=place)
-    return Field(kind=INTEGER, place=place, title="int" if kind.name == "slicer" else "")
-
-
-def _struct(kind: str) -> str:
-    return "".join(word.capitalize() for word in kind.split("_")) + "Toxic"
 
 
 def _direction(stream: str) -> Stream:
@@ -217,11 +166,7 @@ def _direction(stream: str) -> Stream:
 
 def read_cut(body: bytes) -> tuple[Cutting, int]:
     """How to end a link's live connections, `rst` or `fin`, and the number of the only one to end (0: all)."""
-    fields = {
-        "how": Field(kind=STRING, place="cut.how"),
-        "connection": Field(kind=INTEGER, place="cut.connection"),
-    }
-    asked = read_fields(read_json(body), fields, whole="cut")
+    asked = read_fields(read_json(body), {"how": string, "connection": integer})
     how = asked.get("how", "")
     try:
         return Cutting(how), int(asked.get("connection", 0))
@@ -232,14 +177,12 @@ def read_cut(body: bytes) -> tuple[Cutting, int]:
 
 def read_connection(body: bytes) -> int:
     """The number of the connection whose held bytes are to be sent; 0: all."""
-    fields = {"connection": Field(kind=INTEGER, place="release.connection")}
-    return int(read_fields(read_json(body), fields, whole="release").get("connection", 0))
+    return int(read_fields(read_json(body), {"connection": integer}).get("connection", 0))
 
 
 def read_seed(body: bytes) -> int:
     """The new seed of a `PUT /floodmark`."""
-    asked = read_fields(read_json(body), {"seed": Field(kind=INTEGER, place="floodmark.seed")}, whole="seed")
-    seed: int = asked.get("seed", -1)
+    seed: int = read_fields(read_json(body), {"seed": integer}).get("seed", -1)
     if seed < 0:
         raise Refusal("`seed` must be a whole number, 0 or more", HTTPStatus.BAD_REQUEST)
     return seed

@@ -8,7 +8,6 @@ connection is closed; no file is ever served.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,8 +28,6 @@ READ_LIMIT_S = 10.0
 """How long a request may take from its first byte to its last."""
 IDLE_LIMIT_S = 60.0
 """How long a connection may wait between two requests."""
-
-CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +53,6 @@ class HttpResponse:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Head:
-    method: str
-    target: str
-    headers: Mapping[str, str]
-    keeps_open: bool
-
-
 async def read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Request | None:
     """The next request; None if the client disconnected or sent none in time. Raises `Refusal` for a malformed one."""
     try:
@@ -75,10 +64,10 @@ async def read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
         return None
     try:
         async with asyncio.timeout(READ_LIMIT_S):
-            head = _read_head(await _read_lines(reader, first))
-            if head.headers.get("expect", "").lower() == "100-continue":
-                writer.write(CONTINUE)
-            body = await _read_body(reader, head.headers)
+            method, target, headers, keeps_open = _read_head(await _read_lines(reader, first))
+            if headers.get("expect", "").lower() == "100-continue":
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            body = await _read_body(reader, headers)
     except TimeoutError:
         raise Refusal(
             f"the request did not arrive completely within {READ_LIMIT_S:g} s", HTTPStatus.REQUEST_TIMEOUT
@@ -88,13 +77,7 @@ async def read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
         raise Refusal(message, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE) from None
     except asyncio.IncompleteReadError:
         return None
-    return Request(
-        method=head.method, target=head.target, headers=head.headers, body=body, keeps_open=head.keeps_open
-    )
-
-
-_ONCE = frozenset({"content-length", "transfer-encoding"})
-"""Headers that say where a body ends; two of them could be read as two different ends."""
+    return Request(method=method, target=target, headers=headers, body=body, keeps_open=keeps_open)
 
 
 async def _read_lines(reader: asyncio.StreamReader, begun: bytes) -> list[str]:
@@ -115,7 +98,8 @@ async def _read_lines(reader: asyncio.StreamReader, begun: bytes) -> list[str]:
             return lines
 
 
-def _read_head(said_lines: list[str]) -> _Head:
+def _read_head(said_lines: list[str]) -> tuple[str, str, dict[str, str], bool]:
+    """Method, target, headers by name in lower case, and whether the connection stays open."""
     first, *lines = said_lines
     words = first.split(" ")
     if len(words) != len(("GET", "/", "HTTP/1.1")) or not words[2].startswith("HTTP/1."):
@@ -125,57 +109,25 @@ def _read_head(said_lines: list[str]) -> _Head:
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip():
             raise Refusal("a header line has no name or no colon", HTTPStatus.BAD_REQUEST)
-        if name.lower() in _ONCE and name.lower() in headers:
-            raise Refusal(f"the header {name} is there twice", HTTPStatus.BAD_REQUEST)
+        if name.lower() == "content-length" and "content-length" in headers:
+            raise Refusal("the Content-Length is there twice", HTTPStatus.BAD_REQUEST)
         headers[name.lower()] = value.strip()
     said = [option.strip() for option in headers.get("connection", "").lower().split(",")]
-    keeps_open = "close" not in said and (words[2] != "HTTP/1.0" or "keep-alive" in said)
-    return _Head(method=words[0], target=words[1], headers=headers, keeps_open=keeps_open)
+    return words[0], words[1], headers, "close" not in said and words[2] != "HTTP/1.0"
 
 
 async def _read_body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
-    length, coding = headers.get("content-length"), headers.get("transfer-encoding")
-    if coding is not None:
-        if length is not None or coding.lower() != "chunked":
-            raise Refusal("a body's length must be told in one way", HTTPStatus.BAD_REQUEST)
-        return await _read_chunks(reader)
-    if length is None:
-        return b""
+    if "transfer-encoding" in headers:
+        raise Refusal("send the body whole, with its Content-Length", HTTPStatus.LENGTH_REQUIRED)
+    length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit() and len(length) <= DIGITS_MAX):
         raise Refusal(
             f"the Content-Length is not a number of at most {DIGITS_MAX} digits", HTTPStatus.BAD_REQUEST
         )
-    return await reader.readexactly(_within_limit(int(length)))
-
-
-async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
-    body = bytearray()
-    while size := await _read_chunk_size(reader):
-        _within_limit(len(body) + size)
-        body += await reader.readexactly(size)
-        if await reader.readexactly(2) != b"\r\n":
-            raise Refusal("a chunk is not as long as its size says", HTTPStatus.BAD_REQUEST)
-    while await reader.readuntil(b"\r\n") != b"\r\n":
-        pass  # trailers: bounded by the reader's limit for a line and by the time limit of the request
-    return bytes(body)
-
-
-async def _read_chunk_size(reader: asyncio.StreamReader) -> int:
-    try:
-        line = await reader.readuntil(b"\r\n")
-    except asyncio.LimitOverrunError:
-        line = b""
-    digits = line.split(b";")[0].strip()
-    if not re.fullmatch(b"[0-9A-Fa-f]{1,%d}" % DIGITS_MAX, digits):
-        raise Refusal("a chunk's size is not a number", HTTPStatus.BAD_REQUEST)
-    return int(digits, 16)
-
-
-def _within_limit(size: int) -> int:
-    if not 0 <= size <= BODY_MAX:
+    if int(length) > BODY_MAX:
         message = f"the request's body is larger than {BODY_MAX} bytes"
         raise Refusal(message, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-    return size
+    return await reader.readexactly(int(length))
 
 
 def written(answer: HttpResponse, *, keeps_open: bool, with_body: bool = True) -> bytes:

@@ -2,7 +2,7 @@
 
 Answers to the `tcp_listener` of Toxiproxy's proxy, whose port any program can take while the proxy is disabled. While
 shut, connects are refused but the port stays bound, so opening it again cannot fail because another program took it.
-An address is read as by Go's `net.Listen`, with loopback as default, and never needs a name server.
+The default of an address is loopback, and no address needs a name server.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ LOOPBACK = "127.0.0.1"
 PORT_MAX = 65_535
 
 
-def listen_address(text: str, *, prefix: str = "listen tcp: ") -> str:
+def listen_address(text: str) -> str:
     """`host:port` with a numeric host and port; port 0 means any port, a missing host or an empty text means loopback.
 
     Toxiproxy listens on every address when the host is missing; ours does so only for an explicit `0.0.0.0`.
     """
     if not text:
         return f"{LOOPBACK}:0"
-    host, port = _split(text, prefix)
-    number = _port(port, prefix)
-    return joined_address(_host(host, prefix), number)
+    host, port = _split(text)
+    number = _port(port)
+    return joined_address(_host(host), number)
 
 
 def same_listen(asked: str, *, now: str) -> bool:
@@ -63,44 +63,44 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _split(text: str, prefix: str) -> tuple[str, str]:
+def _split(text: str) -> tuple[str, str]:
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket:
-            raise _wrong(f"{prefix}address {text}: missing ']' in address")
+            raise _wrong(f"address {text}: missing ']' in address")
         if not rest.startswith(":"):
-            raise _wrong(f"{prefix}address {text}: missing port in address")
+            raise _wrong(f"address {text}: missing port in address")
         return host, rest[1:]
     host, colon, port = text.rpartition(":")
     if not colon:
-        raise _wrong(f"{prefix}address {text}: missing port in address")
+        raise _wrong(f"address {text}: missing port in address")
     if ":" in host:
-        raise _wrong(f"{prefix}address {text}: too many colons in address")
+        raise _wrong(f"address {text}: too many colons in address")
     return host, port
 
 
-def _port(text: str, prefix: str) -> int:
+def _port(text: str) -> int:
     written = re.fullmatch(r"([+-]?)0*([0-9]+)", text)
     if written is not None:
         sign, digits = written.groups()
         if len(digits) > len(str(PORT_MAX)) or int(digits) > PORT_MAX or (sign == "-" and digits != "0"):
-            raise _wrong(f"{prefix}address {text}: invalid port")
+            raise _wrong(f"address {text}: invalid port")
         return int(digits)
     if not text:
         return 0
     try:
         return socket.getservbyname(text, "tcp")
     except OSError:
-        raise _wrong(f"{prefix}lookup tcp/{text}: unknown port") from None
+        raise _wrong(f"lookup tcp/{text}: unknown port") from None
 
 
-def _host(text: str, prefix: str) -> str:
+def _host(text: str) -> str:
     if text in {"", "localhost"}:
         return LOOPBACK
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
-        raise _wrong(f"{prefix}lookup {text}: no such host") from None
+        raise _wrong(f"lookup {text}: no such host") from None
 
 
 def joined_address(host: str, port: int) -> str:

@@ -1,4 +1,4 @@
-"""Refusals of the control interface: an HTTP status and exactly the text that Toxiproxy's clients expect.
+"""Refusals of the control interface: the HTTP status that Toxiproxy's clients expect, and a text of our own.
 
 Answers to Toxiproxy's `ApiError`. Invariant: a request that was refused has changed nothing.
 """

@@ -83,7 +83,7 @@ class Registry:
         link = self.link(name)
         enabled = link.enabled if asked.enabled is None else asked.enabled
         if asked.listen is not None:
-            listen = listen_address(asked.listen, prefix="")
+            listen = listen_address(asked.listen)
             if listen != link.listen:
                 _move(link, listen, enabled=enabled)
         if enabled and not link.enabled:
@@ -180,7 +180,7 @@ class Registry:
         there = self._links.get(asked.name)
         if there is None:
             return self.make(asked)
-        listen = listen_address(asked.listen or "", prefix="")
+        listen = listen_address(asked.listen or "")
         if same_listen(listen, now=there.listen) and asked.upstream == there.upstream:
             _follow_packets(there, asked)
             return there

@@ -94,7 +94,8 @@ class ScenarioFile(pytest.File):
             scenario = load(self.path)
         except FloodmarkError as error:
             raise self.CollectError(str(error)) from error
-        asked = _settings(self.config).level() or "live"
+        settings, is_find = _settings(self.config), scenario.shows is not None
+        asked = settings.of("level", is_find=is_find) or ("sim" if is_find else "live")
         if not set(self.config.getoption("--floodmark-tag") or ()) <= set(scenario.tags):
             return
         for level in scenario.levels:
@@ -117,16 +118,18 @@ class ScenarioItem(pytest.Item):
             self.add_marker(pytest.mark.timeout(scenario.budget / 1000 + 120))
 
     def runtest(self) -> None:
-        """Run the scenario; any verdict other than `pass` fails the test."""
+        """Run the scenario; any verdict other than `pass` fails the test, and so does a saved find, shown or not."""
+        from harness.explore.find import not_shown
         from harness.history.verdict import Outcome
         from harness.system.errors import CannotHere
 
         try:
-            outcome = _shared(self.config).run(self._scenario, self._level, self.path)
+            outcome, differs = _shared(self.config).run(self._scenario, self._level, self.path)
         except CannotHere as sentence:
             pytest.skip(str(sentence))
-        if outcome.judgement.outcome is not Outcome.PASS:
-            raise NotProven(outcome)
+        rest = not_shown(self._scenario, [outcome])
+        if outcome.judgement.outcome is not Outcome.PASS or rest:
+            raise NotProven(outcome, first=differs, last=rest)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         told = _told_failure(excinfo)
@@ -197,12 +200,12 @@ def _told_failure(excinfo: pytest.ExceptionInfo[BaseException]) -> str | None:
 
 
 class NotProven(Exception):
-    """A run that did not pass; its text is the terminal report of the run."""
+    """A run that did not pass; its text is the terminal report of the run, between two lines if they are given."""
 
-    def __init__(self, outcome: RunOutcome) -> None:
+    def __init__(self, outcome: RunOutcome, *, first: str = "", last: str = "") -> None:
         from harness.testing.running import told
 
-        super().__init__(told(outcome))
+        super().__init__("\n".join(filter(None, [first, told(outcome), last])))
 
 
 def fixture_for(item: pytest.Item) -> Floodmark:
@@ -295,7 +298,7 @@ class _Holding:
             )
             self._assert_passed(outcome, number=number, runs=runs)
 
-    def _assert_passed(self, outcome: RunOutcome, *, number: int, runs: int) -> None:
+    def _assert_passed(self, outcome: RunOutcome, *, number: int, runs: int, differs: str = "") -> None:
         """Raises AssertionError if run `number` did not pass; the report shows it then, and the first run."""
         import shutil
 
@@ -311,15 +314,14 @@ class _Holding:
             shutil.rmtree(outcome.history.parent)  # else hundreds of histories would stay
         if not passed:
             what = f"{outcome.scenario} at level {outcome.level}: {outcome.judgement.outcome}"
+            what = f"{differs}\n{what}" if differs else what
             raise AssertionError(
                 f"{what} in run {number + 1} of {runs}, seed {outcome.seed}\n{told(outcome)}"
             )
 
     def _asked(self, given: dict[str, Any]) -> dict[str, Any]:
-        """What to do, from the call, then the marker, then the settings."""
-        from harness.sut.user_modules import name_of
+        """What the call says, then the marker."""
         from harness.system.errors import UsageError
-        from harness.testing.running import checked_sut
 
         marked = [marker.kwargs for marker in self._item.iter_markers("floodmark")]
         asked: dict[str, Any] = {}
@@ -328,21 +330,7 @@ class _Holding:
         if unknown := asked.keys() - {"sut", "level", "runs", "seed", "expected"}:
             message = f"the marker floodmark takes no {', '.join(sorted(unknown))}"
             raise UsageError(message, fix="it takes sut, level, runs, seed and expected")
-        sut = asked.get("sut", self._shared.sut)
-        if sut is None:
-            message = (
-                "no system under test is named, and the reference must not be tested in its place by mistake"
-            )
-            raise UsageError(message, fix='write sut=lookup, or sut="reference" if that is meant')
-        level = _settings(self._item.config).level()
-        expected = asked.get("expected", self._shared.expected)
-        return {
-            "sut": checked_sut(sut),
-            "level": asked.get("level", "sim" if level in {None, "all"} else level),
-            "runs": asked.get("runs", 1),
-            "seed": asked.get("seed", self._shared.seed),
-            "expected": None if expected is None else name_of(expected),
-        }
+        return asked
 
     def _named(self, scenarios: Sequence[str | Path | Scenario]) -> Iterator[tuple[Scenario, Any]]:
         """Each scenario and where it is from; a file is looked for beside the test first."""
@@ -365,18 +353,29 @@ class _Holding:
 
     def _runs(self, scenario: Scenario, source: Any, asked: dict[str, Any]) -> None:
         """Run the scenario as often as asked; the report shows the first run, or the one that does not pass."""
+        from harness.explore.find import not_shown
         from harness.system.errors import UsageError
 
         __tracebackhide__ = True
-        runs, level = asked["runs"], asked["level"]
+        runs = asked.get("runs", 1)
         if runs < 1:
             raise UsageError(f"runs={runs}: nothing would run", fix="write runs=1 or more")
-        for number in range(runs):
-            seed = asked["seed"] + number
-            outcome = self._shared.performed(
-                scenario, source, level=level, seed=seed, sut=asked["sut"], expected=asked["expected"]
+        options, differs = self._shared.options(scenario, asked)
+        if options["sut"] is None:
+            message = (
+                "no system under test is named, and the reference must not be tested in its place by mistake"
             )
-            self._assert_passed(outcome, number=number, runs=runs)
+            raise UsageError(message, fix='write sut=lookup, or sut="reference" if that is meant')
+        level = asked.get(
+            "level", _settings(self._item.config).of("level", is_find=scenario.shows is not None)
+        )
+        level = "sim" if level in {None, "all"} else level
+        for number in range(runs):
+            seeded = {**options, "seed": options["seed"] + number}
+            outcome = self._shared.performed(scenario, source, level=level, **seeded)
+            self._assert_passed(outcome, number=number, runs=runs, differs=differs)
+        if last := not_shown(scenario, []):  # a run that shows it does not pass
+            raise AssertionError("\n".join(filter(None, [differs, last])))
 
 
 def _why_vacuous(outcome: RunOutcome) -> str:
@@ -422,16 +421,15 @@ class _Settings:
         if seed is not None and not seed.isdecimal():
             raise UsageError(f"the seed {seed!r} is not a number", fix="set FLOODMARK_SEED to 7, say")
 
-    def of(self, name: str) -> str | None:
-        """The value of `--floodmark-<name>`, FLOODMARK_<NAME> or `name`; None: none of them is given."""
-        option = self._config.getoption(f"--floodmark-{name}")
-        given = option if option is not None else os.environ.get(f"FLOODMARK_{name.upper()}")
-        found = given if given is not None else self._project.get(name)
-        return None if found is None else str(found)
+    def of(self, name: str, *, is_find: bool = False) -> str | None:
+        """The value of `--floodmark-<name>`, FLOODMARK_<NAME> or `name`; None: none of them is given.
 
-    def level(self) -> str | None:
-        """The level that is given; `all`: each that a scenario has."""
-        return self.of("level")
+        `is_find`: for a saved find, for which the option alone counts.
+        """
+        option = self._config.getoption(f"--floodmark-{name}")
+        given = option if option is not None or is_find else os.environ.get(f"FLOODMARK_{name.upper()}")
+        found = given if given is not None or is_find else self._project.get(name)
+        return None if found is None else str(found)
 
     def seed(self) -> int | None:
         """The seed that is given."""
@@ -466,27 +464,70 @@ class Shared:
         """Every run."""
         self.environment_failed = False
         self.harness_failed = False
+        self.any_not_shown = False
+        """Whether a saved find did not show what its file says."""
         self.not_proven = 0
         """How many items failed because of their verdict or because no world was available."""
         self.repeated: list[str] = []
         """The vacuous runs that were repeated, a sentence each."""
         self.page: Path | None = None
 
-    def run(self, scenario: Scenario, level: str, file: Path) -> RunOutcome:
-        """Run the scenario of `file` once. Raises as `performed`, and SutError for a `sut` that cannot be used."""
+    def run(self, scenario: Scenario, level: str, file: Path) -> tuple[RunOutcome, str]:
+        """Run the scenario of `file` once; how a saved find's run differs from its file is a sentence.
+
+        Raises as `performed`, and SutError for a `sut` that cannot be used.
+        """
+        from harness.explore.find import not_shown
         from harness.history.verdict import Outcome
         from harness.scenario.order import REFERENCE
+
+        options, differs = self.options(scenario, {})
+        options["sut"] = options["sut"] or REFERENCE
+        if ":" not in options["sut"]:
+            options["expected"] = None  # what the reference must return is known
+        outcome = self.performed(scenario, file, level=level, **options)
+        self.show(outcome)
+        is_not_shown = bool(not_shown(scenario, [outcome]))
+        self.any_not_shown |= is_not_shown
+        self.not_proven += outcome.judgement.outcome is not Outcome.PASS or is_not_shown
+        return outcome, differs
+
+    def options(self, scenario: Scenario, given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+        """`sut`, `expected`, `seed` and `mutant`: those `given`, else of the settings, or of a saved find's file.
+
+        And how a saved find's run differs from its file. Raises SutError for a `sut` that cannot be used.
+        """
+        from harness.explore.find import options_of_find
+        from harness.sut.user_modules import name_of
         from harness.testing.running import checked_sut
 
-        sut = checked_sut(self.sut or REFERENCE)
-        expected = self.expected if ":" in sut else None  # what the reference must return is known
-        outcome = self.performed(scenario, file, level=level, seed=self.seed, sut=sut, expected=expected)
-        self.show(outcome)
-        self.not_proven += outcome.judgement.outcome is not Outcome.PASS
-        return outcome
+        is_find = scenario.shows is not None
+        asked = {
+            name: given.get(name, self._settings.of(name, is_find=is_find))
+            for name in ("sut", "expected", "seed")
+        }
+        options: dict[str, Any] = {
+            "sut": None if asked["sut"] is None else checked_sut(asked["sut"]),
+            "expected": None if asked["expected"] is None else name_of(asked["expected"]),
+            "seed": None if asked["seed"] is None else int(asked["seed"]),
+        }
+        options, differs = options_of_find(scenario, **options) if is_find else (options, "")
+        if is_find and asked["sut"] is None:
+            options["sut"] = checked_sut(options["sut"])
+        if options["seed"] is None:
+            options["seed"] = self.seed
+        return options, differs
 
     def performed(
-        self, scenario: Scenario, source: Any, *, level: str, seed: int, sut: str, expected: str | None = None
+        self,
+        scenario: Scenario,
+        source: Any,
+        *,
+        level: str,
+        seed: int,
+        sut: str,
+        expected: str | None = None,
+        mutant: str | None = None,
     ) -> RunOutcome:
         """Perform one run; the report does not show it yet. A vacuous one of a real level is repeated, if asked for.
 
@@ -496,7 +537,14 @@ class Shared:
 
         def once(seed: int) -> RunOutcome:
             order = order_of(
-                scenario, source=source, sut=sut, level=level, seed=seed, expected=expected, world=world
+                scenario,
+                source=source,
+                sut=sut,
+                level=level,
+                seed=seed,
+                expected=expected,
+                world=world,
+                mutant=mutant,
             )
             return self._opened().run(order)
 
@@ -576,16 +624,6 @@ class Shared:
         self._listed.append(replace(CountedRun.of(outcome), run_id=""))
 
     @property
-    def sut(self) -> str | None:
-        """The system under test of the options, the environment or pyproject.toml."""
-        return self._settings.of("sut")
-
-    @property
-    def expected(self) -> str | None:
-        """What gives the results to expect of it, likewise."""
-        return self._settings.of("expected")
-
-    @property
     def suts(self) -> str:
         """The systems under test of all runs."""
         return ", ".join(dict.fromkeys(outcome.sut for outcome in self._outcomes))
@@ -617,6 +655,8 @@ class Shared:
             if self._outcomes
             else None
         )
+        if code is Exit.HOLD and self.any_not_shown:
+            return Exit.UNDECIDED
         if code in {None, Exit.HOLD}:
             return Exit.ENVIRONMENT if self.environment_failed else None
         return code

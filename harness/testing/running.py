@@ -15,11 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.engine.expectation import NO_VALUES
 from harness.engine.level import Observer, Stop
 from harness.engine.stage import StagePlan, open_stage
+from harness.explore.find import options_of_find
 from harness.faults.parts.parts import Level
 from harness.history.files import needs_columns
 from harness.history.read import read_whole
@@ -107,22 +108,22 @@ def run(
     """Run one scenario once, and judge it.
 
     `sut`: a lookup, as the object itself or as `module:name`; `expected`: as for `floodmark run --expected`, or the
-    function itself. `world` and `proxy` are those of the command line; level sim needs neither.
+    function itself. `world` and `proxy` are those of the command line; level sim needs neither. Of a saved find, seed
+    and `expected` are those of its file; the first line of the explanation names what differs from the file.
 
     Raises a FloodmarkError: the scenario has mistakes, the function cannot be used, an extra is not installed.
     """
     loaded = load(scenario)
-    name = checked_sut(sut)
-    order = order_of(
-        loaded,
-        source=scenario,
-        sut=name,
-        level=level,
-        seed=fresh_seed() if seed is None else seed,
-        expected=None if expected is None else name_of(expected),
-        world=(world, proxy),
-    )
-    return run_of(order, world=world, proxy=proxy)
+    asked: dict[str, Any] = {
+        "sut": checked_sut(sut),
+        "expected": None if expected is None else name_of(expected),
+        "seed": seed,
+    }
+    options, differs = (asked, "") if loaded.shows is None else options_of_find(loaded, **asked)
+    if options["seed"] is None:
+        options["seed"] = fresh_seed()
+    order = order_of(loaded, source=scenario, level=level, world=(world, proxy), **options)
+    return run_of(order, world=world, proxy=proxy, differs=differs)
 
 
 def job(
@@ -164,8 +165,8 @@ def history_of(run: Run) -> Path:
     return run._left.history  # noqa: SLF001 - of this module
 
 
-def run_of(order: AnyOrder, *, world: str = "auto", proxy: str = "auto") -> Run:
-    """Performs one order on a stage of its own."""
+def run_of(order: AnyOrder, *, world: str = "auto", proxy: str = "auto", differs: str = "") -> Run:
+    """Performs one order on a stage of its own; `differs`: the first line of the explanation."""
     folder = Path(tempfile.mkdtemp(prefix="floodmark-"))
     try:
         plan = StagePlan(run_id=new_run_id(), report=folder, levels=level_named, world=world, proxy=proxy)
@@ -178,7 +179,7 @@ def run_of(order: AnyOrder, *, world: str = "auto", proxy: str = "auto") -> Run:
         scenario=order.scenario.scenario,
         level=order.level,
         seed=order.seed,
-        verdict=verdict_of(left.judgement, explanation=told(left)),
+        verdict=verdict_of(left.judgement, explanation=f"{differs}\n{told(left)}".lstrip("\n")),
         pitfalls=tuple(pitfall.name for pitfall in left.pitfalls),
         again=order.again,
         _left=left,
@@ -277,6 +278,7 @@ def order_of(
     seed: int,
     expected: str | None,
     world: tuple[str, str],
+    mutant: str | None = None,
 ) -> Order:
     """The order for one run; the one place where tests and programs make one.
 
@@ -286,7 +288,13 @@ def order_of(
     if level != "sim":
         _refuse_unreachable(sut)
     order = Order(
-        scenario=scenario, level=level, seed=seed, sut=sut, expected=expected, import_path=import_path()
+        scenario=scenario,
+        level=level,
+        seed=seed,
+        sut=sut,
+        mutant=mutant,
+        expected=expected,
+        import_path=import_path(),
     )
     return replace(order, again=_again(order, source, world=world))
 
@@ -315,6 +323,7 @@ def _again(order: Order, source: Source, *, world: tuple[str, str]) -> str:
     words += [] if order.level == "sim" else ["--world", world[0], "--proxy", world[1]]
     words += ["--seed", str(order.seed), *([] if order.sut == REFERENCE else ["--sut", order.sut])]
     words += [] if order.expected is None else ["--expected", order.expected]
+    words += [] if order.mutant is None else ["--mutant", order.mutant]
     return shlex.join(words)
 
 

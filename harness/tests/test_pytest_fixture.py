@@ -23,6 +23,10 @@ operator: {mode: ordered}
 workload: {records: 40, subtasks: 1, rate: 1000/s, checkpoint_every: 10}
 decisive: [V8]
 """
+FIND = f"""\
+{SCENARIO}choices: {{seed: 5}}
+shows: {{invariant: V8, kind: wrong-value, sut: 'enrich:wrong', expected: 'enrich:stated'}}
+"""
 LOOKUPS = """\
 SHARED = {}
 
@@ -168,6 +172,41 @@ def test_the_named_function_is_tested_by_scenario_files_u3(
     assert done.returncode == Exit.VIOLATION, done.stdout
     assert "This run violates V8" in done.stdout
     assert "sut      enrich:wrong" in done.stdout
+
+
+@pytest.mark.parametrize("place", ["environment", "pyproject"])
+def test_a_saved_find_is_tested_with_its_own_function_h1(
+    session: Session, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    session.write("scenarios/few.yaml", FIND)
+    if place == "environment":
+        monkeypatch.setenv("FLOODMARK_SUT", "enrich:right")
+        monkeypatch.setenv("FLOODMARK_EXPECTED", "none")
+    else:
+        session.write("pyproject.toml", "[tool.floodmark]\nsut = 'enrich:right'\nlevel = 'live'\nseed = 9\n")
+
+    done = session.tested("scenarios")
+
+    assert done.returncode == Exit.VIOLATION, done.stdout
+    assert "few[sim]" in done.stdout
+    assert "sut      enrich:right" not in done.stdout
+    assert "--level sim --seed 5 --sut enrich:wrong --expected enrich:stated" in done.stdout
+
+
+def test_a_find_that_is_not_shown_fails_and_names_the_option_that_differs_h1(session: Session) -> None:
+    session.write("scenarios/few.yaml", FIND)
+    differs = "few: not the run of its file: --sut enrich:right in place of enrich:wrong"
+
+    files = session.tested("scenarios", "--floodmark-sut", "enrich:right")
+    fixture = session.tested(
+        "test_enrich.py",
+        test="def test_holds(floodmark):\n    floodmark.holds('scenarios/few.yaml', sut=enrich.right)\n",
+    )
+
+    assert files.returncode == Exit.UNDECIDED, files.stdout
+    assert f"\n{differs}" in files.stdout
+    assert f"AssertionError: {differs}" in fixture.stdout
+    assert "few does not show V8 wrong-value" in fixture.stdout
 
 
 def test_what_is_expected_is_handed_over_to_the_run_u5(session: Session) -> None:

@@ -35,7 +35,7 @@ _EXITS: Mapping[Exit, str] = {
     "please report it",
     Exit.USAGE: "bad usage, or a scenario or history with mistakes",
     Exit.NOTHING_RAN: "nothing ran",
-    Exit.UNDECIDED: "unknown or vacuous: nothing was shown",
+    Exit.UNDECIDED: "unknown or vacuous: nothing was shown; or no run of a saved find shows what its file says",
     Exit.ENVIRONMENT: "the environment failed: no database, no proxy, no Java, no room on a disk",
 }
 _OPENING = """\
@@ -51,13 +51,24 @@ command. Its value comes from the first of these that gives one:
 3. `[tool.floodmark]` in the nearest pyproject.toml, from the current folder upwards;
 4. its default.
 
+A [saved find](../how-to/shrink-and-replay.md#what-it-writes) runs as its file says: with `run`, `replay` and
+`shrink` only the command line counts more than the file, and what differs is named in the first line.
+
 The table in pyproject.toml may set
 
 {settings}
 
 and anything else in it is an error. Colour and moving progress appear on a terminal only; with `CI` or `TERM=dumb`
 progress does not move. The first Ctrl-C heals the faults, ends all processes that were started, and reports what had
-run; the second ends at once."""
+run; the second ends at once.
+
+A shell completes commands, options, and names of scenarios, defects, faults and tags after one line in its start file:
+
+| shell | file | line |
+|---|---|---|
+| bash | `~/.bashrc` | `eval "$(_FLOODMARK_COMPLETE=bash_source floodmark)"` |
+| zsh | `~/.zshrc` | `eval "$(_FLOODMARK_COMPLETE=zsh_source floodmark)"` |
+| fish | `~/.config/fish/config.fish` | `_FLOODMARK_COMPLETE=fish_source floodmark \\| source` |"""
 _WORLDS = """\
 ## Variables without an option
 

@@ -65,6 +65,10 @@ def test_the_shells_question_is_answered_with_exit_code_0(
 
 
 @pytest.mark.parametrize(("shell", "sign"), [("zsh", "compdef"), ("fish", "complete --no-files")])
-def test_the_script_of(shell: str, sign: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", shell]) == 0
+def test_click_prints_the_script_of_a_shell(
+    shell: str, sign: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(COMPLETE, f"{shell}_source")
+
+    assert main([]) == 0
     assert sign in capsys.readouterr().out

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from harness.cli.main import main
 from harness.explore.drawing import draw_scenario
 from harness.explore.find import Find, load_find
+from harness.scenario.file import loads
 from harness.system.errors import Exit
 
 
@@ -96,6 +99,107 @@ def test_the_last_failed_report_is_repeated(made: Path, capsys: pytest.CaptureFi
 def test_a_find_is_replayed(found: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(found), "--quiet"]) == Exit.HOLD
     assert "V10 skipped: yes, as its file says" in capsys.readouterr().out
+
+
+LOOKUPS_OF_FIND = """\
+async def right(record, pool):
+    return [{"name": "right"}]
+
+
+async def wrong(record, pool):
+    return [{"name": "wrong"}]
+
+
+def stated(record, rows):
+    return [{"name": "right"}]
+"""
+
+
+@pytest.fixture
+def wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A saved find of a user's lookup, in a folder with a right one beside it."""
+    (tmp_path / "of_find.py").write_text(LOOKUPS_OF_FIND)
+    monkeypatch.syspath_prepend(tmp_path)
+    text = (
+        "scenario: few\nabout: A few lookups.\noperator: {mode: ordered}\n"
+        "workload: {records: 4, subtasks: 1}\ndecisive: [V8]\n"
+    )
+    find = Find(
+        scenario=loads(text),
+        seed=3,
+        sut="of_find:wrong",
+        expected="of_find:stated",
+        invariant="V8",
+        kind="wrong-value",
+    )
+    yield find.save(tmp_path / "found")
+    sys.modules.pop("of_find", None)  # the next test has one of its own
+
+
+@pytest.mark.parametrize("command", ["run", "replay", "shrink"])
+@pytest.mark.parametrize("place", ["project", "environment"])
+def test_a_find_shows_what_it_found_whatever_project_and_environment_say_h1(
+    wrong: Path, monkeypatch: pytest.MonkeyPatch, place: str, command: str
+) -> None:
+    other = {
+        "sut": "of_find:right",
+        "expected": "none",
+        "seed": "9",
+        "level": "live",
+        "set": "workload.records=1",
+    }
+    if place == "project":
+        lines = [f"{name} = {value!r}" for name, value in other.items() if name not in {"seed", "set"}]
+        lines += ["seed = 9", "set = ['workload.records=1']", "runner = 'stateful'", "tag = ['gate']"]
+        Path("pyproject.toml").write_text("\n".join(["[tool.floodmark]", *lines]))
+    for name, value in other.items() if place == "environment" else ():
+        monkeypatch.setenv(f"FLOODMARK_{name.upper()}", value)
+
+    assert main([command, str(wrong), "--quiet"]) == Exit.VIOLATION
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "says", "code"),
+    [
+        ("run", ["--sut", "of_find:right"], "--sut of_find:right in place of of_find:wrong", Exit.UNDECIDED),
+        ("run", ["--expected", "none"], "--expected none in place of of_find:stated", Exit.UNDECIDED),
+        ("run", ["--sut", "reference"], "--sut reference in place of of_find:wrong", Exit.UNDECIDED),
+        (
+            "run",
+            ["--seed", "4", "--set", "workload.records=5"],
+            "--seed 4 in place of 3, --set",
+            Exit.VIOLATION,
+        ),
+        ("shrink", ["--sut", "of_find:right"], "--sut of_find:right in place of", Exit.UNDECIDED),
+        ("replay", ["--seed", "4"], "--seed 4 in place of 3", Exit.VIOLATION),
+    ],
+)
+def test_an_option_that_differs_from_the_find_is_named_in_the_first_line_h1(
+    wrong: Path, capsys: pytest.CaptureFixture[str], command: str, options: list[str], says: str, code: Exit
+) -> None:
+    assert main([command, str(wrong), *options, "--quiet"]) == code
+    assert says in capsys.readouterr().out.partition("\n")[0]
+
+
+def test_the_command_that_repeats_a_find_names_no_difference_h1(
+    wrong: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["run", str(wrong), "--quiet", "--report", "first"])
+    again = json.loads(Path("first/run.json").read_text(encoding="utf-8"))["runs"][0]["again"]
+    capsys.readouterr()
+
+    assert main([*again.split()[1:], "--quiet"]) == Exit.VIOLATION
+    assert "in place of" not in capsys.readouterr().out
+
+
+def test_one_find_of_several_that_is_not_shown_keeps_the_command_from_0_h1(
+    found: Path, wrong: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The planted defect is convicted, which is as it should be; the mended function shows nothing."""
+    wrong.parent.with_name("of_find.py").write_text(LOOKUPS_OF_FIND.replace('"wrong"', '"right"'))
+
+    assert main(["run", str(found), str(wrong), "--quiet"]) == Exit.UNDECIDED
+    assert "remove `shows` from the file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["shrink", "replay"])

@@ -1,4 +1,4 @@
-"""Bodies are read as Go reads them, and whatever the bytes, reading ends in a value or in a refusal."""
+"""Keys match in any case, and whatever the bytes, reading ends in a value or in a refusal."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from contextlib import suppress
 
 import pytest
 
-from harness.proxy.json_body import INTEGER, REAL, STRING, Field, as_single, json_text, read_fields, read_json
+from harness.proxy.json_body import integer, number, read_fields, read_json, string
 from harness.proxy.refusal import Refusal
 from harness.system.choices import Choices
 
-NAME = {"name": Field(kind=STRING, place="P.name"), "n": Field(kind=INTEGER, place="P.n")}
+NAME = {"name": string, "n": integer}
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -31,11 +31,11 @@ def test_damaged_bytes_are_read_or_refused_and_never_anything_else(seed: int) ->
                     body[at:at] = bytes([choices.index(256)])
             body = body or bytearray(b" ")
         with suppress(Refusal):
-            read_fields(read_json(bytes(body)), NAME, whole="P")
+            read_fields(read_json(bytes(body)), NAME)
 
 
 def test_a_body_nested_beyond_reason_is_refused() -> None:
-    with pytest.raises(Refusal, match="exceeded max depth"):
+    with pytest.raises(Refusal, match="recursion"):
         read_json(b"[" * 500_000)
 
 
@@ -53,23 +53,16 @@ def test_a_body_nested_beyond_reason_is_refused() -> None:
 def test_fields_are_found_by_name_in_any_case_and_the_last_one_counts(
     text: str, found: dict[str, object]
 ) -> None:
-    assert read_fields(read_json(text.encode()), NAME, whole="P") == found
+    assert read_fields(read_json(text.encode()), NAME) == found
 
 
-def test_a_number_beyond_64_bits_is_refused() -> None:
-    with pytest.raises(Refusal, match="cannot unmarshal number 9223372036854775808 into Go struct field P.n"):
-        read_fields(read_json(b'{"n":9223372036854775808}'), NAME, whole="P")
+@pytest.mark.parametrize("given", ["9223372036854775808", "9" * 5_000, "1e3", "true"])
+def test_what_is_no_whole_number_of_64_bits_is_refused(given: str) -> None:
+    with pytest.raises(Refusal, match="bad request body"):
+        read_fields(read_json(f'{{"n":{given}}}'.encode()), NAME)
 
 
-@pytest.mark.parametrize(
-    ("given", "shown"), [("0.1", 0.1), ("1", 1), ("0.333333333", 0.33333334), ("1e-3", 0.001)]
-)
-def test_a_number_in_single_precision_is_shown_in_its_shortest_form(given: str, shown: float) -> None:
-    (number,) = read_fields(read_json(b"%s" % f'{{"r":{given}}}'.encode()), {"r": Field(kind=REAL, place="P.r")},
-                            whole="P").values()  # fmt: skip
-
-    assert as_single(number) == shown
-
-
-def test_nothing_that_a_browser_could_take_for_markup_is_written() -> None:
-    assert json_text({"a": "<b>&\u2028"}) == '{"a":"\\u003cb\\u003e\\u0026\\u2028"}'
+@pytest.mark.parametrize("given", ["1e999", "NaN", "-Infinity", '"1"', "false"])
+def test_what_is_no_finite_number_is_refused(given: str) -> None:
+    with pytest.raises(Refusal, match="bad request body"):
+        read_fields(read_json(f'{{"r":{given}}}'.encode()), {"r": number})

@@ -147,7 +147,7 @@ def test_a_taken_port_is_an_error_of_the_environment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("{", "unexpected EOF"), ('[{"name":"a"}]', "upstream at proxy 1")]
+    ("text", "says"), [("{", "bad request body"), ('[{"name":"a"}]', "upstream at proxy 1")]
 )
 def test_a_bad_config_is_refused_with_its_mistake(tmp_path: Path, text: str, says: str) -> None:
     config = tmp_path / "links.json"
@@ -164,11 +164,8 @@ BAD_REQUESTS = [
     (b"GET / HTTP/2\r\n\r\n", b"400 "),
     (b"GET /version HTTP/1.1\r\nbad header\r\n\r\n", b"400 "),
     (b"POST /proxies HTTP/1.1\r\nContent-Length: x\r\n\r\n", b"400 "),
-    (b"POST /proxies HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", b"400 "),
-    (b"POST /proxies HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"400 "),
+    (b"POST /proxies HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", b"411 "),
     (b"POST /proxies HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (BODY_MAX + 1), b"413 "),
-    (b"POST /proxies HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % (BODY_MAX + 1), b"413 "),
-    (b"POST /proxies HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"y" * HEAD_MAX * 2, b"400 "),
     (b"GET /version HTTP/1.1\r\nx: %s\r\n\r\n" % (b"y" * HEAD_MAX * 2), b"431 "),
 ]
 
@@ -197,7 +194,6 @@ def test_who_sends_far_too_much_reads_the_refusal_all_the_same(start: Callable[.
         (b"1.1", b"Close", True),
         (b"1.1", b"TE, close", True),
         (b"1.0", b"", True),
-        (b"1.0", b"Keep-Alive", False),
     ],
 )
 def test_a_client_says_whether_its_connection_stays_open(

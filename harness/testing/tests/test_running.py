@@ -189,6 +189,15 @@ def test_what_is_stated_convicts_what_is_wrong_by_itself_u1() -> None:
     assert "V8" in convicted.verdict.violated
 
 
+def test_a_saved_find_runs_with_its_seed_and_the_explanation_names_another_function_first_h1() -> None:
+    shows = {"invariant": "V8", "kind": "wrong-value", "sut": "elsewhere:lookup"}
+
+    judged = run({**FEW, "choices": {"seed": 5}, "shows": shows}, sut=right)
+
+    assert judged.seed == 5
+    assert "in place of elsewhere:lookup" in judged.verdict.explanation.splitlines()[0]
+
+
 def test_a_scenario_that_is_in_no_file_is_repeated_by_the_call_u5() -> None:
     assert order("enrich:lookup", "sim", source=FEW).again.startswith("harness.testing.run('few' as written")
 

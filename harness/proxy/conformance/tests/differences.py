@@ -185,6 +185,20 @@ DIFFERENCES: tuple[Difference, ...] = (
         why="everything that can be created can be deleted",
     ),
     Difference(
+        name="path-with-gaps",
+        when="a path with `//`, `.` or `..`",
+        toxiproxy="301 to the path without",
+        ours="404",
+        why="no client sends such a path",
+    ),
+    Difference(
+        name="body-in-chunks",
+        when="a body with `Transfer-Encoding: chunked`",
+        toxiproxy="it is read",
+        ours="411",
+        why="the known clients send a `Content-Length`",
+    ),
+    Difference(
         name="metrics",
         when="`GET /metrics`",
         toxiproxy="404 without an option; bytes are counted when a connection ends",

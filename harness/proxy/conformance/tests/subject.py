@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from harness.system.clock import Deadline, wait_until
 
-__all__ = ["Link", "Reply", "Subject", "own_proxy", "toxiproxy"]
+__all__ = ["Link", "Reply", "Subject", "assert_refused", "own_proxy", "toxiproxy"]
 
 ASK_LIMIT_S = 5.0
 START_LIMIT_S = 20.0
@@ -39,6 +39,12 @@ class Reply:
     def json(self) -> Any:
         """The body as JSON."""
         return json.loads(self.text)
+
+
+def assert_refused(reply: Reply, status: int) -> None:
+    """Whether it is refused with this status, and with a text and the status again as JSON."""
+    assert (reply.status, reply.json["status"]) == (status, status)
+    assert reply.json["error"]
 
 
 class Subject:

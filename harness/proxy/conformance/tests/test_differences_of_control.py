@@ -122,7 +122,20 @@ def test_a_name_of_dots(lone_proxy: Subject, name: str) -> None:
     reply = lone_proxy.ask("POST", "/proxies", {"name": name, "upstream": "u", "listen": "127.0.0.1:0"})
 
     assert reply.status == (400 if lone_proxy.is_own else 201)
-    assert lone_proxy.ask("GET", f"/proxies/{name}").status == 301
+    assert lone_proxy.ask("GET", f"/proxies/{name}").status == (404 if lone_proxy.is_own else 301)
+
+
+@shows("path-with-gaps")
+@pytest.mark.parametrize("path", ["//proxies", "/proxies//toxics", "/proxies/.."])
+def test_a_path_with_gaps(proxy: Subject, path: str) -> None:
+    assert proxy.ask("GET", path).status == (404 if proxy.is_own else 301)
+
+
+@shows("body-in-chunks")
+def test_a_body_in_chunks(proxy: Subject) -> None:
+    reply = proxy.ask("POST", "/populate", b"2\r\n[]\r\n0\r\n\r\n", headers={"Transfer-Encoding": "chunked"})
+
+    assert reply.status == (411 if proxy.is_own else 201)
 
 
 @shows("metrics")

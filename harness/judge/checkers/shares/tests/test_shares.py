@@ -28,7 +28,7 @@ from harness.judge.checkers.tests.wild_histories import wild_history
 from harness.system.choices import Choices
 
 Json = dict[str, Any]
-CATALOGUE = Path(__file__).parents[3] / "tests" / "catalogue"
+CATALOGUE = Path(__file__).parents[2] / "tests" / "catalogue"
 FOLDERS = sorted(path for path in CATALOGUE.iterdir() if path.is_dir())
 SINKS = ["rollback", "append", "atomic", "two-phase"]
 

@@ -251,6 +251,13 @@ ERRORS = (
         says=["V20 fail double-routed:1"],
     ),
     Labelled(
+        claim="at least once allows a dead letter before a crash and a row after it",
+        events=_RUN + _A + "dead id=1\n" + 'table id=1 v=["a"]\nwhole reading=1\n',
+        claims={"delivery": "at-least-once"},
+        header=_DEAD,
+        says=["V20 pass"],
+    ),
+    Labelled(
         claim="without a record that fails and without a dead letter V20 is vacuous",
         events=_RUN + "whole reading=1\n",
         header=_DEAD,

@@ -158,6 +158,30 @@ def test_a_job_that_waits_and_has_lost_rows_has_settled_and_is_convicted(stage: 
     assert _failed(outcome) == {"V8": {"lost"}}
 
 
+OUTLASTS = {
+    "id": "denied", "do": "sql_error", "link": "lookups", "code": 1205, "statement": "SELECT name", "times": 2,
+    "for": "60s", "when": {"at": "0ms"},
+}  # fmt: skip
+"""Acts on two lookups, and is on for longer than the input lasts."""
+
+
+@pytest.mark.parametrize("ends", ["exit", "settles"])
+@pytest.mark.parametrize(("word", "failed"), [("skips", {"V8": {"lost"}}), ("right", {})])
+def test_a_fault_that_outlasts_the_input_heals_before_the_job_counts_as_finished(
+    stage: RunStage, ends: str, word: str, failed: dict[str, set[str]]
+) -> None:
+    words = [word, "stays"] if ends == "settles" else [word]
+    starts = 1 if word == "skips" else 6  # the right one ends at each denied lookup
+    outcome = stage.run(_order(*words, ends=ends, starts=starts, faults=[OUTLASTS]))
+
+    assert _failed(outcome) == failed
+    assert bool(failed) == (outcome.judgement.outcome is Outcome.FAIL)
+    [_, healed] = _events(outcome, "fault")
+    [finished] = _events(outcome, "finished")
+    header = json.loads(outcome.history.read_text().splitlines()[0])
+    assert finished["t"] - healed["t"] >= 1000 * header["bounds"]["quiet"]
+
+
 def test_a_job_that_gives_up_for_good_is_stuck(stage: RunStage) -> None:
     outcome = stage.run(_order("crashes-late", starts=3))
     assert "V16" in _failed(outcome)

@@ -17,6 +17,7 @@
     alone        exits with code 0 if another start of it runs
     pace=S       pauses for S seconds before each batch
     nonsense     writes another name each time
+    skips        leaves out a record whose lookup fails: loses it
 """
 
 from __future__ import annotations
@@ -119,14 +120,20 @@ def batches(skip: int) -> Iterator[list[Any]]:
         yield batch
 
 
-def looked_up(lookups: Any, record: Any) -> tuple[Any, ...]:
-    """The row of a record."""
-    with lookups.cursor() as cursor:
-        cursor.execute("SELECT name, city, tier FROM customer WHERE k = %s", (record["key"],))
-        name, city, tier = cursor.fetchone()
-    if "nonsense" in WORDS:
-        name = str(time.time_ns())
-    return record["id"], record["key"], name, city, tier
+def looked_up(lookups: Any, batch: list[Any]) -> Iterator[tuple[Any, ...]]:
+    """The rows of the records of a batch."""
+    for record in batch:
+        with lookups.cursor() as cursor:
+            try:
+                cursor.execute("SELECT name, city, tier FROM customer WHERE k = %s", (record["key"],))
+            except pymysql.MySQLError:
+                if "skips" in WORDS:
+                    continue
+                raise
+            name, city, tier = cursor.fetchone()
+        if "nonsense" in WORDS:
+            name = str(time.time_ns())
+        yield record["id"], record["key"], name, city, tier
 
 
 def written(sink: Any, rows: list[Any], position: int) -> None:
@@ -189,7 +196,7 @@ def main() -> int:
     position = begun(sink)
     for batch in batches(position):
         NEVER.wait(seconds("pace"))
-        rows = [looked_up(lookups, record) for record in batch]
+        rows = list(looked_up(lookups, batch))
         position += len(batch)
         written(sink, rows, position)
         if "crashes" in WORDS:

@@ -264,7 +264,7 @@ class JobLife:
             server=parts.world.server.of_run(parts.ground.database.root.database),
             job=self.starts,
             log=self.recording,
-            table=parts.order.job.sink.table,
+            table=parts.order.job.sink.table if parts.names_table else "",
             state=parts.ground.state,
             note=lambda kind, fault, **facts: monotonic_us(),
             tell=lambda text: parts.site.observer.phase("fault", text),

@@ -4,6 +4,7 @@
 
     append       commits its rows before its position: doubles after a kill between the two
     ahead        commits its position before its rows: loses after a kill between the two
+    cycle=A/B+C  of each batch commits A, then B with C; they are rows, place, audit
     stays        goes on waiting after the last record
     says-done    makes the done file, and goes on waiting
     no-state     keeps no position: reads all again, and writes under a key
@@ -41,6 +42,10 @@ BATCH = 10
 NEVER = threading.Event()
 """Is waited for to let time pass."""
 TABLE = "other" if "elsewhere" in WORDS else "enriched"
+CYCLE = {"append": "rows/place", "ahead": "place/rows", "no-state": "rows"}.get(sys.argv[1], "rows+place")
+"""The transactions of a batch, in their order, each with its steps."""
+for word in WORDS:
+    CYCLE = word.removeprefix("cycle=") if word.startswith("cycle=") else CYCLE
 _COLUMNS = "id BIGINT, k BIGINT, name VARCHAR(200), city VARCHAR(200), tier BIGINT"
 
 
@@ -139,16 +144,17 @@ def looked_up(lookups: Any, batch: list[Any]) -> Iterator[tuple[Any, ...]]:
 def written(sink: Any, rows: list[Any], position: int) -> None:
     """Writes a batch and the position behind it."""
     verb = "INSERT IGNORE" if "no-state" in WORDS else "INSERT"
-    with sink.cursor() as cursor:
-        if "ahead" in WORDS:
-            cursor.execute("UPDATE place SET pos = %s", (position,))
-            sink.commit()
-        cursor.executemany(f"{verb} INTO {TABLE} VALUES (%s, %s, %s, %s, %s)", rows)
-        if "append" in WORDS:
-            sink.commit()
-        if not {"ahead", "no-state"} & WORDS:
-            cursor.execute("UPDATE place SET pos = %s", (position,))
-    sink.commit()
+    for transaction in CYCLE.split("/"):
+        with sink.cursor() as cursor:
+            for step in transaction.split("+"):
+                match step:
+                    case "rows":
+                        cursor.executemany(f"{verb} INTO {TABLE} VALUES (%s, %s, %s, %s, %s)", rows)
+                    case "place":
+                        cursor.execute("UPDATE place SET pos = %s", (position,))
+                    case "audit":
+                        cursor.execute("INSERT INTO audit VALUES (%s)", (position,))
+        sink.commit()
 
 
 def begun(sink: Any) -> int:
@@ -159,6 +165,7 @@ def begun(sink: Any) -> int:
         if "no-state" in WORDS:
             return 0
         cursor.execute("CREATE TABLE IF NOT EXISTS place (one INT PRIMARY KEY, pos BIGINT NOT NULL)")
+        cursor.execute("CREATE TABLE IF NOT EXISTS audit (pos BIGINT)")
         cursor.execute("INSERT IGNORE INTO place VALUES (1, 0)")
         sink.commit()
         cursor.execute("SELECT pos FROM place")

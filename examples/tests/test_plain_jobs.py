@@ -11,7 +11,6 @@ from harness.scenario.outcome import RunOutcome
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
-THIRD_COMMIT = ("faults.kill.when.nth=3", "offer=all", "records=100")
 QUICK = ("offer=all", "records=100")
 FIRES = [
     Fire(job="asyncio_consumer/job.toml", scenario="late-commit", settings=QUICK),
@@ -20,7 +19,7 @@ FIRES = [
         job="asyncio_consumer/rows_first.toml",
         scenario="killed-after-commit",
         convicts="V8",
-        settings=THIRD_COMMIT,
+        settings=QUICK,
     ),
     Fire(
         job="asyncio_consumer/position_from_replica.toml",
@@ -31,7 +30,7 @@ FIRES = [
         job="asyncio_consumer/offset_first.toml",
         scenario="killed-after-commit",
         convicts="V8",
-        settings=THIRD_COMMIT,
+        settings=QUICK,
     ),
     Fire(
         job="asyncio_consumer/blind_retry.toml", scenario="commit-reply-lost", convicts="V8", settings=QUICK

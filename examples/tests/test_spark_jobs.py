@@ -32,7 +32,7 @@ LONG = [
         job="structured_streaming/two_transactions.toml",
         scenario="killed-after-commit",
         convicts="V8",
-        settings=(*FEW, "faults.kill.when.nth=3"),
+        settings=FEW,
     ),
     Fire(
         job="structured_streaming/cluster_append.toml",

@@ -62,6 +62,10 @@ class OutsideFaults:
         """The faults that are active now, and whether each has evidence."""
         return {one.fault.id: one.effective for one in self._schedule.acting if one.acts}
 
+    def end_active(self) -> None:
+        """Begins to heal the faults that are active now; `is_settled` says when they have healed."""
+        self._schedule.end_active()
+
     def is_settled(self) -> bool:
         """Whether every fault that began is armed, and every one that is over has healed."""
         return all(acting.is_settled for acting in self._begun)

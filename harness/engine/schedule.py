@@ -234,6 +234,12 @@ class Schedule(Generic[A]):
             next_us = planned.first_us + planned.begun * planned.fault.every_ms * 1000
             self._due_at(planned, max(self.place.now_us, next_us))
 
+    def end_active(self) -> None:
+        """Begins to heal the faults that are active now; one that repeats comes again."""
+        for planned in self._planned:
+            if planned.now is not None and planned.now.acting.armed_us is not None:
+                self._end(planned, planned.now)
+
     def close(self) -> None:
         """Ends the schedule: cancels planned activations and heals active ones, the last one first."""
         for alarm in self._waiting:

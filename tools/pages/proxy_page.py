@@ -39,6 +39,9 @@ _MEANS = {
     " too, and a write that the server commits by itself (autocommit);"
     " a `write` may change rows (INSERT, UPDATE, DELETE, REPLACE, LOAD, CALL, TRUNCATE)",
     "statement": "only statements with this beginning (case, blanks and comments do not matter); empty: any",
+    "table": "only what changes rows of this table: a statement that names it or whose text does not tell its tables"
+    " (`CALL`, an UPDATE or DELETE of several), and the COMMIT of a transaction in which such a statement has changed"
+    " rows; `*`: of any table; empty: any message",
     "nth": "the first match to act on, counted from when the toxic was added",
     "per": "`proxy` or `connection`: which matches are counted together",
     "times": "how many matches to act on; 0: all from the `nth` on",

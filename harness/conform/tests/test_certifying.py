@@ -203,7 +203,7 @@ def test_the_settings_of_the_pipeline_profile_fit_their_scenarios() -> None:
 
     applied = apply_job_settings(scenario, chosen.settings)
 
-    assert chosen.name == "killed-after-commit (faults.kill.when.nth=3)"
+    assert chosen.name == "killed-after-commit (faults.kill.when.nth=4)"
     assert applied.faults != scenario.faults
     assert families_of(applied) == ["job's processes"]
 

@@ -119,6 +119,17 @@ def test_a_fault_heals_when_its_time_since_arming_is_over_and_never_comes_again(
     assert stage.at(5000) == []
 
 
+def test_an_active_fault_may_be_ended_early_and_what_repeats_comes_again() -> None:
+    stage = Stage(latency({"at": "400ms"}, repeat=2, every="2s"))
+    stage.at(450)
+
+    stage.schedule.end_active()
+
+    assert stage.at(460) == HEALED
+    assert stage.at(2399) == []
+    assert stage.at(2400) == ARMED
+
+
 def prolonged(*faults: dict[str, Any]) -> Stage:
     stage = Stage(*faults)
     stage.schedule.prolongs_us = 10_000_000

@@ -177,8 +177,8 @@ class SinkMoment(Part):
 
     sink: Literal["commit", "write", "message"] = Field(
         description="Which messages of the sink's link count, over all its connections. `commit`: a COMMIT of a "
-        "transaction that has changed rows, or a write that the server commits by itself (autocommit); `write`: an "
-        "INSERT, UPDATE, DELETE or the like; `message`: any request, a login included."
+        "transaction that has changed rows of the sink's table, or a write to it that the server commits by itself "
+        "(autocommit); `write`: an INSERT, UPDATE, DELETE or the like to it; `message`: any request, a login included."
     )
     nth: Whole = Field(default=1, gt=0, description="Which of them, counted from the first start of the job.")
     moment: Literal["before", "after"] = Field(

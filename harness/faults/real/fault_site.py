@@ -145,7 +145,7 @@ class Site:
     spark: SparkProcesses | None = None
     """The drivers, executors and hosts of a run on a Spark cluster; None: the run is on none."""
     sink_table: str = ""
-    """The table that the job writes to; empty: not known, or no run of a job."""
+    """The table that the job writes to; empty: its statements do not name it, or no run of a job."""
     held: HeldMessage | None = None
     """The message of the job's sink link at which the fault begins; None: it begins at another trigger."""
 

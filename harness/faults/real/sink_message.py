@@ -39,6 +39,8 @@ class HeldMessage:
     when: SinkMoment
     said: str
     """The request, in words: `COMMIT`, `UPDATE offsets`."""
+    counted: str
+    """Of which table the COMMITs or writes were counted: `of enriched`."""
     held_us: int
     rows_modified: int | None = None
     """Of a COMMIT: how many rows its transaction has changed; None: it is a write that commits itself."""
@@ -46,10 +48,15 @@ class HeldMessage:
 
     @property
     def name(self) -> str:
-        """In words: `before COMMIT 3`, `after UPDATE offsets (message 7)`."""
-        if self.when.sink == "commit":
-            return f"{self.when.moment} {self.said} {self.when.nth}"
-        return f"{self.when.moment} {self.said} ({self.when.sink} {self.when.nth})"
+        """In words: `before COMMIT 3 of enriched`, `after UPDATE offsets (message 7)`."""
+        moment, nth = f"{self.when.moment} {self.said}", self.when.nth
+        match self.when.sink:
+            case "commit":
+                return f"{moment} {nth} {self.counted}"
+            case "write":
+                return f"{moment} (write {nth} {self.counted})"
+            case "message":
+                return f"{moment} (message {nth})"
 
     def release(self) -> None:
         """Lets it go on."""

@@ -1,8 +1,8 @@
-"""Holds one message of a job's sink link at a chosen moment: the n-th COMMIT that writes, write, or message at all.
+"""Holds one message of a job's sink link: the n-th COMMIT or write that changes the sink's table, or message at all.
 
 Answers to a debugger's breakpoint, set on the wire: while the message is held, the job stands still at a known point,
-so whatever is done then is done without a race. Invariants: which message it is is decided while it is held, and only
-`nth` decides; other messages go on, and when the block ends nothing is held any more, also after an exception.
+so whatever is done then is done without a race. Invariants: the proxy counts, so that two moments of one run do not
+disturb each other; other messages go on, and when the block ends nothing is held any more, also after an exception.
 """
 
 from __future__ import annotations
@@ -39,13 +39,15 @@ def held_at(
     control: MessageControl,
     server: ServerControl,
     over: threading.Event,
+    table: str = "*",
     armed: Callable[[], None] = lambda: None,
 ) -> Iterator[HeldMessage | None]:
     """Waits for the moment and holds its message while the block lasts; None: `over` was set before it came.
 
-    `armed` is called when no message can be missed any more. The toxics are called `name.upstream`, `name.downstream`.
+    COMMITs and writes count if they change `table`; `*`: any table. `armed` is called when no message can be missed any
+    more. The toxics are called `name.upstream`, `name.downstream`.
     """
-    with _Holding(when=when, name=name, control=control, server=server, over=over) as holding:
+    with _Holding(when=when, name=name, control=control, server=server, over=over, table=table) as holding:
         holding.arm()
         armed()
         held = holding.await_it()
@@ -65,10 +67,10 @@ class _Holding:
     control: MessageControl
     server: ServerControl
     over: threading.Event
+    table: str
     _stack: ExitStack = field(default_factory=ExitStack)
     _after: int = 0
     _queue: deque[ProxyEvidence] = field(default_factory=deque)
-    _writes: int = 0
     _asked_us: int = 0
     _root: RootLine | None = None
 
@@ -83,16 +85,17 @@ class _Holding:
         return self.when.sink == "commit"
 
     def arm(self) -> None:
-        """Sets the toxic that holds every message that commits, or the `nth` of the other messages."""
+        """Sets the toxic that holds the `nth` message; of COMMITs also later ones, for that one may change no row."""
         read = self.control.deeds(SINK, self._after)
         self._after = 0 if read is None else read.next
         if self._is_commit:
             self._root = self._stack.enter_context(RootLine(self.server))
-            self._hold("upstream", on="commit", nth=1, times=0)
+            self._hold("upstream", on="commit", table=self.table, nth=self.when.nth, times=0)
         else:
             stream = "upstream" if self.when.moment == "before" else "downstream"
-            on = "write" if self.when.sink == "write" else "any"
-            self._hold(stream, on=on, nth=self.when.nth, times=1)
+            is_write = self.when.sink == "write"
+            of_table = {"on": "write", "table": self.table} if is_write else {"on": "any"}
+            self._hold(stream, **of_table, nth=self.when.nth, times=1)
 
     def _hold(self, stream: str, **attributes: int | str) -> None:
         toxic = f"{self.name}.{stream}"
@@ -107,11 +110,7 @@ class _Holding:
         while not self.over.is_set():
             while (deed := self._next_hold()) is not None:
                 rows = self._rows_modified(deed) if self._is_commit and deed.command == "commit" else None
-                if rows == 0:
-                    self.control.release(SINK, deed.toxic, deed.connection)
-                    continue
-                self._writes += 1
-                if not self._is_commit or self._writes == self.when.nth:
+                if rows != 0:
                     return self._found(deed, rows)
                 self.control.release(SINK, deed.toxic, deed.connection)
             self.over.wait(_LOOK_S)
@@ -145,9 +144,17 @@ class _Holding:
             peer=int(deed.more.get("peer", 0)),
             when=self.when,
             said=_in_words(deed),
+            counted=self._counted(deed),
             held_us=deed.t_us,
             rows_modified=rows,
         )
+
+    def _counted(self, deed: ProxyEvidence) -> str:
+        """Of which table the messages were counted, in words."""
+        if self.table == "*":
+            return "of any table"
+        names = (name.rpartition(".")[2] for name in str(deed.more.get("tables", "")).split(","))
+        return f"of {self.table}" if self.table.lower() in names else "of tables that it does not tell"
 
     def _await_answer(self, connection: int) -> ProxyEvidence | None:
         """The held answer of the COMMIT that was let through; None: it did not come."""

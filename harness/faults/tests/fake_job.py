@@ -158,6 +158,7 @@ def held(proxy: MessageProxy, connection: int, **when: Any) -> HeldMessage:
         peer=50_000 + connection,
         when=SinkMoment.model_validate({"sink": "commit", **when}),
         said="COMMIT",
+        counted="of enriched",
         held_us=monotonic_us(),
         rows_modified=3,
     )

@@ -32,7 +32,7 @@ def test_a_held_request_of_the_dead_never_arrives() -> None:
 
         assert proxy.log == ["cut 5"]
         assert evidence["never_arrived"] is True
-        assert evidence["held"] == "before COMMIT 1"
+        assert evidence["held"] == "before COMMIT 1 of enriched"
 
 
 def test_a_held_answer_goes_on_to_the_dead() -> None:

@@ -16,7 +16,12 @@ from harness.faults.tests.fake_job import MessageProxy, Server
 
 
 def hold(
-    connection: int, *, answer: bool = False, statement: str = "commit", table: str = ""
+    connection: int,
+    *,
+    answer: bool = False,
+    statement: str = "commit",
+    table: str = "",
+    tables: str = "enriched",
 ) -> ProxyEvidence:
     """The log's entry of a message that is held; connection 1 is session 40001 of the server."""
     stream = "downstream" if answer else "upstream"
@@ -30,6 +35,7 @@ def hold(
         more={
             "statement": statement,
             "table": table,
+            "tables": tables,
             "session": 40_000 + connection,
             "peer": 50_000 + connection,
         },
@@ -37,7 +43,11 @@ def hold(
 
 
 def waited(
-    proxy: MessageProxy, server: Server, over: threading.Event | None = None, **when: Any
+    proxy: MessageProxy,
+    server: Server,
+    over: threading.Event | None = None,
+    of_table: str = "enriched",
+    **when: Any,
 ) -> HeldMessage | None:
     """What is held when the block begins."""
     moment = SinkMoment.model_validate(when)
@@ -48,6 +58,7 @@ def waited(
         control=proxy,
         server=cast("ServerControl", server),
         over=ended,
+        table=of_table,
         armed=lambda: arrive(proxy),
     ) as held:
         return held
@@ -66,26 +77,48 @@ def _nothing_comes_yet() -> None:
     coming.clear()
 
 
-def test_the_commit_of_a_reader_goes_on_and_the_next_that_writes_is_held() -> None:
+def test_a_commit_that_changed_no_row_goes_on_and_the_next_is_held() -> None:
+    """As of an UPDATE that found its row as it wanted it, which its answer counts under CLIENT_FOUND_ROWS."""
     coming.extend([hold(1), hold(2), hold(3)])
     proxy = MessageProxy()
 
     held = waited(proxy, Server({40_002: 4, 40_003: 9}), sink="commit", nth=1)
 
     assert held is not None
-    assert (held.connection, held.rows_modified, held.name) == (2, 4, "before COMMIT 1")
+    assert (held.connection, held.rows_modified, held.name) == (2, 4, "before COMMIT 1 of enriched")
     assert proxy.log == [
         "+f.upstream", "release 1", "no more f.upstream", "release 3", "release 2", "-f.upstream"
     ]  # fmt: skip
 
 
-def test_the_second_commit_that_writes_may_be_another_connections() -> None:
-    coming.extend([hold(1), hold(3)])
+def test_the_proxy_counts_the_commits_so_that_two_moments_do_not_disturb_each_other() -> None:
+    coming.append(hold(3))
+    proxy = MessageProxy()
 
-    held = waited(MessageProxy(), Server({40_001: 1, 40_003: 2}), sink="commit", nth=2)
+    held = waited(proxy, Server({40_003: 2}), sink="commit", nth=2)
 
     assert held is not None
     assert held.connection == 3
+    assert proxy.toxics["f.upstream"].attributes == {
+        "do": "hold", "on": "commit", "table": "enriched", "nth": 2, "times": 0
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("of_table", "tables", "counted"),
+    [
+        ("Enriched", "shop.enriched,offsets", "of Enriched"),
+        ("enriched", "offsets,?", "of tables that it does not tell"),
+        ("*", "offsets", "of any table"),
+    ],
+)
+def test_a_held_commit_says_of_which_table_it_was_counted(of_table: str, tables: str, counted: str) -> None:
+    coming.append(hold(1, tables=tables))
+
+    held = waited(MessageProxy(), Server({40_001: 1}), of_table=of_table, sink="commit", nth=2)
+
+    assert held is not None
+    assert held.name == f"before COMMIT 2 {counted}"
 
 
 def test_after_a_commit_it_is_its_own_answer_that_is_held() -> None:
@@ -97,18 +130,20 @@ def test_after_a_commit_it_is_its_own_answer_that_is_held() -> None:
     held = waited(proxy, Server({40_002: 4}), sink="commit", nth=1, moment="after")
 
     assert held is not None
-    assert (held.connection, held.toxic, held.name) == (2, "f.downstream", "after COMMIT 1")
+    assert (held.connection, held.toxic, held.name) == (2, "f.downstream", "after COMMIT 1 of enriched")
 
 
 def test_a_write_is_found_by_the_proxy_and_named_by_its_table() -> None:
-    coming.append(hold(1, answer=True, statement="update", table="offsets"))
+    coming.append(hold(1, answer=True, statement="update", table="enriched"))
     proxy = MessageProxy()
 
     held = waited(proxy, Server({}), sink="write", nth=7, moment="after")
 
     assert held is not None
-    assert held.name == "after UPDATE offsets (write 7)"
-    assert proxy.toxics["f.downstream"].attributes == {"do": "hold", "on": "write", "nth": 7, "times": 1}
+    assert held.name == "after UPDATE enriched (write 7 of enriched)"
+    assert proxy.toxics["f.downstream"].attributes == {
+        "do": "hold", "on": "write", "table": "enriched", "nth": 7, "times": 1
+    }  # fmt: skip
 
 
 def test_a_moment_that_never_comes_leaves_no_toxic() -> None:

@@ -33,6 +33,12 @@ class CalmRun:
     life: JobLife
 
     @property
+    def names_table(self) -> bool:
+        """Whether a statement named the sink's table; false if it changes by a view, a trigger or a function."""
+        table = self.life.parts.order.job.sink.table
+        return any(one.commits and one.changes(table) for one in requests_over(self.messages, "sink"))
+
+    @property
     def facts(self) -> Mapping[str, Any]:
         """For the report."""
         sink = requests_over(self.messages, "sink")
@@ -46,27 +52,28 @@ class CalmRun:
         }
 
 
-def refuse_moments(scenario: JobScenario, messages: Sequence[Message]) -> None:
-    """Raises CannotHere if the only fault waits for a message that the undisturbed job is far from sending.
+def refuse_moments(scenario: JobScenario, messages: Sequence[Message], *, table: str) -> None:
+    """Raises CannotHere if a fault waits for a message that the undisturbed job is far from sending.
 
     `messages`: those of the calm twin. Their number may differ from run to run, so a moment that is missed by little is
-    waited for.
+    waited for. COMMITs and writes count if they change `table`; empty: any table.
     """
     sent = requests_over(messages, "sink")
-    for fault in scenario.faults if len(scenario.faults) == 1 else ():
+    counts = {
+        "commit": sum(one.commits and one.changes(table) for one in sent),
+        "write": sum(one.is_write and one.changes(table) for one in sent),
+        "message": len(sent),
+    }
+    for fault in scenario.faults:
         if not isinstance(fault.when, SinkMoment):
             continue
-        counts = {
-            "commit": sum(one.commits for one in sent),
-            "write": sum(one.is_write for one in sent),
-            "message": len(sent),
-        }
         kind, nth = fault.when.sink, fault.when.nth
         count = counts[kind]
         if 2 * count <= nth:
             message = (
                 f"scenario {scenario.scenario} cannot run here: fault {fault.id} waits for {kind} {nth} over the sink's"
-                f" link, and the job without faults sends {count} of them"
+                f" link{f' that changes {table}' if table and kind != 'message' else ''}, and the job without faults"
+                f" sends {count} of them"
             )
             lower = f"--set faults.{fault.id}.when.nth={count}, or " if count else ""
             raise CannotHere(message, fix=f"{lower}choose a scenario with another moment, or --sweep")

@@ -77,7 +77,7 @@ class JobFaults(OutsideFaults):
     job: JobProcesses
     log: FaultLog
     table: str = ""
-    """The table that the job writes to."""
+    """The table that the job writes to; empty: its statements do not name it."""
     state: Path
     """The job's state folder, in which a Spark query keeps its checkpoint."""
     workers: Workers = field(default_factory=lambda: cast("Workers", _NoWorkers()))
@@ -248,6 +248,7 @@ class _JobFaultActing(ToldFault):
                     control=self.place.control,
                     server=self.server,
                     over=self._over,
+                    table=self.place.table or "*",
                     armed=self.waits_now.set,
                 ) as held:
                     yield None if held is None else _Moment(held=held)

@@ -46,6 +46,8 @@ class EndSeen:
     last_start_us: int | None
     faults_settled: bool
     """Whether no fault is just beginning or healing."""
+    last_fault_us: int | None
+    """When a fault last began or healed; None: none has."""
     quiet_us: int
     """How long the sink must have been quiet."""
     start_up_us: int
@@ -56,8 +58,13 @@ class EndSeen:
 
 
 def how_finished(job: JobFile, given: JobInput, seen: EndSeen, expected: ExpectedRows | None) -> How | None:
-    """How the job shows that it is done; None: it is not. `expected`: None in the calm twin, of rows not known yet."""
+    """How the job shows that it is done; None: it is not. `expected`: None in the calm twin, of rows not known yet.
+
+    However it ends, it is not done until it was quiet since a fault last began or healed.
+    """
     if seen.offered_us is None or not seen.faults_settled:
+        return None
+    if seen.last_fault_us is not None and seen.now_us - seen.last_fault_us < seen.quiet_us:
         return None
     match job.job.ends:
         case "exit":

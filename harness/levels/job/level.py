@@ -119,7 +119,7 @@ class JobPlays:
         if order.calm_only:
             calm.life.recording.expect({} if source == "none" else calm.expected)
             return record_of(calm.life, calm, expect_from=source)
-        refuse_moments(order.scenario, calm.messages)
+        refuse_moments(order.scenario, calm.messages, table=order.job.sink.table if calm.names_table else "")
         further, note = _further_start(order, calm)
         site.observer.phase("run", f"{order.scenario.scenario}, seed {order.seed}")
         life = self._lived(order, given, site, world, calm=calm, further_start=further)
@@ -204,6 +204,7 @@ class JobPlays:
                 premade="" if calm is None else calm.life.premade,
                 note_process=self.opening.note_process,
                 faults=() if is_calm else order.scenario.faults,
+                names_table=calm is None or calm.names_table,
             )
             life = JobLife(parts=parts)
             life.live()

@@ -187,6 +187,11 @@ class JobLife:
         if job.job.ends == "exit" and has_exited_well(seen):
             self._restart_us = None  # what goes on beside it is waited for, and it is not started again
         self.how = how_finished(job, self.parts.given, seen, self.parts.expected)
+        if self.how is not None and self.faults.active():
+            # A fault may hide what the job still has to do: it is done only if it is without any.
+            self.how = None
+            self.faults.end_active()
+            return False
         if self.how == "exit" and (self.sessions.may_have_orphans or self.sessions.outlived):
             return self._end_orphans()
         if self.how is not None:
@@ -222,7 +227,10 @@ class JobLife:
         all_are_over = self.starts.count >= job.starts and self._restart_us is None
         if self.parts.pace is None and self.exits and self.exits[-1].code != 0:
             return f"the job {self.exits[-1].how}"
-        if all_are_over and not self.starts.living and self.exits and not self._has_to_wait():
+        offered_us, exited_us = self.offering.ended_us, self._exited_well_us
+        is_done = offered_us is not None and exited_us is not None and exited_us >= offered_us
+        has_to_wait = self._has_to_wait() or (job.ends == "exit" and is_done)
+        if all_are_over and not self.starts.living and self.exits and not has_to_wait:
             return f"the job has used up its {job.starts} starts; the last one: {self.exits[-1].text}"
         if not deadline.passed:
             return ""
@@ -256,7 +264,7 @@ class JobLife:
             server=parts.world.server.of_run(parts.ground.database.root.database),
             job=self.starts,
             log=self.recording,
-            table=parts.order.job.sink.table,
+            table=parts.order.job.sink.table if parts.names_table else "",
             state=parts.ground.state,
             note=lambda kind, fault, **facts: monotonic_us(),
             tell=lambda text: parts.site.observer.phase("fault", text),
@@ -362,6 +370,7 @@ class JobLife:
             last_event_us=self.recording.last_us("start", "exit", "fault"),
             last_start_us=self._start_us,
             faults_settled=self.faults.is_settled(),
+            last_fault_us=self.recording.last_us("fault"),
             quiet_us=calm_us if pace is None else pace.quiet_us,
             start_up_us=0 if pace is None else 2 * pace.first_row_us,
             state=state,

@@ -67,3 +67,5 @@ class LifeParts:
     """The statement that makes the job's table beforehand; empty: the job does, or its schema did."""
     note_process: Callable[[int], None] = lambda pid: None
     faults: Sequence[Fault] = ()
+    names_table: bool = True
+    """Whether the job's statements name the sink's table; else moments count the COMMITs and writes of every table."""

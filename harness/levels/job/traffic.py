@@ -57,6 +57,8 @@ class Message:
     """Of an answer that is an error: its number."""
     commits: bool = False
     """Whether it is a COMMIT, or a write that the server commits by itself."""
+    tables: tuple[str, ...] = ()
+    """Those that it changes, or of a COMMIT those that its transaction has changed; `?`: some that it does not tell."""
 
     @property
     def name(self) -> str:
@@ -67,6 +69,12 @@ class Message:
     def is_write(self) -> bool:
         """Whether its statement may change rows."""
         return self.command in {"query", "execute"} and self.statement in _WRITES
+
+    def changes(self, table: str) -> bool:
+        """Whether it may change rows of `table`, or commit such a change; empty: of any table."""
+        if not table:
+            return bool(self.tables)
+        return any(name.rpartition(".")[2] in {table.lower(), "?"} for name in self.tables)
 
 
 def requests_over(messages: Iterable[Message], link: str) -> list[Message]:
@@ -216,4 +224,5 @@ def _message(link: str, side: Side, deed: ProxyEvidence) -> Message:
         reply=str(more.get("reply", "")),
         code=int(str(more.get("code", 0))),
         commits="commits" in more,
+        tables=tuple(str(more.get("tables") or "").split(",")) if more.get("tables") else (),
     )

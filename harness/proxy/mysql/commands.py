@@ -1,7 +1,8 @@
 """MySQL's commands by their first byte, and statements by their text.
 
 Invariant: a statement is classified by what the server would execute: leading blanks and comments, case and the width
-of blanks do not count; an executed prepared statement is classified by the text that was prepared.
+of blanks do not count; an executed prepared statement is classified by the text that was prepared. Which tables a
+statement changes is told from its text alone: what a trigger, a view or a cascade changes beside them is not seen.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ __all__ = [
     "QUIT",
     "STATEMENT_BYTES",
     "UNASKED",
+    "UNTOLD",
     "WORDS",
     "CommandExchange",
     "MessageKind",
+    "changed_tables",
     "plain",
 ]
 
@@ -95,6 +98,28 @@ _TABLE: Final = re.compile(
 )
 """The first table that a statement names, whatever its name may mean: it is for readers of a log."""
 _NAME_MAX: Final = 64
+_NAME: Final = r"(?:`[^`]+`|\"[^\"]+\"|[\w$]+)"
+_CHANGED: Final = re.compile(
+    r"(?:insert(?: (?:low_priority|delayed|high_priority|ignore))*(?: into)?"
+    r"|replace(?: (?:low_priority|delayed))*(?: into)?|load\b.*? into table|truncate(?: table)?"
+    r"|delete(?: (?:low_priority|quick|ignore|history))* from|update(?: (?:low_priority|ignore))*)"
+    rf" ?((?>{_NAME}(?: ?\. ?{_NAME})?))(.*)"
+)
+"""A statement that changes one table, and what stands behind the table's name."""
+_ONE_TABLE: Final = {
+    "update": re.compile(rf"(?: (?:as )?(?!set\b){_NAME})? ?set\b"),
+    "delete": re.compile(r"(?! ?[.,])(?!.* using\b)"),
+}
+"""What stands there if an UPDATE or DELETE names no second table."""
+_HIDDEN_WRITE: Final = re.compile(
+    r"with\b.*\b(?:insert|update|delete|replace)\b|execute\b|begin not atomic\b"
+)
+_INNER_COMMENT: Final = re.compile(r" ?/\*.*?\*/ ?")
+_STATEMENTS: Final = re.compile(
+    rb"""(?:[^;'"`]++|'(?:[^'\\]|\\.)*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|`[^`]*+(?:`|\Z))++""", re.DOTALL
+)
+UNTOLD: Final = "?"
+"""Stands for the tables that a statement changes and does not name: of a procedure, or of several tables at once."""
 
 WORDS: Final = frozenset(kind.value for kind in MessageKind)
 
@@ -105,7 +130,7 @@ class CommandExchange(msgspec.Struct, kw_only=True, eq=False):
     `answer`: our error for the client, because the request never reached the server (`b""`: none). `replaced`: our
     error in place of the server's reply, because we sent the server another request instead. `before`: requests with
     an `answer` that the client sent before this one; their errors precede its reply. `in_autocommit`: the server
-    commits it by itself.
+    commits it by itself. `tables`: those that it changes, or of a COMMIT those that its transaction has changed.
     """
 
     command: int
@@ -117,6 +142,7 @@ class CommandExchange(msgspec.Struct, kw_only=True, eq=False):
     replaced: bytes = b""
     before: tuple[CommandExchange, ...] = ()
     in_autocommit: bool = False
+    tables: tuple[str, ...] = ()
 
     def statement(self) -> str:
         """The normalised statement; empty if the command has none."""
@@ -145,6 +171,31 @@ class CommandExchange(msgspec.Struct, kw_only=True, eq=False):
         """The table that a statement about rows names first, without quotes; empty: it names none."""
         named = _TABLE.match(self.statement())
         return named[1].replace("`", "")[:_NAME_MAX] if named else ""
+
+    def changes(self, table: str) -> bool:
+        """Whether it may change rows of `table`, or commit such a change; `*`: of any table."""
+        if table == "*":
+            return bool(self.tables)
+        return any(name in {table, UNTOLD} or name.endswith(f".{table}") for name in self.tables)
+
+
+def changed_tables(text: bytes) -> tuple[str, ...]:
+    """The tables whose rows these statements may change, as they are written, without quotes and in lower case."""
+    found = map(_changed_table, _STATEMENTS.findall(text) if b";" in text else [text])
+    return tuple(dict.fromkeys(name for name in found if name))
+
+
+def _changed_table(text: bytes) -> str:
+    statement = plain(text)
+    if "/*" in statement:
+        statement = _INNER_COMMENT.sub(" ", statement)
+    if not _WRITE.match(statement):
+        return UNTOLD if _HIDDEN_WRITE.match(statement) else ""
+    named = _CHANGED.match(statement)
+    only = _ONE_TABLE.get(statement[:6])
+    if named is None or (only is not None and not only.match(named[2])):
+        return UNTOLD
+    return re.sub(r"[`\"]| ?(\.) ?", r"\1", named[1])
 
 
 def plain(text: bytes) -> str:

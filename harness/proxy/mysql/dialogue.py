@@ -9,6 +9,7 @@ has an empty statement text.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -23,7 +24,10 @@ from harness.proxy.mysql.commands import (
     QUERY,
     STATEMENT_BYTES,
     UNASKED,
+    UNTOLD,
     CommandExchange,
+    MessageKind,
+    changed_tables,
 )
 from harness.proxy.mysql.frames import HEADER_BYTES, LONGEST_FRAME, FrameTracker, Packet
 from harness.proxy.mysql.whole_result import is_whole_result
@@ -104,7 +108,8 @@ class SessionMemory:
     """The state of one connection. Mutable: changes with every packet."""
 
     __slots__ = (
-        "_prepared", "abilities", "infile", "last_prepared", "number", "offered", "open", "status", "why_lost",
+        "_prepared", "abilities", "changed", "infile", "last_prepared", "number", "offered", "open", "status",
+        "why_lost",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -117,6 +122,8 @@ class SessionMemory:
         """The capabilities of both server and client."""
         self.status = 0
         """The server's status flags, from its last OK: a transaction is open, each statement is committed by itself."""
+        self.changed: dict[str, None] = {}
+        """The tables of which the open transaction has changed rows."""
         self.infile: CommandExchange | None = None
         """The LOAD DATA LOCAL statement whose file the client is sending."""
         self.last_prepared = b""
@@ -128,6 +135,25 @@ class SessionMemory:
     def in_autocommit(self) -> bool:
         """Whether the server commits the next statement by itself."""
         return self.status & (_IN_TRANSACTION | _AUTOCOMMIT) == _AUTOCOMMIT
+
+    def sends(self, exchange: CommandExchange) -> None:
+        """Note which tables a statement may change, before it is open; a COMMIT ends the transaction it is told of."""
+        text = exchange.text
+        if text[:1] in _READS and text[1:2] not in _STARTS:
+            return
+        kind = exchange.kinds()[0]
+        if kind is MessageKind.COMMIT:
+            waiting = (table for one in self.open for table in one.tables)
+            exchange.tables = tuple(dict.fromkeys((*self.changed, *waiting)))
+        elif kind in {MessageKind.QUERY, MessageKind.EXECUTE}:
+            exchange.tables = changed_tables(text) if text else (UNTOLD,)
+        if kind in _ENDS or _BEGINS.match(exchange.statement()):
+            self.changed.clear()
+
+    def has_changed(self, exchange: CommandExchange) -> None:
+        """Keep the tables that a statement has changed until its transaction ends."""
+        if not exchange.in_autocommit:
+            self.changed.update(dict.fromkeys(exchange.tables))
 
     def lose(self, why: str) -> bool:
         """Stop parsing. Always returns False, the reader's answer for a packet that is not understood."""
@@ -155,9 +181,17 @@ class SessionMemory:
         return self.last_prepared if statement == _LAST_ONE else self._prepared.get(statement, b"")
 
 
+_READS: Final = frozenset({b"s", b"S"})
+"""SELECT, SET and SHOW, the commonest statements, change no table; START begins with it too."""
+_STARTS: Final = frozenset({b"t", b"T"})
+_ENDS: Final = frozenset({MessageKind.COMMIT, MessageKind.ROLLBACK})
+_BEGINS: Final = re.compile(r"(begin|start transaction|xa (start|begin))\b")
+"""What commits a transaction that is open."""
 _TLS_REQUEST_BYTES: Final = 32
 _LOGS_IN: Final = frozenset({HANDSHAKE, CHANGE_USER})
 _STATED: Final = frozenset({QUERY, PREPARE})
+_FORGETS: Final = frozenset({CHANGE_USER, 0x1F})
+"""Also COM_RESET_CONNECTION: what is open is rolled back."""
 _BINARY_LOG: Final = frozenset({0x12, 0x1E})
 """A replica's commands; their reply never ends."""
 
@@ -191,6 +225,7 @@ class RequestReader:
             command=QUERY, text=text, requests=1, in_autocommit=session.in_autocommit
         )
         self._last = True
+        session.sends(exchange)
         session.open.append(exchange)
         return True
 
@@ -235,6 +270,10 @@ class RequestReader:
             command=command, text=text, requests=1, in_autocommit=session.in_autocommit
         )
         self._last = True
+        if command == QUERY or command in EXECUTES:
+            session.sends(exchange)
+        elif command in _FORGETS:
+            session.changed.clear()
         if command not in ANSWERLESS:
             session.open.append(exchange)
         return command not in _BINARY_LOG or session.lose("a replica reads the binary log")
@@ -263,6 +302,8 @@ _OK: Final = 0x00
 _EOF: Final = 0xFE
 _ERROR: Final = 0xFF
 _LOCAL_INFILE: Final = 0xFB
+_DEADLOCK: Final = (1213).to_bytes(2, "little")
+"""The server has rolled the transaction back."""
 _OLD_EOF_BYTES: Final = 9
 """An EOF packet is shorter than this; a row may begin with the same byte."""
 _MORE_RESULTS: Final = 0x0008
@@ -302,6 +343,7 @@ class ReplyReader:
         if not is_whole_result(chunk, eof_is_old=not self._session.abilities & DEPRECATE_EOF):
             return False
         self._exchange, self._last = waiting.popleft(), True
+        self._session.has_changed(self._exchange)  # INSERT ... RETURNING
         return True
 
     def plausible(self, length: int, sequence: int) -> bool:
@@ -388,6 +430,11 @@ class ReplyReader:
         first = buffer[at] if length else _OK
         if first == _OK:
             status = self._session.status = self._status(buffer, at)
+            has_rows = length > 1 and counted(buffer, at + 1)[0] > 0
+            if has_rows or UNTOLD in self._exchange.tables:
+                self._session.has_changed(self._exchange)
+            if not status & _IN_TRANSACTION:
+                self._session.changed.clear()
             return not status & _MORE_RESULTS
         if first == _ERROR:
             return self._error(buffer, at)
@@ -423,6 +470,7 @@ class ReplyReader:
         longest = LONGEST_FRAME if self._can(DEPRECATE_EOF) else _OLD_EOF_BYTES
         if length >= longest:
             return False
+        self._session.has_changed(self._exchange)
         more = bool(self._status(buffer, at) & _MORE_RESULTS)
         if more:
             self._step = self._result
@@ -430,6 +478,8 @@ class ReplyReader:
 
     def _error(self, buffer: bytes, at: int) -> bool:
         """MariaDB reports progress as an error packet with code 0xFFFF; that does not end the reply."""
+        if buffer[at + 1 : at + 3] == _DEADLOCK:
+            self._session.changed.clear()
         progress = buffer[at + 1 : at + 3] == b"\xff\xff" and self._can(MARIADB_PROGRESS)
         return not progress
 

@@ -121,6 +121,8 @@ class Note:
             "statement": exchange.first_word(),
             "table": exchange.table(),
         }
+        if exchange.tables:
+            said["tables"] = ",".join(exchange.tables)
         if self.reply:
             said["reply"] = self.reply
         if MessageKind.COMMIT in exchange.kinds():
@@ -649,6 +651,7 @@ class PacketGate:
                 "held",
                 action,
                 table=action.exchange.table(),
+                tables=",".join(action.exchange.tables),
                 peer=wire.client_port(),
                 session=self._table.session(),
             )

@@ -92,6 +92,7 @@ class Scope(StrEnum):
 ATTRIBUTES: Final[Attributes] = {
     "on": "any",
     "statement": "",
+    "table": "",
     "nth": 1,
     "per": "proxy",
     "times": 1,
@@ -120,6 +121,8 @@ class PacketRule:
     on: MessageKind
     statement: str
     """Normalised prefix of the statements to match; empty: any statement."""
+    table: str
+    """The table whose rows the message must change or commit a change of; `*`: any table; empty: it need not."""
     nth: int
     per: Scope
     times: int
@@ -137,6 +140,8 @@ class PacketRule:
         """Whether the exchange has this kind and its statement this prefix."""
         if self.on is not MessageKind.ANY and self.on not in exchange.kinds():
             return False
+        if self.table and not exchange.changes(self.table):
+            return False
         return not self.statement or exchange.statement().startswith(self.statement)
 
     def acts_on(self, match: int) -> bool:
@@ -146,11 +151,12 @@ class PacketRule:
 
 def rule_of(attributes: Attributes) -> PacketRule:
     """The rule for complete, valid attributes."""
-    words = {name: str(attributes[name]) for name in (*_CHOICES, "statement")}
+    words = {name: str(attributes[name]) for name in (*_CHOICES, "statement", "table")}
     numbers = {name: int(attributes[name]) for name in _LEAST}
     return PacketRule(
         on=MessageKind(words["on"]),
         statement=plain(words["statement"].encode()),
+        table=words["table"].lower(),
         nth=numbers["nth"],
         per=Scope(words["per"]),
         times=numbers["times"],

@@ -52,16 +52,17 @@ def _of_letters(trace: OutsideTrace) -> Iterator[Anomaly]:
     """What the dead letters of reading 1 convict of."""
     reading = trace.readings[1]
     in_table = {slot[0]: rows.n for slot, rows in reversed(reading.slots.items()) if rows.n is not None}
+    repeats = trace.header.claims.delivery == "at-least-once"
     for key, events in reading.dead.items():
         told = named((key, None))
         record = trace.records.by_key.get(key)
         if record is None:
             say = f"a dead letter is of {told}, which was never offered"
             yield Anomaly(kind="row-foreign", id=cells(key), events=(events[0],), say=say)
-        if len(events) > 1 and trace.header.claims.delivery != "at-least-once":
+        if len(events) > 1 and not repeats:
             say = f"{told} is {len(events)} times among the dead letters"
             yield Anomaly(kind="row-doubled", id=cells(key), events=tuple(events), say=say)
-        if record is not None and key in in_table:
+        if record is not None and key in in_table and not repeats:
             shown_by = tuple(sorted({record.n, in_table[key], events[0]}))
             say = f"{told} is a dead letter, and has a row in the table"
             yield Anomaly(kind="double-routed", id=cells(key), events=shown_by, say=say)

@@ -284,12 +284,13 @@ def _asked(connections: int, calls: int) -> list[Message]:
     ]  # fmt: skip
 
 
-def _sent(statement: str, count: int) -> list[Message]:
+def _sent(statement: str, count: int, tables: str = "enriched") -> list[Message]:
     return [
         Message(
             t_us=n, link="sink", side="request", n=n, connection=1, peer=1, command="query", statement=statement,
             commits=statement == "commit",
             table="",
+            tables=(tables,),
         )
         for n in range(count)
     ]  # fmt: skip
@@ -304,11 +305,13 @@ def test_a_moment_that_the_job_is_far_from_is_refused_before_the_run() -> None:
             "faults": [{"id": "kill", "do": "kill_driver", "when": when}],
         }
     )
-    refuse_moments(scenario, _sent("commit", 2))
-    with pytest.raises(CannotHere, match="sends 1 of them\n.*--set faults.kill.when.nth=1"):
-        refuse_moments(scenario, [*_sent("commit", 1), *_sent("insert", 9)])
+    refuse_moments(scenario, _sent("commit", 2), table="enriched")
+    refuse_moments(scenario, _sent("commit", 2, "?"), table="enriched")
+    refuse_moments(scenario, _sent("commit", 2, "offsets"), table="")
+    with pytest.raises(CannotHere, match="changes enriched.*sends 1 of them\n.*--set faults.kill.when.nth=1"):
+        refuse_moments(scenario, [*_sent("commit", 1), *_sent("commit", 9, "offsets")], table="enriched")
     with pytest.raises(CannotHere, match="sends 0 of them\n.*choose a scenario"):
-        refuse_moments(scenario, _sent("insert", 9))
+        refuse_moments(scenario, _sent("insert", 9), table="enriched")
 
 
 def test_a_job_that_connects_for_each_lookup_has_a_pitfall() -> None:

@@ -20,6 +20,7 @@ from harness.history.verdict import Outcome
 from harness.levels import level_named
 from harness.levels.job.job_file import JobFile
 from harness.levels.job.job_scenario import JobScenario
+from harness.levels.job.job_scenarios import load_jobs
 from harness.levels.job.order import JobOrder
 from harness.scenario.outcome import RunOutcome
 from harness.system.errors import WorldError
@@ -31,6 +32,7 @@ pytestmark = pytest.mark.real
 
 PLAIN = Path(__file__).parent / "jobs" / "plain_job.py"
 AFTER_SECOND = {"id": "kill", "do": "kill_driver", "when": {"sink": "commit", "nth": 2, "moment": "after"}}
+BEFORE_SECOND = {"id": "kill", "do": "kill_driver", "when": {"sink": "commit", "nth": 2, "moment": "before"}}
 
 
 def _order(
@@ -141,21 +143,110 @@ def test_a_job_that_commits_rows_before_its_position_doubles(stage: RunStage) ->
 
 
 def test_a_job_in_autocommit_is_killed_behind_its_own_commits_too(stage: RunStage) -> None:
-    """It sends no COMMIT: of its writes, the first makes the place, and the second its rows."""
+    """It sends no COMMIT: of its writes, those to its table count, and not those that save its position."""
     outcome = stage.run(_order("autocommit"))
     assert _failed(outcome) == {"V8": {"duplicate"}}
-    assert outcome.faults[0].evidence["held"] == "after INSERT enriched 2"
+    assert outcome.faults[0].evidence["held"] == "after INSERT enriched 2 of enriched"
 
 
-def test_a_job_that_commits_its_position_before_its_rows_loses(stage: RunStage) -> None:
-    outcome = stage.run(_order("ahead"))
+@pytest.mark.parametrize(
+    ("words", "ends", "how"), [(["ahead"], "exit", "exit"), (["ahead", "stays"], "settles", "settled")]
+)
+def test_a_job_that_commits_its_position_before_its_rows_loses_whether_it_exits_or_waits(
+    stage: RunStage, words: list[str], ends: str, how: str
+) -> None:
+    outcome = stage.run(_order(*words, ends=ends, faults=[BEFORE_SECOND]))
+    assert [event["how"] for event in _events(outcome, "finished")] == [how]
     assert _failed(outcome) == {"V8": {"lost"}}
 
 
-def test_a_job_that_waits_and_has_lost_rows_has_settled_and_is_convicted(stage: RunStage) -> None:
-    outcome = stage.run(_order("ahead", "stays", ends="settles"))
-    assert [event["how"] for event in _events(outcome, "finished")] == ["settled"]
-    assert _failed(outcome) == {"V8": {"lost"}}
+def _faults_of(scenario: str) -> list[dict[str, Any]]:
+    [(_, shipped)] = load_jobs([scenario])
+    dumped: list[dict[str, Any]] = shipped.model_dump(mode="json", by_alias=True)["faults"]
+    return dumped
+
+
+DOUBLES, LOSES = {"V8": {"duplicate"}}, {"V8": {"lost"}}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("autocommit", [False, True])
+@pytest.mark.parametrize(
+    ("cycle", "failed"),
+    [
+        ("rows/place", DOUBLES),
+        ("place/rows", LOSES),
+        ("audit/rows/place", DOUBLES),
+        ("rows/audit/place", DOUBLES),
+        ("rows/place/audit", DOUBLES),
+        ("audit/place/rows", LOSES),
+        ("place/audit/rows", LOSES),
+        ("place/rows/audit", LOSES),
+    ],
+)
+def test_whatever_else_a_job_commits_the_kills_around_the_commit_of_its_rows_convict_it(
+    stage: RunStage, cycle: str, failed: dict[str, set[str]], *, autocommit: bool
+) -> None:
+    words = [f"cycle={cycle}", *(["autocommit"] if autocommit else [])]
+
+    assert _failed(stage.run(_order(*words, faults=_faults_of("killed-after-commit")))) == failed
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cycle", ["rows+place", "place+rows", "audit/rows+place", "rows+place/audit"])
+def test_one_transaction_for_rows_and_position_passes_whatever_else_is_committed(
+    stage: RunStage, cycle: str
+) -> None:
+    outcome = stage.run(_order(f"cycle={cycle}", faults=_faults_of("killed-after-commit")))
+
+    assert outcome.judgement.outcome is Outcome.PASS, outcome.judgement
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("scenario", "rows_first", "place_first"),
+    [
+        ("killed-before-commit", {}, LOSES),
+        ("owner-killed-after-commit", DOUBLES, {}),
+        ("owner-killed-before-write", {}, LOSES),
+        ("killed-while-insert-waits", {}, LOSES),
+        ("commit-reply-lost", DOUBLES, {}),
+        ("commit-swallowed", {}, LOSES),
+    ],
+)
+def test_each_other_moment_shows_the_order_whose_window_it_is_in(
+    stage: RunStage, scenario: str, rows_first: dict[str, set[str]], place_first: dict[str, set[str]]
+) -> None:
+    faults = _faults_of(scenario)
+
+    for cycle in ("rows/place", "audit/rows/place"):
+        assert _failed(stage.run(_order(f"cycle={cycle}", faults=faults))) == rows_first, cycle
+    for cycle in ("place/rows", "place/audit/rows"):
+        assert _failed(stage.run(_order(f"cycle={cycle}", faults=faults))) == place_first, cycle
+
+
+OUTLASTS = {
+    "id": "denied", "do": "sql_error", "link": "lookups", "code": 1205, "statement": "SELECT name", "times": 2,
+    "for": "60s", "when": {"at": "0ms"},
+}  # fmt: skip
+"""Acts on two lookups, and is on for longer than the input lasts."""
+
+
+@pytest.mark.parametrize("ends", ["exit", "settles"])
+@pytest.mark.parametrize(("word", "failed"), [("skips", {"V8": {"lost"}}), ("right", {})])
+def test_a_fault_that_outlasts_the_input_heals_before_the_job_counts_as_finished(
+    stage: RunStage, ends: str, word: str, failed: dict[str, set[str]]
+) -> None:
+    words = [word, "stays"] if ends == "settles" else [word]
+    starts = 1 if word == "skips" else 6  # the right one ends at each denied lookup
+    outcome = stage.run(_order(*words, ends=ends, starts=starts, faults=[OUTLASTS]))
+
+    assert _failed(outcome) == failed
+    assert bool(failed) == (outcome.judgement.outcome is Outcome.FAIL)
+    [_, healed] = _events(outcome, "fault")
+    [finished] = _events(outcome, "finished")
+    header = json.loads(outcome.history.read_text().splitlines()[0])
+    assert finished["t"] - healed["t"] >= 1000 * header["bounds"]["quiet"]
 
 
 def test_a_job_that_gives_up_for_good_is_stuck(stage: RunStage) -> None:

@@ -169,6 +169,7 @@ def _seen(*rows: dict[str, Any], **more: Any) -> EndSeen:
         last_event_us=2_000_000,
         last_start_us=2_000_000,
         faults_settled=True,
+        last_fault_us=None,
         quiet_us=1_000_000,
         start_up_us=100_000,
         state=Path("/nowhere"),
@@ -204,6 +205,14 @@ def test_a_job_is_done_when_its_rows_are_there_or_it_has_settled() -> None:
 )
 def test_a_job_is_not_done_before_it_has_been_quiet_for_long_enough(more: dict[str, Any]) -> None:
     assert _how(_seen(B, **more)) is None
+
+
+@pytest.mark.parametrize("ends", ["exit", "file", "settles"])
+def test_however_a_job_ends_it_is_not_done_before_it_was_quiet_since_the_last_fault(ends: str) -> None:
+    exited = {"exited_well_us": 2_000_000, "lives": False} if ends == "exit" else {"said_done": True}
+
+    assert _how(_seen(A, B, last_fault_us=9_500_000, **exited), ends=ends) is None
+    assert _how(_seen(A, B, last_fault_us=9_000_000, **exited), ends=ends) is not None
 
 
 def test_an_exit_counts_only_with_code_0_after_the_last_offer() -> None:

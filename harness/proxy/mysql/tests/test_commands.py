@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from harness.proxy.mysql.commands import EXECUTE, PING, PREPARE, QUERY, CommandExchange, MessageKind, plain
+from harness.proxy.mysql.commands import (
+    EXECUTE,
+    PING,
+    PREPARE,
+    QUERY,
+    CommandExchange,
+    MessageKind,
+    changed_tables,
+    plain,
+)
 from harness.proxy.mysql.dialogue import counted, without_attributes
 
 
@@ -118,3 +127,38 @@ def test_a_number_says_its_own_length() -> None:
     assert counted(b"\xfe" + (1 << 40).to_bytes(8, "little"), 0) == (1 << 40, 9)
     with pytest.raises(IndexError):
         counted(b"\xfc\x01", 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "tables"),
+    [
+        (b"INSERT INTO enriched (id) VALUES (1), (2)", "enriched"),
+        (b"insert ignore `Enriched`(id) values (1)", "enriched"),
+        (b"INSERT INTO`shop`.`enriched`VALUES (1)", "shop.enriched"),
+        (b"INSERT /* trace=7 */ INTO shop . enriched VALUES (1)", "shop.enriched"),
+        (b"INSERT INTO enriched VALUES (1) ON DUPLICATE KEY UPDATE id = 2", "enriched"),
+        (b"INSERT INTO enriched SELECT * FROM staging", "enriched"),
+        (b'REPLACE LOW_PRIORITY INTO "enriched" VALUES (1)', "enriched"),
+        (b"LOAD DATA LOCAL INFILE 'a.csv' REPLACE INTO TABLE enriched (id)", "enriched"),
+        (b"/* app */ -- why\nUPDATE LOW_PRIORITY enriched AS e SET id = 1", "enriched"),
+        (b"UPDATE enriched SET id = 1", "enriched"),
+        (b"UPDATE offsets o JOIN enriched e ON o.id = e.id SET o.pos = 1", "?"),
+        (b"UPDATE offsets, enriched SET pos = 1", "?"),
+        (b"DELETE QUICK FROM enriched WHERE id IN (SELECT 1)", "enriched"),
+        (b"DELETE enriched, offsets FROM enriched JOIN offsets", "?"),
+        (b"DELETE FROM enriched, offsets USING enriched JOIN offsets", "?"),
+        (b"TRUNCATE enriched", "enriched"),
+        (b"CALL write_rows(1)", "?"),
+        (b"EXECUTE stmt USING @a", "?"),
+        (b"WITH a AS (SELECT 1) DELETE FROM enriched", "?"),
+        (b"WITH a AS (SELECT 1) SELECT * FROM a", ""),
+        (b"CREATE TABLE enriched (id INT)", ""),
+        (
+            b"INSERT INTO enriched VALUES ('a; DELETE FROM b', 'it''s'); UPDATE offsets SET pos = 1;",
+            "enriched,offsets",
+        ),
+        (b"INSERT INTO enriched VALUES ('cut; off", "enriched"),
+    ],
+)
+def test_the_table_that_a_statement_changes_is_read_from_its_text(text: bytes, tables: str) -> None:
+    assert ",".join(changed_tables(text)) == tables

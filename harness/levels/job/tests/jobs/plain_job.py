@@ -4,6 +4,7 @@
 
     append       commits its rows before its position: doubles after a kill between the two
     ahead        commits its position before its rows: loses after a kill between the two
+    cycle=A/B+C  of each batch commits A, then B with C; they are rows, place, audit
     stays        goes on waiting after the last record
     says-done    makes the done file, and goes on waiting
     no-state     keeps no position: reads all again, and writes under a key
@@ -17,6 +18,7 @@
     alone        exits with code 0 if another start of it runs
     pace=S       pauses for S seconds before each batch
     nonsense     writes another name each time
+    skips        leaves out a record whose lookup fails: loses it
 """
 
 from __future__ import annotations
@@ -40,6 +42,10 @@ BATCH = 10
 NEVER = threading.Event()
 """Is waited for to let time pass."""
 TABLE = "other" if "elsewhere" in WORDS else "enriched"
+CYCLE = {"append": "rows/place", "ahead": "place/rows", "no-state": "rows"}.get(sys.argv[1], "rows+place")
+"""The transactions of a batch, in their order, each with its steps."""
+for word in WORDS:
+    CYCLE = word.removeprefix("cycle=") if word.startswith("cycle=") else CYCLE
 _COLUMNS = "id BIGINT, k BIGINT, name VARCHAR(200), city VARCHAR(200), tier BIGINT"
 
 
@@ -119,29 +125,36 @@ def batches(skip: int) -> Iterator[list[Any]]:
         yield batch
 
 
-def looked_up(lookups: Any, record: Any) -> tuple[Any, ...]:
-    """The row of a record."""
-    with lookups.cursor() as cursor:
-        cursor.execute("SELECT name, city, tier FROM customer WHERE k = %s", (record["key"],))
-        name, city, tier = cursor.fetchone()
-    if "nonsense" in WORDS:
-        name = str(time.time_ns())
-    return record["id"], record["key"], name, city, tier
+def looked_up(lookups: Any, batch: list[Any]) -> Iterator[tuple[Any, ...]]:
+    """The rows of the records of a batch."""
+    for record in batch:
+        with lookups.cursor() as cursor:
+            try:
+                cursor.execute("SELECT name, city, tier FROM customer WHERE k = %s", (record["key"],))
+            except pymysql.MySQLError:
+                if "skips" in WORDS:
+                    continue
+                raise
+            name, city, tier = cursor.fetchone()
+        if "nonsense" in WORDS:
+            name = str(time.time_ns())
+        yield record["id"], record["key"], name, city, tier
 
 
 def written(sink: Any, rows: list[Any], position: int) -> None:
     """Writes a batch and the position behind it."""
     verb = "INSERT IGNORE" if "no-state" in WORDS else "INSERT"
-    with sink.cursor() as cursor:
-        if "ahead" in WORDS:
-            cursor.execute("UPDATE place SET pos = %s", (position,))
-            sink.commit()
-        cursor.executemany(f"{verb} INTO {TABLE} VALUES (%s, %s, %s, %s, %s)", rows)
-        if "append" in WORDS:
-            sink.commit()
-        if not {"ahead", "no-state"} & WORDS:
-            cursor.execute("UPDATE place SET pos = %s", (position,))
-    sink.commit()
+    for transaction in CYCLE.split("/"):
+        with sink.cursor() as cursor:
+            for step in transaction.split("+"):
+                match step:
+                    case "rows":
+                        cursor.executemany(f"{verb} INTO {TABLE} VALUES (%s, %s, %s, %s, %s)", rows)
+                    case "place":
+                        cursor.execute("UPDATE place SET pos = %s", (position,))
+                    case "audit":
+                        cursor.execute("INSERT INTO audit VALUES (%s)", (position,))
+        sink.commit()
 
 
 def begun(sink: Any) -> int:
@@ -152,6 +165,7 @@ def begun(sink: Any) -> int:
         if "no-state" in WORDS:
             return 0
         cursor.execute("CREATE TABLE IF NOT EXISTS place (one INT PRIMARY KEY, pos BIGINT NOT NULL)")
+        cursor.execute("CREATE TABLE IF NOT EXISTS audit (pos BIGINT)")
         cursor.execute("INSERT IGNORE INTO place VALUES (1, 0)")
         sink.commit()
         cursor.execute("SELECT pos FROM place")
@@ -189,7 +203,7 @@ def main() -> int:
     position = begun(sink)
     for batch in batches(position):
         NEVER.wait(seconds("pace"))
-        rows = [looked_up(lookups, record) for record in batch]
+        rows = list(looked_up(lookups, batch))
         position += len(batch)
         written(sink, rows, position)
         if "crashes" in WORDS:

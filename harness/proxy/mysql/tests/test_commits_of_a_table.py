@@ -1,0 +1,126 @@
+"""A rule for a table counts its writes, and the COMMITs of transactions that have changed rows of it; no others."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.proxy.mysql.frames import framed
+from harness.proxy.mysql.tests.scripted import Exchanged, query, rows
+
+IN_TRANSACTION, AUTOCOMMIT = 1, 2
+FAILED, DEADLOCK = framed(b"\xff\x28\x04#23000Dup", sequence=1), framed(b"\xff\xbd\x04#40001Dead", sequence=1)
+
+
+def ok(changed: int = 0, status: int = 0) -> bytes:
+    """An OK that counts changed rows; `status`: is a transaction open, does each statement commit itself."""
+    return framed(bytes([0, changed, 0]) + status.to_bytes(2, "little") + b"\0\0", sequence=1)
+
+
+WROTE, OPEN, ENDED = ok(1, IN_TRANSACTION), ok(0, IN_TRANSACTION), ok(0)
+ROWS, OFFSET = "INSERT INTO enriched VALUES (1)", "UPDATE offsets SET pos = 1"
+COMMIT = ("COMMIT", ENDED)
+
+
+def counted(script: list[tuple[str, bytes]], table: str = "enriched") -> list[str]:
+    """What a rule for commits of `table` matches of a conversation without autocommit: each match and its tables."""
+    talk = Exchanged()
+    talk.up(query("SET autocommit = 0"))
+    talk.down(ENDED)
+    talk.toxic("upstream", "t", on="commit", table=table, do="note", times=0)
+    for sql, reply in script:
+        talk.up(query(sql))
+        talk.down(reply)
+    return [f"{deed['match']} {deed['tables']}" for deed in talk.wire.did("noted")]
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        ([(ROWS, WROTE), COMMIT, (OFFSET, WROTE), COMMIT], ["1 enriched"]),
+        ([(OFFSET, WROTE), COMMIT, (ROWS, WROTE), COMMIT], ["1 enriched"]),
+        ([(ROWS, WROTE), (OFFSET, WROTE), COMMIT], ["1 enriched,offsets"]),
+        ([("SELECT * FROM enriched", rows(2)), COMMIT], []),
+        ([("UPDATE enriched SET k = 1", OPEN), COMMIT], []),  # it changed no row
+        ([(ROWS, FAILED), (OFFSET, WROTE), COMMIT], []),
+        ([(ROWS, WROTE), ("ROLLBACK", ENDED), (OFFSET, WROTE), COMMIT], []),
+        ([(ROWS, WROTE), (OFFSET, DEADLOCK), (OFFSET, WROTE), COMMIT], []),
+        (
+            [(ROWS, WROTE), ("START TRANSACTION", OPEN), (OFFSET, WROTE), COMMIT],
+            [],
+        ),  # it commits what is open
+        ([(ROWS, WROTE), ("CREATE TABLE t (a INT)", ENDED), (OFFSET, WROTE), COMMIT], []),
+        ([("CALL write_rows(1)", OPEN), COMMIT], ["1 ?"]),
+        ([(ROWS + " RETURNING id", rows(1)), COMMIT], ["1 enriched"]),
+        ([(ROWS, WROTE), ("COMMIT AND CHAIN", OPEN), (OFFSET, WROTE), COMMIT], ["1 enriched"]),
+    ],
+)
+def test_a_commit_counts_if_its_transaction_has_changed_rows_of_the_table(
+    script: list[tuple[str, bytes]], found: list[str]
+) -> None:
+    assert counted(script) == found
+
+
+def test_without_a_name_every_commit_counts_that_changes_any_table() -> None:
+    script = [("SELECT 1", rows(1)), COMMIT, (OFFSET, WROTE), COMMIT, (ROWS, WROTE), COMMIT]
+
+    assert counted(script, "*") == ["1 offsets", "2 enriched"]
+
+
+def test_in_autocommit_a_write_to_the_table_counts_and_the_next_transaction_knows_nothing_of_it() -> None:
+    script = [
+        ("SET autocommit = 1", ok(0, AUTOCOMMIT)),
+        (OFFSET, ok(1, AUTOCOMMIT)),
+        (ROWS, ok(1, AUTOCOMMIT)),
+        ("BEGIN", ok(0, AUTOCOMMIT | IN_TRANSACTION)),
+        (OFFSET, ok(1, AUTOCOMMIT | IN_TRANSACTION)),
+        ("COMMIT", ok(0, AUTOCOMMIT)),
+    ]
+
+    assert counted(script) == ["1 enriched"]
+
+
+def test_a_client_that_does_not_wait_for_answers_is_counted_by_what_it_has_sent() -> None:
+    talk = Exchanged()
+    talk.toxic("upstream", "t", on="commit", table="enriched", do="note", times=0)
+    talk.up(query("BEGIN"))
+    talk.down(OPEN)
+
+    for sql in (ROWS, "COMMIT"):
+        talk.up(query(sql))
+
+    assert [deed["tables"] for deed in talk.wire.did("noted")] == ["enriched"]
+
+
+def test_a_prepared_write_is_of_the_table_in_the_text_that_was_prepared() -> None:
+    talk = Exchanged()
+    talk.toxic("upstream", "t", on="commit", table="enriched", do="note", times=0)
+    for number, sql in ((1, OFFSET), (2, ROWS)):
+        talk.up(framed(b"\x16" + sql.encode(), sequence=0))
+        talk.down(framed(b"\0" + number.to_bytes(4, "little") + bytes(7), sequence=1))
+    talk.up(query("BEGIN"))
+    talk.down(OPEN)
+
+    for number in (1, 2):
+        talk.up(framed(b"\x17" + number.to_bytes(4, "little") + bytes(5), sequence=0))
+        talk.down(WROTE)
+        talk.up(query("COMMIT"))
+        talk.down(ENDED)
+        talk.up(query("BEGIN"))
+        talk.down(OPEN)
+
+    assert [deed["tables"] for deed in talk.wire.did("noted")] == ["enriched"]
+
+
+def test_a_write_counts_if_it_names_the_table() -> None:
+    talk = Exchanged()
+    talk.toxic("upstream", "t", on="write", table="Enriched", do="note", times=0)
+
+    for sql in (
+        OFFSET,
+        ROWS,
+        "REPLACE INTO `shop`.`enriched` VALUES (1)",
+        "INSERT INTO enriched_old VALUES (1)",
+    ):
+        talk.up(query(sql))
+
+    assert [deed["statement"] for deed in talk.wire.did("noted")] == ["insert", "replace"]

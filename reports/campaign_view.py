@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.history.verdict import Outcome
-from harness.scenario.outcome import CountedRun, Extent, MissingRuns, PlannedRuns, RunOutcome
+from harness.scenario.outcome import (
+    CountedRun,
+    Extent,
+    MissingRuns,
+    PlannedRuns,
+    RunOutcome,
+    left_out_line,
+)
 from harness.scenario.symptom import worth_showing
 from reports.banner import Banner, banner_of_all
 from reports.reading import Reading, Tone, headline_of, tone_of
@@ -165,6 +172,8 @@ class CampaignView:
         reading = headline_of(outcomes, [] if self.is_one else self.runs)
         if not self.is_one and reading.tone is not Tone.GOOD:
             reading = replace(reading, sentence=f"{reading.sentence} {self._told_causes()}".strip())
+        if line := left_out_line(self.extent.left_out):
+            reading = replace(reading, sentence=f"{reading.sentence} {line}.")
         if self.incomplete is None:
             return reading
         sentence = f"{self.incomplete} {reading.sentence}"

@@ -14,6 +14,7 @@ from typing import Any, Final, Self, cast
 from harness.engine.acting import ActingOutside, NoteTaker
 from harness.engine.schedule import Schedule
 from harness.faults.model.fault import Fault, OutsideFault
+from harness.faults.parts.triggers import SinkMoment, SparkGap
 from harness.faults.real.evidence import Evidence, Seen, as_the_proxy_saw
 from harness.faults.real.fault_site import Control, Workers
 from harness.faults.real.server_control import ServerControl
@@ -107,7 +108,8 @@ class OutsideFaults:
         acting = self.acting(cast("OutsideFault", fault), cycle=cycle, after=after)
         self._begun.append(acting)
         self.note("~due", fault.id, cycle=cycle, due=due_us)
-        self.tell(f"{fault.id} begins")
+        waits = isinstance(fault.when, SinkMoment | SparkGap)
+        self.tell(f"{fault.id} {'waits for its moment' if waits else 'begins'}")
         return acting
 
     def acting(self, fault: OutsideFault, *, cycle: int, after: int) -> ToldFault:

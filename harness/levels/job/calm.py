@@ -16,6 +16,7 @@ from harness.levels.job.life import JobLife
 from harness.levels.job.life_parts import Pace
 from harness.levels.job.outside_record import record_of
 from harness.levels.job.sink_rows import expected_of
+from harness.levels.job.spark_engine import find_checkpoints
 from harness.levels.job.traffic import requests_over
 from harness.system.errors import WorldError
 
@@ -60,6 +61,7 @@ def calm_of(life: JobLife) -> CalmRun:
         expected=wanted,
         messages=tuple(life.faults.traffic.messages),
         keeps_state=_keeps_state(life),
+        batches=max((one.batches for one in find_checkpoints(life.parts.ground.state)), default=0),
         life=life,
     )
     _refuse_wrong(twin)

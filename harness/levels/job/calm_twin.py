@@ -30,6 +30,8 @@ class CalmRun:
     """What passed both links of the proxy."""
     keeps_state: bool
     """Whether it left anything by which a further start knows what is done."""
+    batches: int
+    """How many batches the longest checkpoint of Spark in its state folder has."""
     life: JobLife
 
     @property
@@ -46,14 +48,14 @@ class CalmRun:
         }
 
 
-def refuse_moments(scenario: JobScenario, messages: Sequence[Message]) -> None:
-    """Raises CannotHere if the only fault waits for a message that the undisturbed job is far from sending.
+def refuse_moments(scenario: JobScenario, messages: Sequence[Message], *, named: bool) -> None:
+    """Raises CannotHere if a fault waits for a message that the undisturbed job does not send.
 
-    `messages`: those of the calm twin. Their number may differ from run to run, so a moment that is missed by little is
-    waited for.
+    `messages`: those of the calm twin. Their number may differ from run to run, so in a scenario that was named, a
+    moment that is missed by little is waited for, and so is one of several.
     """
     sent = requests_over(messages, "sink")
-    for fault in scenario.faults if len(scenario.faults) == 1 else ():
+    for fault in scenario.faults if not named or len(scenario.faults) == 1 else ():
         if not isinstance(fault.when, SinkMoment):
             continue
         counts = {
@@ -63,10 +65,12 @@ def refuse_moments(scenario: JobScenario, messages: Sequence[Message]) -> None:
         }
         kind, nth = fault.when.sink, fault.when.nth
         count = counts[kind]
-        if 2 * count <= nth:
+        if (2 * count <= nth) if named else (count < nth):
             message = (
                 f"scenario {scenario.scenario} cannot run here: fault {fault.id} waits for {kind} {nth} over the sink's"
                 f" link, and the job without faults sends {count} of them"
             )
             lower = f"--set faults.{fault.id}.when.nth={count}, or " if count else ""
-            raise CannotHere(message, fix=f"{lower}choose a scenario with another moment, or --sweep")
+            need = f"{nth} {'COMMIT' if kind == 'commit' else kind}s to the sink"
+            fix = f"{lower}choose a scenario with another moment, or --sweep"
+            raise CannotHere(message, fix=fix, need=need)

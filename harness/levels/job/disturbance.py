@@ -214,6 +214,8 @@ class _JobFaultActing(ToldFault):
         elif self.began_us is not None:
             evidence = self.outside.evidence(self)
             self.outside.tell(f"{self.fault.id} is over; {in_words(evidence) or 'no evidence so far'}")
+        else:
+            self.outside.tell(f"{self.fault.id} never began: its moment did not come")
 
     def _act(self) -> None:
         self._skip_deeds()

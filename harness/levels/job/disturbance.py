@@ -34,8 +34,8 @@ from harness.system.errors import WorldError
 
 __all__ = ["JobFaults"]
 
-_ARM_S: Final = 10.0
-"""How long the proxy may take to set the holds."""
+_ARM_S: Final = 60.0
+"""How long the proxy may take to set the holds: a few calls, on a machine that may be busy."""
 
 
 class FaultLog(Protocol):

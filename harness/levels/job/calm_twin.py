@@ -28,11 +28,18 @@ class CalmRun:
     expected: ExpectedRows
     messages: tuple[Message, ...]
     """What passed both links of the proxy."""
-    keeps_state: bool
-    """Whether it left anything by which a further start knows what is done."""
+    keeps_files: bool
+    """Whether it left anything in its state folder."""
+    keeps_tables: bool
+    """Whether it wrote to a table that is not the sink's or the harness's."""
     batches: int
     """How many batches the longest checkpoint of Spark in its state folder has."""
     life: JobLife
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether it left anything by which a further start knows what is done."""
+        return self.keeps_files or self.keeps_tables
 
     @property
     def facts(self) -> Mapping[str, Any]:

@@ -93,14 +93,23 @@ def message(link: str, statement: str, n: int = 1) -> Message:
     )  # fmt: skip
 
 
-def calm(*, lookups: bool = True, driver: bool = False, executors: bool = False, batches: int = 0) -> CalmRun:
-    """A calm twin with nine writes and nine COMMITs."""
+def calm(
+    *,
+    lookups: bool = True,
+    driver: bool = False,
+    executors: bool = False,
+    batches: int = 0,
+    files: bool = False,
+) -> CalmRun:
+    """A calm twin with nine writes and nine COMMITs; `files`: its position is in its state folder."""
     sent = [message("sink", statement, n) for n in range(9) for statement in ("insert", "commit")]
     return cast(
         "CalmRun",
         SimpleNamespace(
             messages=[*sent, *([message("lookups", "select")] if lookups else [])],
             batches=batches,
+            keeps_files=files,
+            keeps_tables=not files,
             life=SimpleNamespace(has_driver=driver, has_executors=executors),
         ),
     )
@@ -130,6 +139,14 @@ ONE_LINK = "lookups over their own link"
         ),
         (SPARK, calm(executors=True, batches=1), {"killed-in-spark-gap": "a checkpoint of 2 batches"}),
         (
+            SPARK,
+            calm(executors=True, batches=2, files=True),
+            {
+                "server-fails-over": "the position in the sink's database",
+                "server-splits": "the position in the sink's database",
+            },
+        ),
+        (
             PLAIN,
             calm(lookups=False),
             {
@@ -142,7 +159,7 @@ ONE_LINK = "lookups over their own link"
             },
         ),
     ],
-    ids=["plain", "local-spark", "batch-on-a-cluster", "one-link"],
+    ids=["plain", "local-spark", "batch-on-a-cluster", "position-in-files", "one-link"],
 )
 def test_the_calm_twin_shows_which_further_scenarios_a_job_cannot_meet(
     of: JobFile, twin: CalmRun, needs: dict[str, str]

@@ -48,7 +48,7 @@ class OutsideFaults:
     now_us: int = 0
     watches_to_the_end: bool = True
     prolongs_us: int = 0
-    """Zero, but where attempts come and go: a short fault would fall between two of them."""
+    """Zero, but where attempts come and go, or a job's batches: a short fault would fall between two of them."""
     _schedule: Schedule[ToldFault] = field(init=False)
     _alarms: list[_Alarm] = field(default_factory=list)
     _next_step: list[Callable[[], None]] = field(default_factory=list)

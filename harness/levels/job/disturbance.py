@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol, Self, cast
 
 from harness.engine.outside_faults import OutsideFaults, ToldFault, in_words
-from harness.faults.model.fault import OutsideFault
+from harness.faults.model.fault import Fault, OutsideFault
 from harness.faults.parts.triggers import SinkMoment, SparkGap
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import MessageControl, Workers
@@ -120,6 +120,11 @@ class JobFaults(OutsideFaults):
         if offered:
             progress.taken[0] = offered
         self.step(progress, now_us=monotonic_us())
+
+    def is_idle(self, fault: Fault) -> bool:
+        """Never: what a job has in flight is not known."""
+        del fault
+        return False
 
     def acting(self, fault: OutsideFault, *, cycle: int, after: int) -> ToldFault:
         return _JobFaultActing(

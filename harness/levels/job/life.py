@@ -268,6 +268,7 @@ class JobLife:
             table=parts.order.job.sink.table,
             state=parts.ground.state,
             note=lambda kind, fault, **facts: monotonic_us(),
+            prolongs_us=0 if parts.pace is None else parts.pace.quiet_us,
             tell=lambda text: parts.site.observer.phase("fault", text),
         )
 

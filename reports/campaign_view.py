@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.history.verdict import Outcome
-from harness.scenario.outcome import CountedRun, Extent, MissingRuns, PlannedRuns, RunOutcome
+from harness.scenario.outcome import (
+    CountedRun,
+    Extent,
+    MissingRuns,
+    PlannedRuns,
+    RunOutcome,
+    left_out_line,
+)
 from harness.scenario.symptom import worth_showing
 from reports.banner import Banner, banner_of_all
 from reports.reading import Reading, Tone, headline_of, tone_of
@@ -165,6 +172,7 @@ class CampaignView:
         reading = headline_of(outcomes, [] if self.is_one else self.runs)
         if not self.is_one and reading.tone is not Tone.GOOD:
             reading = replace(reading, sentence=f"{reading.sentence} {self._told_causes()}".strip())
+        reading = replace(reading, sentence=f"{reading.sentence}{self._left_out}")
         if self.incomplete is None:
             return reading
         sentence = f"{self.incomplete} {reading.sentence}"
@@ -178,7 +186,14 @@ class CampaignView:
         """What stands beside the headline in every form of the report."""
         banners = [(section.outcome, section.banner) for section in self.sections]
         whole = self.incomplete is None and len(self.rows) == len(self.sections)
-        return banner_of_all(banners, self.headline, whole=whole)
+        banner = banner_of_all(banners, self.headline, whole=whole)
+        is_told = banner.rest.endswith(self._left_out)
+        return banner if is_told else replace(banner, rest=f"{banner.rest}{self._left_out}")
+
+    @property
+    def _left_out(self) -> str:
+        line = left_out_line(self.extent.left_out)
+        return line and f" {line}."
 
     @property
     def incomplete(self) -> str | None:

@@ -34,7 +34,8 @@ _MISSING_NAMED = 1_000
 def junit_text(view: CampaignView, *, title: str) -> str:
     """The XML document: a suite for each run shown in full, then one for each scenario with its other runs.
 
-    A last suite says of an incomplete campaign how many of how many runs were made, and is red.
+    A last suite says of an incomplete campaign how many of how many runs were made, and is red; what the job cannot
+    meet is skipped there.
     """
     document = JUnitXml(visible(title))
     for section in view.sections:
@@ -44,7 +45,7 @@ def junit_text(view: CampaignView, *, title: str) -> str:
         rows = [row for row in kind.rows if row.index not in shown]
         if rows or kind.missing:
             document.append(_rest(kind, rows, view))
-    if view.incomplete is not None or len(view.rows) > len(view.sections):
+    if view.incomplete is not None or view.extent.left_out or len(view.rows) > len(view.sections):
         document.append(_whole_campaign(view))
     document.update_statistics()
     buffer = io.BytesIO()
@@ -97,6 +98,10 @@ def _whole_campaign(view: CampaignView) -> TestSuite:
     if view.incomplete is not None:
         case.result = [Error(visible(view.incomplete), "incomplete")]
     suite.add_testcase(case)
+    for left_out in view.extent.left_out:
+        case = TestCase(left_out.scenario, "left out", 0.0)
+        case.result = [Skipped(visible(left_out.why))]
+        suite.add_testcase(case)
     return suite
 
 

@@ -274,6 +274,15 @@ class Missing(Part, frozen=True, kw_only=True):
     why: str
 
 
+class LeftOut(Part, frozen=True, kw_only=True):
+    """A scenario that was not named and that the job cannot meet; none of its runs is in `asked`."""
+
+    scenario: str
+    need: str
+    """What it needs, in a word or two: `Kafka`."""
+    why: str
+
+
 class Planned(Part, frozen=True, kw_only=True):
     """What the runs of one scenario with one system under test have in common, and what repeats them besides a seed."""
 
@@ -330,6 +339,7 @@ class Document(Part, frozen=True, kw_only=True):
     totals: list[Total] = []
     causes: list[CauseOfRuns] = []
     missing: list[Missing] = []
+    left_out: list[LeftOut] = []
     planned: list[Planned] = []
     """Of each scenario of which not every run is in `runs`."""
     earlier: str = ""
@@ -355,6 +365,7 @@ def document_of(view: CampaignView, *, title: str, earlier: str = "") -> Documen
         totals=[_total(kind) for kind in view.kinds],
         causes=[_cause(cause, view) for cause in view.causes],
         missing=[_missing(told) for told in view.extent.missing],
+        left_out=[LeftOut(scenario=one.scenario, need=one.need, why=one.why) for one in view.extent.left_out],
         planned=[] if len(view.rows) == len(view.sections) else [_planned(one) for one in view.planned],
         earlier=earlier,
     )

@@ -38,6 +38,7 @@ from harness.history.values import visible
 from harness.history.verdict import Outcome
 from harness.levels import extras_missing, level_named
 from harness.scenario.order import AnyOrder, new_run_id
+from harness.scenario.outcome import left_out_line
 from harness.system.errors import Exit, NothingRan, UsageError, WorldError
 from reports.agreement import (
     refuse_other_document,
@@ -207,6 +208,8 @@ def go(
         _print(finished, terminal(sys.stdout, color=False if no_color else None))
         if beside is not None:
             click.echo(visible("\n".join(beside.lines())))
+        if line := left_out_line(finished.unmet):
+            click.echo(line)
         click.echo(f"report   {page}")
     else:
         document = _document(finished, form, title=title, counts=counts, beside=beside)

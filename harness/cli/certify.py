@@ -165,7 +165,10 @@ def _of_job(
     from harness.levels import level_named
     from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
     from harness.levels.job.ordering import job_named, job_order
+    from harness.levels.job.records import read_input
+    from harness.levels.job.unmet import refuse_unmet
     from harness.sut.user_modules import import_path
+    from harness.system.errors import CannotHere
 
     job, named = job_named(asked["sut"])
     if asked["expected"] is not None:
@@ -173,10 +176,10 @@ def _of_job(
     level, planned = level_named("job"), []
     for chosen in _chosen(profile, asked):
         ((_, scenario),) = load_jobs([chosen.scenario])
-        if job.job.engine != "auto" and job.job.engine not in scenario.engines:
-            click.echo(
-                f"floodmark: left out, for it is not for {job.job.engine} jobs: {chosen.name}", err=True
-            )
+        try:
+            refuse_unmet(job, scenario, read_input(job, scenario, seed=_seeds(profile, asked)[0]))
+        except CannotHere as unmet:
+            click.echo(f"floodmark: left out: {unmet.what}", err=True)
             continue
         for seed in _seeds(profile, asked):
             order = job_order(

@@ -98,10 +98,10 @@ def _orders(names: Sequence[str], asked: dict[str, Any]) -> Iterator[JobOrder]:
         fails_on_pitfall=asked["fail_on"] == "pitfall",
     )
     more = tuple(_more(asked))
-    for source, scenario in _selected(names, job_file, asked):
+    for source, scenario, named_alone in _selected(names, job_file, asked):
         for number in range(seed, seed + (1 if asked["calm_only"] else asked["runs"])):
             seeded = partial(made, seed=number, data_seed=None if data_seed == number else data_seed)
-            order = seeded(scenario, source=source, more=more)
+            order = seeded(scenario, source=source, more=more, named_alone=named_alone)
             if number == seed:
                 level.refuse(order)
             yield from _swept(order, asked, seeded) if asked["sweep"] else [order]
@@ -137,9 +137,12 @@ def _more(asked: dict[str, Any], settings: Sequence[str] | None = None) -> Itera
 
 def _selected(
     names: Sequence[str], job_file: JobFile, asked: dict[str, Any]
-) -> list[tuple[str, JobScenario]]:
-    """The scenarios with all tags and their names for a command. Raises NothingRan if none is left."""
-    from harness.levels.job.job_scenarios import apply_job_settings, job_catalogue, load_jobs
+) -> list[tuple[str, JobScenario, bool]]:
+    """The scenarios with all tags, their names for a command, and whether each was named (see `JobOrder.named`).
+
+    Raises NothingRan if none is left.
+    """
+    from harness.levels.job.job_scenarios import apply_job_settings, job_catalogue, load_jobs, named_alone
     from harness.levels.job.sweep import SWEPT
     from harness.scenario.catalogue import catalogue
     from harness.system.errors import NothingRan, UsageError
@@ -147,7 +150,8 @@ def _selected(
     if asked["sweep"] and not names:
         names = (SWEPT,)
     if asked["calm_only"]:
-        return [("", apply_job_settings(_calm(), asked["settings"]))] if not names else _calmed(names, asked)
+        found = _calmed(names, asked) if names else [("", apply_job_settings(_calm(), asked["settings"]))]
+        return [(source, scenario, True) for source, scenario in found]
     wanted = list(names) or list(job_file.job.scenarios)
     if not wanted:
         if not asked["tags"]:
@@ -157,21 +161,16 @@ def _selected(
             )
         wanted = ["all"]
     shipped = {path: name for name, path in {**catalogue(), **job_catalogue()}.items()}
-    engine = job_file.job.engine
-    found = []
-    for path, scenario in load_jobs(wanted):
-        if not set(asked["tags"]) <= set(scenario.tags):
-            continue
-        if engine != "auto" and engine not in scenario.engines:
-            click.echo(f"floodmark: left out, for it is not for {engine} jobs: {scenario.scenario}", err=True)
-            continue
-        found.append((shipped.get(path, str(path)), apply_job_settings(scenario, asked["settings"])))
-    if not found:
-        with_tags = f" with tag {' and '.join(asked['tags'])}" if asked["tags"] else ""
-        raise NothingRan(
-            f"none of the named scenarios{with_tags} is for this job", fix="floodmark list scenarios --jobs"
-        )
-    return found
+    alone = named_alone(wanted)
+    chosen = [
+        (shipped.get(path, str(path)), apply_job_settings(scenario, asked["settings"]), path in alone)
+        for path, scenario in load_jobs(wanted)
+        if set(asked["tags"]) <= set(scenario.tags)
+    ]
+    if not chosen:
+        message = f"none of the named scenarios has the tag {' and '.join(asked['tags'])}"
+        raise NothingRan(message, fix="floodmark list scenarios --jobs")
+    return chosen
 
 
 def _calm() -> JobScenario:

@@ -22,9 +22,17 @@ from harness.history.read import read_whole
 from harness.history.text import digest_of
 from harness.history.verdict import Outcome
 from harness.scenario.order import AnyOrder
-from harness.scenario.outcome import CountedRun, Extent, MissingRuns, PlannedRuns, RunOutcome
+from harness.scenario.outcome import (
+    CountedRun,
+    Extent,
+    LeftOut,
+    MissingRuns,
+    PlannedRuns,
+    RunOutcome,
+    left_out_line,
+)
 from harness.system.clock import Deadline, monotonic_us
-from harness.system.errors import CannotHere, Exit, SutError, WorldError, worst_code
+from harness.system.errors import CannotHere, Exit, NothingRan, SutError, WorldError, worst_code
 
 __all__ = ["KEPT_MAX", "Finished", "carry_out", "few_of"]
 
@@ -50,6 +58,8 @@ class Finished:
     took_s: float = 0.0
     left_out: tuple[str, ...] = ()
     """Why some could not run in this world, one sentence for each reason."""
+    unmet: tuple[LeftOut, ...] = ()
+    """The scenarios that were not named and that the job cannot meet; their runs are not among those requested."""
     refused: tuple[str, ...] = ()
     """Why the function under test could not be judged, a sentence for each scenario."""
     error: WorldError | None = None
@@ -78,6 +88,7 @@ class Finished:
             interrupted=self.interrupted,
             took_s=self.took_s,
             missing=self.missing,
+            left_out=self.unmet,
             planned=self.planned,
         )
 
@@ -146,10 +157,11 @@ def carry_out(
     return Finished(
         outcomes=tuple(campaign.outcomes[number] for number in sorted(campaign.outcomes)),
         tallies=tuple(tallies(orders, campaign.counted())),
-        asked=len(orders),
+        asked=len(orders) - len(campaign.unmet),
         interrupted=stop.is_set(),
         took_s=(monotonic_us() - began_us) / 1e6,
         left_out=tuple(dict.fromkeys(campaign.left_out[number].what for number in sorted(campaign.left_out))),
+        unmet=tuple(campaign.scenarios_unmet()),
         refused=tuple(campaign.refusals()),
         error=campaign.error,
         counted=tuple(campaign.counted_runs()),
@@ -161,7 +173,7 @@ def carry_out(
 
 
 class _Campaign:
-    """A running campaign. Mutable: `outcomes`, `left_out` and `refused` are filled, by the order's number."""
+    """A running campaign. Mutable: `outcomes`, `left_out` and the like are filled, by the order's number."""
 
     def __init__(
         self,
@@ -182,7 +194,9 @@ class _Campaign:
         self._counted: list[Counted] | None = None
         self.outcomes: dict[int, RunOutcome] = {}
         self.left_out: dict[int, CannotHere] = {}
-        self.refused: dict[int, SutError] = {}
+        self.unmet: dict[int, CannotHere] = {}
+        """Of these, what was not named and needs what the job lacks."""
+        self.refused: dict[int, SutError | CannotHere] = {}
         self.error: WorldError | None = None
 
     def go(self, stage: RunStage) -> None:
@@ -209,6 +223,9 @@ class _Campaign:
             raise self.left_out[min(self.left_out)]
         if not self.outcomes and self.refused:
             raise self.refused[min(self.refused)]
+        if len(self.unmet) == len(self._orders):
+            line = left_out_line(self.scenarios_unmet())
+            raise NothingRan(f"none of these scenarios is for this job; {line}", fix="choose others")
 
     def counted(self) -> list[Counted]:
         """All runs that were counted."""
@@ -226,7 +243,7 @@ class _Campaign:
         made = {run.order for run in self.counted()}
         seeds: dict[tuple[str, str | None, str], list[int]] = {}
         for number, order in enumerate(self._orders):
-            if number not in made:
+            if number not in made and number not in self.unmet:
                 kind = (order.scenario.scenario, order.mutant, self._why_not(number))
                 seeds.setdefault(kind, []).append(order.seed)
         for (scenario, mutant, why), its in seeds.items():
@@ -252,12 +269,17 @@ class _Campaign:
 
     def refusals(self) -> Iterator[str]:
         """Why the function under test was refused: the first reason in each scenario, and in how many runs."""
-        of_scenarios: dict[str, list[SutError]] = {}
+        of_scenarios: dict[str, list[SutError | CannotHere]] = {}
         for number in sorted(self.refused):
             of_scenarios.setdefault(self._orders[number].scenario.scenario, []).append(self.refused[number])
         for name, errors in of_scenarios.items():
             runs = f" ({len(errors)} runs)" if len(errors) > 1 else ""
             yield f"in {name}{runs}: {errors[0]}"
+
+    def scenarios_unmet(self) -> list[LeftOut]:
+        """What was left out, a scenario each."""
+        whys = {self._orders[number].scenario.scenario: self.unmet[number] for number in sorted(self.unmet)}
+        return [LeftOut(scenario=name, need=why.need, why=why.what) for name, why in whys.items()]
 
     def _goes_on(self) -> bool:
         return not self._stop.is_set() and (self._budget is None or not self._budget.passed)
@@ -327,7 +349,8 @@ class _Campaign:
                 outcome = stage.run(self._orders[number], limit_s=self._limit_s(number))
                 self.outcomes[number] = self._compared(number, outcome)
             except CannotHere as sentence:
-                self.left_out[number] = sentence
+                of_job = self.refused if self._orders[number].named else self.unmet
+                (of_job if sentence.need else self.left_out)[number] = sentence
             except SutError as error:
                 self.refused[number] = error
 

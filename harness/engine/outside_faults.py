@@ -14,6 +14,7 @@ from typing import Any, Final, Self, cast
 from harness.engine.acting import ActingOutside, NoteTaker
 from harness.engine.schedule import Schedule
 from harness.faults.model.fault import Fault, OutsideFault
+from harness.faults.parts.triggers import SinkMoment, SparkGap
 from harness.faults.real.evidence import Evidence, Seen, as_the_proxy_saw
 from harness.faults.real.fault_site import Control, Workers
 from harness.faults.real.server_control import ServerControl
@@ -47,7 +48,7 @@ class OutsideFaults:
     now_us: int = 0
     watches_to_the_end: bool = True
     prolongs_us: int = 0
-    """Zero, but where attempts come and go: a short fault would fall between two of them."""
+    """Zero, but where attempts come and go, or a job's batches: a short fault would fall between two of them."""
     _schedule: Schedule[ToldFault] = field(init=False)
     _alarms: list[_Alarm] = field(default_factory=list)
     _next_step: list[Callable[[], None]] = field(default_factory=list)
@@ -111,7 +112,8 @@ class OutsideFaults:
         acting = self.acting(cast("OutsideFault", fault), cycle=cycle, after=after)
         self._begun.append(acting)
         self.note("~due", fault.id, cycle=cycle, due=due_us)
-        self.tell(f"{fault.id} begins")
+        waits = isinstance(fault.when, SinkMoment | SparkGap)
+        self.tell(f"{fault.id} {'waits for its moment' if waits else 'begins'}")
         return acting
 
     def acting(self, fault: OutsideFault, *, cycle: int, after: int) -> ToldFault:

@@ -6,12 +6,13 @@ rules of the scenario model, and a correct operator can finish it: every fault e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from harness.explore.drawn_faults import OF_THE_WORKLOAD, Setting, draw_faults, draw_rare_faults
 from harness.faults.parts.parts import LEAST_IDLE, OF_ALIGNED_BARRIERS
 from harness.faults.parts.values import duration_text
+from harness.faults.registry import FAULTS
 from harness.scenario.model import Scenario
 from harness.system.choices import Draw
 
@@ -89,10 +90,21 @@ def scenario_by(
             "tags": ["random"],
             "levels": ["sim", "live"],
             **drawn,
+            "faults": list(_with_something_left(drawn.get("faults", []))),
             "decisive": ["V9"],
             "expects": {"records": workload["records"] * workload["subtasks"], "checkpoints": 1},
         }
     )
+
+
+def _with_something_left(faults: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Without a second kill at the moment of another one, which would find nothing to act on."""
+    moments: list[Any] = []
+    for fault in faults:
+        moment = (fault.get("subtask"), fault["when"]) if FAULTS[fault["do"]].acts_alone else None
+        if moment is None or moment not in moments:
+            yield fault
+        moments.append(moment)
 
 
 def _let_be_rare(drawn: dict[str, Any], draw: Draw) -> None:

@@ -21,6 +21,7 @@ class DuplicateCompletion(CallFault):
     must_show = "The result handle of a selected call was used a second time."
     shows = "completion repeated"
     can = ()
+    acts_alone = True
 
     do: Literal["duplicate_completion"]
 
@@ -45,6 +46,7 @@ class MissingCompletion(CallFault):
     must_show = "The answer of a selected call arrived and did not complete it."
     shows = "completion lost"
     can = ("res",)
+    acts_alone = True
 
     do: Literal["missing_completion"]
 

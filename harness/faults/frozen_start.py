@@ -47,6 +47,7 @@ class FrozenStart(FaultOfJob):
         "The first start stood still while the second began, and then sent a message to the sink, or ended."
     )
     can = ()
+    acts_alone = True
 
     do: Literal["frozen_start"]
     lasts: UntilEffective = None

@@ -28,6 +28,7 @@ class KillAtMessage(FaultOfJob):
     must_show = "The processes were gone while the message was held; it is named."
     triggers = ("sink",)
     can = ()
+    acts_alone = True
 
     do: Literal["kill_at_message"]
 

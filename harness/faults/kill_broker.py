@@ -29,6 +29,7 @@ class KillBroker(FaultOfJob):
         "data."
     )
     must_show = "The process was gone after the signal, and another one served afterwards."
+    of_sources = ("kafka",)
     can = ()
 
     do: Literal["kill_broker"]

@@ -43,6 +43,7 @@ class KillDriver(SparkFault):
         "new driver that took over."
     )
     can = ("kill", "start", "failed")
+    acts_alone = True
 
     do: Literal["kill_driver"]
 

@@ -45,6 +45,7 @@ class KillExecutor(SparkFault):
         "took the places of those that it ran."
     )
     can = ("kill", "start", "failed")
+    acts_alone = True
 
     do: Literal["kill_executor"]
     subtask: Subtask | None = None

@@ -24,6 +24,7 @@ class KillOwner(FaultOfJob):
     must_show = "That process was gone while the message was held; the message is named."
     triggers = ("sink",)
     can = ()
+    acts_alone = True
 
     do: Literal["kill_owner"]
 

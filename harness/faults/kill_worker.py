@@ -37,6 +37,7 @@ class KillWorker(FoundFault):
     by = "process"
     triggers = ("phase",)
     can = ()
+    acts_alone = True
 
     do: Literal["kill_worker"]
     subtask: Subtask

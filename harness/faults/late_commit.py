@@ -49,6 +49,7 @@ class LateCommit(FaultOfJob):
     )
     triggers = ("sink",)
     can = ()
+    acts_alone = True
 
     do: Literal["late_commit"]
     lasts: UntilEffective = None

@@ -6,7 +6,7 @@ Invariant: a run depends only on its order, so equal orders at level sim give eq
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from harness.scenario.plan import Crash, Runner
 from harness.system.choices import fresh_seed
@@ -96,10 +96,16 @@ class AnyOrder(Protocol):
     def needs(self) -> frozenset[str]:
         """The abilities of a world that it needs, besides those of its faults."""
 
+    @property
+    def named(self) -> bool:
+        """Whether its scenario was named; else it was chosen by `all`, a folder or a tag, and may be left out."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """One run to perform."""
+
+    named: ClassVar[bool] = True
 
     scenario: Scenario
     level: str

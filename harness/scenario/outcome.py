@@ -5,7 +5,8 @@ Invariant: reports use only `RunOutcome` and the history file that it names, so 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +19,7 @@ __all__ = [
     "Extent",
     "FaultRecord",
     "FaultTime",
+    "LeftOut",
     "Measure",
     "MissingRuns",
     "Pitfall",
@@ -25,6 +27,7 @@ __all__ = [
     "RunOutcome",
     "Threshold",
     "WorldDescription",
+    "left_out_line",
     "measure_text",
     "seen_as_expected",
 ]
@@ -350,6 +353,23 @@ class MissingRuns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A scenario that was not named and that the job cannot meet, so that none of its runs was asked for."""
+
+    scenario: str
+    need: str
+    """What it needs, in a word or two: `Kafka`."""
+    why: str
+
+
+def left_out_line(left_out: Iterable[LeftOut]) -> str:
+    """`6 left out: 4 need Spark, 2 need Kafka`; empty: none was."""
+    needs = Counter(one.need for one in left_out)
+    told = (f"{count} need{'s' if count == 1 else ''} {need}" for need, count in needs.most_common())
+    return f"{needs.total()} left out: {', '.join(told)}" if needs else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRuns:
     """What the runs of one scenario with one system under test have in common; with a seed, it repeats any of them."""
 
@@ -387,6 +407,7 @@ class Extent:
     interrupted: bool = False
     took_s: float = 0.0
     missing: tuple[MissingRuns, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     planned: tuple[PlannedRuns, ...] = ()
     """Of each scenario, if not every run is shown in full."""
 

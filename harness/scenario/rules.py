@@ -7,7 +7,7 @@ what certainly cannot work, and it checks all valid parts, so that one mistake d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -33,7 +33,7 @@ from harness.faults.parts.values import Duration, duration_text
 from harness.faults.registry import fault_of
 from harness.history.verdict import INVARIANTS, NOT_ON_A_HISTORY
 
-__all__ = ["Standing", "breaches", "standing"]
+__all__ = ["Standing", "at_one_moment", "breaches", "standing"]
 
 T = TypeVar("T")
 
@@ -132,6 +132,7 @@ def _sound_budget(value: object) -> int | None:
 def breaches(parts: Standing) -> Iterator[Breach]:
     """Every broken rule between parts, in the order of the file."""
     yield from _fault_ids(parts)
+    yield from at_one_moment(parts.faults)
     yield from _of_jobs(parts)
     yield from _subtasks(parts)
     yield from _levels(parts)
@@ -155,6 +156,25 @@ def _fault_ids(parts: Standing) -> Iterator[Breach]:
             say = f"faults {seen[name]} and {index} (from 0) are both called `{name}`"
             yield Breach(path=("faults", index, "id"), say=say, hint="give each its own id")
         seen.setdefault(name, index)
+
+
+def at_one_moment(faults: Iterable[tuple[int, Fault]]) -> Iterator[Breach]:
+    """Kills and the like of which the second would find nothing left; `faults`: with their index in the file."""
+    seen: dict[tuple[object, ...], Fault] = {}
+    for index, fault in faults:
+        match fault.when:
+            case _ if not fault.acts_alone:
+                continue
+            case Phase(phase=name, hit=nth) | SinkMoment(sink=name, nth=nth):
+                moment: tuple[object, ...] = (name, nth, fault.of_subtask)
+            case RecordTaken(record=nth, subtask=subtask):
+                moment = ("record", nth, fault.of_subtask if subtask is None else subtask)
+            case _:
+                continue
+        other = seen.setdefault(moment, fault)
+        if other is not fault:
+            say = f"`{fault.do}` comes at the moment of `{other.id}`, which leaves it nothing to act on"
+            yield Breach(path=("faults", index, "when"), say=say, hint="let one of them come later")
 
 
 def _of_jobs(parts: Standing) -> Iterator[Breach]:

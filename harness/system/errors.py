@@ -5,7 +5,7 @@ Every error says what happened, where, and what to do; each has the exit code of
 
     FloodmarkError          3   any error of Floodmark
     +- UsageError           4   a command, option or name that does not exist
-    |  +- CannotHere        4   a fault that this level or world cannot inject
+    |  +- CannotHere        4   a fault that this level, world or job cannot show
     +- ScenarioError        4   a scenario file with mistakes, all of them at once
     +- HistoryError         4   a history that breaks the format, all breaches at once
     +- SutError             4   the system under test cannot be loaded or driven
@@ -75,7 +75,12 @@ class UsageError(FloodmarkError):
 
 
 class CannotHere(UsageError):
-    """A fault that this level or world cannot inject; found before the run starts."""
+    """A fault that this level, world or job cannot show; found before the run starts."""
+
+    def __init__(self, what: str, *, fix: str = "", need: str = "") -> None:
+        super().__init__(what, fix=fix)
+        self.need = need
+        """What the scenario needs and the job lacks, in a word or two (`Kafka`); empty: something else is missing."""
 
 
 class ScenarioError(FloodmarkError):

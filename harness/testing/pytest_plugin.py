@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from harness.faults.parts.parts import Level
     from harness.levels.job.job_scenario import JobScenario
     from harness.scenario.model import Scenario
-    from harness.scenario.outcome import CountedRun, RunOutcome
+    from harness.scenario.outcome import CountedRun, LeftOut, RunOutcome
+    from harness.system.errors import CannotHere
     from harness.testing import Floodmark
 
 
@@ -65,6 +66,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print the world, the system under test, the seed and the path of the report."""
+    from harness.scenario.outcome import left_out_line
     from harness.system.own_packages import hidden_packages
 
     shared = config.stash.get(_SHARED, None)
@@ -76,6 +78,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"report   {shared.page}")
         for repeated in shared.repeated:
             terminalreporter.write_line(f"repeated {repeated}")
+    if shared is not None and shared.left_out:
+        terminalreporter.write_line(f"floodmark: {left_out_line(shared.left_out)}")
     if terminalreporter.stats.keys() & {"failed", "error"}:
         for folder in hidden_packages():
             what = f"note     Floodmark has a package `{folder.name}` too, so this session cannot import {folder}"
@@ -152,28 +156,39 @@ class JobFileTests(pytest.File):
             found = gate_scenarios(job, tags=self.config.getoption("--floodmark-tag") or ())
         except FloodmarkError as error:
             raise self.CollectError(str(error)) from error
-        for source, scenario in found:
-            yield JobItem.from_parent(self, name=scenario.scenario, scenario=scenario, source=source)
+        for source, scenario, named in found:
+            yield JobItem.from_parent(
+                self, name=scenario.scenario, scenario=scenario, source=source, named=named
+            )
 
 
 class JobItem(pytest.Item):
     """One job scenario with the job of the file."""
 
-    def __init__(self, *, scenario: JobScenario, source: str, **rest: Any) -> None:
+    def __init__(self, *, scenario: JobScenario, source: str, named: bool, **rest: Any) -> None:
         super().__init__(**rest)
         self._scenario = scenario
         self._source = source
+        self._named = named
         self.add_marker(pytest.mark.real)
 
     def runtest(self) -> None:
-        """Put the job under fire; any verdict other than `pass` fails the test."""
+        """Put the job under fire; any verdict other than `pass` fails the test.
+
+        A scenario that the job cannot meet is left out, which the summary counts; one that was named is an error.
+        """
         from harness.history.verdict import Outcome
         from harness.system.errors import CannotHere
 
         shared = _shared(self.config)
         try:
-            outcome = shared.performed_job(self._scenario, self._source, job=self.path, seed=shared.seed)
+            outcome = shared.performed_job(
+                self._scenario, self._source, job=self.path, seed=shared.seed, named_alone=self._named
+            )
         except CannotHere as sentence:
+            if sentence.need and self._named:
+                raise
+            shared.leave_out(self._scenario.scenario, sentence)
             pytest.skip(str(sentence))
         shared.show(outcome)
         if outcome.judgement.outcome is not Outcome.PASS:
@@ -259,33 +274,44 @@ class _Holding:
         __tracebackhide__ = True
         refusal: FloodmarkError | None = None
         try:
-            for source, scenario, file in self._job_scenarios(scenarios, job):
-                self._job_runs(scenario, source, file, runs=runs, seed=seed)
+            for source, scenario, named, file in self._job_scenarios(scenarios, job):
+                try:
+                    self._job_runs(scenario, source, file, named=named, runs=runs, seed=seed)
+                except CannotHere as sentence:
+                    if named or not sentence.need:
+                        raise
+                    self._shared.leave_out(scenario.scenario, sentence)
         except HarnessError:
             raise
-        except CannotHere as sentence:
-            pytest.skip(str(sentence))
         except FloodmarkError as error:
             refusal = error
+            if isinstance(error, CannotHere) and not error.need:
+                pytest.skip(str(error))
         if refusal is not None:  # after the except block, so that the traceback has the user's line only
             pytest.fail(f"floodmark: {refusal}")
 
     def _job_scenarios(
         self, scenarios: Sequence[str | Path], job: str | Path | None
-    ) -> Iterator[tuple[str, JobScenario, str]]:
-        """Each scenario with its name or file, and what names the job; a file is looked for beside the test first."""
-        from harness.levels.job.job_scenarios import load_jobs
+    ) -> Iterator[tuple[str, JobScenario, bool, str]]:
+        """Each scenario with its name or file, whether it was named, and what names the job.
+
+        A file is looked for beside the test first.
+        """
+        from harness.levels.job.job_scenarios import load_jobs, named_alone
         from harness.levels.job.ordering import gate_scenarios, job_named
 
         folder = self._item.path.parent
         file, named = job_named("job.toml" if job is None else job, beside=folder)
         if not scenarios:
-            yield from ((source, scenario, named) for source, scenario in gate_scenarios(file))
+            yield from ((*chosen, named) for chosen in gate_scenarios(file))
         for name in scenarios:
             source = folder / name if (folder / name).is_file() else name
-            yield from ((str(source), scenario, named) for _, scenario in load_jobs([source]))
+            is_one = bool(named_alone([source]))
+            yield from ((str(source), scenario, is_one, named) for _, scenario in load_jobs([source]))
 
-    def _job_runs(self, scenario: JobScenario, source: str, job: str, *, runs: int, seed: int | None) -> None:
+    def _job_runs(
+        self, scenario: JobScenario, source: str, job: str, *, named: bool, runs: int, seed: int | None
+    ) -> None:
         from harness.system.errors import UsageError
 
         __tracebackhide__ = True
@@ -294,7 +320,7 @@ class _Holding:
         first = self._shared.seed if seed is None else seed
         for number in range(runs):
             outcome = self._shared.performed_job(
-                scenario, source, job=job, seed=first + number, data_seed=first
+                scenario, source, job=job, seed=first + number, data_seed=first, named_alone=named
             )
             self._assert_passed(outcome, number=number, runs=runs)
 
@@ -470,6 +496,7 @@ class Shared:
         """How many items failed because of their verdict or because no world was available."""
         self.repeated: list[str] = []
         """The vacuous runs that were repeated, a sentence each."""
+        self.left_out: list[LeftOut] = []
         self.page: Path | None = None
 
     def run(self, scenario: Scenario, level: str, file: Path) -> tuple[RunOutcome, str]:
@@ -552,7 +579,14 @@ class Shared:
         return self._performed(once, seed=seed)
 
     def performed_job(
-        self, scenario: JobScenario, source: str, *, job: str | Path, seed: int, data_seed: int | None = None
+        self,
+        scenario: JobScenario,
+        source: str,
+        *,
+        job: str | Path,
+        seed: int,
+        data_seed: int | None = None,
+        named_alone: bool = True,
     ) -> RunOutcome:
         """Perform one run of a job, which inherits this process's environment; as `performed`."""
         from harness.levels.job.ordering import job_named, job_order
@@ -571,6 +605,7 @@ class Shared:
                 environment=dict(os.environ),
                 import_path=(str(file.folder), *import_path()),
                 world=(self._world, self._proxy),
+                named_alone=named_alone,
             )
             return self._opened().run(order)
 
@@ -609,6 +644,13 @@ class Shared:
             f"A run before this one was repeated because it showed nothing: {one}" for one in vacuous
         )
         return replace(outcome, threats=(*said, *outcome.threats))
+
+    def leave_out(self, scenario: str, why: CannotHere) -> None:
+        """Have summary and report count a scenario that the job cannot meet; what the world lacks is not counted."""
+        from harness.scenario.outcome import LeftOut
+
+        if why.need:
+            self.left_out.append(LeftOut(scenario=scenario, need=why.need, why=why.what))
 
     def show(self, outcome: RunOutcome) -> None:
         """Have the report show a run."""
@@ -663,11 +705,17 @@ class Shared:
 
     def close(self) -> None:
         """Close the stage, then write the report of what ran."""
+        from harness.scenario.outcome import Extent
         from reports.write import write_report
 
         self._stack.close()
         if self._outcomes:
             secrets = () if self._stage is None else self._stage.secrets
             self.page = write_report(
-                self._outcomes, self._folder, title="pytest", secrets=secrets, counted=self._listed
+                self._outcomes,
+                self._folder,
+                title="pytest",
+                secrets=secrets,
+                counted=self._listed,
+                extent=Extent(asked=len(self._listed), left_out=tuple(self.left_out)),
             )

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.scenario.outcome import CountedRun, Extent
+from harness.scenario.outcome import CountedRun, Extent, LeftOut
 from reports.campaign_grid import cells_of
 from reports.campaign_view import CampaignView, view_of
 from reports.junit import junit_text
@@ -115,6 +115,21 @@ def test_a_campaign_that_was_interrupted_is_never_green(tmp_path: Path) -> None:
 
     assert (whole.headline.word, cut.headline.word) == ("conformant", "interrupted")
     assert 'class="verdict open"' in page_text(cut, title="t")
+
+
+def test_what_was_left_out_is_counted_in_every_form_and_does_not_change_the_verdict(tmp_path: Path) -> None:
+    left_out = [
+        LeftOut(scenario=f"killed-{n}", need="Spark", why=f"scenario {n} needs Spark") for n in (1, 2)
+    ]
+
+    view = view_of([pass_outcome(tmp_path)], extent=Extent(asked=1, left_out=tuple(left_out)))
+
+    document = json.loads(document_text(document_of(view, title="t")))
+    assert (view.headline.word, document["asked"]) == ("conformant", 1)
+    assert [one["scenario"] for one in document["left_out"]] == ["killed-1", "killed-2"]
+    assert "<skipped" in junit_text(view, title="t")
+    for text in (document["sentence"], markdown_text(view, title="t"), page_text(view, title="t")):
+        assert "2 left out: 2 need Spark" in text
 
 
 def test_a_green_run_is_a_row_and_one_of_many_is_shown(tmp_path: Path) -> None:

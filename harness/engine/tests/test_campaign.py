@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.engine.campaign import KEPT_MAX, Finished, carry_out
-from harness.engine.level import Observer, Stop
+from harness.engine.level import Observer, Opening, Play, RunSite, Stop
 from harness.engine.stage import StagePlan
 from harness.engine.tally import Counted, tallies
 from harness.history.verdict import Judgement, Outcome
 from harness.levels import level_named
+from harness.levels.sim.level import SimulatedLevel
 from harness.scenario.file import load_many
 from harness.scenario.order import Order
 from harness.scenario.outcome import RunOutcome, WorldDescription
-from harness.system.errors import Exit, WorldError
+from harness.system.errors import CannotHere, Exit, NothingRan, WorldError
 
 PASS, VACUOUS, UNKNOWN, FAIL = Outcome.PASS, Outcome.VACUOUS, Outcome.UNKNOWN, Outcome.FAIL
 ORDER = Order(scenario=load_many(["calm"])[0], level="live", seed=1)
@@ -158,6 +161,61 @@ def test_the_other_runs_are_made_where_the_function_is_refused(
     assert refusal.startswith(f"in pairs{runs}: lookup returned set for record ")
     assert any(run.scenario == "plain" for run in finished.outcomes)
     assert finished.exit_code is Exit.USAGE
+
+
+class OrderOfAll(Order):
+    """One that was not named."""
+
+    named = False
+
+
+def _pairs_and_plain(folder: Path, kind: type[Order]) -> list[Order]:
+    for name in ("pairs", "plain"):
+        (folder / f"{name}.yaml").write_text(SMALL.format(name=name, keys="signed"))
+    scenarios = load_many([str(folder / "pairs.yaml"), str(folder / "plain.yaml")])
+    return [kind(scenario=scenario, level="sim", seed=1) for scenario in scenarios]
+
+
+def _without_kafka(folder: Path) -> StagePlan:
+    return StagePlan(run_id="r", report=folder / "report", levels=lambda name: WithoutKafka())
+
+
+class WithoutKafka(SimulatedLevel):
+    """Level sim, whose system under test lacks Kafka for the scenario `pairs`."""
+
+    @contextmanager
+    def open(self, opening: Opening) -> Iterator[Play]:
+        def made(order: Any, site: RunSite) -> Any:
+            if order.scenario.scenario == "pairs":
+                raise CannotHere("scenario pairs cannot run here: there is no broker", need="Kafka")
+            return play(order, site)
+
+        with super().open(opening) as play:
+            yield made
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "code"),
+    [(OrderOfAll, 1, Exit.HOLD), (Order, 2, Exit.USAGE)],
+    ids=["of-all", "named"],
+)
+def test_what_the_system_under_test_cannot_meet_is_left_out_or_refused_if_it_was_named(
+    kind: type[Order], asked: int, code: Exit, tmp_path: Path
+) -> None:
+    orders = _pairs_and_plain(tmp_path, kind)
+
+    finished = carry_out(orders, _without_kafka(tmp_path), observer=Observer(), stop=Stop())
+
+    assert (finished.asked, finished.ran, finished.exit_code) == (asked, 1, code)
+    assert [one.need for one in finished.unmet] == ([] if kind is Order else ["Kafka"])
+    assert len(finished.refused) == (kind is Order)
+
+
+def test_nothing_ran_where_all_was_left_out(tmp_path: Path) -> None:
+    pairs, _ = _pairs_and_plain(tmp_path, OrderOfAll)
+
+    with pytest.raises(NothingRan, match="1 left out: 1 needs Kafka"):
+        carry_out([pairs], _without_kafka(tmp_path), observer=Observer(), stop=Stop())
 
 
 def test_the_secrets_of_a_campaign_are_not_in_its_text() -> None:

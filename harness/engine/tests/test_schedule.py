@@ -204,6 +204,20 @@ def test_faults_may_overlap_on_one_link() -> None:
     assert stage.schedule.active() == {"one": False, "two": False}
 
 
+@pytest.mark.parametrize("when", [{"at": "0ms"}, {"record": 4}, {"call": 4}, {"checkpoint": 1}])
+def test_two_faults_of_one_moment_both_begin(when: dict[str, Any]) -> None:
+    """At levels live and spark, and in jobs, by real acts."""
+    stage = Stage(latency(when), latency(when, name="other"))
+    stage.at(0)
+    stage.progress.taken.update({0: 4})
+    stage.progress.calls.update({0: 4})
+    stage.progress.commits[0, 1] += 1
+
+    stage.at(1)
+
+    assert stage.schedule.active() == {"slow": False, "other": False}
+
+
 def test_without_a_duration_a_fault_acts_until_it_has_bitten() -> None:
     stage = Stage({"id": "cut", "do": "cut", "link": "sink", "when": {"at": "0ms"}})
     stage.at(0)

@@ -109,8 +109,12 @@ class Fault(Part):
     """Whether the stopped attempt of one subtask may hold locks for which the others' calls wait."""
     not_in_jobs: ClassVar[str] = ""
     """Why no run of a user's job can do it or show that it acted, and what to write there; empty: one can."""
+    of_sources: ClassVar[tuple[str, ...]] = ()
+    """The kinds of a job's source that it can act on; empty: it does not act on the source."""
     loses_commits: ClassVar[bool] = False
     """Whether the database may forget what it has acknowledged, and the loss is the database's and nobody else's."""
+    acts_alone: ClassVar[bool] = False
+    """Whether a second fault with this property has nothing left to act on at the same moment."""
     attempts_own: ClassVar[bool] = False
     """Whether the attempt does it to itself, at the phase that it waits for."""
 

@@ -16,6 +16,7 @@ from harness.levels.job.life import JobLife
 from harness.levels.job.life_parts import Pace
 from harness.levels.job.outside_record import record_of
 from harness.levels.job.sink_rows import expected_of
+from harness.levels.job.spark_engine import find_checkpoints
 from harness.levels.job.traffic import requests_over
 from harness.system.errors import WorldError
 
@@ -59,7 +60,9 @@ def calm_of(life: JobLife) -> CalmRun:
         pace=pace,
         expected=wanted,
         messages=tuple(life.faults.traffic.messages),
-        keeps_state=_keeps_state(life),
+        keeps_files=any(life.parts.ground.state.iterdir()),
+        keeps_tables=_keeps_tables(life),
+        batches=max((one.batches for one in find_checkpoints(life.parts.ground.state)), default=0),
         life=life,
     )
     _refuse_wrong(twin)
@@ -78,10 +81,7 @@ def _refuse_wrong(twin: CalmRun) -> None:
     raise _does_not_work(twin.life, f"without any fault {wrong.invariant} fails{first}")
 
 
-def _keeps_state(life: JobLife) -> bool:
-    """Whether anything is in its state folder, or it wrote to a table that is not the sink's or the harness's."""
-    if any(life.parts.ground.state.iterdir()):
-        return True
+def _keeps_tables(life: JobLife) -> bool:
     sink = life.parts.order.job.sink
     not_state = {sink.table, sink.dead_letters, AUDIT, _INBOX}
     return any(change.table not in not_state for one in life.seen.transactions for change in one.changes)

@@ -28,8 +28,12 @@ class CalmRun:
     expected: ExpectedRows
     messages: tuple[Message, ...]
     """What passed both links of the proxy."""
-    keeps_state: bool
-    """Whether it left anything by which a further start knows what is done."""
+    keeps_files: bool
+    """Whether it left anything in its state folder."""
+    keeps_tables: bool
+    """Whether it wrote to a table that is not the sink's or the harness's."""
+    batches: int
+    """How many batches the longest checkpoint of Spark in its state folder has."""
     life: JobLife
 
     @property
@@ -37,6 +41,11 @@ class CalmRun:
         """Whether a statement named the sink's table; false if it changes by a view, a trigger or a function."""
         table = self.life.parts.order.job.sink.table
         return any(one.commits and one.changes(table) for one in requests_over(self.messages, "sink"))
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether it left anything by which a further start knows what is done."""
+        return self.keeps_files or self.keeps_tables
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -52,11 +61,11 @@ class CalmRun:
         }
 
 
-def refuse_moments(scenario: JobScenario, messages: Sequence[Message], *, table: str) -> None:
-    """Raises CannotHere if a fault waits for a message that the undisturbed job is far from sending.
+def refuse_moments(scenario: JobScenario, messages: Sequence[Message], *, table: str, named: bool) -> None:
+    """Raises CannotHere if a fault waits for a message that the undisturbed job does not send.
 
-    `messages`: those of the calm twin. Their number may differ from run to run, so a moment that is missed by little is
-    waited for. COMMITs and writes count if they change `table`; empty: any table.
+    `messages`: those of the calm twin. COMMITs and writes count if they change `table`; empty: any table. Their number
+    may differ from run to run, so in a scenario that was named, a moment that is missed by little is waited for.
     """
     sent = requests_over(messages, "sink")
     counts = {
@@ -69,11 +78,13 @@ def refuse_moments(scenario: JobScenario, messages: Sequence[Message], *, table:
             continue
         kind, nth = fault.when.sink, fault.when.nth
         count = counts[kind]
-        if 2 * count <= nth:
+        if (2 * count <= nth) if named else (count < nth):
             message = (
                 f"scenario {scenario.scenario} cannot run here: fault {fault.id} waits for {kind} {nth} over the sink's"
                 f" link{f' that changes {table}' if table and kind != 'message' else ''}, and the job without faults"
                 f" sends {count} of them"
             )
             lower = f"--set faults.{fault.id}.when.nth={count}, or " if count else ""
-            raise CannotHere(message, fix=f"{lower}choose a scenario with another moment, or --sweep")
+            need = f"{nth} {'COMMIT' if kind == 'commit' else kind}s to the sink"
+            fix = f"{lower}choose a scenario with another moment, or --sweep"
+            raise CannotHere(message, fix=fix, need=need)

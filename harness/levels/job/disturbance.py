@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol, Self, cast
 
 from harness.engine.outside_faults import OutsideFaults, ToldFault, in_words
-from harness.faults.model.fault import OutsideFault
+from harness.faults.model.fault import Fault, OutsideFault
 from harness.faults.parts.triggers import SinkMoment, SparkGap
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import MessageControl, Workers
@@ -34,8 +34,8 @@ from harness.system.errors import WorldError
 
 __all__ = ["JobFaults"]
 
-_ARM_S: Final = 10.0
-"""How long the proxy may take to set the holds."""
+_ARM_S: Final = 60.0
+"""How long the proxy may take to set the holds: a few calls, on a machine that may be busy."""
 
 
 class FaultLog(Protocol):
@@ -120,6 +120,11 @@ class JobFaults(OutsideFaults):
         if offered:
             progress.taken[0] = offered
         self.step(progress, now_us=monotonic_us())
+
+    def is_idle(self, fault: Fault) -> bool:
+        """Never: what a job has in flight is not known."""
+        del fault
+        return False
 
     def acting(self, fault: OutsideFault, *, cycle: int, after: int) -> ToldFault:
         return _JobFaultActing(
@@ -214,6 +219,8 @@ class _JobFaultActing(ToldFault):
         elif self.began_us is not None:
             evidence = self.outside.evidence(self)
             self.outside.tell(f"{self.fault.id} is over; {in_words(evidence) or 'no evidence so far'}")
+        else:
+            self.outside.tell(f"{self.fault.id} never began: its moment did not come")
 
     def _act(self) -> None:
         self._skip_deeds()

@@ -78,7 +78,8 @@ class Job(Part):
     )
     stop: JobStop = Field(default=JobStop(), description="How it is stopped.")
     engine: Literal["auto", "spark", "plain"] = Field(
-        default="auto", description="Whether it has workers and executors of Spark."
+        default="auto",
+        description="Whether it has workers and executors of Spark. auto: if a driver of Spark is in the calm twin.",
     )
     cluster: Annotated[Whole, Field(ge=0, le=8)] = Field(
         default=0,
@@ -87,8 +88,8 @@ class Job(Part):
     )
     scenarios: tuple[_Text, ...] = Field(
         default=(),
-        description="The job scenarios that `pytest job.toml` runs; empty: all that have the tag `gate` and are for "
-        "its engine.",
+        description="The job scenarios that `pytest job.toml` runs; empty: all that have the tag `gate` and that the "
+        "job can meet.",
     )
 
     @model_validator(mode="after")

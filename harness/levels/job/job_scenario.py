@@ -24,6 +24,7 @@ from harness.faults.parts.triggers import (
 )
 from harness.faults.parts.values import Name, Span, Whole
 from harness.faults.registry import AnyFault
+from harness.scenario.rules import at_one_moment
 
 __all__ = ["JobScenario"]
 
@@ -96,6 +97,7 @@ class JobScenario(Part):
     def _breaches(self) -> Iterator[Breach]:
         """The faults that no run of a job can do or show, and those that this scenario's engines lack."""
         seen: dict[str, int] = {}
+        yield from at_one_moment(enumerate(self.faults))
         for index, fault in enumerate(self.faults):
             if fault.id in seen:
                 say = f"faults {seen[fault.id]} and {index} (from 0) are both called `{fault.id}`"

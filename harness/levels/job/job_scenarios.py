@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from harness.levels.job.job_file import text_in
 from harness.levels.job.job_scenario import JobScenario
-from harness.scenario.catalogue import JOBS, catalogue_folder, resolve
+from harness.scenario.catalogue import JOBS, catalogue, catalogue_folder, resolve
 from harness.scenario.file import loads
 from harness.scenario.mistakes import Mistake, mistakes_in
 from harness.scenario.model import Scenario
@@ -22,7 +22,7 @@ from harness.scenario.settings import settings_applied
 from harness.scenario.yaml_text import Document, Problem, ScenarioProblems, problem_at, read_yaml
 from harness.system.errors import NothingRan
 
-__all__ = ["apply_job_settings", "job_catalogue", "load_jobs"]
+__all__ = ["apply_job_settings", "job_catalogue", "load_jobs", "named_alone"]
 
 
 def job_catalogue() -> dict[str, Path]:
@@ -46,6 +46,14 @@ def load_jobs(names: Iterable[str | Path]) -> list[tuple[Path, JobScenario]]:
     if problems:
         raise ScenarioProblems(problems)
     return found
+
+
+def named_alone(names: Iterable[str | Path]) -> set[Path]:
+    """The files of those names that mean one scenario, and not all, or a folder of them."""
+    shipped = {**catalogue(), **job_catalogue()}
+    return {
+        shipped.get(str(name), Path(name)) for name in names if str(name) in shipped or Path(name).is_file()
+    }
 
 
 def apply_job_settings(scenario: JobScenario, settings: Sequence[str]) -> JobScenario:

@@ -20,7 +20,7 @@ from harness.engine.refusals import refuse_in_world
 from harness.judge.canaries.canary import canaries, overlooked
 from harness.judge.checkers.outside.judge import judge_outside
 from harness.levels.job.calm import calm_of
-from harness.levels.job.calm_twin import CalmRun, refuse_moments
+from harness.levels.job.calm_twin import CalmRun
 from harness.levels.job.environment import MARK, inherited, refuse_templates
 from harness.levels.job.expectation import NO_VALUES, expect_from, stated
 from harness.levels.job.ground import JobGround, prepared_ground, read_files
@@ -31,6 +31,7 @@ from harness.levels.job.outside_record import record_of
 from harness.levels.job.records import JobInput, read_input
 from harness.levels.job.sources import source_of
 from harness.levels.job.traffic import Message
+from harness.levels.job.unmet import refuse_unmet, refuse_unmet_by_calm
 from harness.sut.registry import load_attribute
 from harness.sut.user_modules import take_path
 from harness.system.errors import UsageError
@@ -64,12 +65,6 @@ def command_of(order: JobOrder) -> Sequence[str]:
     return [found, *rest]
 
 
-def _refuse_lost_source(order: JobOrder) -> None:
-    if order.scenario.loses_commits and order.job.source.kind == "table":
-        message = f"scenario {order.scenario.scenario} makes the database forget, and the source `table` stands in it"
-        raise UsageError(message, fix="use a source that keeps what was offered: folder, file or kafka")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLevel:
     """Implements `Level`."""
@@ -84,8 +79,9 @@ class JobLevel:
         refuse_templates(order.job)
         read_files(order)
         source_of(order.job)
-        _refuse_lost_source(order)
-        read_input(order.job, order.scenario, seed=order.drawn_by)
+        given = read_input(order.job, order.scenario, seed=order.drawn_by)
+        if order.named and not order.calm_only:
+            refuse_unmet(order.job, order.scenario, given)
         if expect_from(order) == "given":
             take_path(order.import_path)
             load_attribute(order.job.claims.expected, option="claims.expected", kind="FUNCTION")
@@ -114,12 +110,14 @@ class JobPlays:
         assert world is not None, "level job needs a world"
         refuse_in_world(order.scenario, world.lacks)
         given = read_input(order.job, order.scenario, seed=order.drawn_by)
+        if not order.calm_only:
+            refuse_unmet(order.job, order.scenario, given)
         calm = self._calm_twin(order, given, site, world)
         source = cast("Literal['given', 'calm', 'none']", expect_from(order))
         if order.calm_only:
             calm.life.recording.expect({} if source == "none" else calm.expected)
             return record_of(calm.life, calm, expect_from=source)
-        refuse_moments(order.scenario, calm.messages, table=order.job.sink.table if calm.names_table else "")
+        refuse_unmet_by_calm(order, calm)
         further, note = _further_start(order, calm)
         site.observer.phase("run", f"{order.scenario.scenario}, seed {order.seed}")
         life = self._lived(order, given, site, world, calm=calm, further_start=further)

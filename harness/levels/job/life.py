@@ -28,10 +28,11 @@ from harness.levels.job.recording import JobRecording
 from harness.levels.job.sessions import SessionsFollowed
 from harness.levels.job.sink_rows import id_text
 from harness.levels.job.sink_seen import SinkSeen
-from harness.levels.job.spark_engine import spark_has_all
+from harness.levels.job.spark_engine import is_spark, spark_has_all
 from harness.scenario.outcome import FaultRecord
 from harness.system.clock import Deadline, monotonic_us, pause
 from harness.system.errors import WorldError
+from harness.world.standalone_cluster import find_executors
 from harness.world.world import World
 
 __all__ = ["JobLife"]
@@ -40,6 +41,7 @@ _POLL_S: Final = 0.01
 _ADVANCE_EVERY_US: Final = 30_000
 """The proxy is asked what it saw no more often than that."""
 _TELL_EVERY: Final = 20
+_LOOK_FOR_SPARK_EVERY: Final = 100
 _BACK_OFF_S: Final = (0.0, 0.2, 0.5, 1.0, 2.0)
 _SHORT_LIFE_S: Final = 1.0
 _CATCH_UP_S: Final = 30.0
@@ -64,6 +66,10 @@ class JobLife:
     began_us: int = 0
     """When it was started first."""
     ended_us: int = 0
+    has_driver: bool = False
+    """Of a calm life: whether a driver of Spark was among its processes."""
+    has_executors: bool = False
+    """Of a calm life: whether executors of Spark were, beside the driver."""
     seen: SinkSeen = field(init=False)
     recording: JobRecording = field(init=False)
     starts: JobStarts = field(init=False)
@@ -164,9 +170,12 @@ class JobLife:
                 self._advanced_us = monotonic_us()
                 self.faults.advance(offered=self.offering.offered, first_offer_us=self.offering.first_us)
             self._look_at_processes()
-            if next(turn) % _TELL_EVERY == 0:
+            number = next(turn)
+            if number % _TELL_EVERY == 0:
                 self.parts.world.look()
                 self._tell(deadline)
+            if number % _LOOK_FOR_SPARK_EVERY == 0:
+                self._look_for_spark()
             pause(_POLL_S)
         self.ended_us = monotonic_us()
 
@@ -267,6 +276,7 @@ class JobLife:
             table=parts.order.job.sink.table if parts.names_table else "",
             state=parts.ground.state,
             note=lambda kind, fault, **facts: monotonic_us(),
+            prolongs_us=0 if parts.pace is None else parts.pace.quiet_us,
             tell=lambda text: parts.site.observer.phase("fault", text),
         )
 
@@ -333,6 +343,16 @@ class JobLife:
             self._start()
         elif is_due and self.starts.count >= self.parts.order.job.job.starts:
             self._restart_us = None
+
+    def _look_for_spark(self) -> None:
+        """In a calm life: what there is of Spark decides which scenarios can be met."""
+        newest = self.starts.newest()
+        is_known = self.has_executors or self.parts.order.job.job.engine == "plain"
+        if self.parts.pace is not None or newest is None or is_known:
+            return
+        family = self.starts.family(newest)
+        self.has_driver = self.has_driver or is_spark(family)
+        self.has_executors = self.has_driver and bool(find_executors(family))
 
     def _stop(self) -> None:
         stop = self.parts.order.job.job.stop

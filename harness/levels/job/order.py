@@ -36,6 +36,8 @@ class JobOrder:
 
     None: `seed`.
     """
+    named: bool = True
+    """Whether its scenario was named: one that the job cannot meet is refused then, else left out."""
     calm_only: bool = False
     """Whether only the calm twin runs; the run is that twin."""
     import_path: tuple[str, ...] = ()

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from harness.levels.job.job_file import JobFile, job_of_command, read_job
 from harness.levels.job.job_scenario import JobScenario
-from harness.levels.job.job_scenarios import job_catalogue, load_jobs
+from harness.levels.job.job_scenarios import job_catalogue, load_jobs, named_alone
 from harness.levels.job.order import JobOrder
+from harness.scenario.catalogue import catalogue
 from harness.system.errors import NothingRan, UsageError
 
 __all__ = ["gate_scenarios", "job_named", "job_order"]
@@ -40,24 +41,19 @@ def job_named(given: JobGiven, *, beside: Path | None = None) -> tuple[JobFile, 
     return job_of_command(text), text
 
 
-def gate_scenarios(job: JobFile, *, tags: Sequence[str] = ()) -> list[tuple[str, JobScenario]]:
-    """The scenarios of `job.scenarios`, else those with `tags` (without any: with `gate`) that are for its engine.
+def gate_scenarios(job: JobFile, *, tags: Sequence[str] = ()) -> list[tuple[str, JobScenario, bool]]:
+    """The scenarios of `job.scenarios`, else those with `tags` (without any: with `gate`).
 
-    Each with its name or file. Raises NothingRan if there is none.
+    Each with its name or file, and whether it was named (see `JobOrder.named`). Raises NothingRan if there is none.
     """
-    engine = "spark" if job.job.engine == "spark" else "plain"
-    if job.job.scenarios:
-        names = [str(job.path(name)) if job.path(name).is_file() else name for name in job.job.scenarios]
-        found = [(name, scenario) for name in names for _, scenario in load_jobs([name])]
-        chosen = [pair for pair in found if set(tags) <= set(pair[1].tags)]
-    else:
-        wanted = set(tags or [_GATE])
-        chosen = [
-            (name, scenario)
-            for name, path in job_catalogue().items()
-            for _, scenario in load_jobs([path])
-            if wanted <= set(scenario.tags) and engine in scenario.engines
-        ]
+    names = [str(job.path(name)) if job.path(name).is_file() else name for name in job.job.scenarios]
+    shipped = {path: name for name, path in {**catalogue(), **job_catalogue()}.items()}
+    alone, wanted = named_alone(names), set(tags if names else tags or [_GATE])
+    chosen = [
+        (shipped.get(path, str(path)), scenario, path in alone)
+        for path, scenario in load_jobs(names or ["all"])
+        if wanted <= set(scenario.tags)
+    ]
     if not chosen:
         told = f" with tag {' and '.join(tags)}" if tags else ""
         raise NothingRan(
@@ -78,6 +74,7 @@ def job_order(
     import_path: tuple[str, ...] = (),
     world: tuple[str, str] = ("auto", "auto"),
     more: tuple[str, ...] = (),
+    named_alone: bool = True,
     calm_only: bool = False,
     fails_on_pitfall: bool = False,
 ) -> JobOrder:
@@ -105,6 +102,7 @@ def job_order(
         seed=seed,
         environment=environment,
         data_seed=data_seed,
+        named=named_alone,
         calm_only=calm_only,
         import_path=import_path,
         again=shlex.join(words),

@@ -23,6 +23,7 @@ from harness.system.process_identity import ProcessIdentity
 
 __all__ = [
     "SparkEnd",
+    "find_checkpoints",
     "is_spark",
     "spark_has_all",
     "spark_is_behind",
@@ -64,6 +65,12 @@ class SparkCheckpoint:
     """The checkpoint of one streaming query, as it is on disk whenever it is asked."""
 
     folder: Path
+
+    @property
+    def batches(self) -> int:
+        """How many batches have been planned."""
+        newest = self._newest()
+        return 0 if newest is None else newest + 1
 
     def in_gap(self, batch: int) -> bool:
         """Whether this batch has been planned and Spark's log has no commit of it yet."""

@@ -27,8 +27,8 @@ class Action:
     """One packet toxic acting on one message. Mutable: counts what it takes out of the stream."""
 
     __slots__ = (
-        "bytes", "command", "done", "exchange", "match", "offset", "packet", "packets", "reached", "reply", "rule",
-        "sequence", "statement", "toxic",
+        "beside", "bytes", "command", "done", "exchange", "match", "offset", "packet", "packets", "reached", "reply",
+        "rule", "sequence", "statement", "toxic",
     )  # fmt: skip
 
     def __init__(self, *, toxic: str, rule: PacketRule, exchange: CommandExchange, match: int) -> None:
@@ -38,6 +38,8 @@ class Action:
         self.match = match
         self.command = exchange.kinds()[0].value
         self.statement = exchange.first_word()
+        self.beside: list[Action] = []
+        """Further toxics that hold the message at the same point: it goes on when all of them let it go."""
         self.offset = 0
         """Offset in the direction's bytes at which it began to act."""
         self.packet = 0
@@ -83,6 +85,13 @@ class Action:
         """The point at which it acts was reached."""
         self.reached = True
         self.offset, self.packet, self.sequence, self.reply = offset, packet.number, packet.sequence, reply
+        for other in self.beside:
+            other.begin(packet, offset=offset, reply=reply)
+
+    def is_held_with(self, rule: PacketRule) -> bool:
+        """Whether this action and `rule` hold the message at the same point."""
+        points = {(one.do, one.packet, one.byte) for one in (self.rule, rule)}
+        return len(points) == 1 and rule.do is RuleAction.HOLD
 
     def complete_with(self, packet: Packet) -> bool:
         """Whether the action has all that it needs of the message after this packet.
@@ -508,7 +517,10 @@ class PacketGate:
         return True
 
     def _choose(self, number: int, exchange: CommandExchange) -> None:
-        """Match the packet against the toxics that name its number; the first one whose rule acts on its match wins."""
+        """Match the packet against the toxics that name its number; the first one whose rule acts on its match wins.
+
+        Several that hold the message at the same point all act.
+        """
         if number == 1:
             self._action = None
             self._notes = []
@@ -525,8 +537,12 @@ class PacketGate:
             if rule.do is RuleAction.NOTE:
                 if rule.acts_on(match):
                     self._notes.append(Note(toxic=name, match=match))
-            elif self._action is None and rule.acts_on(match):
-                self._action = Action(toxic=name, rule=rule, exchange=exchange, match=match)
+            elif rule.acts_on(match):
+                action = Action(toxic=name, rule=rule, exchange=exchange, match=match)
+                if self._action is None:
+                    self._action = action
+                elif self._action.is_held_with(rule):
+                    self._action.beside.append(action)
 
     def _take_notes(self, packet: Packet, part: PacketPart, *, is_taken: bool) -> None:
         """Log a request at its first bytes, and a reply when all of it has passed every toxic on its way to the client.
@@ -628,7 +644,8 @@ class PacketGate:
         elif rule.do is RuleAction.DROP:
             self._deed("dropping", action)  # the message may never end
         elif rule.do in {RuleAction.HOLD, RuleAction.DELAY}:
-            self._bar(action)
+            for one in (action, *action.beside):
+                self._bar(one)
 
     def _silence(self, action: Action) -> None:
         """Bytes are missing inside a packet, so nothing more of this direction is delivered."""

@@ -93,6 +93,18 @@ def test_two_faults_of_one_name_are_refused() -> None:
         scenario(cut, cut)
 
 
+def test_a_second_kill_at_a_moment_is_refused_and_another_fault_is_not() -> None:
+    def at_commit(name: str, do: str, **fields: Any) -> dict[str, Any]:
+        return {"id": name, "do": do, "when": {"sink": "commit", "nth": 2}, **fields}
+
+    kill, slow = at_commit("a", "kill_driver"), at_commit("b", "latency", link="sink", delay="5ms")
+    slow["for"] = "1s"
+
+    assert len(scenario(kill, slow).faults) == 2
+    with pytest.raises(ValidationError, match="at the moment of `a`, which leaves it nothing to act on"):
+        scenario(kill, at_commit("b", "kill_owner"))
+
+
 def test_a_spark_scenario_may_wait_for_a_gap() -> None:
     fault = {"id": "f", "do": "kill_executor", "when": {"spark": "gap", "batch": 2}}
 

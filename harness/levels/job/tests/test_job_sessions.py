@@ -86,6 +86,21 @@ def test_a_program_gets_the_verdict_of_a_job_and_its_report(project: Path, tmp_p
     assert "What the table shows" in judged.report(tmp_path / "report").read_text()
 
 
+def test_what_the_job_cannot_meet_is_left_out_and_counted_and_fails_if_it_was_named(project: Path) -> None:
+    named = (project / "job.toml").read_text()
+    (project / "job.toml").write_text(named.replace(_TWO, ""))
+    left_out = _tested(project, "job.toml", "--floodmark-tag", "kafka")
+    (project / "job.toml").write_text(named.replace(_TWO, 'scenarios = ["broker-killed"]'))
+    refused = _tested(project, "job.toml")
+
+    assert "1 skipped" in left_out.stdout
+    assert "1 left out: 1 needs Kafka" in left_out.stdout
+    assert refused.returncode != 0
+    assert (
+        "broker-killed cannot run here: `kill_broker` (fault broker) acts on another source" in refused.stdout
+    )
+
+
 def test_a_job_file_with_a_mistake_is_a_collection_error_with_its_line(project: Path) -> None:
     (project / "job.toml").write_text('[job]\ncomand = ["python", "job.py"]\n')
 

@@ -15,6 +15,7 @@ from harness.levels.job.job_file import JobFile
 from harness.levels.job.job_scenario import JobScenario
 from harness.levels.job.level import JobLevel, JobPlays
 from harness.levels.job.order import JobOrder
+from harness.levels.job.processes import JobStarts
 from harness.system.errors import CannotHere
 from harness.tests.real_world import real_world
 from harness.world.world import World
@@ -109,14 +110,39 @@ def test_a_frozen_start_that_wakes_beside_its_successor_acts_after_it(bench: Ben
     assert classes(bench.judged("one-transaction", frozen)) >= {"duplicate"}
 
 
-def test_a_fault_that_fails_by_itself_convicts_nobody(bench: Bench) -> None:
-    """There is no executor to kill."""
-    fault = {"id": "kill", "do": "kill_executor", "when": {"sink": "commit", "nth": 3}}
+def test_a_fault_that_fails_by_itself_convicts_nobody(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that sent the held message is not found."""
+    monkeypatch.setattr(JobStarts, "owner", lambda self, link, connection: None)
+    fault = {"id": "kill", "do": "kill_owner", "when": {"sink": "commit", "nth": 3}}
 
-    judgement = bench.judged("compare-and-set", fault, engines=["spark"])
+    judgement = bench.judged("compare-and-set", fault)
 
     assert judgement.outcome is Outcome.UNKNOWN
     assert classes(judgement) == set()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"sink": "write", "nth": 2}, {"sink": "write", "nth": 2}),
+        ({"sink": "commit", "nth": 2}, {"sink": "commit", "nth": 2, "moment": "after"}),
+        ({"sink": "commit", "nth": 2, "moment": "after"}, {"sink": "commit", "nth": 2, "moment": "after"}),
+    ],
+    ids=["write", "before-and-after", "after"],
+)
+def test_two_faults_at_one_moment_both_take_effect(
+    bench: Bench, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    slow = {"do": "latency", "delay": "5ms", "for": "2s"}
+    faults = (
+        {"id": "a", "link": "lookups", "when": first, **slow},
+        {"id": "b", "link": "sink", "when": second, **slow},
+    )
+
+    judgement = bench.judged("compare-and-set", *faults)
+
+    (evidence,) = (one for one in judgement.invariants if one.invariant == "V23")
+    assert (evidence.outcome, evidence.observed) == (Outcome.PASS, 2)
 
 
 def test_a_moment_that_the_job_never_reaches_is_refused_before_the_run(bench: Bench) -> None:

@@ -499,6 +499,25 @@ def test_a_held_message_is_released_while_the_toxic_goes_on_holding() -> None:
     assert [deed["match"] for deed in talk.wire.did("held")] == [1, 2]
 
 
+@pytest.mark.parametrize("first", ["one", "other"])
+def test_a_message_that_two_toxics_hold_goes_on_when_both_let_it_go(first: str) -> None:
+    talk = Exchanged()
+    toxics = {
+        "one": talk.toxic("upstream", "one", on="write", do="hold", nth=1),
+        "other": talk.toxic("upstream", "other", on="any", do="hold", nth=1),
+    }
+    talk.up(query("INSERT INTO a VALUES (1)"))
+
+    talk.talk.release(toxics.pop(first))
+    (last,) = toxics.values()
+    still_held = talk.server.got
+    talk.talk.release(last)
+
+    assert sorted(deed["toxic"] for deed in talk.wire.did("held")) == ["one", "other"]
+    assert still_held == b""
+    assert talk.server.got == query("INSERT INTO a VALUES (1)")
+
+
 def test_a_write_is_a_statement_that_may_change_rows() -> None:
     talk = Exchanged()
     talk.toxic("upstream", on="write", do="note", times=0)

@@ -1,0 +1,194 @@
+"""What a job cannot meet is known by its file or by its calm twin, and told with the need that it lacks."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.levels.job.calm_twin import CalmRun
+from harness.levels.job.job_file import JobFile
+from harness.levels.job.job_scenario import JobScenario
+from harness.levels.job.job_scenarios import load_jobs
+from harness.levels.job.level import JobLevel
+from harness.levels.job.order import JobOrder
+from harness.levels.job.records import read_input
+from harness.levels.job.traffic import Message
+from harness.levels.job.unmet import refuse_unmet, refuse_unmet_by_calm
+from harness.scenario.outcome import LeftOut, left_out_line
+from harness.system.errors import CannotHere
+
+SHIPPED = {path.stem: scenario for path, scenario in load_jobs(["all"])}
+
+
+def job(**fields: Any) -> JobFile:
+    whole = {"job": {"command": ["true"]}, "source": {"kind": "folder"}}
+    return JobFile.model_validate(
+        {name: {**whole.get(name, {}), **more} for name, more in fields.items()}
+        | {name: part for name, part in whole.items() if name not in fields}
+    )
+
+
+def order(name: str, of: JobFile, **fields: Any) -> JobOrder:
+    return JobOrder(scenario=SHIPPED[name], job=of, seed=7, environment={"PATH": "/bin:/usr/bin"}, **fields)
+
+
+def needs_of_file(of: JobFile) -> dict[str, str]:
+    """The shipped scenarios that the job's file shows to be unmet, with what they need."""
+    found = {}
+    for name, scenario in SHIPPED.items():
+        try:
+            refuse_unmet(of, scenario, read_input(of, scenario, seed=7))
+        except CannotHere as lacking:
+            found[name] = lacking.need
+    return found
+
+
+PLAIN = job(job={"engine": "plain"})
+SPARK = job(job={"engine": "spark"}, source={"kind": "kafka"})
+
+
+@pytest.mark.parametrize(
+    ("of", "needs"),
+    [
+        (PLAIN, {"broker-killed": "Kafka", "executor-killed": "Spark", "killed-in-spark-gap": "Spark"}),
+        (SPARK, {"killed-at-message": "a plain job"}),
+        (job(), {"broker-killed": "Kafka"}),
+        (
+            job(source={"kind": "table"}),
+            {
+                "broker-killed": "Kafka",
+                "server-fails-over": "a source outside the database",
+                "server-splits": "a source outside the database",
+            },
+        ),
+    ],
+    ids=["plain", "spark-and-kafka", "auto", "table"],
+)
+def test_the_file_of_a_job_shows_which_scenarios_it_cannot_meet(of: JobFile, needs: dict[str, str]) -> None:
+    assert needs_of_file(of) == needs
+
+
+def test_a_record_that_the_source_never_offers_is_not_waited_for() -> None:
+    scenario = SHIPPED["server-fails-over"]
+
+    with pytest.raises(CannotHere, match="waits for record 60, and there are 59") as lacking:
+        refuse_unmet(PLAIN, scenario, read_input(PLAIN, scenario.model_copy(update={"records": 59}), seed=7))
+
+    assert lacking.value.need == "60 records"
+
+
+def test_a_named_scenario_that_is_not_for_the_job_is_refused_before_anything_starts() -> None:
+    with pytest.raises(CannotHere, match="needs Spark, and this job is a plain one"):
+        JobLevel().refuse(order("executor-killed", PLAIN))
+    JobLevel().refuse(order("executor-killed", PLAIN, named=False))
+    JobLevel().refuse(order("executor-killed", PLAIN, calm_only=True))
+
+
+def message(link: str, statement: str, n: int = 1) -> Message:
+    return Message(
+        t_us=n, link=link, side="request", n=n, connection=1, peer=1, command="query", statement=statement,
+        table="enriched", commits=statement == "commit",
+    )  # fmt: skip
+
+
+def calm(
+    *,
+    lookups: bool = True,
+    driver: bool = False,
+    executors: bool = False,
+    batches: int = 0,
+    files: bool = False,
+) -> CalmRun:
+    """A calm twin with nine writes and nine COMMITs; `files`: its position is in its state folder."""
+    sent = [message("sink", statement, n) for n in range(9) for statement in ("insert", "commit")]
+    return cast(
+        "CalmRun",
+        SimpleNamespace(
+            messages=[*sent, *([message("lookups", "select")] if lookups else [])],
+            batches=batches,
+            keeps_files=files,
+            keeps_tables=not files,
+            life=SimpleNamespace(has_driver=driver, has_executors=executors),
+        ),
+    )
+
+
+def needs_of_calm(of: JobFile, twin: CalmRun) -> dict[str, str]:
+    found = {}
+    for name in SHIPPED:
+        try:
+            refuse_unmet_by_calm(order(name, of, named=False), twin)
+        except CannotHere as lacking:
+            found[name] = lacking.need
+    return found
+
+
+ONE_LINK = "lookups over their own link"
+
+
+@pytest.mark.parametrize(
+    ("of", "twin", "needs"),
+    [
+        (job(), calm(), {"executor-killed": "Spark", "killed-in-spark-gap": "Spark"}),
+        (
+            job(),
+            calm(driver=True, batches=2),
+            {"killed-at-message": "a plain job", "executor-killed": "executors"},
+        ),
+        (SPARK, calm(executors=True, batches=1), {"killed-in-spark-gap": "a checkpoint of 2 batches"}),
+        (
+            SPARK,
+            calm(executors=True, batches=2, files=True),
+            {
+                "server-fails-over": "the position in the sink's database",
+                "server-splits": "the position in the sink's database",
+            },
+        ),
+        (
+            PLAIN,
+            calm(lookups=False),
+            {
+                "answers-held": ONE_LINK,
+                "executor-killed": "executors",
+                "killed-in-spark-gap": "a checkpoint of 2 batches",
+                "lookups-cut": ONE_LINK,
+                "lookups-on-lagging-replica": ONE_LINK,
+                "slow-network": ONE_LINK,
+            },
+        ),
+    ],
+    ids=["plain", "local-spark", "batch-on-a-cluster", "position-in-files", "one-link"],
+)
+def test_the_calm_twin_shows_which_further_scenarios_a_job_cannot_meet(
+    of: JobFile, twin: CalmRun, needs: dict[str, str]
+) -> None:
+    assert needs_of_calm(of, twin) == needs
+
+
+def test_a_moment_that_is_missed_by_little_is_waited_for_only_if_its_scenario_was_named() -> None:
+    scenario: JobScenario = SHIPPED["killed-after-commit"]
+    far = scenario.model_validate(
+        {
+            "job_scenario": "far",
+            "about": "A moment that is missed by one.",
+            "faults": [
+                {"id": "kill", "do": "kill_driver", "when": {"sink": "commit", "nth": 10, "moment": "after"}}
+            ],
+        }
+    )
+    of_many = JobOrder(scenario=far, job=job(), seed=7, named=False)
+
+    with pytest.raises(CannotHere, match="waits for commit 10") as lacking:
+        refuse_unmet_by_calm(of_many, calm())
+    refuse_unmet_by_calm(JobOrder(scenario=far, job=job(), seed=7), calm())
+
+    assert lacking.value.need == "10 COMMITs to the sink"
+
+
+def test_what_was_left_out_is_counted_by_need_in_one_line() -> None:
+    left_out = [LeftOut(scenario="x", need=need, why="") for need in ("Spark", "Kafka", "Spark")]
+
+    assert left_out_line(left_out) == "3 left out: 2 need Spark, 1 needs Kafka"
+    assert left_out_line([]) == ""

@@ -1,0 +1,101 @@
+"""What a scenario needs and a job does not have: it is refused if it was named, and left out if not.
+
+Invariants: what the job's file shows is known before anything starts, the rest once the calm twin has run; nothing is
+left out because of what happened in a run with a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.faults.parts.triggers import RecordTaken, SparkGap
+from harness.levels.job.calm_twin import CalmRun, refuse_moments
+from harness.levels.job.job_file import JobFile
+from harness.levels.job.job_scenario import JobEngine, JobScenario
+from harness.levels.job.order import JobOrder
+from harness.levels.job.records import JobInput
+from harness.system.errors import CannotHere
+
+__all__ = ["refuse_unmet", "refuse_unmet_by_calm"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lack:
+    need: str
+    """In a word or two, as a count of several scenarios has it: `2 need Kafka`."""
+    say: str
+    fix: str = "choose another scenario"
+
+
+def refuse_unmet(job: JobFile, scenario: JobScenario, given: JobInput) -> None:
+    """Raises CannotHere if the job's file shows that it cannot meet the scenario."""
+    _refuse(scenario, _lacks_of_file(job, scenario, given))
+
+
+def refuse_unmet_by_calm(order: JobOrder, calm: CalmRun) -> None:
+    """Raises CannotHere if the job without faults does nothing of what a fault of its scenario waits for or acts on."""
+    _refuse(order.scenario, _lacks_of_calm(order, calm))
+    table = order.job.sink.table if calm.names_table else ""
+    refuse_moments(order.scenario, calm.messages, table=table, named=order.named)
+
+
+def _refuse(scenario: JobScenario, lacks: Iterator[_Lack]) -> None:
+    for lack in lacks:
+        message = f"scenario {scenario.scenario} cannot run here: {lack.say}"
+        raise CannotHere(message, fix=lack.fix, need=lack.need)
+
+
+def _lacks_of_file(job: JobFile, scenario: JobScenario, given: JobInput) -> Iterator[_Lack]:
+    if job.job.engine != "auto":
+        yield from _other_engine(scenario, job.job.engine)
+    kind = job.source.kind
+    if scenario.loses_commits and kind == "table":
+        yield _Lack(
+            need="a source outside the database",
+            say="it makes the database forget, and the source `table` stands in it",
+            fix="use a source that keeps what was offered: folder, file or kafka",
+        )
+    for fault in scenario.faults:
+        if fault.of_sources and kind not in fault.of_sources:
+            say = f"`{fault.do}` (fault {fault.id}) acts on another source than `{kind}`"
+            wanted = " or ".join(fault.of_sources)
+            yield _Lack(need=wanted.capitalize(), say=say, fix=f'let the job read `source.kind = "{wanted}"`')
+        if isinstance(fault.when, RecordTaken) and fault.when.record > len(given.records):
+            say = f"fault {fault.id} waits for record {fault.when.record}, and there are {len(given.records)}"
+            yield _Lack(need=f"{fault.when.record} records", say=say, fix="add to `source.records`")
+
+
+def _other_engine(scenario: JobScenario, engine: JobEngine) -> Iterator[_Lack]:
+    if engine not in scenario.engines:
+        wanted = {"plain": "a plain job", "spark": "Spark"}[scenario.engines[0]]
+        is_a = {"plain": "a plain one", "spark": "one of Spark"}[engine]
+        yield _Lack(need=wanted, say=f"it needs {wanted}, and this job is {is_a}")
+
+
+def _lacks_of_calm(order: JobOrder, calm: CalmRun) -> Iterator[_Lack]:
+    scenario, life = order.scenario, calm.life
+    if order.job.job.engine == "auto":
+        yield from _other_engine(scenario, "spark" if life.has_driver else "plain")
+    of_lookups = [fault.id for fault in scenario.faults if fault.on_link == "lookups"]
+    is_used = any(message.link == "lookups" for message in calm.messages)
+    if not is_used and (of_lookups or scenario.lookups_from):
+        acts = f"fault {of_lookups[0]} acts on the link `lookups`" if of_lookups else "it moves the lookups"
+        say = f"{acts}, and the job without faults sends nothing over it: its lookups go over the sink's link"
+        yield _Lack(need="lookups over their own link", say=say, fix="give the job {lookups.url} for them")
+    is_outside = calm.keeps_files or (order.job.source.kind == "kafka" and not calm.keeps_tables)
+    if scenario.loses_commits and is_outside and not order.named:
+        say = "the database forgets commits, and the job keeps its position elsewhere, which does not forget them"
+        yield _Lack(need="the position in the sink's database", say=say)
+    for fault in scenario.faults:
+        if fault.do == "kill_executor" and not life.has_executors:
+            say = f"fault {fault.id} kills an executor, and the job has none beside its driver"
+            fix = "run the job on a standalone cluster (`cluster = 2`), or use kill_driver or kill_owner"
+            yield _Lack(need="executors", say=say, fix=fix)
+        if isinstance(fault.when, SparkGap) and fault.when.batch >= calm.batches:
+            say = (
+                f"fault {fault.id} waits for batch {fault.when.batch} of a streaming query, and the job without faults"
+                f" has {calm.batches} in a checkpoint below its state folder"
+            )
+            need = f"a checkpoint of {fault.when.batch + 1} batches"
+            yield _Lack(need=need, say=say, fix="keep the query's checkpoint in {state}")

@@ -16,6 +16,7 @@ from harness.history.read import open_text, outside_of, read_outside, read_whole
 from harness.judge.canaries.of_jobs import OF_JOBS
 from harness.judge.canaries.outside_canary import OutsideCanary, job_lines
 from harness.system.errors import HistoryError, UsageError
+from tools.cases import each
 
 Json = dict[str, Any]
 HEADER: Json = {
@@ -74,7 +75,7 @@ BAD_HEADERS: dict[str, Json] = {
 }
 
 
-@pytest.mark.parametrize("said", BAD_HEADERS)
+@each("said", BAD_HEADERS)
 def test_a_header_that_breaks_a_rule_is_refused(said: str) -> None:
     found = breaches([BAD_HEADERS[said]])
 
@@ -159,7 +160,7 @@ BAD_EVENTS: dict[str, tuple[Json, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", BAD_EVENTS)
+@each("what", BAD_EVENTS)
 def test_an_event_that_breaks_a_rule_is_refused_at_its_line(what: str) -> None:
     changes, text = BAD_EVENTS[what]
     header = {**HEADER, **changes}
@@ -185,7 +186,7 @@ LEGAL: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("what", LEGAL)
+@each("what", LEGAL)
 def test_what_is_legal_is_read(what: str) -> None:
     lines = [line for line in LEGAL[what].splitlines() if not line.startswith("dead_")]
 
@@ -201,7 +202,7 @@ def test_a_header_with_every_field_is_read_and_written_back(tmp_path: Path) -> N
     assert read_outside(tmp_path / "h.jsonl") == (header, events)
 
 
-@pytest.mark.parametrize("canary", OF_JOBS, ids=lambda canary: canary.name)
+@each("canary", OF_JOBS, ids=lambda canary: canary.name)
 def test_a_history_is_written_as_it_was_read(canary: OutsideCanary, tmp_path: Path) -> None:
     written = tmp_path / "h.jsonl.gz"
 

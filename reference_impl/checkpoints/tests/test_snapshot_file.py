@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.checkpoints.channel_state_writer import InputChannelStateHandle
@@ -36,6 +36,7 @@ from reference_impl.elements import Record
 from reference_impl.errors import StateError, WrongState
 from reference_impl.state.element_serializer import from_state, queue_element_from, to_state
 from reference_impl.tests.rig import quickly
+from tools.cases import each
 
 SNAPSHOT = CompletedSnapshot(
     job_id="job",
@@ -87,7 +88,7 @@ def refusal(path: Path, *, job_id: str = "job") -> SnapshotUnreadable:
 
 
 @given(snapshot=snapshots)
-@settings(quickly, max_examples=25)
+@quickly
 def test_whatever_is_written_comes_back_equal(snapshot: CompletedSnapshot) -> None:
     with a_file() as path:
         write_snapshot(path, snapshot)
@@ -101,9 +102,7 @@ def test_an_element_comes_back_from_state_equal_a56(element: Any) -> None:
     assert from_state(to_state(element)) == element
 
 
-@pytest.mark.parametrize(
-    "item", [(), ("record",), ("window", 1), ("watermark", "soon", None), None, ("status", 1, None)]
-)
+@each("item", [(), ("record",), ("window", 1), ("watermark", "soon", None), None, ("status", 1, None)])
 def test_what_is_no_element_is_an_illegal_state_a61(item: Any) -> None:
     with pytest.raises(WrongState, match="is no stream element"):
         from_state(item)

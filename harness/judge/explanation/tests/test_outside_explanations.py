@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from harness.history.verdict import Anomaly, Judgement
 from harness.judge.canaries.of_jobs import OF_JOBS
 from harness.judge.canaries.outside_canary import OutsideCanary
 from harness.judge.checkers.outside.judge import judge_outside
 from harness.judge.explanation.explain import explained_events
 from harness.judge.explanation.text import anomaly_lines, recovery_lines
+from tools.cases import each
 
 CONVICTED = [canary for canary in OF_JOBS if canary.kind]
 
@@ -30,7 +29,7 @@ def of_kind(kind: str) -> OutsideCanary:
     return next(canary for canary in CONVICTED if canary.kind == kind)
 
 
-@pytest.mark.parametrize("canary", CONVICTED, ids=lambda canary: canary.name)
+@each("canary", CONVICTED, ids=lambda canary: canary.name)
 def test_each_class_is_a_contradiction_that_names_its_events(canary: OutsideCanary) -> None:
     explanation = anomaly_of(canary).explanation
 

@@ -13,18 +13,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from harness.history.verdict import Judgement, Outcome
 from harness.judge.checkers.judge import judge_file
 from harness.judge.checkers.registry import CHECKERS
+from tools.cases import each
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "history.md"
 CATALOGUE = Path(__file__).parent / "catalogue"
 FILES = sorted(CATALOGUE.rglob("*.jsonl"))
-EACH_FOLDER = pytest.mark.parametrize(
-    "folder", sorted({path.parent for path in FILES}), ids=lambda path: path.name
-)
+EACH_FOLDER = each("folder", sorted({path.parent for path in FILES}), ids=lambda path: path.name)
 
 CLASSES = {
     "V1": {"reordered"},
@@ -81,7 +78,7 @@ def judged(path: Path) -> Judgement:
     return judgement
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@each("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_the_history_is_judged_as_its_name_claims(path: Path) -> None:
     claim = claimed(path)
 
@@ -139,7 +136,7 @@ def test_the_classes_are_those_of_the_page() -> None:
 NEAR = [(name, kind) for name, kinds in CLASSES.items() for kind in sorted(kinds)]
 
 
-@pytest.mark.parametrize(("name", "kind"), NEAR)
+@each(("name", "kind"), NEAR)
 def test_every_class_has_something_odd_near_it_that_is_legal(name: str, kind: str) -> None:
     near = [path for path in (CATALOGUE / name).glob("*.jsonl") if kind in claimed(path).get("near", [])]
 

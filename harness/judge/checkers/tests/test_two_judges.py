@@ -52,6 +52,7 @@ from harness.judge.checkers.tests.wild_histories import wild_history
 from harness.judge.second_judge import opinions
 from harness.system.choices import Choices
 from harness.system.clock import Deadline
+from tools.cases import each
 
 Json = dict[str, Any]
 FILES = sorted((Path(__file__).parent / "catalogue").rglob("*.jsonl"))
@@ -65,7 +66,7 @@ def first(quick: int, *, of: int) -> list[Any]:
     ]
 
 
-BATCHES, LEGAL, DENSE_BATCHES = first(8, of=24), first(8, of=20), first(2, of=6)
+BATCHES, LEGAL, DENSE_BATCHES = first(4, of=24), first(4, of=20), first(1, of=6)
 WILD_EACH, DENSE_EACH = 15, 8
 SOAK_S = 60
 COMPARED, CHUNK = 20_000, 250
@@ -172,7 +173,7 @@ def screened(lines: list[Json]) -> Judgement:
     return judge(header, [event for event in events if event is not None])
 
 
-@pytest.mark.parametrize("folder", sorted({path.parent for path in FILES}), ids=lambda path: path.name)
+@each("folder", sorted({path.parent for path in FILES}), ids=lambda path: path.name)
 def test_the_two_judges_agree_on_the_catalogue(folder: Path) -> None:
     for path in sorted(folder.glob("*.jsonl")):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -185,8 +186,8 @@ def test_the_two_judges_agree_on_wild_histories(batch: int) -> None:
         assert disagreements(wild_history(seed)) == [], seed
 
 
-@pytest.mark.parametrize("batch", range(4))
-@pytest.mark.parametrize("drawn", [zigzag, waiting])
+@each("batch", range(2))
+@each("drawn", [zigzag, waiting])
 def test_the_two_judges_agree_on_watermarks_that_go_up_and_down_or_wait(
     drawn: Callable[[int], list[Json]], batch: int
 ) -> None:
@@ -211,7 +212,7 @@ def test_the_two_judges_agree_on_mutated_histories(batch: int) -> None:
 
 
 @pytest.mark.parametrize("batch", DENSE_BATCHES)
-@pytest.mark.parametrize("drawn", [*DENSE, wild_with_claims], ids=lambda drawn: drawn.__name__)
+@each("drawn", [*DENSE, wild_with_claims], ids=lambda drawn: drawn.__name__)
 def test_the_two_judges_agree_on_what_form_1_1_adds(drawn: Callable[[int], list[Json]], batch: int) -> None:
     for seed in range(batch * DENSE_EACH, (batch + 1) * DENSE_EACH):
         assert disagreements(drawn(seed)) == [], seed
@@ -222,8 +223,8 @@ def test_the_two_judges_agree_on_legal_histories_with_claims(seed: int) -> None:
     assert disagreements(legal_with_claims(seed)) == []
 
 
-@pytest.mark.parametrize("batch", range(4))
-@pytest.mark.parametrize("kind", RESCALED)
+@each("batch", range(2))
+@each("kind", RESCALED)
 def test_the_two_judges_agree_on_histories_that_rescale(kind: str, batch: int) -> None:
     for seed in range(batch * 12, batch * 12 + 12):
         assert not disagreements(RESCALED[kind](seed)), seed

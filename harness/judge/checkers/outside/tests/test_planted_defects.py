@@ -16,6 +16,7 @@ from harness.judge.checkers.outside.replay import LoggedSlot, SlotOrder, TableRe
 from harness.judge.checkers.outside.slots import SlotRows
 from harness.judge.checkers.outside.tests.test_two_outside_judges import differences
 from harness.judge.checkers.outside.tests.wild_outside import wild_outside
+from tools.cases import each
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -78,7 +79,7 @@ def test_without_a_defect_nothing_is_found() -> None:
     assert overlooked_outside(judge_outside, OF_JOBS) == ()
 
 
-@pytest.mark.parametrize("defect", BY_CANARIES)
+@each("defect", BY_CANARIES)
 def test_a_canary_finds_a_judge_that(defect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     BY_CANARIES[defect](monkeypatch)
 

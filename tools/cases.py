@@ -22,18 +22,18 @@ def each(names: str | tuple[str, ...], cases: Iterable[Any], *, ids: Any = None)
     `tmp_path` and `monkeypatch` are a case's own; every other fixture is shared by the cases.
     """
     named = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
-    table = [_values(case, named) for case in cases]
+    table = [(_name(ids, number, case), _values(case, named)) for number, case in enumerate(cases)]
     assert table, f"no case for {named}"
 
     def decorate(test: Test) -> Test:
         @wraps(test)
         def run_all(*itself: Any, **fixtures: Any) -> None:
             failures = []
-            for number, values in enumerate(table):
+            for number, (name, values) in enumerate(table):
                 try:
                     _run(test, itself, {**fixtures, **dict(zip(named, values, strict=True))}, number)
                 except (Exception, pytest.fail.Exception) as failure:  # noqa: BLE001  every case is tried
-                    failure.add_note(f"in case {number}: {_name(ids, number, values)}")
+                    failure.add_note(f"in case {number}: {name}")
                     failures.append(failure)
             if failures:
                 raise BaseExceptionGroup(f"{len(failures)} of {len(table)} cases", failures)
@@ -47,13 +47,13 @@ def each(names: str | tuple[str, ...], cases: Iterable[Any], *, ids: Any = None)
 
 
 def in_sweep_after(count: int, cases: Iterable[Any]) -> list[Any]:
-    """Cases for `pytest.mark.parametrize`: the first `count` run in tier quick, the rest in tier sweep."""
-    return [
-        case
-        if number < count
-        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.sweep)
-        for number, case in enumerate(cases)
-    ]
+    """Cases for `pytest.mark.parametrize`: the first `count` run in tier quick, the others in tier sweep."""
+    sweep = pytest.mark.sweep
+    shared = [*cases]
+    for number, case in enumerate(shared[count:], start=count):
+        values = case.values if hasattr(case, "marks") else case if isinstance(case, tuple) else (case,)
+        shared[number] = pytest.param(*values, marks=sweep, id=getattr(case, "id", None))
+    return shared
 
 
 def _values(case: Any, named: list[str]) -> tuple[Any, ...]:
@@ -63,10 +63,10 @@ def _values(case: Any, named: list[str]) -> tuple[Any, ...]:
     return (case,) if len(named) == 1 else tuple(case)
 
 
-def _name(ids: Any, number: int, values: tuple[Any, ...]) -> str:
+def _name(ids: Any, number: int, case: Any) -> str:
     if ids is None:
-        return repr(values)[:400]
-    return str(ids[number]) if not callable(ids) else "-".join(str(ids(value)) for value in values)
+        return str(getattr(case, "id", None) or repr(case)[:400])
+    return str(ids(case) if callable(ids) else [*ids][number])
 
 
 def _run(test: Test, itself: tuple[Any, ...], arguments: dict[str, Any], number: int) -> None:

@@ -33,7 +33,7 @@ from harness.judge.checkers.tests.small_histories import (
     wm,
 )  # fmt: skip
 from harness.system.choices import Choices
-from tools.cases import each
+from tools.cases import each, in_sweep_after
 
 CATALOGUE = Path(__file__).parents[3] / "tests" / "catalogue"
 ALL = {checker.name for checker in CHECKERS}
@@ -78,9 +78,7 @@ def test_a_legal_history_is_judged_alike_with_the_screen_and_without(sink: str, 
         assert screened == exact, seed
 
 
-@pytest.mark.parametrize(
-    "batch", [*range(8), *(pytest.param(batch, marks=pytest.mark.sweep) for batch in range(8, 25))]
-)
+@pytest.mark.parametrize("batch", in_sweep_after(3, range(25)))
 def test_what_is_corrupted_blindly_is_judged_alike_or_is_left_to_the_exact_reading(batch: int) -> None:
     for seed in range(batch * 8, batch * 8 + 8):
         found = told(mutated(legal_history(seed), Choices(seed, "blind mutations")))

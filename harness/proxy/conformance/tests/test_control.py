@@ -8,6 +8,7 @@ import socket
 import pytest
 
 from harness.proxy.conformance.tests.subject import Subject
+from tools.cases import each
 
 NOWHERE = ("127.0.0.1", 1)
 
@@ -56,7 +57,7 @@ def refusal(words: str, status: int) -> str:
     return json.dumps({"error": words, "status": status}, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
-@pytest.mark.parametrize(("body", "why"), MALFORMED)
+@each(("body", "why"), MALFORMED)
 def test_a_body_that_is_no_json_is_refused_in_gos_words(proxy: Subject, body: str, why: str) -> None:
     reply = proxy.ask("POST", "/proxies", body)
 
@@ -64,7 +65,7 @@ def test_a_body_that_is_no_json_is_refused_in_gos_words(proxy: Subject, body: st
     assert reply.headers["Content-Type"] == "text/plain; charset=utf-8"
 
 
-@pytest.mark.parametrize(("body", "what"), OF_ANOTHER_TYPE)
+@each(("body", "what"), OF_ANOTHER_TYPE)
 def test_a_value_of_another_type_is_refused_in_gos_words(proxy: Subject, body: str, what: str) -> None:
     reply = proxy.ask("POST", "/proxies", body)
 
@@ -155,7 +156,7 @@ def test_names_are_unique(proxy: Subject) -> None:
     assert (reply.status, reply.text) == (409, refusal("proxy already exists", 409))
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "rest"),
     [("GET", ""), ("PATCH", ""), ("POST", ""), ("DELETE", ""), ("GET", "/toxics"), ("POST", "/toxics"),
      ("GET", "/toxics/t"), ("PATCH", "/toxics/t"), ("POST", "/toxics/t"), ("DELETE", "/toxics/t")],
@@ -197,7 +198,7 @@ def test_deleting_a_proxy_frees_its_name_and_port(proxy: Subject) -> None:
         again.bind(address)
 
 
-@pytest.mark.parametrize("name", ["a b", "ü ß", "a%b", "%2F", "a?b#c", "a+b", "1", "x" * 300, '"<&>"'])
+@each("name", ["a b", "ü ß", "a%b", "%2F", "a?b#c", "a+b", "1", "x" * 300, '"<&>"'])
 def test_any_name_that_can_be_quoted_is_found(proxy: Subject, name: str) -> None:
     proxy.ask("POST", "/proxies", {"name": name, "upstream": "u", "listen": "127.0.0.1:0"})
     path = "/proxies/" + "".join(f"%{byte:02X}" for byte in name.encode())
@@ -219,7 +220,7 @@ POPULATE_REFUSED: list[tuple[str, int, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("body", "status", "words"), POPULATE_REFUSED)
+@each(("body", "status", "words"), POPULATE_REFUSED)
 def test_a_bad_populate_makes_nothing(proxy: Subject, body: str, status: int, words: str) -> None:
     reply = proxy.ask("POST", "/populate", body)
 
@@ -281,7 +282,7 @@ def test_reset_enables_and_cures_everything(proxy: Subject) -> None:
     assert [(link.shown["enabled"], link.shown["toxics"]) for link in links] == [(True, [])] * 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "path"),
     [("PUT", "/proxies"), ("HEAD", "/proxies"), ("OPTIONS", "/proxies"), ("GET", "/reset"), ("GET", "/populate"),
      ("DELETE", "/version"), ("PUT", "/proxies/p"), ("DELETE", "/proxies/p/toxics"), ("PUT", "/proxies/p/toxics/t")],
@@ -292,9 +293,7 @@ def test_another_method_is_a_405(proxy: Subject, method: str, path: str) -> None
     assert (reply.status, reply.text) == (405, "")
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/nothing", "/proxies/", "/proxies/p/", "/proxies/p/nothing", "/version/x"]
-)
+@each("path", ["/", "/nothing", "/proxies/", "/proxies/p/", "/proxies/p/nothing", "/version/x"])
 def test_another_path_is_a_404(proxy: Subject, path: str) -> None:
     reply = proxy.ask("GET", path)
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.proxy.conformance.tests.subject import Subject
+from tools.cases import each
 
 NOWHERE = ("127.0.0.1", 1)
 
@@ -77,7 +78,7 @@ def test_toxicity_is_a_number_in_single_precision(proxy: Subject, given: float, 
     assert reply.text.endswith(f'"toxicity":{shown}}}')
 
 
-@pytest.mark.parametrize(("type_", "attribute", "value", "said", "place"), BAD_VALUES)
+@each(("type_", "attribute", "value", "said", "place"), BAD_VALUES)
 def test_an_attribute_of_another_type_is_refused_in_gos_words(
     proxy: Subject, type_: str, attribute: str, value: str, said: str, place: str
 ) -> None:
@@ -88,7 +89,7 @@ def test_an_attribute_of_another_type_is_refused_in_gos_words(
     assert (reply.status, reply.text) == (400, refusal(of_type(said, place), 400))
 
 
-@pytest.mark.parametrize(("body", "words"), BAD_TOXICS)
+@each(("body", "words"), BAD_TOXICS)
 def test_a_bad_toxic_is_refused_and_not_there(proxy: Subject, body: str, words: str) -> None:
     link = proxy.link(NOWHERE)
     reply = proxy.ask("POST", f"{link.path}/toxics", body)
@@ -151,8 +152,8 @@ def toxic_types() -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-@pytest.mark.parametrize(("type_", "attributes"), toxic_types())
-@pytest.mark.parametrize("stream", ["upstream", "downstream"])
+@each(("type_", "attributes"), toxic_types())
+@each("stream", ["upstream", "downstream"])
 def test_every_toxic_goes_on_either_stream(
     proxy: Subject, type_: str, attributes: dict[str, Any], stream: str
 ) -> None:

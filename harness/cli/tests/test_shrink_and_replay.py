@@ -12,6 +12,7 @@ from harness.cli.main import main
 from harness.explore.drawing import draw_scenario
 from harness.explore.find import Find, load_find
 from harness.system.errors import Exit
+from tools.cases import each
 
 
 @pytest.fixture(autouse=True)
@@ -98,8 +99,8 @@ def test_a_find_is_replayed(found: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "V10 skipped: yes, as its file says" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", ["shrink", "replay"])
-@pytest.mark.parametrize(
+@each("command", ["shrink", "replay"])
+@each(
     ("target", "says"),
     [
         ("nowhere", "there is no run, report or saved find nowhere"),
@@ -112,9 +113,9 @@ def test_a_find_is_replayed(found: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_what_cannot_be_repeated_is_refused_with_one_sentence(
     command: str, target: str, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("empty").mkdir()
+    Path("empty").mkdir(exist_ok=True)
     for name, text in (("rubbish", "{"), ("older", '{"schema_version": 0, "runs": []}')):
-        Path(name).mkdir()
+        Path(name).mkdir(exist_ok=True)
         (Path(name) / "run.json").write_text(text, encoding="utf-8")
 
     code = main([command, target])

@@ -97,16 +97,15 @@ def _inside(folder: Path) -> list[Path]:
 
 def _files_below(folder: Path) -> Iterator[Path]:
     found: list[Path] = []
-    for inside, below, names in os.walk(folder):
-        below[:] = [name for name in below if not name.startswith(".")]
-        found += [
-            Path(inside, name) for name in names if name.endswith(_SUFFIXES) and not name.startswith(".")
-        ]
     of_jobs = catalogue_folder() / JOBS
     is_of_jobs = folder.resolve() == of_jobs
-    yield from (
-        path for path in sorted(found) if path.is_file() and (is_of_jobs or path.parent.resolve() != of_jobs)
-    )
+    for inside, below, names in os.walk(folder):
+        below[:] = [name for name in below if not name.startswith(".")]
+        if is_of_jobs or Path(inside).resolve() != of_jobs:
+            found += [
+                Path(inside, name) for name in names if name.endswith(_SUFFIXES) and not name.startswith(".")
+            ]
+    yield from (path for path in sorted(found) if path.is_file())
 
 
 def _unknown(names: list[str], shipped: dict[str, Path]) -> UsageError:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness.tests.tidy import ROOT
+from tools.cases import each
 
 RUFF = Path(sysconfig.get_path("scripts")) / "ruff"
 
@@ -56,12 +57,12 @@ def convictions(path: str, source: str) -> list[str]:
     return [finding["code"] for finding in json.loads(answer.stdout)]
 
 
-@pytest.mark.parametrize("source", REFUSED)
+@each("source", REFUSED)
 def test_a_second_door_is_refused(source: str) -> None:
     assert "TID251" in convictions("harness/faults/newcomer.py", source)
 
 
-@pytest.mark.parametrize("source", REFUSED)
+@each("source", REFUSED)
 def test_a_second_door_is_refused_in_tests_too(source: str) -> None:
     assert "TID251" in convictions("harness/tests/test_newcomer.py", source)
 

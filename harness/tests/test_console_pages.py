@@ -17,6 +17,7 @@ import pytest
 from harness.cli.main import main
 from harness.tests.console_page import Saved, Typed, difference, session
 from harness.tests.tidy import ROOT
+from tools.cases import each
 
 PAGES = [
     "docs/tutorial/first-bug.md",
@@ -116,7 +117,7 @@ def test_a_line_that_was_not_printed_is_named_with_its_place() -> None:
     assert not difference(typed, "ok    one\nok    two \n")
 
 
-@pytest.mark.parametrize(
+@each(
     ("shown", "printed", "equal"),
     [
         ("a\n...\nd\n", "a\nb\nc\nd\n", True),

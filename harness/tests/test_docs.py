@@ -11,6 +11,9 @@ import pytest
 
 from harness.cli.main import floodmark
 from harness.tests.tidy import ROOT, our_files
+from tools.cases import each
+
+pytestmark = pytest.mark.arch
 
 LINES_MAX = {"README.md": 110, "docs/tour.md": 110, "docs/explanation/first-release.md": 120}
 DECISION_LINES_MAX = 40
@@ -47,7 +50,7 @@ def anchors(page: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each("page", PAGES)
 def test_the_make_targets_that_a_page_names_exist(page: str) -> None:
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
@@ -55,7 +58,7 @@ def test_the_make_targets_that_a_page_names_exist(page: str) -> None:
     assert named(r"(?:\$ )?make ([a-z]+)\b", PAGES[page]) <= targets
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each("page", PAGES)
 def test_the_tox_environments_that_a_page_names_exist(page: str) -> None:
     tox = configparser.ConfigParser()
     tox.read(ROOT / "tox.ini")
@@ -64,14 +67,14 @@ def test_the_tox_environments_that_a_page_names_exist(page: str) -> None:
     assert named(r"(?:\$ )?(?:\.venv/bin/)?tox -e ([a-z]+)\b", PAGES[page]) <= environments
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each("page", PAGES)
 def test_the_commands_that_a_page_names_exist(page: str) -> None:
     commands = set(floodmark.list_commands(click.Context(floodmark)))
 
     assert named(r"(?:\$ )?(?:\.venv/bin/)?floodmark ([a-z]+)\b", PAGES[page]) <= commands
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each("page", PAGES)
 def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", PAGES[page])
     inside = [link for link in links if not re.match(r"[a-z]+:", link)]
@@ -79,7 +82,7 @@ def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
     assert not [link for link in inside if not ((ROOT / page).parent / link).is_file()]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each("page", PAGES)
 def test_the_headings_that_a_page_links_to_exist(page: str) -> None:
     links = re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", PAGES[page])
     wanted = {((ROOT / page).parent / link if link else ROOT / page, anchor) for link, anchor in links}
@@ -103,7 +106,7 @@ def test_every_page_that_is_cited_exists() -> None:
     assert not [page for page in sorted(cited) if page not in PAGES]
 
 
-@pytest.mark.parametrize("page", WALKED)
+@each("page", WALKED)
 def test_the_files_and_folders_that_a_page_names_exist(page: str) -> None:
     shown = {found for line in code(PAGES[page]) for found in re.findall(r"[^\s`]+", line)}
     paths = {
@@ -115,7 +118,7 @@ def test_the_files_and_folders_that_a_page_names_exist(page: str) -> None:
     assert not [path for path in sorted(paths) if not (ROOT / path).exists()]
 
 
-@pytest.mark.parametrize("page", [page for page in WALKED if page.endswith("README.md")])
+@each("page", [page for page in WALKED if page.endswith("README.md")])
 def test_the_modules_that_a_folders_page_names_are_in_the_folder(page: str) -> None:
     folder = (ROOT / page).parent
 
@@ -129,7 +132,7 @@ def test_a_page_for_newcomers_stays_short(page: str) -> None:
     assert len(PAGES[page].splitlines()) <= LINES_MAX[page]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/decisions/")])
+@each("page", [page for page in PAGES if page.startswith("docs/decisions/")])
 def test_a_decision_fits_a_screen(page: str) -> None:
     assert len(PAGES[page].splitlines()) <= DECISION_LINES_MAX
 

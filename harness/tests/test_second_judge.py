@@ -22,6 +22,7 @@ from harness.judge.checkers.outside.tests.wild_outside import wild_outside
 from harness.judge.checkers.tests.legal_histories import legal_history
 from harness.judge.checkers.tests.small_histories import text
 from harness.judge.second_judge import Finding, Opinion
+from tools.cases import each
 
 FILE = Path(second_judge.__file__)
 CATALOGUE = Path(__file__).parents[1] / "checkers" / "tests" / "catalogue"
@@ -80,7 +81,7 @@ def test_a_stranger_judges_a_file_with_this_file_alone(history: Path, duplicate:
     assert "duplicate: subtask 0, of " in broken.stdout
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "told"),
     [
         ("", "line 1: there is no header"),

@@ -7,11 +7,11 @@ text, nothing else, so that `test_tidy.py` can show each rule a bad example and 
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import TypeGuard
 
 __all__ = ["FUNCTION_LINES_MAX", "ROOT", "RULES", "Rule", "breaches", "our_files", "parse"]
 
@@ -33,7 +33,6 @@ _FIXED_NAMES = {"reference_impl"}
 """Named by the customer."""
 _BANNED_CLASS = re.compile(r"^(Abstract|Base)[A-Z]|^I[A-Z][a-z]|(Base|Helper|Impl|Manager|Utils?)$")
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
-_DEFINITION = _FUNCTION | ast.ClassDef
 
 
 @cache
@@ -43,12 +42,13 @@ def our_files() -> Sequence[tuple[PurePosixPath, str]]:
 
 
 def _read_ours() -> Iterator[tuple[PurePosixPath, str]]:
-    for path in sorted(ROOT.rglob("*")):
-        inside = path.relative_to(ROOT)
-        hidden = any(part.startswith(".") and part != ".ci" for part in inside.parts[:-1])
-        if hidden or _NOT_OURS.intersection(inside.parts) or path.suffix not in _TEXT or not path.is_file():
-            continue
-        yield PurePosixPath(inside), path.read_bytes().decode(errors="replace")
+    found: list[Path] = []
+    for folder, below, names in os.walk(ROOT):
+        below[:] = [name for name in below if name not in _NOT_OURS and (name[0] != "." or name == ".ci")]
+        found += [Path(folder, name) for name in names if name not in _NOT_OURS]
+    for path in sorted(found):
+        if path.suffix in _TEXT and path.is_file():
+            yield PurePosixPath(path.relative_to(ROOT)), path.read_bytes().decode(errors="replace")
 
 
 def breaches(rule: Rule) -> list[str]:
@@ -67,24 +67,6 @@ def _functions_fit(path: PurePosixPath, text: str) -> Iterator[str]:
 def _says_what_it_is(path: PurePosixPath, text: str) -> Iterator[str]:
     if path.suffix == ".py" and not (ast.get_docstring(parse(text)) or "").strip():
         yield "the module does not open with a sentence that says what it is"
-
-
-def _all_names_what_there_is(path: PurePosixPath, text: str) -> Iterator[str]:
-    """`__all__` stands above the definitions; that others import what it names, `test_public_names.py` says."""
-    if path.suffix != ".py" or _is_test(path):
-        return
-    body = parse(text).body
-    first = next((i for i, n in enumerate(body) if isinstance(n, _DEFINITION)), len(body))
-    if any(_assigns_all(n) for n in body[first:]):
-        yield "`__all__` does not stand above the first definition"
-    bound = set(_bound_names(body))
-    for name in next((ast.literal_eval(n.value) for n in body[:first] if _assigns_all(n)), ()):
-        if name not in bound:
-            yield f"`__all__` names `{name}`, which does not exist"
-
-
-def _assigns_all(node: ast.stmt) -> TypeGuard[ast.Assign]:
-    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
 
 
 def _file_is_named_for_a_noun(path: PurePosixPath, _text: str) -> Iterator[str]:
@@ -163,23 +145,9 @@ def _is_test(path: PurePosixPath) -> bool:
     return "tests" in path.parts
 
 
-def _bound_names(body: list[ast.stmt]) -> Iterator[str]:
-    """The names that the statements of a module's top level bind."""
-    for statement in body:
-        for node in ast.walk(statement):
-            match node:
-                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                    yield node.name
-                case ast.Name(ctx=ast.Store()):
-                    yield node.id
-                case ast.alias():
-                    yield node.asname or node.name.partition(".")[0]
-
-
 RULES: Mapping[str, Rule] = {
     "a function fits a screen": _functions_fit,
     "a module says what it is": _says_what_it_is,
-    "`__all__` names what there is": _all_names_what_there_is,
     "a file is named for a noun": _file_is_named_for_a_noun,
     "a class is named for a noun": _classes_are_named_for_nouns,
     "lines end plainly": _lines_end_plainly,

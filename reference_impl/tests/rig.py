@@ -45,7 +45,7 @@ __all__ = [
     "watermark",
 ]
 
-quickly = settings(deadline=None, max_examples=60, derandomize=True)
+quickly = settings(deadline=None, derandomize=True)
 """For property tests of the quick tier: the same examples every time, and no clock that judges them."""
 
 

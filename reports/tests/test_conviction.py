@@ -26,6 +26,7 @@ from reports.pretty import print_sections, terminal
 from reports.run_document import document_of, document_text
 from reports.run_section import RunSection, section_of
 from reports.tests.sample import HOSTILE, hostile_outcome, judgement_of, lost_outcome, outcome_of
+from tools.cases import each
 
 
 def explained(outcome: RunOutcome) -> tuple[Conviction, ...]:
@@ -121,7 +122,7 @@ def test_hostile_ids_and_values_reach_the_text_visibly(tmp_path: Path) -> None:
     assert HOSTILE[:25] in text
 
 
-@pytest.mark.parametrize("kind", ["start", "in", "res", "snap", "restore", "commit", "effect", "later"])
+@each("kind", ["start", "in", "res", "snap", "restore", "commit", "effect", "later"])
 def test_an_event_that_lacks_its_fields_is_described_all_the_same(kind: str) -> None:
     assert describe_event({"n": 1, "t": 2, "k": kind, "elements": "not a list"})
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-import pytest
-
 from harness.conform.filing import TwiceJudged, verdict_document
 from harness.scenario.outcome import Pitfall
 from harness.tests.tidy import ROOT
@@ -22,6 +20,7 @@ from reports.past_report import report_of
 from reports.tests.job_sample import killed_twice
 from reports.tests.sample import hostile_outcome, lost_outcome, many, pass_outcome
 from reports.write import write_report
+from tools.cases import each
 
 PAGE = (ROOT / "docs" / "reference" / "report-files.md").read_text(encoding="utf-8")
 SCHEMAS: Mapping[str, Mapping[str, Any]] = {
@@ -45,7 +44,7 @@ def marks() -> set[str]:
     return set(re.findall(r"^<!-- (.+) -->$", PAGE, re.MULTILINE))
 
 
-@pytest.mark.parametrize(("document", "part"), PARTS)
+@each(("document", "part"), PARTS)
 def test_the_fields_of_a_part_are_those_of_the_schema(document: str, part: str) -> None:
     assert sorted(listed(f"fields: {document} {part}")) == sorted(SCHEMAS[document][part]["properties"])
 

@@ -14,6 +14,7 @@ from reports.baseline import compared
 from reports.over_time import band_of, series_of, trend_document
 from reports.past_report import load_past, past_reports, report_of
 from reports.trend_page import trend_text
+from tools.cases import each
 
 Measures = Mapping[str, float]
 USUAL: Measures = {"recovery_p95": 60.0, "latency_p50": 20.0, "latency_p95": 200.0, "calls_per_record": 1.0}
@@ -61,7 +62,7 @@ def ten(folder: Path, slow: int, times: float) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("slow", range(10))
+@each("slow", range(10))
 def test_of_ten_reports_the_slower_one_is_named_wherever_it_stands(tmp_path: Path, slow: int) -> None:
     (series,) = series_of(past_reports([ten(tmp_path, slow, times=1.5)]))
 
@@ -162,7 +163,7 @@ def test_an_older_report_tells_of_recovery_and_not_of_what_was_not_measured(tmp_
     assert second.measures == {}
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["", "[]", "{}", '{"schema_version":1,"runs":[]}', '{"schema_version":1,"runs":[{"seed":"x"}]}', "\0"],
 )

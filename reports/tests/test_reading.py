@@ -12,6 +12,7 @@ from harness.scenario.outcome import Pitfall, RunOutcome
 from reports.reading import TITLES, Tone, headline_of, read_run
 from reports.run_section import threats_to
 from reports.tests.sample import judgement_of, outcome_of
+from tools.cases import each
 
 NO_HISTORY = Path("none.jsonl")
 PASS = outcome_of(NO_HISTORY, judgement_of())
@@ -24,7 +25,7 @@ def planted(outcome: object, *convicts: str, **changed: object) -> object:
     return replace(outcome, mutant="planted", convicts=convicts, **changed)  # type: ignore[type-var]  # a dataclass
 
 
-@pytest.mark.parametrize(
+@each(
     ("outcome", "tone", "word"),
     [
         (PASS, Tone.GOOD, "conformant"),

@@ -15,6 +15,7 @@ from harness.judge.checkers.tests.blind_mutations import mutated
 from harness.judge.checkers.tests.legal_histories import legal_history
 from harness.system.choices import Choices
 from harness.system.errors import UsageError
+from tools.cases import each
 
 START = {"n": 1, "t": 0, "k": "start", "s": 0, "a": 1, "from": None, "pos": 0}
 OVER = [{"n": n, "t": n, "k": k, "s": 0, "a": 1} for n, k in ((2, "end"), (3, "ended"))]
@@ -105,7 +106,7 @@ def test_text_names_verdict_invariant_class_and_events(folder: Path, form: str) 
     assert "event 2" in text
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each("seed", range(8))
 def test_whatever_is_found_is_told_in_every_format_without_a_control_character(
     tmp_path: Path, seed: int
 ) -> None:

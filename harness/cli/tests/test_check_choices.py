@@ -19,6 +19,7 @@ from harness.history.convert import convert
 from harness.history.verdict import INVARIANTS
 from harness.judge.checkers.outside.judge import judge_history
 from harness.system.errors import Exit, UsageError
+from tools.cases import each
 
 HEADER = {"history": 1, "operator": {"mode": "ordered", "capacity": 9, "timeout_ms": 0}}
 START = {"n": 1, "t": 0, "k": "start", "s": 0, "a": 1, "from": None, "pos": 0}
@@ -135,7 +136,7 @@ def test_the_environment_may_name_the_invariants(monkeypatch: pytest.MonkeyPatch
     assert list(verdicts(checked("calm.jsonl", "--format", "json"))) == ["V1", "V2", "V8"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "code"),
     [
         ("V1", Exit.VIOLATION),
@@ -161,7 +162,7 @@ def test_what_is_decisive_counts_only_if_it_was_asked_for(folder: Path, asked: s
     assert result.exit_code == code
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "says"),
     [
         ("V99", "there is no 'V99'"),

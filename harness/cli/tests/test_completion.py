@@ -7,6 +7,7 @@ from click.shell_completion import ShellComplete
 
 from harness.cli.completion import _names_for
 from harness.cli.main import COMPLETE, floodmark, main
+from tools.cases import each
 
 
 def completed(*words: str) -> list[str]:
@@ -16,7 +17,7 @@ def completed(*words: str) -> list[str]:
     return [item.value for item in shell.get_completions(before, last)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "offered"),
     [
         (["tre"], ["trend"]),

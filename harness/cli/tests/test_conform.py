@@ -11,9 +11,10 @@ from harness.cli.main import main
 from harness.conform.operator_judged import Asked, repeated_by
 from harness.conform.protocol.program import Limits
 from harness.system.errors import Exit
+from tools.cases import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "code", "says"),
     [
         ([], Exit.NOTHING_RAN, "there is nothing to judge"),

@@ -14,6 +14,7 @@ from harness.judge.checkers.tests.legal_histories import legal_history
 from harness.judge.checkers.tests.small_histories import text
 from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings
+from tools.cases import each
 from tools.defects import MAILBOXES, mutant_named
 
 SMALL = [
@@ -90,7 +91,7 @@ def test_a_planted_defect_is_told_by_its_first_event_its_verdicts_and_what_is_kn
     assert "First difference: res only right" in page.read_text()
 
 
-@pytest.mark.parametrize("right", sorted(MAILBOXES))
+@each("right", sorted(MAILBOXES))
 def test_two_mailboxes_part_on_a_program_of_a_few_steps(
     right: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -147,7 +148,7 @@ def test_the_real_flink_parts_from_the_reference_by_a_quirk_of_its_retries(
     assert f"Deviations: {quirk}" in document["first"]["documented"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "say"),
     [
         ((), "nothing to compare with"),

@@ -20,6 +20,7 @@ from harness.tests.harness_defects import (
     counts_what_was_before,
 )
 from harness.tests.report_defects import IN_THE_REPORT
+from tools.cases import in_sweep_after
 
 RUN = [
     "run", "calm", "--level", "sim", "--seed", "7", "--quiet",
@@ -38,7 +39,7 @@ def test_an_honest_harness_sees_every_canary_trust9(capsys: pytest.CaptureFixtur
     refuse_blind_files(level="live")
 
 
-@pytest.mark.parametrize("part", IN_SIMULATION)
+@pytest.mark.parametrize("part", in_sweep_after(8, IN_SIMULATION))
 def test_a_defect_of_the_harness_ends_a_simulated_run_with_3_trust9(
     part: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,7 +52,7 @@ def test_a_defect_of_the_harness_ends_a_simulated_run_with_3_trust9(
     assert says in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", in_sweep_after(1, ["2", "1"]))
 def test_a_defect_of_the_harness_ends_many_simulated_runs_with_3_trust9(
     jobs: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -65,7 +66,7 @@ def test_a_defect_of_the_harness_ends_many_simulated_runs_with_3_trust9(
     assert says in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("part", IN_FILES)
+@pytest.mark.parametrize("part", in_sweep_after(3, IN_FILES))
 def test_a_defect_on_the_way_through_files_is_found_before_a_run_trust9(
     part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,7 +77,7 @@ def test_a_defect_on_the_way_through_files_is_found_before_a_run_trust9(
         refuse_blind_files(level="live")
 
 
-@pytest.mark.parametrize("part", IN_THE_REPORT)
+@pytest.mark.parametrize("part", in_sweep_after(5, IN_THE_REPORT))
 def test_a_report_that_contradicts_its_run_ends_with_3_trust9(
     part: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,7 +91,7 @@ def test_a_report_that_contradicts_its_run_ends_with_3_trust9(
     assert says in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("form", ["pretty", "json"])
+@pytest.mark.parametrize("form", in_sweep_after(1, ["json", "pretty"]))
 @pytest.mark.parametrize("mutant", ["tools.defects:stale_cache", "unordered-emission"])
 def test_an_honest_report_of_a_wrong_operator_holds_together_trust9(mutant: str, form: str) -> None:
     expected = Exit.HOLD if mutant == "unordered-emission" else Exit.VIOLATION

@@ -15,6 +15,7 @@ import pytest
 
 from harness.cli.history_files import HistoryFile, opened
 from harness.system.errors import Exit, UsageError, WorldError
+from tools.cases import each
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +38,7 @@ def standard_input(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "expected"),
     [
         (["b.jsonl", "a.jsonl"], ["b.jsonl", "a.jsonl"]),

@@ -9,6 +9,7 @@ import pytest
 
 from harness.cli.main import main
 from harness.system.errors import Exit
+from tools.cases import each
 
 DROPS = "tools.defects:recorder_drops"
 ONE = ["mutants", "--mutant", "settles-twice", "--runs", "1"]
@@ -60,7 +61,7 @@ def test_a_run_refuses_a_defect_that_no_run_shows(capsys: pytest.CaptureFixture[
     assert f"floodmark mutants --mutant {DROPS}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "told"),
     [
         (["--mutant", "no-such"], "segment-leak"),

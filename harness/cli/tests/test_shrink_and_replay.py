@@ -15,6 +15,7 @@ from harness.explore.drawing import draw_scenario
 from harness.explore.find import Find, load_find
 from harness.scenario.file import loads
 from harness.system.errors import Exit
+from tools.cases import each
 
 
 @pytest.fixture(autouse=True)
@@ -202,8 +203,8 @@ def test_one_find_of_several_that_is_not_shown_keeps_the_command_from_0_h1(
     assert "remove `shows` from the file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["shrink", "replay"])
-@pytest.mark.parametrize(
+@each("command", ["shrink", "replay"])
+@each(
     ("target", "says"),
     [
         ("nowhere", "there is no run, report or saved find nowhere"),
@@ -216,9 +217,9 @@ def test_one_find_of_several_that_is_not_shown_keeps_the_command_from_0_h1(
 def test_what_cannot_be_repeated_is_refused_with_one_sentence(
     command: str, target: str, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("empty").mkdir()
+    Path("empty").mkdir(exist_ok=True)
     for name, text in (("rubbish", "{"), ("older", '{"schema_version": 0, "runs": []}')):
-        Path(name).mkdir()
+        Path(name).mkdir(exist_ok=True)
         (Path(name) / "run.json").write_text(text, encoding="utf-8")
 
     code = main([command, target])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import main
+from tools.cases import each, in_sweep_after
 
 _TEXT = """\
 scenario: slow
@@ -30,7 +31,7 @@ def _run(tmp_path: Path, thresholds: str, *words: str) -> int:
     return main(["run", str(file), *words, "--level", "sim", "--seed", "1", "--report", str(report)])
 
 
-@pytest.mark.parametrize(
+@each(
     ("thresholds", "code"),
     [
         ("calls_per_record: 1", 0),
@@ -38,7 +39,7 @@ def _run(tmp_path: Path, thresholds: str, *words: str) -> int:
         ("recovery_p95: 2s", 10),
     ],
 )
-@pytest.mark.parametrize("runs", [1, RUNS_COUNTED])
+@pytest.mark.parametrize("runs", in_sweep_after(1, [RUNS_COUNTED, 1]))
 def test_the_exit_code_with(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], thresholds: str, code: int, runs: int
 ) -> None:

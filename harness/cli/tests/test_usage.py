@@ -14,6 +14,7 @@ import pytest
 from harness.cli.main import main
 from harness.cli.run import run
 from harness.system.errors import Exit, FloodmarkError, HarnessError, NothingRan, UsageError, WorldError
+from tools.cases import each
 
 CALM = "calm"
 COMMANDS = ["demo", "run", "check", "list", "doctor", "setup", "clean", "bench"]
@@ -31,7 +32,7 @@ def nothing_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "says"),
     [
         (["run"], "no scenario is named"),
@@ -126,7 +127,7 @@ def _raises(error: BaseException) -> Callable[..., Any]:
     return raising
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "code"),
     [
         (UsageError("x"), Exit.USAGE),

@@ -23,6 +23,7 @@ from harness.scenario.certificate import (
 )
 from harness.scenario.file import load
 from harness.system.errors import HistoryError
+from tools.cases import each
 
 KINDS = {"history": "history", "judgement": "verdict", "scenario": "scenario"}
 """What the problems call the file of a field."""
@@ -187,7 +188,7 @@ def test_a_certificate_reads_back_as_it_was_written(made: tuple[Certificate, Pat
     assert load_certificate(tmp_path / "c.json") == made[0]
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "told"),
     [
         (b"\xff\x00rubbish", "is no certificate"),

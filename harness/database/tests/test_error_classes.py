@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from harness.database.transactions import _BY_CLASS, ERRORS, ErrorClass, class_of, code_of
+from tools.cases import each
 
 
 def test_no_number_stands_under_two_classes() -> None:
     assert sum(len(codes) for codes in _BY_CLASS.values()) == len(ERRORS)
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "kind"),
     [
         (2013, ErrorClass.RECONNECT),

@@ -9,6 +9,7 @@ import pytest
 
 from harness.database.own_tables import read_own_tables
 from harness.system.errors import UsageError
+from tools.cases import each
 
 
 def parts(folder: Path, name: str, text: str) -> Any:
@@ -56,7 +57,7 @@ def test_csv_and_json_lines_give_the_rows_of_the_table_they_are_named_after_u4(t
     assert [at.rpartition(":")[2] for at, _ in (*of_csv.rows, *of_json.rows)] == ["2", "4", "1", "3"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "text", "says"),
     [
         ("a.csv", "x,y\n1,2\n3\n", "a.csv:3: this line has 1 fields, and the first one names 2 columns"),

@@ -21,6 +21,7 @@ from harness.scenario.file import load_many
 from harness.scenario.order import Order
 from harness.scenario.outcome import RunOutcome, WorldDescription
 from harness.system.errors import CannotHere, Exit, NothingRan, WorldError
+from tools.cases import each, in_sweep_after
 
 PASS, VACUOUS, UNKNOWN, FAIL = Outcome.PASS, Outcome.VACUOUS, Outcome.UNKNOWN, Outcome.FAIL
 ORDER = Order(scenario=load_many(["calm"])[0], level="live", seed=1)
@@ -52,7 +53,7 @@ def outcome(verdict: Outcome) -> RunOutcome:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("verdicts", "missing", "interrupted", "error", "code"),
     [
         ([PASS], 0, False, None, Exit.HOLD),
@@ -135,7 +136,7 @@ decisive: [V1]
 """
 
 
-@pytest.mark.parametrize("copies", [1, KEPT_MAX + 1])
+@pytest.mark.parametrize("copies", in_sweep_after(1, [1, KEPT_MAX + 1]))
 def test_the_other_runs_are_made_where_the_function_is_refused(
     copies: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

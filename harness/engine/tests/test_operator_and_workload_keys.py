@@ -15,6 +15,7 @@ from harness.judge.checkers.judge import judge
 from harness.levels.sim.run import Simulated, simulate_scenario
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order
+from tools.cases import each
 
 KILL = {"id": "kill", "do": "kill_worker", "subtask": 0, "when": {"phase": "emit", "hit": 7}}
 
@@ -42,7 +43,7 @@ def events(run: Simulated, kind: type[Any]) -> list[Any]:
     return [event for event in run.events if isinstance(event, kind)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("operator", "workload"),
     [
         ({}, {"checkpoint_interval": "20ms"}),

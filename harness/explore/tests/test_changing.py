@@ -12,6 +12,7 @@ from harness.scenario.catalogue import catalogue
 from harness.scenario.file import dump, load, loads
 from harness.scenario.model import Scenario
 from harness.system.choices import Draw
+from tools.cases import in_sweep_after
 
 
 def _changed(seed: int) -> Scenario:
@@ -20,7 +21,7 @@ def _changed(seed: int) -> Scenario:
     return made
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", in_sweep_after(3, range(12)))
 def test_what_is_changed_can_be_written_and_read_again(seed: int) -> None:
     made = _changed(seed)
 

@@ -11,6 +11,7 @@ import pytest
 from harness.explore.corpus import CORPUS_VERSION, Corpus, CorpusEntry
 from harness.explore.drawing import draw_scenario
 from harness.system.errors import UsageError, WorldError
+from tools.cases import each
 
 ENTRY = CorpusEntry(scenario=draw_scenario(5), seed=77)
 
@@ -31,7 +32,7 @@ def test_a_kept_entry_is_read_with_its_seed(tmp_path: Path) -> None:
     assert f"floodmark run {file} --level sim --seed 77" in file.read_text("utf-8")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "why"),
     [
         (b"\xff\xfe\x00", "no text in UTF-8"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -17,9 +17,14 @@ from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 from harness.system.errors import WorldError
 
-SHELF = (load(catalogue()["sessions-of-the-slower-input"]), load(catalogue()["killed-before-settling"]))
+SHELF = tuple(
+    short
+    for name in ("sessions-of-the-slower-input", "killed-before-settling")
+    if (short := shortened(load(catalogue()[name]), records=8)) is not None
+)
 
 
+@cache
 def _explored(*, mutant: str | None = None, runs: int = 12, seed: int = 5, only: str = "") -> Explored:
     plan = Plan(
         subject=Subject(mutant=mutant),
@@ -32,7 +37,7 @@ def _explored(*, mutant: str | None = None, runs: int = 12, seed: int = 5, only:
 
 
 def test_the_same_seed_gives_the_same_exploration() -> None:
-    one, other = _explored(), _explored()
+    one, other = _explored(), _explored.__wrapped__()
 
     assert one.features == other.features
     assert one.kept == other.kept
@@ -40,9 +45,9 @@ def test_the_same_seed_gives_the_same_exploration() -> None:
 
 
 def test_a_budget_in_runs_is_kept_and_the_reference_is_not_convicted() -> None:
-    explored = _explored(runs=9)
+    explored = _explored()
 
-    assert explored.runs == 9
+    assert explored.runs == 12
     assert explored.sightings == []
     assert explored.outcomes["FAIL"] == 0
     assert len(explored.kept) >= 1
@@ -64,22 +69,17 @@ def test_only_the_invariants_that_are_asked_for_count() -> None:
 
 
 def test_a_fault_without_evidence_alone_ends_nothing() -> None:
-    explored = _explored(mutant="faults-do-nothing", runs=10)
+    explored = _explored(mutant="faults-do-nothing", runs=6)
 
-    assert explored.runs == 10
+    assert explored.runs == 6
     assert explored.sightings
     assert all(sighting.is_silent for sighting in explored.sightings)
     assert explored.to_shrink(keep_going=False) == explored.sightings[:1]
 
 
 def test_each_scenario_of_the_shelf_is_run_once_as_it_is() -> None:
-    small = [short for scenario in SHELF if (short := shortened(scenario, records=8)) is not None]
-    plan = Plan(subject=Subject(), seed=5, runs=9, shelf=tuple(small))
-
-    explored = explore(plan, Exploring(executors=PlainExecutors()))
-
-    assert len(small) == 2
-    assert explored.by_way["given"] == 2
+    assert len(SHELF) == 2
+    assert _explored().by_way["given"] == 2
 
 
 @pytest.mark.sweep
@@ -137,7 +137,7 @@ def _given() -> CorpusEntry:
 
 
 def test_a_sighting_with_a_violation_is_preferred_to_silence() -> None:
-    entry = _explored(runs=1).kept[0]
+    entry = _explored().kept[0]
     silent = Sighting(entry=entry, violations=(("V23", "vacuous"),), run=1)
     loud = Sighting(entry=entry, violations=(("V8", "lost"),), run=2)
 

@@ -12,6 +12,7 @@ from harness.faults.registry import FAULTS
 from harness.faults.tests.entries import made
 from harness.faults.tests.fake_job import Job, MessageProxy, held, job_site, noted, shown
 from harness.system.errors import WorldError
+from tools.cases import each
 
 AT_COMMIT = {"sink": "commit"}
 OF_JOBS = [name for name, kind in FAULTS.items() if kind.by == "job"]
@@ -159,6 +160,6 @@ def test_a_frozen_start_that_does_nothing_afterwards_is_no_evidence(
     assert bool(made("frozen_start").evidence(Seen(armed_us=0, healed_us=1, found=found))) is counts
 
 
-@pytest.mark.parametrize("kind", OF_JOBS)
+@each("kind", OF_JOBS)
 def test_a_fault_of_a_job_that_found_nothing_has_no_evidence(kind: str) -> None:
     assert made(kind).evidence(Seen(armed_us=0, healed_us=1)) == {}

@@ -25,6 +25,7 @@ from harness.faults.tests.recorded import (
     usual,
 )
 from harness.history.follower import TimedCall
+from tools.cases import each
 
 TURNS = [{"closed": 1_000_000}, {"opened": 1_300_000}, {"closed": 1_500_000}, {"opened": 1_800_000}]
 BITTEN: dict[str, Seen] = {
@@ -41,7 +42,7 @@ BITTEN: dict[str, Seen] = {
     "limit": seen(during(), LOST, deeds=[deed("limited", bytes=300)]),
 }
 """What each leaves where the proxy keeps a log."""
-KINDS = pytest.mark.parametrize("kind", BITTEN)
+KINDS = each("kind", BITTEN)
 
 
 @KINDS
@@ -74,9 +75,7 @@ def test_what_happened_on_the_other_link_is_no_evidence(kind: str) -> None:
     assert made(kind).evidence(elsewhere) == {}
 
 
-@pytest.mark.parametrize(
-    "kind", ["latency", "jitter", "one_way", "blackhole", "reset", "bandwidth", "slow_loris", "limit"]
-)
+@each("kind", ["latency", "jitter", "one_way", "blackhole", "reset", "bandwidth", "slow_loris", "limit"])
 def test_calls_that_suffered_are_not_believed_against_a_proxy_that_did_nothing(kind: str) -> None:
     assert made(kind).evidence(replace(BITTEN[kind], deeds=[])) == {}
 
@@ -91,7 +90,7 @@ def test_deeds_in_the_other_direction_are_no_evidence(kind: str) -> None:
 
 
 @KINDS
-@pytest.mark.parametrize("failing", [1, 2])
+@each("failing", [1, 2])
 def test_each_that_fails_half_armed_or_under_way_heals(kind: str, failing: int) -> None:
     proxy = Proxy(failing=failing)
 
@@ -115,7 +114,7 @@ def test_latency_bites_when_the_median_shifts_by_half_of_it() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     "calls",
     [
         pytest.param(usual(took_ms=80) + during(took_ms=120), id="shifts too little"),
@@ -146,7 +145,7 @@ def test_with_a_log_one_answer_that_came_sooner_contradicts_nothing() -> None:
     assert made("latency").evidence(seen([*SLOW, call(1200, 97)], deeds=deeds))
 
 
-@pytest.mark.parametrize(
+@each(
     ("calls", "bites"),
     [
         pytest.param(usual(took_ms=300) + during(took_ms=120), True, id="as slow, on a machine slower still"),
@@ -260,8 +259,8 @@ def test_lost_connections_are_evidence_by_code(kind: str) -> None:
     assert evidence == {"connections_lost": 3, "codes": {"2013": 2, "ConnectionResetError": 1}}
 
 
-@pytest.mark.parametrize("kind", ["down", "reset", "limit", "cut"])
-@pytest.mark.parametrize("at_us", [ARMED - 1, HEALED + 1], ids=["before", "after"])
+@each("kind", ["down", "reset", "limit", "cut"])
+@each("at_us", [ARMED - 1, HEALED + 1], ids=["before", "after"])
 def test_losses_at_another_time_are_no_evidence(kind: str, at_us: int) -> None:
     assert made(kind).evidence(seen(during(), [(at_us, "lookups", 2013)])) == {}
 
@@ -312,7 +311,7 @@ def test_a_cut_that_met_no_connection_is_not_believed_where_the_proxy_would_know
     assert made("cut").evidence(seen(during(), LOST, deeds=[], found=[{"connections": []}])) == {}
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "type_", "attributes"),
     [
         ("latency", "latency", {"latency": 100, "jitter": 0}),

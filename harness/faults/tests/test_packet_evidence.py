@@ -14,6 +14,7 @@ from harness.faults.registry import FAULTS
 from harness.faults.tests.fake_site import Proxy, scenario, site
 from harness.history.follower import TimedCall
 from harness.proxy.mysql.rules import ATTRIBUTES, refuse
+from tools.cases import each
 
 ARMED, HEALED = 1_000_000, 2_000_000
 LINK = {"link": "sink", "when": {"at": "0ms"}}
@@ -102,7 +103,7 @@ BITES: Mapping[str, Bite] = {
     ),
 }  # fmt: skip
 NAMES = [name for name, kind in FAULTS.items() if "packets" in kind.abilities and kind.by != "server"]
-KINDS = pytest.mark.parametrize("kind", NAMES)
+KINDS = each("kind", NAMES)
 LOGGED = [name for name in NAMES if BITES[name].seen.deeds]
 
 
@@ -129,7 +130,7 @@ def test_each_that_did_nothing_leaves_no_evidence(kind: str) -> None:
     assert made(kind).evidence(seen(calls=[])) == {}
 
 
-@pytest.mark.parametrize("kind", LOGGED)
+@each("kind", LOGGED)
 def test_what_clients_met_is_none_without_the_proxys_own_word(kind: str) -> None:
     assert made(kind).evidence(replace(BITES[kind].seen, deeds=[])) == {}
 
@@ -141,7 +142,7 @@ def test_the_proxys_word_is_none_without_a_client_that_met_it(kind: str) -> None
     assert made(kind).evidence(quiet) == {}
 
 
-@pytest.mark.parametrize("kind", LOGGED)
+@each("kind", LOGGED)
 def test_deeds_in_the_other_direction_are_none(kind: str) -> None:
     bite = BITES[kind]
     other = "downstream" if bite.stream == "upstream" else "upstream"
@@ -196,7 +197,7 @@ def test_too_many_connections_comes_to_logins_unless_the_scenario_says_otherwise
     assert (toxic.attributes["on"], toxic.stream) == ("handshake", "downstream")
 
 
-@pytest.mark.parametrize("kind", [name for name in NAMES if BITES[name].toxic])
+@each("kind", [name for name in NAMES if BITES[name].toxic])
 def test_each_puts_the_toxic_on_the_link_that_the_scenario_means(kind: str) -> None:
     bite, proxy = BITES[kind], Proxy()
 
@@ -222,7 +223,7 @@ def test_live_connections_are_reset_once_and_there_is_nothing_to_heal() -> None:
 
 
 @KINDS
-@pytest.mark.parametrize("failing", [1, 2])
+@each("failing", [1, 2])
 def test_each_that_fails_half_armed_or_under_way_heals(kind: str, failing: int) -> None:
     proxy = Proxy(failing=failing)
 

@@ -8,6 +8,7 @@ import pytest
 
 from harness.faults.real.evidence import Seen
 from harness.faults.tests.entries import made
+from tools.cases import each
 
 Line = dict[str, Any]
 
@@ -87,7 +88,7 @@ def test_what_became_of_its_commit_is_said(events: list[Line], commit: str) -> N
     assert evidence["commit"] == commit
 
 
-@pytest.mark.parametrize(
+@each(
     ("found", "events"),
     [
         ([], [PROCESS, START, LAST_WORDS]),

@@ -11,8 +11,9 @@ from harness.faults.model.fault import FoundFault, OutsideFault
 from harness.faults.parts.triggers import PHASE_FORMS, PHASES
 from harness.faults.registry import FAULTS, fault_of
 from harness.faults.tests.entries import made
+from tools.cases import each
 
-KINDS = pytest.mark.parametrize("kind", FAULTS)
+KINDS = each("kind", FAULTS)
 VALUES: dict[str, Any] = {
     "link": "sink", "direction": "up", "delay": "200ms", "jitter": "200ms", "rate": "64kB/s", "bytes": 100,
     "gap": "50ms", "open": "200ms", "closed": "300ms", "code": 1205, "how": "raises", "count": 10, "share": "90%",
@@ -71,7 +72,7 @@ def test_a_kind_says_itself_what_it_can_cause_trust2(kind: str) -> None:
     assert "can" in vars(FAULTS[kind])
 
 
-@pytest.mark.parametrize(
+@each(
     ("fault", "effects"),
     [
         (made("latency", link="sink", delay="50ms", **{"for": "9s"}), ("res",)),

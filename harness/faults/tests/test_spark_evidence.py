@@ -8,6 +8,7 @@ import pytest
 
 from harness.faults.real.evidence import Seen
 from harness.faults.tests.entries import made
+from tools.cases import each
 
 Line = dict[str, Any]
 
@@ -48,8 +49,8 @@ def test_a_killed_driver_is_named_by_its_number() -> None:
     assert made("kill_driver").evidence(seen([killed, REPLACED], [SUCCESSOR]))["driver"] == 1
 
 
-@pytest.mark.parametrize("do", ["kill_executor", "lose_host"])
-@pytest.mark.parametrize(
+@each("do", ["kill_executor", "lose_host"])
+@each(
     "found",
     [[], [{**KILLED, "gone": False}, REPLACED], [KILLED], [KILLED, {**REPLACED, "attempts": []}]],
     ids=["nothing killed", "it lived on", "nobody looked", "nothing took over"],

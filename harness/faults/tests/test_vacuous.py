@@ -13,6 +13,7 @@ from harness.faults.real.evidence import Loss, Seen
 from harness.faults.registry import kinds_by
 from harness.faults.tests.entries import made
 from harness.history.follower import TimedCall
+from tools.cases import each
 
 ARMED, HEALED = 10_000_000, 12_000_000
 WITHIN = ARMED + 500_000
@@ -95,49 +96,47 @@ def test_every_kind_of_the_server_is_here() -> None:
     assert sorted(NAMES) == sorted(BITES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_facts_and_what_clients_met_are_evidence(name: str) -> None:
     bite = BITES[name]
 
     assert fault(name).evidence(seen(bite.facts, bite.codes, bite.calls))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_nothing_is_no_evidence(name: str) -> None:
     assert fault(name).evidence(seen({})) == {}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_what_clients_met_is_none_without_the_servers_own_word(name: str) -> None:
     bite = BITES[name]
 
     assert fault(name).evidence(seen({}, bite.codes, bite.calls)) == {}
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in NAMES if name not in {"lock_rows", "split", "replica_lag"}]
-)
+@each("name", [name for name in NAMES if name not in {"lock_rows", "split", "replica_lag"}])
 def test_the_servers_own_word_is_none_without_a_client_that_met_it(name: str) -> None:
     bite = BITES[name]
 
     assert fault(name).evidence(seen(bite.facts)) == {}
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if BITES[name].codes])
-@pytest.mark.parametrize("at_us", [ARMED - 1_000_000, HEALED + 6_000_000], ids=["before", "long after"])
+@each("name", [name for name in NAMES if BITES[name].codes])
+@each("at_us", [ARMED - 1_000_000, HEALED + 6_000_000], ids=["before", "long after"])
 def test_errors_of_another_time_are_none(name: str, at_us: int) -> None:
     bite = BITES[name]
 
     assert fault(name).evidence(seen(bite.facts, bite.codes, at_us=at_us)) == {}
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if BITES[name].codes])
+@each("name", [name for name in NAMES if BITES[name].codes])
 def test_other_errors_are_none(name: str) -> None:
     assert fault(name).evidence(seen(BITES[name].facts, (1062, 1364))) == {}
 
 
-@pytest.mark.parametrize("name", ["db_kill", "db_restart"])
-@pytest.mark.parametrize(
+@each("name", ["db_kill", "db_restart"])
+@each(
     "facts",
     [{**ENDED, "next_start": "10-1"}, {**ENDED, "gone": False}, {**ENDED, "start": None}],
     ids=["the same start", "never gone", "not there before"],

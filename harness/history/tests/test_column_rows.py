@@ -12,6 +12,7 @@ from harness.history.files import write
 from harness.history.read import open_history, read_whole
 from harness.history.text import header_line
 from harness.judge.checkers.judge import Malformed, judge_file
+from tools.cases import each
 
 pa = pytest.importorskip("pyarrow")
 
@@ -76,8 +77,8 @@ ODD_ROWS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", ODD_ROWS)
-@pytest.mark.parametrize("form", FORMS)
+@each("name", ODD_ROWS)
+@each("form", FORMS)
 def test_a_row_that_breaks_the_format_is_a_breach_with_its_number(
     tmp_path: Path, name: str, form: str
 ) -> None:
@@ -126,7 +127,7 @@ LEGAL_ROWS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", LEGAL_ROWS)
+@each("name", LEGAL_ROWS)
 def test_an_odd_row_that_is_legal_is_read_alike_both_ways(tmp_path: Path, name: str) -> None:
     path = table(tmp_path / "h.arrow", START, {**LEGAL_ROWS[name]}, extra=pa.int8())
 
@@ -154,7 +155,7 @@ CLAIMED_ROWS: dict[str, tuple[dict[str, Any], bool]] = {
 }
 
 
-@pytest.mark.parametrize("name", CLAIMED_ROWS)
+@each("name", CLAIMED_ROWS)
 def test_a_cell_of_a_claim_is_read_where_the_claim_is_made_and_else_ignored(
     tmp_path: Path, name: str
 ) -> None:
@@ -189,7 +190,7 @@ ROWS_OF_1_1: dict[str, tuple[dict[str, Any], bool]] = {
 }
 
 
-@pytest.mark.parametrize("name", ROWS_OF_1_1)
+@each("name", ROWS_OF_1_1)
 def test_a_kind_of_form_1_1_is_read_from_its_cells(tmp_path: Path, name: str) -> None:
     row, legal = ROWS_OF_1_1[name]
     header = HEADER_LINE[:-1] + b',"tables":{"t":{"holds":["dead"]}}}'

@@ -109,7 +109,7 @@ EVENTS = st.one_of(
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=15, deadline=None, derandomize=True, database=None)
+@settings(max_examples=6, deadline=None, derandomize=True, database=None)
 @given(events=st.lists(EVENTS, max_size=6))
 def test_any_event_survives_from_text_to_columns_to_text(
     tmp_path_factory: pytest.TempPathFactory, form: str, events: list[Event]
@@ -127,7 +127,7 @@ def test_any_event_survives_from_text_to_columns_to_text(
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=15, deadline=None, derandomize=True, database=None)
+@settings(max_examples=6, deadline=None, derandomize=True, database=None)
 @given(events=st.lists(EVENTS, max_size=6))
 def test_fields_without_their_claim_are_lost_alike_in_text_and_columns(
     tmp_path_factory: pytest.TempPathFactory, form: str, events: list[Event]

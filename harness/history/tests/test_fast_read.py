@@ -22,6 +22,7 @@ from harness.history.fast_read import NotOrdinary
 from harness.history.strict_json import integers_of_any_length, strictly
 from harness.judge.checkers.tests.legal_histories import legal_history
 from harness.system.errors import UsageError
+from tools.cases import each, in_sweep_after
 
 HEADER = b'{"history":1,"operator":{"mode":"ordered","capacity":2,"timeout_ms":0}}\n'
 CLAIMING = (
@@ -174,8 +175,10 @@ def test_a_line_is_taken_exactly_if_the_exact_reader_takes_it(tmp_path: Path, ar
         agrees(tmp_path / "h.jsonl", [*around, line.encode(errors="surrogatepass"), *around])
 
 
-@pytest.mark.parametrize("claims", EACH_CLAIMS, ids=lambda claims: "-".join(sorted(claims)) or "none")
-@pytest.mark.parametrize("kind", FULLEST)
+@pytest.mark.parametrize(
+    "claims", in_sweep_after(2, EACH_CLAIMS), ids=lambda claims: "-".join(sorted(claims)) or "none"
+)
+@each("kind", FULLEST)
 def test_every_field_of_every_kind_is_checked_as_the_exact_reader_checks_it(
     kind: str, claims: Claims
 ) -> None:
@@ -206,7 +209,7 @@ def test_lines_are_not_mistaken_where_white_space_stands_oddly(tmp_path: Path) -
     assert fast(path, b"\r" + done + b" \r", done) == [exactly(done)] * 2
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(deadline=None, derandomize=True, database=None)
 @given(st.data())
 def test_a_line_with_bytes_changed_is_taken_exactly_if_the_exact_reader_takes_it(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -228,10 +231,8 @@ _PIECES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("write", [json.dumps, lambda line: json.dumps(line, separators=(",", ":"))])
-@pytest.mark.parametrize(
-    "pack", [lambda raw: raw, gzip.compress, zstandard.compress], ids=["", ".gz", ".zst"]
-)
+@each("write", [json.dumps, lambda line: json.dumps(line, separators=(",", ":"))])
+@each("pack", [lambda raw: raw, gzip.compress, zstandard.compress], ids=["", ".gz", ".zst"])
 def test_a_whole_history_comes_as_the_exact_reader_gives_it_in_the_fast_way(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -271,9 +272,7 @@ def test_a_cut_last_line_is_dropped_with_a_warning_and_a_whole_one_is_taken(tmp_
     assert whole.warnings == []
 
 
-@pytest.mark.parametrize(
-    "text", [b"", b"\n", b"{}\n", b'{"history":2}\n', b"\xef\xbb\xbf" + HEADER, HEADER[:30]]
-)
+@each("text", [b"", b"\n", b"{}\n", b'{"history":2}\n', b"\xef\xbb\xbf" + HEADER, HEADER[:30]])
 def test_a_header_that_breaks_the_format_is_not_ordinary(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "h.jsonl"
     path.write_bytes(text)

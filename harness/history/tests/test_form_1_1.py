@@ -13,6 +13,7 @@ from harness.history.header import Header, Retry, header_json
 from harness.history.read import open_text
 from harness.history.tests.small_texts import HEADER, IN, OF, START, lines, read, text
 from harness.history.text import header_line
+from tools.cases import each
 
 Json = dict[str, Any]
 OUTPUTS = {"holds": ["outputs"]}
@@ -119,7 +120,7 @@ HEADER_PAIRS: dict[str, tuple[Json, Json]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HEADER_PAIRS)
+@each("name", HEADER_PAIRS)
 def test_a_header_of_form_1_1_that_breaks_a_rule_is_told_once_and_its_neighbour_is_read(name: str) -> None:
     broken, legal = HEADER_PAIRS[name]
 
@@ -280,7 +281,7 @@ EVENT_PAIRS: dict[str, Pair] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EVENT_PAIRS)
+@each("name", EVENT_PAIRS)
 def test_an_event_of_form_1_1_that_breaks_a_rule_is_told_by_its_line_and_its_neighbour_is_read(
     name: str,
 ) -> None:
@@ -337,7 +338,7 @@ def without(history: bytes, field: str) -> bytes:
     return history.splitlines()[0] + b"\n" + b"".join(json.dumps(line).encode() + b"\n" for line in rest)
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "meant"),
     [
         ("2", "2"),

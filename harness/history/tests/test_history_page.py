@@ -18,6 +18,7 @@ from harness.history.read import open_text
 from harness.history.verdict import INVARIANTS, Judgement
 from harness.judge.checkers.judge import Malformed, judge_reader
 from harness.judge.checkers.registry import CHECKERS
+from tools.cases import each
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "history.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -121,7 +122,7 @@ def test_the_header_s_smaller_parts_are_told_too(kind: type[header.Bounds | head
     assert {part.name for part in fields(kind)} <= set(re.findall(r"`(\w+)`", told))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_the_tables_name_a_kind_s_fields_and_which_may_be_absent(kind: str) -> None:
     told = " ".join(cells[1] for cells in rows("Events") if cells[0] == f"`{kind}`")
     row = KINDS[kind]

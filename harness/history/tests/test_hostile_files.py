@@ -17,6 +17,7 @@ from harness.history.text import Chunks
 from harness.history.verdict import Outcome
 from harness.judge.checkers.judge import Malformed, judge_file
 from harness.system.errors import UsageError
+from tools.cases import each
 
 HEADER: dict[str, Any] = {"history": 1, "operator": {"mode": "ordered", "capacity": 2, "timeout_ms": 0}}
 OF = {"s": 0, "a": 1}
@@ -122,10 +123,8 @@ def test_a_history_of_another_version_is_told_which_one_is_read(tmp_path: Path) 
     assert breaches(path)[0] == "the history is of version 2; only version 1 can be read"
 
 
-@pytest.mark.parametrize("name", ["h.jsonl", "h.jsonl.gz", "h.jsonl.zst", "h.arrow", "h.parquet", "h"])
-@pytest.mark.parametrize(
-    "data", [b"", b"\x00", b"\n", bytes(range(256)) * 40, b"\x1f\x8b" + b"\x00" * 40, b"PAR1"]
-)
+@each("name", ["h.jsonl", "h.jsonl.gz", "h.jsonl.zst", "h.arrow", "h.parquet", "h"])
+@each("data", [b"", b"\x00", b"\n", bytes(range(256)) * 40, b"\x1f\x8b" + b"\x00" * 40, b"PAR1"])
 def test_an_empty_file_and_garbage_are_refused_on_their_first_line(
     tmp_path: Path, name: str, data: bytes
 ) -> None:

@@ -23,6 +23,7 @@ from harness.history.event_fields import (
 )
 from harness.history.header import Header, parse_header
 from harness.judge.checkers.tests.legal_histories import legal_history
+from tools.cases import each, in_sweep_after
 
 CATALOGUE = Path(checker_tests.__path__[0]) / "catalogue"
 VALUES: list[Any] = [
@@ -82,7 +83,7 @@ def test_the_file_is_what_the_tables_give() -> None:
     assert SCHEMA_FILE.read_text("utf-8") == schema_text(), "python -m harness.history.event_fields"
 
 
-@pytest.mark.parametrize("folder", sorted(path.name for path in CATALOGUE.iterdir()))
+@each("folder", sorted(path.name for path in CATALOGUE.iterdir()))
 def test_schema_and_reader_agree_on_every_line_of_the_catalogue(folder: str) -> None:
     for path in sorted((CATALOGUE / folder).rglob("*.jsonl")):
         header, *lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
@@ -99,7 +100,7 @@ def test_the_schema_takes_legal_histories(seed: int) -> None:
     assert all(valid("event", line) for line in lines)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "fault that ends"])
+@pytest.mark.parametrize("kind", in_sweep_after(6, [*KINDS, "fault that ends"]))
 def test_schema_and_reader_agree_on_every_value_of_every_field(kind: str) -> None:
     row = KINDS.get(kind, ENDED_FAULT)
     fitting: dict[str, Any] = {"k": kind if kind in KINDS else "fault"}

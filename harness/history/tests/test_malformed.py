@@ -9,6 +9,7 @@ import pytest
 
 from harness.history.read import open_text
 from harness.history.tests.small_texts import HEADER, IN, OF, START, lines, read, text
+from tools.cases import each
 
 SNAP = {"k": "snap", **OF, "c": 1, "pos": 1, "elements": []}
 KILL = {"k": "kill", **OF}
@@ -237,19 +238,19 @@ LEGAL: dict[str, list[dict[str, Any] | str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BAD_HEADERS)
+@each("name", BAD_HEADERS)
 def test_a_bad_header_is_told_with_line_1(name: str) -> None:
     assert set(lines(text(START, header=BAD_HEADERS[name]))) == {1}
 
 
-@pytest.mark.parametrize("name", BAD_EVENTS)
+@each("name", BAD_EVENTS)
 def test_a_bad_event_is_told_with_its_line_and_no_other(name: str) -> None:
     events, expected = BAD_EVENTS[name]
 
     assert lines(text(*events)) == expected
 
 
-@pytest.mark.parametrize("name", LEGAL)
+@each("name", LEGAL)
 def test_what_is_odd_but_legal_is_read(name: str) -> None:
     reader = read(text(*LEGAL[name]))
 
@@ -271,9 +272,7 @@ def test_an_effect_of_claimed_outputs_names_its_output() -> None:
     assert lines(text(effect, {**effect, "j": 0, "seq": 2}, header={**HEADER, "effects": "outputs"})) == [2]
 
 
-@pytest.mark.parametrize(
-    "torn", [b'{"n":2,"t":2,"k":"do', b"\xe2\x82", b"[1]", b"  ", b'{"n":2,"n":2}', b'{"n":NaN}']
-)
+@each("torn", [b'{"n":2,"t":2,"k":"do', b"\xe2\x82", b"[1]", b"  ", b'{"n":2,"n":2}', b'{"n":NaN}'])
 def test_a_torn_last_line_is_dropped_with_a_warning(torn: bytes) -> None:
     reader = read(text(START) + torn)
 

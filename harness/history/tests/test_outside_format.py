@@ -16,6 +16,7 @@ from harness.history.read import open_text, outside_of, read_outside, read_whole
 from harness.history.tests.job_lines import HEADER, Json, job_lines
 from harness.judge.canaries.canary import canaries
 from harness.system.errors import HistoryError, UsageError
+from tools.cases import each
 
 OF_JOBS = canaries("jobs")
 FULL: Json = {
@@ -67,7 +68,7 @@ BAD_HEADERS: dict[str, Json] = {
 }
 
 
-@pytest.mark.parametrize("said", BAD_HEADERS)
+@each("said", BAD_HEADERS)
 def test_a_header_that_breaks_a_rule_is_refused(said: str) -> None:
     found = breaches([BAD_HEADERS[said]])
 
@@ -152,7 +153,7 @@ BAD_EVENTS: dict[str, tuple[Json, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", BAD_EVENTS)
+@each("what", BAD_EVENTS)
 def test_an_event_that_breaks_a_rule_is_refused_at_its_line(what: str) -> None:
     changes, text = BAD_EVENTS[what]
     header = {**HEADER, **changes}
@@ -178,7 +179,7 @@ LEGAL: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("what", LEGAL)
+@each("what", LEGAL)
 def test_what_is_legal_is_read(what: str) -> None:
     lines = [line for line in LEGAL[what].splitlines() if not line.startswith("dead_")]
 

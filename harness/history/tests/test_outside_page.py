@@ -15,6 +15,7 @@ from harness.history.outside_fields import OutsideFields
 from harness.history.read import outside_of
 from harness.history.verdict import Judgement
 from harness.judge.checkers.outside.judge import judge_outside
+from tools.cases import each
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "reference" / "history-outside.md").read_text(encoding="utf-8")
@@ -93,7 +94,7 @@ def test_the_page_names_each_field_of_the_header() -> None:
     assert {field.name for part in parts for field in fields(part)} <= named
 
 
-@pytest.mark.parametrize("kind", OutsideFields(None).kinds)
+@each("kind", OutsideFields(None).kinds)
 def test_the_table_names_a_kind_s_fields_and_which_may_be_absent(kind: str) -> None:
     events = PAGE.split("\n## Events\n")[1].split("\n## ")[0]
     (row,) = [line for line in events.splitlines() if line.startswith(f"| `{kind}` | ")]

@@ -23,6 +23,7 @@ from harness.history.text import header_line, line_of
 from harness.history.values import identity, same, shown
 from harness.judge.checkers.tests.legal_histories import legal_history
 from harness.system.errors import HistoryError, UsageError
+from tools.cases import each
 
 LEAN = Header(operator=OperatorHeader(mode="ordered", capacity=1, timeout_ms=0))
 FULL = Header(
@@ -69,7 +70,7 @@ def test_a_history_reads_as_it_was_written(tmp_path: Path, suffix: str) -> None:
     assert len(events) == len(lines) - 1
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(deadline=None, derandomize=True, database=None)
 @given(VALUES)
 def test_any_value_survives_to_the_last_bit(value: Any) -> None:
     event = GiveUp(n=1, t=0, why=value)
@@ -86,7 +87,7 @@ def test_a_double_beyond_all_doubles_is_written_as_json() -> None:
     assert '[1e999,-1e999,"Infinity \\"Infinity"]' in line
 
 
-@pytest.mark.parametrize(
+@each(
     ("left", "right"),
     [
         ("10.0", "1e1"),
@@ -101,7 +102,7 @@ def test_values_are_equal(left: str, right: str) -> None:
     assert same(json.loads(left), json.loads(right))
 
 
-@pytest.mark.parametrize(
+@each(
     ("left", "right"),
     [
         ("1", "1.0"),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from harness.history.values import WITHHELD, brief, visible, without_credentials, without_secrets
+from tools.cases import each
 
 HOSTILE = "<script>alert(1)</script>]]>\x00\x1b[2J\u202e\u200f\ud800'\"&<!-- https://evil.example/`|@all"
 """What a payload may hold: markup, CDATA's end, control bytes, bidi marks, a lone surrogate."""
 
 
-@pytest.mark.parametrize(
+@each(
     ("hidden", "shown"),
     [
         ("\x00", r"\x00"),

@@ -11,6 +11,7 @@ import pytest
 from harness.proxy.conformance.tests.peers import end_of
 from harness.proxy.conformance.tests.subject import Subject, own_proxy
 from harness.proxy.http_server import CLIENTS_MAX
+from tools.cases import in_sweep_after
 
 NOWHERE = ("127.0.0.1", 1)
 VERSION = b"GET /version HTTP/1.1\r\nConnection: close\r\n\r\n"
@@ -83,7 +84,8 @@ def test_a_port_of_5000_digits_or_two_signs_is_refused_proxy_f(subject: Subject,
 
 
 @pytest.mark.parametrize(
-    "said", [b"", b"GET /version HT", b"POST /proxies HTTP/1.1\r\nContent-Length: 9\r\n\r\n"]
+    "said",
+    in_sweep_after(1, [b"GET /version HT", b"", b"POST /proxies HTTP/1.1\r\nContent-Length: 9\r\n\r\n"]),
 )
 def test_300_silent_clients_do_not_keep_another_from_its_answer_proxy_g(
     subject: Subject, said: bytes

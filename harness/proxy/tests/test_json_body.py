@@ -10,11 +10,12 @@ import pytest
 from harness.proxy.json_body import integer, number, read_fields, read_json, string
 from harness.proxy.refusal import Refusal
 from harness.system.choices import Choices
+from tools.cases import each
 
 NAME = {"name": string, "n": integer}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_damaged_bytes_are_read_or_refused_and_never_anything_else(seed: int) -> None:
     choices = Choices(seed, "damage")
     whole = json.dumps({"name": 'a\u00fc\\"', "n": -12.5e3, "list": [1, [], {"x": None}], "t": True}).encode()
@@ -39,7 +40,7 @@ def test_a_body_nested_beyond_reason_is_refused() -> None:
         read_json(b"[" * 500_000)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "found"),
     [
         ('{"name":"a","NAME":"b"}', {"name": "b"}),

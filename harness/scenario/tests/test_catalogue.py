@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,20 +10,23 @@ import pytest
 from harness.faults.registry import FAULTS
 from harness.scenario.catalogue import JOBS, catalogue, catalogue_folder, folders, resolve
 from harness.scenario.file import load, load_many
-from harness.scenario.model import At, Fault
+from harness.scenario.model import At, Fault, Scenario
 from harness.system.errors import NothingRan, UsageError
 from harness.tests.scenario_drafts import SOUND
 
-SHIPPED = {path.stem: load(path) for path in catalogue().values()}
+
+@cache
+def shipped() -> dict[str, Scenario]:
+    return {path.stem: load(path) for path in catalogue().values()}
 
 
 def test_a_shipped_scenario_is_named_like_its_file() -> None:
-    assert [name for name, scenario in SHIPPED.items() if scenario.scenario != name] == []
+    assert [name for name, scenario in shipped().items() if scenario.scenario != name] == []
 
 
 def test_a_shipped_scenario_cannot_pass_on_little() -> None:
     """V23: all records, half of the checkpoints (one, where their store fails), and a restore where a worker dies."""
-    for name, scenario in SHIPPED.items():
+    for name, scenario in shipped().items():
         workload, expects = scenario.workload, scenario.expects
         deadly = any(_is_deadly(fault) for fault in scenario.faults)
         stored = any("store" in fault.abilities for fault in scenario.faults)
@@ -40,14 +44,14 @@ def _is_deadly(fault: Fault) -> bool:
 
 def test_a_shipped_scenario_is_really_concurrent() -> None:
     """On average at least three lookups in flight in each subtask, by themselves or by what is done to them."""
-    for name, scenario in SHIPPED.items():
+    for name, scenario in shipped().items():
         if all(fault.by == "process" for fault in scenario.faults):
             assert scenario.workload.rate * scenario.workload.service / 2 / 1000 >= 3, name
 
 
 def test_faults_by_time_begin_while_the_source_is_read() -> None:
     """Afterwards there is nothing left to disturb."""
-    for name, scenario in SHIPPED.items():
+    for name, scenario in shipped().items():
         idle_ms = sum(fault.lasts_ms or 0 for fault in scenario.faults if fault.do == "idle_input")
         source_ms = scenario.workload.records * 1000 // scenario.workload.rate + idle_ms
         for fault in scenario.faults:
@@ -56,14 +60,14 @@ def test_faults_by_time_begin_while_the_source_is_read() -> None:
 
 
 def test_every_fault_has_a_scenario() -> None:
-    assert {fault.do for scenario in SHIPPED.values() for fault in scenario.faults} == {
+    assert {fault.do for scenario in shipped().values() for fault in scenario.faults} == {
         name for name, kind in FAULTS.items() if kind.levels
     }
 
 
 def test_three_faults_overlap_in_one_checkpoint_interval() -> None:
     """They begin after the first checkpoint and, counting calls, before the second barrier's record."""
-    scenario = SHIPPED["three-faults-in-one-interval"]
+    scenario = shipped()["three-faults-in-one-interval"]
     workload = scenario.workload
     assert workload.checkpoint_every is not None
     per_watermark = workload.watermark_every + 1

@@ -11,6 +11,7 @@ from harness.faults.parts.triggers import PHASES
 from harness.faults.tests.entries import made
 from harness.history.follower import Progress
 from harness.scenario.moments import Moments, awaited, due, due_us, shown_by
+from tools.cases import each
 
 
 def is_due(moments: Moments, **when: Any) -> bool:
@@ -48,7 +49,7 @@ def test_a_checkpoint_is_of_any_subtask_unless_one_is_named() -> None:
     assert not is_due(moments, checkpoint=2)
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@each("phase", PHASES)
 def test_a_phase_comes_at_its_hit_and_at_no_other(phase: str) -> None:
     moments, hits = Moments(), []
 

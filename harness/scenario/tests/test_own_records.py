@@ -14,6 +14,7 @@ from harness.scenario.workloads.shape import OwnLookup, marks_below
 from harness.sut.positions import restored, saved
 from harness.system.errors import UsageError
 from reference_impl.elements import Record
+from tools.cases import each
 
 SCENARIO = """
 scenario: mine
@@ -50,7 +51,7 @@ def test_without_ids_records_are_counted_u4(tmp_path: Path) -> None:
     assert [record.id for record in read_records(file(tmp_path, '{"key": 7}', '{"key": 7}'))] == [0, 1]
 
 
-@pytest.mark.parametrize(
+@each(
     ("lines", "says"),
     [
         (['{"key": 1}', "{"], "orders.jsonl:2: this is no JSON ("),

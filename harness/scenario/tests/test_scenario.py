@@ -14,6 +14,7 @@ from harness.judge.checkers.registry import CHECKERS
 from harness.scenario.mistakes import validated
 from harness.scenario.model import At, CheckpointDone, Phase, Scenario
 from harness.tests.scenario_drafts import sound
+from tools.cases import each
 
 
 def changed(**parts: Any) -> dict[str, Any]:
@@ -359,7 +360,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("data", "why"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+@each(("data", "why"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
 def test_a_scenario_that_shows_nothing_or_contradicts_itself_is_refused(
     data: dict[str, Any], why: str
 ) -> None:
@@ -374,9 +375,7 @@ def test_only_a_whole_number_is_a_whole_number(value: object) -> None:
     assert say(changed(workload={"records": value}, expects={}, faults=[]))
 
 
-@pytest.mark.parametrize(
-    "text", [250, "250", "1.5s", "-1s", "1h", " 1s", "1s\n", "1\u0663s", None, True], ids=repr
-)
+@each("text", [250, "250", "1.5s", "-1s", "1h", " 1s", "1s\n", "1\u0663s", None, True], ids=repr)
 def test_a_duration_without_a_plain_unit_is_refused(text: object) -> None:
     assert say(changed(budget=text) | {"budget": text})
 
@@ -445,7 +444,7 @@ def test_values_with_a_unit_are_integers_and_are_written_back_the_same(
     assert read.model_dump(mode="json", by_alias=True)[field] == written
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "written"),
     [
         ("rate", "64/s"),

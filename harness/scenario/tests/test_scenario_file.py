@@ -11,6 +11,7 @@ from harness.scenario.file import Problem, ScenarioProblems, dump, load, load_ma
 from harness.scenario.model import Scenario
 from harness.system.errors import Exit, UsageError
 from harness.tests.scenario_drafts import SOUND, scenarios, sound
+from tools.cases import each
 
 
 def problems(text: str) -> tuple[Problem, ...]:
@@ -129,9 +130,7 @@ MISTAKES: list[tuple[str, str, str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "told", "hint"), [case[1:] for case in MISTAKES], ids=[case[0] for case in MISTAKES]
-)
+@each(("old", "new", "told", "hint"), [case[1:] for case in MISTAKES], ids=[case[0] for case in MISTAKES])
 def test_a_mistake_is_told_at_its_place_with_a_way_out(old: str, new: str, told: str, hint: str) -> None:
     text = edited(old, new)
 
@@ -161,7 +160,7 @@ BROKEN: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "told"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
+@each(("text", "told"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
 def test_what_is_no_scenario_at_all_is_told_with_its_place(text: str, told: str) -> None:
     assert any(told in str(problem) for problem in problems(text))
 

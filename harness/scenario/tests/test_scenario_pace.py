@@ -9,6 +9,7 @@ import pytest
 from harness.scenario.catalogue import expected_s
 from harness.scenario.model import Scenario
 from harness.tests.scenario_drafts import sound
+from tools.cases import each
 
 
 def with_fault(when: dict[str, Any], **fields: Any) -> Scenario:
@@ -22,7 +23,7 @@ def test_without_a_late_fault_the_source_decides() -> None:
     assert expected_s(sound()) == pytest.approx(2.5)
 
 
-@pytest.mark.parametrize(
+@each(
     ("when", "begins_s"),
     [
         ({"at": "500ms"}, 0.5),

@@ -7,6 +7,7 @@ import pytest
 from harness.faults.latency import Latency
 from harness.scenario.file import ScenarioProblems, apply_settings
 from harness.tests.scenario_drafts import sound
+from tools.cases import each
 
 
 def told(*settings: str) -> str:
@@ -51,7 +52,7 @@ def test_a_fault_can_be_taken_out() -> None:
     assert apply_settings(sound(), ["faults=[]"]).faults == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("setting", "place", "hint"),
     [
         ("workload.recrds=1", "--set:1:10: unknown field `recrds`", "did you mean `records`?"),

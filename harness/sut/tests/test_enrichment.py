@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from harness.database.driver import AsyncMySqlDriver
 from harness.database.endpoint import Endpoint
 from harness.database.pool import ConnectionPool
@@ -21,6 +19,7 @@ from harness.sut.phases import PhaseHooks
 from reference_impl.elements import Record
 from reference_impl.mailbox.loops import real_loop
 from reference_impl.operator.probe import Ending
+from tools.cases import each
 
 LOOKUP = Lookup(id=7, key=3, service_ms=0)
 NOWHERE = Endpoint(host="127.0.0.1", port=1, user="nobody", password="-", database="-")
@@ -42,7 +41,7 @@ async def _awaited(call: Any) -> list[Enriched]:
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     ("answer", "values"),
     [
         (None, []),

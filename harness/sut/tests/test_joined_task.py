@@ -81,7 +81,6 @@ def test_a_result_is_late_where_the_fold_says_so_and_everything_is_passed_on_w3_
     assert set(rig.late.values()) == {False, True}
 
 
-@settings(max_examples=25)
 @given(cut=st.integers(0, 104), held=st.integers(0, 8))
 def test_an_attempt_knows_what_left_before_its_checkpoint_trust7(cut: int, held: int) -> None:
     """Elements up to `cut` were taken, and the last `held` of them had not left."""

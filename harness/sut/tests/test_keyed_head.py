@@ -35,7 +35,7 @@ FEATURES = [
 
 
 @pytest.mark.parametrize("features", FEATURES)
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(seed=st.integers(0, 10_000), cut=st.integers(1, 99))
 def test_what_a_task_may_do_is_what_the_fold_says_also_after_a_restore_trust7(
     features: dict[str, Any], seed: int, cut: int

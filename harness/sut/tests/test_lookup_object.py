@@ -15,6 +15,7 @@ from harness.sut.lookup_object import LookupFailed, LookupObject
 from harness.sut.user_lookup import UserLookup, user_lookup
 from harness.system.errors import SutError
 from reference_impl.mailbox.loops import real_loop, virtual_loop
+from tools.cases import each
 
 SERVER = Endpoint(host="127.0.0.1", port=3307, user="ann", password="p@ss/word", database="shop")
 NOWHERE = Endpoint(host="", port=0, user="", password="", database="")
@@ -133,8 +134,8 @@ def test_it_runs_no_more_threads_than_it_may_and_ends_them_u4() -> None:
     assert len(set(names)) == 2
 
 
-@pytest.mark.parametrize("raised", [ValueError("no\nway"), SystemExit(0), asyncio.CancelledError()], ids=repr)
-@pytest.mark.parametrize("method", ["open", "close"])
+@each("raised", [ValueError("no\nway"), SystemExit(0), asyncio.CancelledError()], ids=repr)
+@each("method", ["open", "close"])
 def test_what_open_or_close_raises_is_the_lookups_error_with_its_line_u4(
     method: str, raised: BaseException
 ) -> None:

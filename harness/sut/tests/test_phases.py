@@ -18,6 +18,7 @@ from harness.sut.phases import PhaseHook, PhaseHooks
 from harness.sut.positions import HeldUpstream, Replay
 from harness.sut.upstream import UpstreamOperator
 from reference_impl.elements import Watermark
+from tools.cases import each
 
 
 class Died(BaseException):
@@ -75,9 +76,7 @@ def _go_through(phase: str, journal: Journal, hooks: PhaseHooks) -> None:
         journal.committed(1)
 
 
-SOME = pytest.mark.parametrize(
-    "phase", ["snap.end", "commit.post", "call", "accept", "wm", "snap.mid", "commit.pre", "notify"]
-)
+SOME = each("phase", ["snap.end", "commit.post", "call", "accept", "wm", "snap.mid", "commit.pre", "notify"])
 
 
 @SOME

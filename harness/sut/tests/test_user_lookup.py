@@ -23,6 +23,7 @@ from harness.sut.user_lookup import (
 )
 from harness.system.errors import SutError
 from reference_impl.mailbox.loops import real_loop
+from tools.cases import each
 
 
 def lookup(function: Any) -> UserLookup:
@@ -107,7 +108,7 @@ def _endless() -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     ("result", "says"),
     [
         (b"x", "bytes"),
@@ -139,7 +140,7 @@ def test_a_result_that_is_not_json_is_refused_with_its_record_and_the_function(
     assert f"{Path(__file__).name}:{returns.__code__.co_firstlineno}" in refused.value.what
 
 
-@pytest.mark.parametrize("result", [None, [], 1, "x", 2.5, [{"a": None, "b": [True]}], [1 << 63, -(1 << 63)]])
+@each("result", [None, [], 1, "x", 2.5, [{"a": None, "b": [True]}], [1 << 63, -(1 << 63)]])
 def test_a_result_that_is_json_passes_as_it_is(result: Any) -> None:
     async def returns(record: Any, pool: Any) -> Any:
         return result
@@ -214,7 +215,7 @@ class Client:
         return ["method"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("found", "answers"),
     [
         (both, ["both", "pool"]),
@@ -267,7 +268,7 @@ async def with_needs(record: Any, pool: Any, *, needs: int) -> Any:
     return needs
 
 
-@pytest.mark.parametrize(
+@each(
     ("found", "says"),
     [
         (Needing, "write `lookup = Needing(...)`"),

@@ -9,6 +9,7 @@ import pytest
 from harness.system.errors import UsageError, WorldError
 from harness.world.places import Places
 from harness.world.settings import WorldSettings
+from tools.cases import each
 
 
 def test_nothing_said_means_the_cache_in_the_home_folder_and_no_choice() -> None:
@@ -36,7 +37,7 @@ def test_what_is_said_is_taken() -> None:
     assert list(settings.ports or []) == [21000, 21001]
 
 
-@pytest.mark.parametrize("text", ["21000", "a-b", "5-4", "0-10", "1-65536", "-"])
+@each("text", ["21000", "a-b", "5-4", "0-10", "1-65536", "-"])
 def test_a_range_of_ports_that_makes_no_sense_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError, match="21000-21999"):
         WorldSettings.from_environment({"FLOODMARK_PORTS": text})

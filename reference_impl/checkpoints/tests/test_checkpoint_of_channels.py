@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from reference_impl.checkpoint_events import (
     CancelCheckpointMarker,
@@ -95,7 +95,7 @@ def cancelled(run: Run) -> set[int]:
 
 
 @given(run=runs(EVERY_KIND))
-@settings(quickly, max_examples=25)
+@quickly
 def test_what_is_acknowledged_is_what_came_before_the_barriers_c4_c27_c28(run: Run) -> None:
     """One that a channel had cancelled may be acknowledged all the same (C24); nobody uses it."""
     task = played(run)
@@ -106,7 +106,7 @@ def test_what_is_acknowledged_is_what_came_before_the_barriers_c4_c27_c28(run: R
 
 
 @given(run=runs(EVERY_KIND))
-@settings(quickly, max_examples=25)
+@quickly
 def test_every_part_that_was_begun_ends_once_c8_flink_28474(run: Run) -> None:
     task = played(run)
     sent = [

@@ -16,7 +16,7 @@ from reference_impl.tests.rig import OpenRig, Rig, open_rig
 __all__ = ["rigs"]
 
 
-@pytest.fixture(params=["real", "virtual"])
+@pytest.fixture(params=[pytest.param("real", marks=pytest.mark.sweep), "virtual"])
 def rigs(request: pytest.FixtureRequest) -> OpenRig:
     """Opens rigs on this kind of loop, and closes their operators, for an emitter has a thread."""
     return partial(_open_and_close, virtual=request.param == "virtual")

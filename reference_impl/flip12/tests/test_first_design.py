@@ -16,6 +16,7 @@ from reference_impl.operator.build import build_operator as build_reference
 from reference_impl.operator.quirks import FLINK
 from reference_impl.operator.retry import FixedDelay
 from reference_impl.tests.rig import HandFunction, OpenRig, Rig, open_rig, record, watermark
+from tools.cases import each
 
 BOTH = pytest.mark.parametrize("mode", ["ordered", "unordered"])
 
@@ -148,7 +149,7 @@ def test_a_full_operator_says_that_it_has_room_a33(rigs: OpenRig) -> None:
         assert rig.operator.room is AVAILABLE
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "settings"),
     [
         ("retry", {"retry": FixedDelay(max_retries=1, delay_ms=1), "timeout_ms": 10}),
@@ -164,7 +165,7 @@ def test_what_the_first_design_lacks_is_refused_by_its_name(
         pass
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "settings"),
     [
         ("capacity", {"capacity": 0}),

@@ -15,6 +15,7 @@ from reference_impl.functions.tests.keyed_bench import KeyedBench, owner_of
 from reference_impl.mailbox.loops import virtual_loop
 from reference_impl.state.state_descriptor import ValueStateDescriptor
 from reference_impl.tests.rig import quickly, record
+from tools.cases import each
 
 EXAMPLE = [(1, 3), (1, 5), (1, 7), (1, 4), (1, 2)]
 
@@ -39,7 +40,7 @@ def test_the_example_of_the_documentation_s10() -> None:
         assert left.value() == (1, 2)
 
 
-@pytest.mark.parametrize(
+@each(
     ("checkpoint", "crash"),
     [(checkpoint, crash) for crash in range(len(EXAMPLE) + 1) for checkpoint in range(crash + 1)],
 )

@@ -11,7 +11,7 @@ from reference_impl.tests.rig import OpenRig, open_rig
 __all__ = ["rigs"]
 
 
-@pytest.fixture(params=["real", "virtual"])
+@pytest.fixture(params=[pytest.param("real", marks=pytest.mark.sweep), "virtual"])
 def rigs(request: pytest.FixtureRequest) -> OpenRig:
     """Opens rigs on this kind of loop."""
     return partial(open_rig, virtual=request.param == "virtual")

@@ -41,7 +41,7 @@ class Bench:
         assert self.tasks() == set()
 
 
-@pytest.fixture(params=["real", "virtual"])
+@pytest.fixture(params=[pytest.param("real", marks=pytest.mark.sweep), "virtual"])
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     with watched_loop(virtual=request.param == "virtual") as loop:
         yield Bench(loop=loop)

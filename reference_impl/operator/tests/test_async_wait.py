@@ -15,8 +15,9 @@ from reference_impl.operator.build import Mode
 from reference_impl.operator.result import ResultHandle
 from reference_impl.operator.retry import FixedDelay
 from reference_impl.tests.rig import HandFunction, OpenRig, open_rig, open_virtual, record, substitute
+from tools.cases import each
 
-BOTH = pytest.mark.parametrize("mode", get_args(Mode))
+BOTH = each("mode", get_args(Mode))
 
 
 # ------------------------------------------------------------------------------ process, backpressure
@@ -113,7 +114,7 @@ def test_calls_that_timed_out_go_on_without_a_slot_a32() -> None:
         assert rig.loop.time() == 0.004
 
 
-@pytest.mark.parametrize("element", [EndOfInput(), CheckpointBarrier(checkpoint_id=1), "text", None])
+@each("element", [EndOfInput(), CheckpointBarrier(checkpoint_id=1), "text", None])
 def test_only_what_streams_is_processed_a9(rigs: OpenRig, element: Any) -> None:
     with rigs() as rig, pytest.raises(TypeError, match="Cannot process"):
         rig.process(element)

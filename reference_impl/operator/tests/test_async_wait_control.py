@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import get_args
 
-import pytest
-
 from reference_impl.elements import LatencyMarker, OperatorInput, RecordAttributes, Watermark, WatermarkStatus
 from reference_impl.operator.build import Mode
 from reference_impl.tests.rig import OpenRig, record, watermark
+from tools.cases import each
 
-BOTH = pytest.mark.parametrize("mode", get_args(Mode))
+BOTH = each("mode", get_args(Mode))
 
 
 @BOTH
@@ -66,7 +65,7 @@ def test_event_time_moves_no_timer_a53(rigs: OpenRig) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("element", [LatencyMarker(id=4), RecordAttributes(backlog=True)])
+@each("element", [LatencyMarker(id=4), RecordAttributes(backlog=True)])
 def test_a_marker_overtakes_what_is_in_flight_even_if_the_queue_is_full_a54(
     rigs: OpenRig, mode: Mode, element: OperatorInput
 ) -> None:

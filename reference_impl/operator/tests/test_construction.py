@@ -24,6 +24,7 @@ from reference_impl.operator.build import (
 from reference_impl.operator.functions import from_blocking
 from reference_impl.operator.retry import NO_RETRY, FixedDelay, any_error
 from reference_impl.tests.rig import HandFunction, Rig, itself, open_virtual, record, watched_loop
+from tools.cases import each
 
 BOTH = pytest.mark.parametrize("mode", get_args(Mode))
 RETRY = FixedDelay(max_retries=1, delay_ms=1, on_error=any_error)
@@ -51,8 +52,8 @@ def parts(rig: Rig, **more: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(("build", "ordered", "retries"), ENTRY_POINTS)
-@pytest.mark.parametrize("capacity", [None, 3])
+@each(("build", "ordered", "retries"), ENTRY_POINTS)
+@each("capacity", [None, 3])
 def test_each_entry_point_leads_to_an_operator_and_the_default_capacity_is_a_hundred_a1(
     build: Callable[..., AsyncWaitOperator], capacity: int | None, *, ordered: bool, retries: bool
 ) -> None:

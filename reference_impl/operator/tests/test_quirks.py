@@ -13,6 +13,7 @@ from reference_impl.operator.quirks import FLINK, FLINK_1_20, PROFILES, STRICT, 
 from reference_impl.operator.result import ResultHandle
 from reference_impl.operator.retry import ExponentialBackoff, FixedDelay, any_error, empty_result
 from reference_impl.tests.rig import HandFunction, Rig, open_virtual, record, substitute
+from tools.cases import each
 
 Seen = tuple[list[Any], list[type[BaseException | None]], list[Any]]
 """What was emitted, what failed the task, which calls were made."""
@@ -136,7 +137,7 @@ def alone(name: str) -> Quirks:
     return Quirks(**{name: True})
 
 
-@pytest.mark.parametrize(("name", "script", "strict", "quirky"), EACH)
+@each(("name", "script", "strict", "quirky"), EACH)
 def test_a_quirk_alone_shows_its_difference_a76_a80_a81_a82_a86(
     name: str, script: Callable[[Quirks], Seen], strict: Seen, quirky: Seen
 ) -> None:
@@ -146,9 +147,9 @@ def test_a_quirk_alone_shows_its_difference_a76_a80_a81_a82_a86(
     assert strict != quirky
 
 
-@pytest.mark.parametrize(("name", "script", "strict", "_"), EACH)
+@each(("name", "script", "strict", "with_it"), EACH)
 def test_no_other_quirk_changes_it(
-    name: str, script: Callable[[Quirks], Seen], strict: Seen, _: Seen
+    name: str, script: Callable[[Quirks], Seen], strict: Seen, with_it: Seen
 ) -> None:
     """Each can be switched alone."""
     others = [alone(other) for other in CASES if other != name]
@@ -159,7 +160,7 @@ def test_no_other_quirk_changes_it(
 ALL = [(script, quirky) for cases in CASES.values() for script, _, quirky in cases]
 
 
-@pytest.mark.parametrize(("script", "quirky"), ALL)
+@each(("script", "quirky"), ALL)
 def test_the_profile_of_flink_shows_them_all(script: Callable[[Quirks], Seen], quirky: Seen) -> None:
     """Nothing that is on in it hides another."""
     assert script(FLINK) == quirky

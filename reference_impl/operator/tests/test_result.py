@@ -12,6 +12,7 @@ import pytest
 from reference_impl.operator.result import ResultHandle
 from reference_impl.operator.retry import FixedDelay
 from reference_impl.tests.rig import More, Rig, open_rig, record
+from tools.cases import each
 
 JUDGED: More = {"retry": FixedDelay(max_retries=1, delay_ms=1, on_error=lambda _: False)}
 """A strategy that welcomes every outcome, so that judging one is all that it adds."""
@@ -222,8 +223,8 @@ def test_an_outcome_for_a_closed_operator_is_ignored_a68(
     assert (rig.values(), rig.failures) == ([], [])
 
 
-@pytest.mark.parametrize("use", USES.values(), ids=USES)
-@pytest.mark.parametrize("more", [{}, JUDGED], ids=["plain", "judged"])
+@each("use", USES.values(), ids=USES)
+@each("more", [{}, JUDGED], ids=["plain", "judged"])
 def test_an_outcome_from_a_thread_whose_loop_is_gone_is_ignored_a68(
     use: Callable[[ResultHandle], None], more: More
 ) -> None:

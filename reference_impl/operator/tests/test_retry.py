@@ -22,6 +22,7 @@ from reference_impl.tests.rig import (
     substitute,
     watermark,
 )
+from tools.cases import each
 
 BOTH = pytest.mark.parametrize("mode", get_args(Mode))
 FIXED = FixedDelay(max_retries=2, delay_ms=10, on_error=any_error, on_result=empty_result)
@@ -309,7 +310,7 @@ def end_by_supply(rig: Rig) -> None:
     rig.hand.attempts[1][-1].supply(list)
 
 
-@pytest.mark.parametrize(
+@each(
     ("part", "end"),
     [
         ("on_result", end_well),

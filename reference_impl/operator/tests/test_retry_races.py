@@ -13,8 +13,9 @@ from reference_impl.operator.quirks import FLINK, STRICT, Quirks
 from reference_impl.operator.result import ResultHandle
 from reference_impl.operator.retry import FixedDelay, any_error, empty_result
 from reference_impl.tests.rig import HandFunction, Rig, open_virtual, record, substitute
+from tools.cases import each
 
-BOTH = pytest.mark.parametrize("mode", get_args(Mode))
+BOTH = each("mode", get_args(Mode))
 
 TIMEOUT_MS = 100
 DELAY_MS = 10
@@ -82,7 +83,7 @@ RACES: list[tuple[str, Sequence[str], Sequence[Any]]] = [
 
 
 @BOTH
-@pytest.mark.parametrize(("script", "values", "calls"), RACES, ids=[script for script, _, _ in RACES])
+@each(("script", "values", "calls"), RACES, ids=[script for script, _, _ in RACES])
 def test_each_race_of_retry_has_one_end_a76_a80_a81(
     mode: Mode, script: str, values: Sequence[str], calls: Sequence[Any]
 ) -> None:
@@ -111,8 +112,8 @@ STATES = {
 }
 
 
-@pytest.mark.parametrize("quirks", [STRICT, FLINK], ids=["strict", "flink"])
-@pytest.mark.parametrize("state", STATES)
+@each("quirks", [STRICT, FLINK], ids=["strict", "flink"])
+@each("state", STATES)
 def test_from_every_state_the_timeout_ends_the_record_within_one_drain_a81_b1(
     state: str, quirks: Quirks
 ) -> None:
@@ -140,7 +141,7 @@ def end_input(rig: Rig, *words: str) -> None:
     rig.operator.end_input()
 
 
-@pytest.mark.parametrize(
+@each(
     ("before", "after", "strict", "flink"),
     [
         pytest.param("fail run", "", [1, (1, 2)], [1, (1, 2)], id="in backoff"),

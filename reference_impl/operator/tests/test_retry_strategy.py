@@ -17,6 +17,7 @@ from reference_impl.operator.retry import (
     error_of,
 )
 from reference_impl.tests.rig import quickly
+from tools.cases import each
 
 
 def test_no_retry_never_retries_and_asks_nobody_a84() -> None:
@@ -80,8 +81,8 @@ def test_a_delay_depends_on_the_attempt_alone_and_not_on_who_asked_before_a82_b1
     assert [shared.backoff_ms(attempt) for attempt in attempts] == alone
 
 
-@pytest.mark.parametrize("wrong", [0, -1, True, "3", None])
-@pytest.mark.parametrize("field", ["max_retries", "delay_ms"])
+@each("wrong", [0, -1, True, "3", None])
+@each("field", ["max_retries", "delay_ms"])
 def test_a_fixed_delay_refuses_a_number_that_is_not_above_zero_by_its_name_a82(
     field: str, wrong: Any
 ) -> None:
@@ -91,8 +92,8 @@ def test_a_fixed_delay_refuses_a_number_that_is_not_above_zero_by_its_name_a82(
         FixedDelay(**numbers)
 
 
-@pytest.mark.parametrize("wrong", [0, -1, float("nan"), None])
-@pytest.mark.parametrize("field", ["max_retries", "initial_ms", "max_ms", "multiplier"])
+@each("wrong", [0, -1, float("nan"), None])
+@each("field", ["max_retries", "initial_ms", "max_ms", "multiplier"])
 def test_an_exponential_one_does_too_a82(field: str, wrong: Any) -> None:
     numbers: dict[str, Any] = {
         "max_retries": 1,

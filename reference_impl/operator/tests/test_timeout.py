@@ -18,6 +18,7 @@ from reference_impl.tests.rig import (
     substitute,
     watermark,
 )
+from tools.cases import each
 
 BOTH = pytest.mark.parametrize("mode", get_args(Mode))
 
@@ -69,7 +70,7 @@ def test_a_late_result_after_the_timeout_is_ignored_a45(rigs: OpenRig) -> None:
     assert (rig.emitted, rig.failures) == ([], [])
 
 
-@pytest.mark.parametrize("results", [[], ["s"], ["s", "t", "u"]])
+@each("results", [[], ["s"], ["s", "t", "u"]])
 def test_a_handler_may_answer_with_any_number_of_results_a45(rigs: OpenRig, results: list[str]) -> None:
     with rigs(timeout_ms=1, function=HandFunction(timeout=substitute(*results))) as rig:
         rig.process(record(1), watermark(1))

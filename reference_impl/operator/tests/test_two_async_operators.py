@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.checkpoint_events import CheckpointMetaData, CheckpointMetrics, CheckpointOptions
@@ -200,7 +200,7 @@ def test_a_checkpoint_waits_for_no_call_of_either_a57() -> None:
 
 
 @BOTH
-@settings(quickly, max_examples=25)
+@quickly
 @given(
     keys=st.lists(st.integers(0, 9), min_size=1, max_size=12),
     delays=st.lists(st.integers(1, 15), min_size=20, max_size=20),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.state.copy_on_write_state_map import Cell, CopyOnWriteStateMap, StateMapSnapshot
@@ -47,7 +47,6 @@ OPERATIONS = st.lists(
 
 
 @given(OPERATIONS)
-@settings(max_examples=80, deadline=None)
 def test_every_snapshot_stays_what_it_was_c7(operations: list[tuple[Any, ...]]) -> None:
     state_map, model = CopyOnWriteStateMap(KEY_GROUPS), dict[int, bytes]()
     held: list[tuple[StateMapSnapshot, dict[int, bytes]]] = []

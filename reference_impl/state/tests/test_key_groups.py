@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.state.key_groups import (
@@ -15,6 +15,7 @@ from reference_impl.state.key_groups import (
     compute_key_group_range_for_operator_index,
     compute_operator_index_for_key_group,
 )
+from tools.cases import each
 
 
 @st.composite
@@ -25,7 +26,6 @@ def parallelisms(draw: st.DrawFn) -> tuple[int, int]:
 
 
 @given(parallelisms())
-@settings(max_examples=40, deadline=None)
 def test_the_ranges_follow_each_other_without_gap_or_overlap_s8(drawn: tuple[int, int]) -> None:
     max_parallelism, parallelism = drawn
 
@@ -40,7 +40,6 @@ def test_the_ranges_follow_each_other_without_gap_or_overlap_s8(drawn: tuple[int
 
 
 @given(parallelisms(), st.integers(0, 32767))
-@settings(max_examples=60, deadline=None)
 def test_the_owner_of_a_key_group_is_the_subtask_whose_range_has_it_s8(
     drawn: tuple[int, int], number: int
 ) -> None:
@@ -79,7 +78,7 @@ def test_ranges_and_owners_are_those_of_flink_s8() -> None:
     assert digest == 775016160
 
 
-@pytest.mark.parametrize(
+@each(
     ("parallelism", "default"),
     [
         (1, 128),
@@ -99,7 +98,6 @@ def test_the_default_maximum_is_flinks_s8(parallelism: int, default: int) -> Non
 
 
 @given(st.one_of(st.integers(), st.text(max_size=8), st.tuples(st.integers(), st.text(max_size=3))))
-@settings(max_examples=50, deadline=None)
 def test_a_key_goes_to_the_subtask_that_owns_its_key_group_s8(key: int | str | tuple[int, str]) -> None:
     index = assign_key_to_parallel_operator(key, 128, 3)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reference_impl.state.key_groups import HashableKey, assign_to_key_group, java_hash, murmur_hash
+from tools.cases import each
 
 # What the genuine Flink 2.3.0 (the jar that the oracle of the harness uses) says, by `KeyGroupRangeAssignment` and
 # `hashCode`: a key, its hash, its key group of 128, of 32768, of 100.
@@ -57,7 +58,7 @@ FACTS: list[tuple[HashableKey, int, int, int, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("key", "code", "of_128", "of_32768", "of_100"), FACTS, ids=repr)
+@each(("key", "code", "of_128", "of_32768", "of_100"), FACTS, ids=repr)
 def test_a_key_lies_in_the_key_group_that_flink_gives_it_s8(
     key: HashableKey, code: int, of_128: int, of_32768: int, of_100: int
 ) -> None:
@@ -67,7 +68,7 @@ def test_a_key_lies_in_the_key_group_that_flink_gives_it_s8(
     assert groups == [of_128, of_32768, of_100]
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "spread"),
     [
         (0, 593689054),

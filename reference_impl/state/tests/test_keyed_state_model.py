@@ -147,5 +147,5 @@ class KeyedStateModel(RuleBasedStateMachine):
             self.read(key)
 
 
-KeyedStateModel.TestCase.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+KeyedStateModel.TestCase.settings = settings(stateful_step_count=30, deadline=None)
 TestKeyedStateAgainstDictsS1S9 = KeyedStateModel.TestCase

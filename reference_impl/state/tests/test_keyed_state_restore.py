@@ -26,12 +26,13 @@ from reference_impl.state.tests.state_rig import (
     of,
     saved,
 )
+from tools.cases import each
 
 ROOT = Path(keyed_state_backend.__file__).parents[2]
 
 
-@pytest.mark.parametrize("before", [1, 3, 128])
-@pytest.mark.parametrize("after", [1, 2, 5, 128])
+@each("before", [1, 3, 128])
+@each("after", [1, 2, 5, 128])
 def test_each_key_has_one_owner_after_a_rescale_with_its_value_s9(before: int, after: int) -> None:
     whole = saved(filled(range(60)))
     handles = [saved(one) for one in backends(before, [whole])]

@@ -11,6 +11,7 @@ from reference_impl.state.key_groups import KeyGroupRange
 from reference_impl.state.keyed_state_store import KeyedStateStore
 from reference_impl.state.state_descriptor import ValueStateDescriptor
 from reference_impl.state.tests.state_rig import COUNT, PAGES, SEEN, backend, contents, filled, keyed
+from tools.cases import each
 
 
 def test_each_key_has_its_own_state_s1() -> None:
@@ -41,7 +42,7 @@ def test_keys_that_python_takes_for_one_have_states_of_their_own_s1() -> None:
     assert sorted(map(repr, one.get_keys("shown"))) == sorted(met)
 
 
-@pytest.mark.parametrize(
+@each(
     "access",
     [
         lambda store: store.get_state(COUNT).value(),

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.checkpoint_events import CheckpointOptions
@@ -22,6 +22,7 @@ from reference_impl.state.state_descriptor import (
     ValueStateDescriptor,
 )
 from reference_impl.state.ttl_config import StateTtlConfig
+from tools.cases import each
 
 BUFFER = ListStateDescriptor(name="buffer", element_type=str)
 OFFSETS = ListStateDescriptor(name="offsets", element_type=int)
@@ -76,8 +77,8 @@ def asked(backend: OperatorStateBackend, how: str, name: str = "x") -> Any:
     return getattr(backend, how)(kind(name=name))
 
 
-@pytest.mark.parametrize("first", MODES)
-@pytest.mark.parametrize("second", MODES)
+@each("first", MODES)
+@each("second", MODES)
 def test_a_name_in_another_mode_is_refused_with_both_named_s18(first: str, second: str) -> None:
     backend = backend_of()
     asked(backend, first)
@@ -230,7 +231,6 @@ def test_a_disposed_backend_holds_nothing() -> None:
 BUFFERS = st.lists(st.lists(st.text(max_size=4), max_size=6), min_size=1, max_size=4)
 
 
-@settings(max_examples=30)
 @given(BUFFERS, st.lists(st.integers(1, 5), min_size=1, max_size=3))
 def test_a_buffer_is_the_same_multiset_after_any_rescales_s21_s25(
     buffers: list[list[str]], parallelisms: list[int]
@@ -252,7 +252,6 @@ UPDATES = st.lists(
 )
 
 
-@settings(max_examples=30)
 @given(UPDATES, st.lists(st.integers(1, 4), min_size=1, max_size=3), UPDATES)
 def test_copies_stay_equal_through_updates_and_rescales_s22_s24(
     first: list[tuple[str, str, int]], parallelisms: list[int], second: list[tuple[str, str, int]]
@@ -314,8 +313,8 @@ def test_an_entry_may_be_removed_while_entries_are_read_s24() -> None:
     assert len(rules) == 0
 
 
-@pytest.mark.parametrize("ask", ["get_list_state", "get_union_list_state", "get_broadcast_state"])
-@pytest.mark.parametrize("descriptor", [ValueStateDescriptor(name="odd"), "odd", None])
+@each("ask", ["get_list_state", "get_union_list_state", "get_broadcast_state"])
+@each("descriptor", [ValueStateDescriptor(name="odd"), "odd", None])
 def test_an_unknown_kind_of_descriptor_is_refused_by_operator_s18(ask: str, descriptor: Any) -> None:
     with pytest.raises(
         StateError, match=f"'sink'.* a {type(descriptor).__name__} cannot describe this kind of state"

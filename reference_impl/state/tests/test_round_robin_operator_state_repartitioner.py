@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.errors import StateError
@@ -103,7 +103,6 @@ SUBTASKS = st.lists(
 )
 
 
-@settings(max_examples=40)
 @given(SUBTASKS, st.integers(1, 7))
 def test_a_split_keeps_every_item_in_its_order_and_loads_evenly_s21(
     subtasks: list[Subtask], parallelism: int
@@ -118,7 +117,6 @@ def test_a_split_keeps_every_item_in_its_order_and_loads_evenly_s21(
         assert max(loads) - min(loads) <= 1
 
 
-@settings(max_examples=25)
 @given(SUBTASKS, st.lists(st.integers(1, 6), min_size=1, max_size=4))
 def test_a_union_stays_what_it_is_when_each_takes_its_part_s22(
     subtasks: list[Subtask], parallelisms: list[int]

@@ -7,7 +7,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
@@ -16,6 +16,7 @@ from reference_impl.state.schema import ANY, Compatibility, compatibility, schem
 from reference_impl.state.serializer import serializer_for
 from reference_impl.state.ttl_state_factory import TtlSerializer
 from reference_impl.state.ttl_value import TtlValue, last_access_of
+from tools.cases import each
 
 SCALARS = st.one_of(
     st.none(),
@@ -57,7 +58,6 @@ class Longer(Struct):
 
 
 @given(PLAIN)
-@settings(max_examples=60, deadline=None)
 def test_a_plain_value_comes_back_the_same_at_every_depth_s3(value: Any) -> None:
     serializer = serializer_for(Any)
 
@@ -68,7 +68,7 @@ def test_a_plain_value_comes_back_the_same_at_every_depth_s3(value: Any) -> None
     assert serializer.encode(back) == serializer.encode(value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("declared", "value"),
     [
         (int, -7),
@@ -97,7 +97,7 @@ def test_a_declared_type_comes_back_as_it_was_s3(declared: Any, value: Any) -> N
     assert type(back) is type(value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("declared", "value"),
     [
         (int, "7"),
@@ -135,7 +135,7 @@ def test_equal_sets_are_equal_bytes_whatever_their_order_s9() -> None:
 AS_IS, MIGRATED, REFUSED = Compatibility
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "found"),
     [
         (int, int, AS_IS),
@@ -214,7 +214,6 @@ def test_a_schema_says_in_words_what_it_is() -> None:
 
 
 @given(HASHABLE, HASHABLE)
-@settings(max_examples=60, deadline=None)
 def test_identities_are_equal_only_for_values_equal_by_type_too_s8(one: Any, other: Any) -> None:
     same = repr(one) == repr(other)
 

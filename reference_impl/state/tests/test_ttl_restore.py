@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reference_impl.mailbox.loops import virtual_loop
@@ -184,7 +184,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25)
 @given(st.sampled_from(sorted(STRATEGIES)), st.sampled_from([*UpdateType][1:]), STEPS)
 def test_wherever_the_clock_goes_nothing_comes_back_s11_s14(
     strategy: str, update: UpdateType, steps: list[tuple[str, int]]

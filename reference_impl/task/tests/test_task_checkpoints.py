@@ -25,6 +25,7 @@ from reference_impl.mailbox.loops import virtual_loop
 from reference_impl.task.input_processor import MAX_WATERMARK
 from reference_impl.task.tests.task_rig import END, HandSource, TaskRig, cut, heard, open_task, savepoint
 from reference_impl.tests.rig import record
+from tools.cases import each
 
 SUBSUMED = CheckpointException(CheckpointFailureReason.CHECKPOINT_DECLINED_SUBSUMED)
 
@@ -309,8 +310,8 @@ def test_all_that_the_last_checkpoint_commits_came_before_the_end_of_data_c18() 
         assert [entry for entry in rig.log if entry in order] == order
 
 
-@pytest.mark.parametrize("when_ms", [5, 10, 15])
-@pytest.mark.parametrize("drains", [True, False])
+@each("when_ms", [5, 10, 15])
+@each("drains", [True, False])
 def test_a_savepoint_races_the_end_of_the_data_and_nobody_hangs_c17_c18(
     when_ms: int, *, drains: bool
 ) -> None:

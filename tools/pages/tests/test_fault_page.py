@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from harness.faults.registry import FAULTS
+from tools.cases import each
 from tools.pages.fault_page import PAGE, page_text, where_of
 
 
@@ -13,7 +12,7 @@ def test_the_page_is_made_of_the_tables() -> None:
     assert PAGE.read_text(encoding="utf-8") == page_text()
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@each("name", FAULTS)
 def test_every_fault_has_its_line(name: str) -> None:
     assert f"\n| `{name}` | {FAULTS[name].about.replace('|', '')}" in page_text()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-import pytest
 
 from harness.conform.protocol.comparison import MismatchKind, Moment, compare
 from harness.conform.protocol.driver import Command
@@ -23,6 +22,7 @@ from harness.conform.protocol.events import (
     Unblocked,
     Watermark,
 )
+from tools.cases import each
 
 ORDERED = Moment(mode="ordered")
 UNORDERED = Moment(mode="unordered")
@@ -135,7 +135,7 @@ DIFFERENT: dict[str, tuple[Moment, Answer, Answer, MismatchKind]] = {
 }
 
 
-@pytest.mark.parametrize("name", FREE)
+@each("name", FREE)
 def test_a_freedom_is_no_difference(name: str) -> None:
     moment, left, right = FREE[name]
 
@@ -143,7 +143,7 @@ def test_a_freedom_is_no_difference(name: str) -> None:
     assert compare(ADVANCE, right, left, moment=moment) is None
 
 
-@pytest.mark.parametrize("name", DIFFERENT)
+@each("name", DIFFERENT)
 def test_what_is_no_freedom_is_a_difference_of_its_kind(name: str) -> None:
     moment, left, right, kind = DIFFERENT[name]
 

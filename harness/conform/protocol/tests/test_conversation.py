@@ -25,6 +25,7 @@ from harness.conform.protocol.events import (
     Timeout,
     Unblocked,
 )
+from tools.cases import each
 
 HELLO = Hello(protocol=1, name="n", version="v", abilities=[])
 STATS = Stats(queue=0, calls_running=0, timers=0, mails=0, now=0)
@@ -142,12 +143,12 @@ MISPLACED: dict[str, tuple[list[Turn], Command, list[Event], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", LEGAL)
+@each("name", LEGAL)
 def test_what_the_page_allows_is_followed(name: str) -> None:
     follow(LEGAL[name])
 
 
-@pytest.mark.parametrize("name", MISPLACED)
+@each("name", MISPLACED)
 def test_what_the_page_forbids_is_misplaced(name: str) -> None:
     before, command, events, word = MISPLACED[name]
     conversation = follow(before)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-import pytest
 
 from harness.conform.protocol.coverage import SIGHTS, Coverage
 from harness.conform.protocol.driver import Command
@@ -21,6 +20,7 @@ from harness.conform.protocol.events import (
     Watermark,
 )
 from harness.conform.protocol.script import Life
+from tools.cases import each
 
 RETRYING = {
     "mode": "ordered",
@@ -79,7 +79,7 @@ SEEN: dict[str, list[Turn]] = {
 }
 
 
-@pytest.mark.parametrize("sight", SEEN)
+@each("sight", SEEN)
 def test_what_is_seen_is_counted_once(sight: str) -> None:
     coverage = Coverage()
     coverage.begin_life(Life(config=RETRYING), [])

@@ -17,6 +17,7 @@ from harness.conform.protocol.tests import fake_operator
 from harness.conform.protocol.tests.fake_operator import DEFECTS, HABITS
 from harness.conform.protocol.twins import Twins
 from harness.system.errors import Exit, NothingRan
+from tools.cases import in_sweep_after
 
 LIMITS = Limits(answer_s=20.0)
 BREACHES = {
@@ -32,7 +33,7 @@ def fake(plant: str = "") -> list[str]:
     return [sys.executable, "-S", "-E", fake_operator.__file__, plant]
 
 
-@pytest.mark.parametrize("defect", sorted(DEFECTS - BREACHES))
+@pytest.mark.parametrize("defect", in_sweep_after(2, sorted(DEFECTS - BREACHES)))
 def test_a_planted_defect_is_found_and_shrunk_to_a_few_commands(defect: str) -> None:
     with Twins(fake(), fake(defect), limits=LIMITS) as twins:
         settings = common_settings(twins, mode="both", profile="strict")
@@ -44,7 +45,7 @@ def test_a_planted_defect_is_found_and_shrunk_to_a_few_commands(defect: str) -> 
     assert "to paste" in report(found)
 
 
-@pytest.mark.parametrize("defect", sorted(BREACHES))
+@pytest.mark.parametrize("defect", in_sweep_after(1, sorted(BREACHES)))
 def test_a_planted_breach_is_pinned_to_its_script_though_many_were_on_their_way(defect: str) -> None:
     with Twins(fake(defect), fake(), limits=LIMITS) as twins:
         settings = common_settings(twins, mode="ordered", profile="strict")
@@ -56,7 +57,7 @@ def test_a_planted_breach_is_pinned_to_its_script_though_many_were_on_their_way(
     assert "at command" in report(found)
 
 
-@pytest.mark.parametrize("habit", sorted(HABITS))
+@pytest.mark.parametrize("habit", in_sweep_after(1, sorted(HABITS)))
 def test_an_odd_but_legal_habit_is_acquitted(habit: str) -> None:
     with Twins(fake(), fake(habit), limits=LIMITS) as twins:
         settings = common_settings(twins, mode="both", profile="strict")

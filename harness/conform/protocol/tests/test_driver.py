@@ -17,6 +17,7 @@ from harness.conform.protocol.tests.nasty import nasty
 from harness.system.clock import Deadline, wait_until
 from harness.system.errors import SutError
 from harness.system.process_identity import identify
+from tools.cases import in_sweep_after
 
 CONFIG = {"mode": "ordered", "capacity": 1, "timeout_ms": 0}
 OPEN: Command = {"cmd": "open", "config": CONFIG, "now": 0, "restore": None}
@@ -137,7 +138,7 @@ NASTY: dict[str, tuple[str, BreachKind, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", NASTY)
+@pytest.mark.parametrize("name", in_sweep_after(10, NASTY))
 def test_a_nasty_program_is_a_clear_error_and_leaves_nothing_behind(name: str) -> None:
     text, kind, word = NASTY[name]
     before = threading.active_count()

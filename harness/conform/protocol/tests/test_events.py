@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.conform.protocol.events import Emit, Event, FunctionCall, MalformedEvent, Snapshot, read_event
+from tools.cases import each
 
 GOOD: list[tuple[bytes, Event]] = [
     (b'{"ev":"call","call":1,"value":null,"attempt":1}', FunctionCall(call=1, value=None, attempt=1)),
@@ -47,7 +48,7 @@ def test_an_event_is_read_to_the_letter(line: bytes, event: Event) -> None:
     assert read_event(line) == event
 
 
-@pytest.mark.parametrize(("line", "word"), BAD, ids=[line.decode("ascii", "replace")[:60] for line, _ in BAD])
+@each(("line", "word"), BAD, ids=[line.decode("ascii", "replace")[:60] for line, _ in BAD])
 def test_what_is_no_event_is_refused_with_the_reason(line: bytes, word: str) -> None:
     with pytest.raises(MalformedEvent) as caught:
         read_event(line)

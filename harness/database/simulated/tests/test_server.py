@@ -27,6 +27,7 @@ from harness.database.simulated.tables import Customers, Effects, SimulatedTable
 from harness.database.simulated.tests.scripts import KEYED_SCRIPTS, SCRIPTS
 from harness.database.simulated.tests.two_servers import ROWS, on_simulated
 from harness.system.choices import Draw
+from tools.cases import each
 
 EPOCH = "INSERT INTO epoch (subtask, epoch, token, pos, elements) VALUES (%s, %s, %s, %s, %s)"
 FENCE = "SELECT token FROM fence WHERE subtask = %s FOR UPDATE"
@@ -113,7 +114,7 @@ def is_known(sql: str) -> bool:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     "module",
     [
         "audit", "coordinated_sink", "coordinator", "epoch", "pool", "sink",
@@ -128,7 +129,7 @@ def test_every_statement_of_the_harness_is_known(module: str) -> None:
     assert [sql for sql in sent if not is_known(sql) and sql not in of_clusters] == []
 
 
-@pytest.mark.parametrize("name", [*SCRIPTS, *KEYED_SCRIPTS])
+@each("name", [*SCRIPTS, *KEYED_SCRIPTS])
 def test_two_runs_of_a_script_are_equal(name: str) -> None:
     scripts, keyed = (SCRIPTS, False) if name in SCRIPTS else (KEYED_SCRIPTS, True)
 

@@ -248,7 +248,7 @@ class AttemptScreen:
         "shown_before", "source", "tail", "thread",
     )  # fmt: skip
 
-    def __init__(self, a: int, account: Account, source: SourceMemory) -> None:  # noqa: PLR0915  (one statement per field)
+    def __init__(self, a: int, account: Account, source: SourceMemory) -> None:
         self.a = a
         self.account = account
         self.source = source

@@ -25,7 +25,7 @@ Lives = Mapping[int, AttemptScreen]
 Step = Callable[[Event], None]
 
 
-def follow(  # noqa: C901, PLR0912, PLR0915
+def follow(  # noqa: C901, PLR0912
     events: Sequence[Any], clock: Clock, lives: Lives, step: Step, *, calls: bool = True
 ) -> Clock:
     """Apply the next events; `step` handles those that are not inlined here. Without `calls`, calls are passed over."""

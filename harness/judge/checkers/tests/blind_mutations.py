@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.judge.checkers.tests.planted_defects import renumbered
 from harness.system.choices import Choices
 
 Json = dict[str, Any]
@@ -21,6 +20,16 @@ def mutated(lines: list[Json], choices: Choices, *, most: int = 4) -> list[Json]
     if most > 1 and choices.index(3) == 0:
         header["sink"] = ["rollback", "append", "atomic", "two-phase"][choices.index(4)]
     return renumbered([header, *events])
+
+
+def renumbered(lines: list[Json]) -> list[Json]:
+    """In the order given; an event that was moved back in time comes when the one before it does."""
+    t = 0
+    numbered = [lines[0]]
+    for n, event in enumerate(lines[1:], start=1):
+        t = max(t, event.get("t", 0))
+        numbered.append({**event, "n": n, "t": t})
+    return numbered
 
 
 def _mutate(events: list[Json], choices: Choices) -> None:

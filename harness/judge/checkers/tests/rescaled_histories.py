@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.judge.checkers.tests.planted_defects import plants
 from harness.judge.checkers.tests.small_histories import (
     answered,
     called,
@@ -236,49 +235,3 @@ def _go_wrong(events: list[Json], choices: Choices) -> None:
             events.insert(to, events.pop(at))
             return
     events[at] = {**told, "elements": elements} if told["k"] == "restore" else told
-
-
-def _planted(choices: Choices, kind: str) -> list[Json] | None:
-    """A history whose rescale is wrong in the way of a class of V11."""
-    header, *events = rescaled_history(choices.index(10_000))
-    starts = [i for i, e in enumerate(events) if e["k"] == "restore" and e["c"] == 1 and e["elements"]]
-    if header["sink"] != "rollback" or not starts or events[-1]["k"] != "ended":
-        return None
-    at = starts[choices.index(len(starts))]
-    elements = list(events[at]["elements"])
-    match kind:
-        case "left-behind":
-            elements = elements[1:]
-        case "restored-twice":
-            elements = [*elements, elements[0]]
-        case "not-stored":
-            elements = [*elements, {"id": "nobody's"}]
-    events[at] = {**events[at], "elements": elements}
-    return [header, *events]
-
-
-@plants("V11", "left-behind")
-def a_rescale_leaves_an_element_behind(_: list[Json], choices: Choices) -> list[Json] | None:
-    return _planted(choices, "left-behind")
-
-
-@plants("V11", "restored-twice")
-def a_rescale_hands_an_element_on_twice(_: list[Json], choices: Choices) -> list[Json] | None:
-    return _planted(choices, "restored-twice")
-
-
-@plants("V11", "not-stored")
-def a_rescale_hands_on_what_nobody_stored(_: list[Json], choices: Choices) -> list[Json] | None:
-    return _planted(choices, "not-stored")
-
-
-@plants("V11", "shared-partition")
-def a_partition_is_read_by_two_subtasks(_: list[Json], choices: Choices) -> list[Json] | None:
-    header, *events = rescaled_history(choices.index(10_000))
-    begun = [s for e in events if e["k"] == "rescale" and e["c"] == 1 for s in e["to"]]
-    reads = [i for i, e in enumerate(events) if e["k"] == "in" and e["s"] in begun and "part" in e]
-    others = [i for i in reads if events[i]["s"] != events[reads[0]]["s"]]
-    if header["sink"] != "rollback" or not others:
-        return None
-    events[others[0]] = {**events[others[0]], "part": events[reads[0]]["part"]}
-    return [header, *events]

@@ -25,6 +25,7 @@ from harness.judge.checkers.tests.small_histories import (
     took,
     verdict,
 )
+from tools.cases import each
 
 FAILED: Json = {"r": "fail", "final": False}
 
@@ -168,8 +169,8 @@ def test_a_history_that_ends_before_the_limit_shows_nothing(ms: float, expected:
     assert late(event("giveup", why="", ms=ms)) == expected
 
 
-@pytest.mark.parametrize("how", ["killed", "closed", "followed"])
-@pytest.mark.parametrize(("ms", "expected"), [(120, []), (121, LATE)])
+@each("how", ["killed", "closed", "followed"])
+@each(("ms", "expected"), [(120, []), (121, LATE)])
 def test_an_attempt_whose_life_ended_by_then_owes_nothing(how: str, ms: int, expected: list[Any]) -> None:
     """Its last own event counts, but for the `kill`, which may be told late."""
     end = {

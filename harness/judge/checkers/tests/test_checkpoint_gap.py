@@ -19,6 +19,7 @@ from harness.judge.checkers.tests.small_histories import (
     start,
     verdict,
 )
+from tools.cases import each
 
 
 def gaps(*parts: Any, sink: str = "rollback", bound: int = 100) -> list[tuple[int, ...]]:
@@ -129,7 +130,7 @@ def test_the_anomaly_names_the_subtask_only_where_it_is_one_subtasks(sink: str) 
     assert anomaly.s == (0 if sink == "atomic" else None)
 
 
-@pytest.mark.parametrize(
+@each(
     ("parts", "bounds", "outcome"),
     [
         ([start(), ended()], {}, Outcome.NOT_CLAIMED),

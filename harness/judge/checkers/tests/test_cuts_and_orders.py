@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from harness.history.event import AttemptEvent, Event
 from harness.history.header import Header
 from harness.history.read import open_text
@@ -18,9 +16,10 @@ from harness.judge.checkers.tests.dressed_histories import dressed_history
 from harness.judge.checkers.tests.small_histories import text
 from harness.judge.checkers.tests.wild_histories import wild_history
 from harness.system.choices import Choices
+from tools.cases import each
 
 Json = dict[str, Any]
-SEEDS = range(25)
+SEEDS = range(8)
 PIECES_MAX = 6
 OF_ONE_SUBTASK = {"start", "restore", "in", "wm", "call", "res", "out", "owm", "snap", "dead", "failed", "end",
                   "ended", "close", "kill"}  # fmt: skip
@@ -34,8 +33,8 @@ def read(lines: list[Json]) -> tuple[Header, list[Event]]:
     return reader.header, events
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("history", [wild_history, dressed_history], ids=["wild", "legal"])
+@each("seed", SEEDS)
+@each("history", [wild_history, dressed_history], ids=["wild", "legal"])
 def test_however_a_history_is_cut_in_time_and_by_subtask_the_judgement_is_the_same(
     history: Any, seed: int
 ) -> None:
@@ -66,7 +65,7 @@ def _by_subtask(stretch: list[Event], choices: Choices) -> Iterator[list[Event]]
         yield waiting.pop(choices.index(len(waiting)))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_however_subtasks_are_interleaved_between_what_binds_them_the_verdict_is_the_same(seed: int) -> None:
     """Events of one moment, between two that belong to no subtask, may come in any order that each subtask keeps.
 

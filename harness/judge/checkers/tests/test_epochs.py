@@ -21,6 +21,7 @@ from harness.judge.checkers.tests.small_histories import (
     verdict,
     wm,
 )
+from tools.cases import each
 
 ONE = [start(), wm(1, 0), owm(1), snap(1, 1)]
 """Its snap is event 4."""
@@ -59,8 +60,8 @@ def test_subtasks_commit_the_same_numbers_each_by_itself() -> None:
     assert told(TWO, other, done(1), done(2), commit(1), commit(2), commit(1, s=1)) == []
 
 
-@pytest.mark.parametrize("sink", BOTH)
-@pytest.mark.parametrize(
+@each("sink", BOTH)
+@each(
     "parts",
     [
         [start(), commit(1)],
@@ -145,7 +146,7 @@ def test_of_a_number_that_two_attempts_snapped_a_commit_without_a_name_is_the_ne
     assert told(parts, commit(2, a=1), ended(a=2)) == [("never-committed", (14, 15))]
 
 
-@pytest.mark.parametrize(
+@each(
     ("parts", "sink", "outcome"),
     [
         ([ONE, commit(1)], "append", Outcome.NOT_CLAIMED),

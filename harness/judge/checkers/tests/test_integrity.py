@@ -18,6 +18,7 @@ from harness.judge.checkers.tests.small_histories import (
     took,
     verdict,
 )
+from tools.cases import each
 
 TAKEN = [start(), took("a", 0), took("b", 1)]
 """Events 1 to 3."""
@@ -50,7 +51,7 @@ def test_the_call_of_another_attempt_is_another_call() -> None:
     assert found("V19", history(parts, again)) == [("foreign-response", (3, 6, 7))]
 
 
-@pytest.mark.parametrize("sent", [1, "x", None, [1, {"a": 2}], True, 1.5])
+@each("sent", [1, "x", None, [1, {"a": 2}], True, 1.5])
 def test_any_json_is_a_nonce(sent: Any) -> None:
     parts = [TAKEN, called("a", nonce=sent)]
 

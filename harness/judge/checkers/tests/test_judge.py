@@ -20,6 +20,7 @@ from harness.judge.checkers.judge import Malformed, judge, judge_file, judge_tra
 from harness.judge.checkers.overall import overall
 from harness.judge.checkers.registry import CHECKERS
 from harness.judge.checkers.tests.legal_histories import legal_history
+from tools.cases import each
 
 HEADER = {"history": 1, "operator": {"mode": "ordered", "capacity": 2, "timeout_ms": 0}}
 START = {"n": 1, "t": 0, "k": "start", "s": 0, "a": 1, "from": None, "pos": 0}
@@ -75,7 +76,7 @@ def test_only_the_checkers_that_were_chosen_are_judged_and_count() -> None:
     assert judgement.warnings == ()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each("seed", range(6))
 def test_the_fold_of_two_pieces_is_the_fold_of_the_whole(seed: int) -> None:
     header, events = read(legal_history(seed))
     middle = len(events) // 2
@@ -150,7 +151,7 @@ def test_the_accounting_counts_what_was_seen() -> None:
 P, V, U, F, N = Outcome.PASS, Outcome.VACUOUS, Outcome.UNKNOWN, Outcome.FAIL, Outcome.NOT_CLAIMED
 
 
-@pytest.mark.parametrize(
+@each(
     ("outcomes", "decisive", "expected"),
     [
         ({"V1": P, "V8": P}, None, P),

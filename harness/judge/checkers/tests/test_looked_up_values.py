@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
-import pytest
-
 from harness.judge.checkers.tests.small_histories import (
     Json,
     answered,
@@ -21,6 +19,7 @@ from harness.judge.checkers.tests.small_histories import (
     verdict,
 )
 from harness.system.choices import Choices
+from tools.cases import each
 
 
 def change(phase: str, ver: int, **key: Any) -> Json:
@@ -83,7 +82,7 @@ def differ(lines: list[Json], *, counted: bool) -> list[str]:
     return sorted(convicted, key=lambda record: outcomes[record])
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_it_finds_the_record_that_comparing_all_pairs_finds_trust6(seed: int) -> None:
     lines = overlapping(seed)
 

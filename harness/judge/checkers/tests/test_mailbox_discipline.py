@@ -22,6 +22,7 @@ from harness.judge.checkers.tests.small_histories import (
     verdict,
     wm,
 )
+from tools.cases import each
 
 ACTS = [called("a"), answered("a"), left("a"), owm(5), snap(1, 0)]
 
@@ -78,7 +79,7 @@ def outs(*told: tuple[str, int]) -> list[Json]:
     return [left(id_, j=j) for id_, j in told]
 
 
-@pytest.mark.parametrize(
+@each(
     ("told", "split"),
     [
         ([("a", 0), ("b", 0), ("a", 1)], ["a"]),

@@ -28,6 +28,7 @@ from harness.judge.checkers.tests.small_histories import (
     verdict,
     wm,
 )
+from tools.cases import each
 
 BOUND: Json = {"bounds": {"watermark_hold": 100}}
 COALESCING: Json = {"operator": {"coalesces_watermarks": True}}
@@ -166,7 +167,7 @@ def test_a_zombie_has_the_same_bound() -> None:
     assert ("held", (2, 6)) in found("V6", lines)
 
 
-@pytest.mark.parametrize(
+@each(
     ("begin_ms", "end_ms", "excused"),
     [(10, 20, True), (0, 1, True), (0, 0.5, False), (300, 400, True), (300.5, 400, False), (0, None, True)],
 )

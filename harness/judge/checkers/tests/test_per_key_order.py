@@ -18,6 +18,7 @@ from harness.judge.checkers.tests.small_histories import (
     took,
     verdict,
 )
+from tools.cases import each
 
 UNORDERED = {"mode": "unordered", "per_key_order": True}
 TWO = [start(), took("a", 0, key="k"), took("b", 1, key="k")]
@@ -30,9 +31,7 @@ def test_a_result_behind_a_later_one_of_its_key_is_reordered() -> None:
     assert found("V3", lines) == [("key-reordered", (4, 5))]
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [("k", "l"), (1, 1.0), (1, True), (None, 0), ({"a": 1}, {"a": 1.0}), ([1], 1)]
-)
+@each(("one", "other"), [("k", "l"), (1, 1.0), (1, True), (None, 0), ({"a": 1}, {"a": 1.0}), ([1], 1)])
 def test_two_keys_owe_each_other_no_order(one: Any, other: Any) -> None:
     taken = [start(), took("a", 0, key=one), took("b", 1, key=other)]
 

@@ -6,8 +6,6 @@ import math
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
 from harness.history.header import Retry
 from harness.judge.checkers.retries import BackoffRange
 from harness.judge.checkers.tests.small_histories import (
@@ -21,6 +19,7 @@ from harness.judge.checkers.tests.small_histories import (
     start,
     took,
 )
+from tools.cases import each
 
 OPERATOR = {"max_tries": 4, "retry": {"backoff": "fixed", "initial_ms": 10}}
 
@@ -37,7 +36,7 @@ def test_a_fixed_backoff_waits_equally_long_after_each_call_trust4() -> None:
     assert waits(BackoffRange(Retry(backoff="fixed", initial_ms=7)), 4) == [7, 7, 7, 7]
 
 
-@pytest.mark.parametrize(
+@each(
     ("backoff", "expected"),
     [
         (exponential(10, 2), [10, 20, 40, 80]),

@@ -10,6 +10,7 @@ import pytest
 from harness.history.probe import ProbeOperation
 from harness.history.verdict import Outcome
 from harness.judge.checkers.substrate import LossAsked, judge_substrate
+from tools.cases import each
 
 SWITCH = LossAsked(fault="switch", ended_us=350)
 
@@ -63,7 +64,7 @@ def test_an_append_without_an_answer_may_be_there_or_not() -> None:
     assert judge_substrate([*half, reading(900, 1, 2, 3, 4)]).outcome is Outcome.PASS
 
 
-@pytest.mark.parametrize(
+@each(
     ("operations", "kind"),
     [
         ([*KEPT, reading(500, 1, 2), reading(900, 1, 2, 3)], "stale-reading"),

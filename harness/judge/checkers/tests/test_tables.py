@@ -26,6 +26,7 @@ from harness.judge.checkers.tests.small_histories import (
     took,
     verdict,
 )
+from tools.cases import each
 
 OUTPUT = {"output": {"holds": ["outputs"]}}
 DEAD = {"dead_letter": {"holds": ["dead"]}}
@@ -127,9 +128,7 @@ def test_what_changes_no_table_may_follow_its_reading(later: Json) -> None:
     assert verdict("V8", lines).outcome is Outcome.PASS
 
 
-@pytest.mark.parametrize(
-    "act", [start(a=2), called("a"), answered("a"), left("a", j=1), event("dead", id="a"), commit(1)]
-)
+@each("act", [start(a=2), called("a"), answered("a"), left("a", j=1), event("dead", id="a"), commit(1)])
 def test_whatever_may_change_a_table_makes_an_earlier_reading_partial(act: Json) -> None:
     lines = history(
         start(), took("a", 0, expect=["v", "v"]), settled("a"), read("output", 0), act, tables=OUTPUT

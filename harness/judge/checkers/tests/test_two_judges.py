@@ -50,6 +50,7 @@ from harness.judge.checkers.tests.wild_histories import wild_history
 from harness.judge.second_judge import opinions
 from harness.system.choices import Choices
 from harness.system.clock import Deadline
+from tools.cases import each
 
 Json = dict[str, Any]
 
@@ -62,7 +63,7 @@ def first(quick: int, *, of: int) -> list[Any]:
     ]
 
 
-BATCHES, LEGAL, DENSE_BATCHES = first(8, of=24), first(8, of=20), first(2, of=6)
+BATCHES, LEGAL, DENSE_BATCHES = first(4, of=24), first(4, of=20), first(1, of=6)
 WILD_EACH, DENSE_EACH = 15, 8
 SOAK_S = 60
 COMPARED, CHUNK = 20_000, 250
@@ -175,8 +176,8 @@ def test_the_two_judges_agree_on_wild_histories(batch: int) -> None:
         assert disagreements(wild_history(seed)) == [], seed
 
 
-@pytest.mark.parametrize("batch", range(4))
-@pytest.mark.parametrize("drawn", [zigzag, waiting])
+@each("batch", range(2))
+@each("drawn", [zigzag, waiting])
 def test_the_two_judges_agree_on_watermarks_that_go_up_and_down_or_wait(
     drawn: Callable[[int], list[Json]], batch: int
 ) -> None:
@@ -201,7 +202,7 @@ def test_the_two_judges_agree_on_mutated_histories(batch: int) -> None:
 
 
 @pytest.mark.parametrize("batch", DENSE_BATCHES)
-@pytest.mark.parametrize("drawn", [*DENSE, wild_with_claims], ids=lambda drawn: drawn.__name__)
+@each("drawn", [*DENSE, wild_with_claims], ids=lambda drawn: drawn.__name__)
 def test_the_two_judges_agree_on_what_form_1_1_adds(drawn: Callable[[int], list[Json]], batch: int) -> None:
     for seed in range(batch * DENSE_EACH, (batch + 1) * DENSE_EACH):
         assert disagreements(drawn(seed)) == [], seed
@@ -212,15 +213,14 @@ def test_the_two_judges_agree_on_legal_histories_with_claims(seed: int) -> None:
     assert disagreements(legal_with_claims(seed)) == []
 
 
-@pytest.mark.parametrize("batch", range(4))
-@pytest.mark.parametrize("kind", RESCALED)
-def test_the_two_judges_agree_on_histories_that_rescale(kind: str, batch: int) -> None:
-    for seed in range(batch * 12, batch * 12 + 12):
+@each("kind", RESCALED)
+def test_the_two_judges_agree_on_histories_that_rescale(kind: str) -> None:
+    for seed in range(8):
         assert not disagreements(RESCALED[kind](seed)), seed
 
 
 def test_a_legal_history_that_rescales_is_not_convicted() -> None:
-    for seed in range(40):
+    for seed in range(16):
         judgement = screened(rescaled_history(seed))
 
         assert not judgement.convicted(), (seed, judgement.convicted())

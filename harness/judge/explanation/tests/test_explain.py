@@ -27,6 +27,7 @@ from harness.judge.checkers.tests.small_histories import (
 from harness.judge.explanation import explain
 from harness.judge.explanation.explain import ANOMALIES_IN_FULL, explained_events, explained_file
 from harness.judge.explanation.text import anomaly_lines, closing_lines, rest_of
+from tools.cases import each
 
 UNDISTURBED = "no fault began, and no attempt was killed"
 HOSTILE = "\x1b[2J\u202e\x00</script>`|"
@@ -182,7 +183,7 @@ def test_a_class_that_the_table_does_not_know_is_told_by_its_sentence(tmp_path: 
     assert told.explanation.then[-1].startswith("However, Every record's results are visible in the end")
 
 
-@pytest.mark.parametrize("odd", [HOSTILE, "\ud800", 10**40, -(2**70), "x" * 100_000, "e1 \ue0003\ue001"])
+@each("odd", [HOSTILE, "\ud800", 10**40, -(2**70), "x" * 100_000, "e1 \ue0003\ue001"])
 def test_odd_ids_are_told_whole_or_cut_and_never_bare(tmp_path: Path, odd: int | str) -> None:
     path = written(tmp_path, doubled(odd))
 

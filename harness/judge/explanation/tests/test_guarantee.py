@@ -8,6 +8,7 @@ import pytest
 
 from harness.history.verdict import Anomaly, Guarantee, InvariantVerdict, Judgement, Outcome
 from harness.judge.explanation.guarantee import DELIVERY, ORDER, guarantee_of, next_steps
+from tools.cases import each
 
 SEEN = dict.fromkeys(("V1", "V3", "V5", "V8", "V9", "V12", "V13", "V16"), Outcome.PASS) | {
     "V2": Outcome.NOT_CLAIMED
@@ -50,7 +51,7 @@ def test_where_everything_holds_it_is_the_strongest() -> None:
     assert (found.delivery, found.order, found.not_reached) == ("fenced-exactly-once", "ordered", ())
 
 
-@pytest.mark.parametrize(
+@each(
     ("convicted", "delivery"),
     [
         ("V8 duplicate", "at-least-once"),
@@ -95,10 +96,8 @@ def test_losses_and_duplicates_together_leave_no_delivery() -> None:
     assert guarantee("V8 lost", "V8 duplicate").delivery == "none"
 
 
-@pytest.mark.parametrize("outcome", [Outcome.VACUOUS, Outcome.UNKNOWN, Outcome.NOT_CLAIMED])
-@pytest.mark.parametrize(
-    ("name", "delivery"), [("V8", "none"), ("V12", "effectively-once"), ("V13", "exactly-once-visible")]
-)
+@each("outcome", [Outcome.VACUOUS, Outcome.UNKNOWN, Outcome.NOT_CLAIMED])
+@each(("name", "delivery"), [("V8", "none"), ("V12", "effectively-once"), ("V13", "exactly-once-visible")])
 def test_what_was_not_seen_is_not_claimed(name: str, delivery: str, outcome: Outcome) -> None:
     found = guarantee(outcomes={name: outcome})
 

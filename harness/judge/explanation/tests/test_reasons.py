@@ -21,6 +21,7 @@ from harness.judge.explanation.events import FileLines
 from harness.judge.explanation.reasons import REASONS
 from harness.judge.explanation.tests.truths import CLAIMS, untruths
 from harness.system.choices import Choices
+from tools.cases import each
 
 ROOT = Path(__file__).parents[4]
 CATALOGUE = ROOT / "harness/judge/checkers/tests/catalogue"
@@ -63,7 +64,7 @@ def test_the_table_holds_exactly_the_classes_of_the_page() -> None:
     assert set(REASONS) == set(re.findall(r"^- `([a-z-]+)`: ", FORMAT, re.MULTILINE))
 
 
-@pytest.mark.parametrize("path", CONVICTING, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@each("path", CONVICTING, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_sentence_is_so_and_the_last_is_the_contradiction(path: Path) -> None:
     events = events_of(path)
 
@@ -74,7 +75,7 @@ def test_every_sentence_is_so_and_the_last_is_the_contradiction(path: Path) -> N
         assert untruths(anomaly, explanation, events) == []
 
 
-@pytest.mark.parametrize("kind", REASONS)
+@each("kind", REASONS)
 def test_every_class_gives_more_than_its_rule(kind: str) -> None:
     showing = [path for path in CONVICTING if kind in convicts(path)]
 
@@ -84,7 +85,7 @@ def test_every_class_gives_more_than_its_rule(kind: str) -> None:
     assert all(len(explanation.then) > 1 for explanation in found)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@each("seed", range(24))
 def test_what_is_said_of_a_random_breach_is_so_too(seed: int, tmp_path: Path) -> None:
     lines = mutated(legal_history(seed), Choices(seed, "explanations"))
     path = tmp_path / "history.jsonl"

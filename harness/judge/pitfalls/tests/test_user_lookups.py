@@ -15,6 +15,7 @@ from harness.scenario.file import apply_settings, load_many
 from harness.scenario.order import Order
 from harness.scenario.outcome import Pitfall
 from harness.testing import MayAskAgain
+from tools.cases import each
 
 HERE = Path(__file__).name
 QUERY = "SELECT name, SLEEP(%s) FROM customer WHERE k = %s"
@@ -112,8 +113,8 @@ async def asks_the_connection(record: Any, pool: Any) -> Any:
     raise TimeoutError("no answer")
 
 
-@pytest.mark.parametrize("function", [asks_again, fails, uses_a_connection, asks_the_connection])
-@pytest.mark.parametrize("seed", [1, 2])
+@each("function", [asks_again, fails, uses_a_connection, asks_the_connection])
+@each("seed", [1, 2])
 def test_a_right_lookup_has_no_pitfall_u6(function: Any, seed: int) -> None:
     assert pitfalls(function, seed=seed) == {}
 

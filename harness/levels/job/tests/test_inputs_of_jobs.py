@@ -309,7 +309,9 @@ def test_a_moment_that_the_job_is_far_from_is_refused_before_the_run() -> None:
     refuse_moments(scenario, _sent("commit", 2, "?"), table="enriched", named=True)
     refuse_moments(scenario, _sent("commit", 2, "offsets"), table="", named=True)
     with pytest.raises(CannotHere, match="changes enriched.*sends 1 of them\n.*--set faults.kill.when.nth=1"):
-        refuse_moments(scenario, [*_sent("commit", 1), *_sent("commit", 9, "offsets")], table="enriched", named=True)
+        refuse_moments(
+            scenario, [*_sent("commit", 1), *_sent("commit", 9, "offsets")], table="enriched", named=True
+        )
     with pytest.raises(CannotHere, match="sends 0 of them\n.*choose a scenario"):
         refuse_moments(scenario, _sent("insert", 9), table="enriched", named=True)
 

@@ -16,6 +16,7 @@ from harness.scenario.model import Scenario
 from harness.scenario.order import Order
 from harness.sut.defects import variant_of
 from harness.sut.variant import HONEST, Variant
+from tools.cases import in_sweep_after
 from tools.defects import IN_RUNS
 
 _SMALL = {"records": 60, "subtasks": 1, "checkpoint_every": 20}
@@ -94,7 +95,7 @@ RETRIES = {
 }
 
 
-@pytest.mark.parametrize(("defect", "kind"), RETRIES.items())
+@pytest.mark.parametrize(("defect", "kind"), in_sweep_after(1, RETRIES.items()))
 def test_a_defect_of_retries_is_convicted_by_its_class_trust4(defect: str, kind: str) -> None:
     name = IN_RUNS[defect].scenario
     assert name is not None

@@ -14,8 +14,9 @@ from harness.levels.sim.tests.fault_samples import sample, simulated
 from harness.scenario.model import Scenario
 from harness.scenario.moments import instant_ms
 from harness.tests.simulated_run import judgement_of
+from tools.cases import each
 
-WHERE = pytest.mark.parametrize(
+WHERE = each(
     "phase",
     [
         phase
@@ -78,7 +79,7 @@ def test_an_attempt_dies_at_the_named_phase_and_another_one_goes_on(phase: str) 
     assert judgement_of(ran).outcome is Outcome.PASS
 
 
-@pytest.mark.parametrize("phase", ["store", "ack", "notify", "commit.pre", "commit.post", "snap.mid"])
+@each("phase", ["store", "ack", "notify", "commit.pre", "commit.post", "snap.mid"])
 def test_a_two_phase_sink_has_phases_of_its_own(phase: str) -> None:
     ran = simulated(with_fault("kill_worker", sink="two-phase", when={"phase": phase, "hit": 2}))
 

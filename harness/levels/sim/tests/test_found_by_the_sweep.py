@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from harness.history.event import FaultEvent, GiveUp, Kill
 from harness.judge.checkers.judge import judge
 from harness.levels.sim.run import Simulated, simulate_scenario
@@ -13,6 +11,7 @@ from harness.scenario.model import Scenario
 from harness.scenario.order import Order
 from harness.sut.defects import variant_of
 from harness.sut.variant import HONEST, Variant
+from tools.cases import each
 
 
 def ran(*, seed: int, variant: Variant = HONEST, **parts: Any) -> Simulated:
@@ -26,7 +25,7 @@ def convicts(run: Simulated) -> list[str]:
     return [verdict.invariant for verdict in judge(run.header, run.events).convicted()]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each("seed", range(8))
 def test_a_reply_that_is_held_and_then_swallowed_is_no_answer(seed: int) -> None:
     run = ran(
         seed=seed,

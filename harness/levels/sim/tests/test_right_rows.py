@@ -18,6 +18,7 @@ from harness.scenario.file import apply_settings, load_many
 from harness.scenario.order import Order
 from harness.sut.defects import variant_of
 from harness.system.errors import HarnessError
+from tools.cases import in_sweep_after
 from tools.defects import mutant_named
 
 SMALL = (
@@ -181,16 +182,14 @@ MUTANTS = [
 CASES = [pytest.param(*case, id=f"{case[0]}: {case[2]}, {case[4]}") for case in MUTANTS]
 
 
-@pytest.mark.parametrize(("name", "settings", "mutant", "invariant", "kind"), CASES)
+@pytest.mark.parametrize(("name", "settings", "mutant", "invariant", "kind"), in_sweep_after(5, CASES))
 def test_a_lookup_that_gets_wrong_rows_is_convicted_by_the_class_meant_for_it_trust6(
     name: str, settings: Sequence[str], mutant: str, invariant: str, kind: str
 ) -> None:
     assert kind in kinds(judged(name, settings, mutant=mutant), invariant)
 
 
-@pytest.mark.parametrize(
-    ("name", "settings"), [pytest.param(*case[:2], id=f"{case[0]}: {case[2]}, {case[4]}") for case in MUTANTS]
-)
+@pytest.mark.parametrize(("name", "settings"), in_sweep_after(3, [case[:2] for case in MUTANTS]))
 def test_the_reference_gets_the_rows_of_its_key_trust6(name: str, settings: Sequence[str]) -> None:
     verdicts = {verdict.invariant: verdict.outcome for verdict in judged(name, settings).invariants}
 

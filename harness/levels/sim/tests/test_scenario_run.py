@@ -19,6 +19,7 @@ from harness.sut.defects import find_defect
 from harness.sut.variant import HONEST, Variant
 from harness.system.errors import SutError
 from harness.tests.simulated_run import judgement_of
+from tools.cases import each
 
 NAMES = (
     "blackhole-with-default",
@@ -61,7 +62,7 @@ def simulated(name: str, *, seed: int = 3, variant: Variant = HONEST, sut: str =
     return simulate_scenario(Order(scenario=small(name), level="sim", seed=seed, sut=sut), variant=variant)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_the_reference_passes_a_scenario_of_the_catalogue(name: str) -> None:
     ran = simulated(name)
 
@@ -69,7 +70,7 @@ def test_the_reference_passes_a_scenario_of_the_catalogue(name: str) -> None:
     assert judgement_of(ran).outcome is Outcome.PASS
 
 
-@pytest.mark.parametrize(
+@each(
     "mutant",
     [
         "snapshot-omits-completed",

@@ -22,14 +22,14 @@ from harness.sut.variant import Variant
 from harness.system.choices import Draw
 from harness.system.errors import UsageError
 from harness.tests.simulated_run import judgement_of
+from tools.cases import each, in_sweep_after
 
-EACH = pytest.mark.parametrize("kind", SAMPLES)
 OUTSIDE = [
     kind
     for kind in SAMPLES
     if FAULTS[kind].by in {"link", "server"} and kind != "wait_timeout"  # its sample has a silence of its own
 ]
-SINKS = pytest.mark.parametrize("sink", ["atomic", "two-phase", "idempotent"])
+SINKS = pytest.mark.parametrize("sink", in_sweep_after(1, ["two-phase", "atomic", "idempotent"]))
 
 
 def told(ran: Simulated) -> list[tuple[str, Any]]:
@@ -45,7 +45,7 @@ def test_there_is_a_sample_of_each_kind_that_level_sim_can_do() -> None:
     assert set(SAMPLES) == {kind for kind, form in FAULTS.items() if "sim" in form.levels}
 
 
-@EACH
+@each("kind", SAMPLES)
 def test_it_bites_and_heals_and_the_reference_passes(kind: str) -> None:
     ran = simulated(sample(kind))
 
@@ -70,7 +70,7 @@ def test_what_hits_commits_leaves_every_sink_right(kind: str, sink: str, seeds: 
     assert outcomes == {Outcome.VACUOUS if meets_nobody else Outcome.PASS}
 
 
-@EACH
+@pytest.mark.parametrize("kind", in_sweep_after(12, SAMPLES))
 def test_where_nothing_is_armed_nothing_is_told_and_the_run_is_vacuous(kind: str) -> None:
     scenario, variant = sample(kind), Variant(arms_faults=False)
 
@@ -102,7 +102,7 @@ def idle_run() -> Any:
     )
 
 
-@pytest.mark.parametrize("kind", OUTSIDE)
+@each("kind", OUTSIDE)
 def test_where_nobody_works_it_has_no_evidence(kind: str) -> None:
     run = idle_run()
     act = sample(kind).faults[0].simulated(run)

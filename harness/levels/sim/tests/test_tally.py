@@ -20,6 +20,7 @@ from harness.scenario.order import Order
 from harness.system.clock import Deadline
 from harness.system.errors import SutError
 from reports.reading import read_run
+from tools.cases import in_sweep_after
 
 
 def orders(*, mutant: str | None = None, runs: int = 10) -> list[Order]:
@@ -34,7 +35,7 @@ def orders(*, mutant: str | None = None, runs: int = 10) -> list[Order]:
     ]
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", in_sweep_after(1, [2, 1]))
 def test_a_tally_does_not_depend_on_the_number_of_processes(jobs: int) -> None:
     asked = [*orders(), *orders(mutant="watermarks-at-once")]
 
@@ -112,7 +113,7 @@ class TickingClock:
     def pause(self, seconds: float) -> None: ...
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", in_sweep_after(1, [2, 1]))
 def test_a_budget_that_passes_ends_the_run_in_progress_and_the_count(jobs: int) -> None:
     [calm] = load_many(["calm"])
     long = Order(scenario=apply_settings(calm, ("workload.records=8000", "budget=60m")), level="sim", seed=1)

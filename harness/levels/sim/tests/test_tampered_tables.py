@@ -27,6 +27,7 @@ from harness.tests.tampered_tables import (
     names_the_row,
     scenario_with,
 )
+from tools.cases import each
 
 EVERY_CASE = [pytest.param(sink, case, id=f"{sink}: {case.name}") for sink in SINKS for case in cases(sink)]
 
@@ -45,7 +46,7 @@ def test_untouched_tables_pass_trust1(sink: str) -> None:
     assert judged(recorded(sink)).outcome is Outcome.PASS
 
 
-@pytest.mark.parametrize(("sink", "case"), EVERY_CASE)
+@each(("sink", "case"), EVERY_CASE)
 def test_a_changed_row_fails_the_run_and_is_named_trust1(sink: str, case: Case) -> None:
     touching = Touching(case.act, case.table)
 
@@ -54,9 +55,7 @@ def test_a_changed_row_fails_the_run_and_is_named_trust1(sink: str, case: Case) 
     names_the_row(judgement, case, touching.touched)
 
 
-@pytest.mark.parametrize(
-    ("sink", "table"), [(sink, table) for sink, tables in UNSEEN.items() for table in tables]
-)
+@each(("sink", "table"), [(sink, table) for sink, tables in UNSEEN.items() for table in tables])
 def test_rows_that_change_places_do_not_show_where_no_order_is_claimed(sink: str, table: str) -> None:
     """Dead letters and the audit claim no order; with a key a replayed row keeps its place, so no order is left."""
     record = recorded(sink, Touching("swap", table))
@@ -65,8 +64,8 @@ def test_rows_that_change_places_do_not_show_where_no_order_is_claimed(sink: str
     assert judged(record).outcome is Outcome.PASS
 
 
-@pytest.mark.parametrize("sink", SINKS)
-@pytest.mark.parametrize(("table", "invariants"), TABLES.items())
+@each("sink", SINKS)
+@each(("table", "invariants"), TABLES.items())
 def test_a_table_that_cannot_be_read_is_unknown_trust1(
     sink: str, table: str, invariants: tuple[str, ...]
 ) -> None:

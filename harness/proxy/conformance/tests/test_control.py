@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from harness.proxy.conformance.tests.subject import Subject, assert_refused
+from tools.cases import each
 
 NOWHERE = ("127.0.0.1", 1)
 
@@ -96,7 +97,7 @@ def test_names_are_unique(proxy: Subject) -> None:
     assert_refused(reply, 409)
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "rest"),
     [("GET", ""), ("PATCH", ""), ("POST", ""), ("DELETE", ""), ("GET", "/toxics"), ("POST", "/toxics"),
      ("GET", "/toxics/t"), ("PATCH", "/toxics/t"), ("POST", "/toxics/t"), ("DELETE", "/toxics/t")],
@@ -138,7 +139,7 @@ def test_deleting_a_proxy_frees_its_name_and_port(proxy: Subject) -> None:
         again.bind(address)
 
 
-@pytest.mark.parametrize("name", ["a b", "ü ß", "a%b", "%2F", "a?b#c", "a+b", "1", "x" * 300, '"<&>"'])
+@each("name", ["a b", "ü ß", "a%b", "%2F", "a?b#c", "a+b", "1", "x" * 300, '"<&>"'])
 def test_any_name_that_can_be_quoted_is_found(proxy: Subject, name: str) -> None:
     proxy.ask("POST", "/proxies", {"name": name, "upstream": "u", "listen": "127.0.0.1:0"})
     path = "/proxies/" + "".join(f"%{byte:02X}" for byte in name.encode())
@@ -213,7 +214,7 @@ def test_reset_enables_and_cures_everything(proxy: Subject) -> None:
     assert [(link.shown["enabled"], link.shown["toxics"]) for link in links] == [(True, [])] * 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "path"),
     [("PUT", "/proxies"), ("HEAD", "/proxies"), ("OPTIONS", "/proxies"), ("GET", "/reset"), ("GET", "/populate"),
      ("DELETE", "/version"), ("PUT", "/proxies/p"), ("DELETE", "/proxies/p/toxics"), ("PUT", "/proxies/p/toxics/t")],
@@ -222,9 +223,7 @@ def test_another_method_is_a_405(proxy: Subject, method: str, path: str) -> None
     assert proxy.ask(method, path).status == 405
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/nothing", "/proxies/", "/proxies/p/", "/proxies/p/nothing", "/version/x"]
-)
+@each("path", ["/", "/nothing", "/proxies/", "/proxies/p/", "/proxies/p/nothing", "/version/x"])
 def test_another_path_is_a_404(proxy: Subject, path: str) -> None:
     assert proxy.ask("GET", path).status == 404
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness.proxy.conformance.tests.subject import Subject, assert_refused
+from tools.cases import each
 
 NOWHERE = ("127.0.0.1", 1)
 
@@ -148,8 +149,8 @@ def toxic_types() -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-@pytest.mark.parametrize(("type_", "attributes"), toxic_types())
-@pytest.mark.parametrize("stream", ["upstream", "downstream"])
+@each(("type_", "attributes"), toxic_types())
+@each("stream", ["upstream", "downstream"])
 def test_every_toxic_goes_on_either_stream(
     proxy: Subject, type_: str, attributes: dict[str, Any], stream: str
 ) -> None:

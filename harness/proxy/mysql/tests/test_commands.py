@@ -15,9 +15,10 @@ from harness.proxy.mysql.commands import (
     plain,
 )
 from harness.proxy.mysql.dialogue import counted, without_attributes
+from tools.cases import each
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         b"COMMIT",
@@ -41,7 +42,7 @@ def test_a_commit_is_known_whatever_stands_before_it(text: bytes) -> None:
     assert exchange.kinds() == (MessageKind.COMMIT, MessageKind.QUERY)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         b"SELECT 'COMMIT'",
@@ -115,7 +116,7 @@ def test_a_statement_is_found_behind_the_querys_attributes() -> None:
     assert without_attributes(ATTRIBUTED + b"COMMIT") == b"COMMIT"
 
 
-@pytest.mark.parametrize("cut", range(len(ATTRIBUTED)))
+@each("cut", range(len(ATTRIBUTED)))
 def test_attributes_that_are_cut_off_give_no_statement(cut: int) -> None:
     assert without_attributes(ATTRIBUTED[:cut]) == b""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.proxy.mysql.frames import LONGEST_FRAME, FrameTracker, Packet, framed
@@ -49,7 +49,6 @@ PAYLOADS = st.lists(st.binary(max_size=40), max_size=12)
 CUTS = st.lists(st.integers(0, 1000), max_size=30)
 
 
-@settings(max_examples=60, deadline=None)
 @given(payloads=PAYLOADS, cuts=CUTS)
 def test_any_splitting_gives_the_same_packets(payloads: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(framed(payload, sequence=n) for n, payload in enumerate(payloads))
@@ -72,7 +71,6 @@ def test_any_splitting_gives_the_same_packets(payloads: list[bytes], cuts: list[
     assert parting.at_boundary
 
 
-@settings(max_examples=60, deadline=None)
 @given(payloads=PAYLOADS, cuts=CUTS, switches=st.lists(st.booleans(), min_size=40, max_size=40))
 def test_nothing_is_sent_twice_or_lost_when_tracking_and_parting_take_turns(
     payloads: list[bytes], cuts: list[int], switches: list[bool]

@@ -75,7 +75,6 @@ def test_a_rule_that_matches_nothing_changes_nothing(places: list[int]) -> None:
     assert endings == deeds == []
 
 
-@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_broken_bytes_go_by_as_they_came(data: st.DataObject) -> None:
     talk = Exchanged(logged_in=False)
@@ -392,7 +391,6 @@ def synthetic(code: int) -> bytes:
     return error_packet(code, sequence=1)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     places=st.lists(st.integers(0, 600), max_size=30),
     failed=st.lists(st.booleans(), min_size=1, max_size=6),

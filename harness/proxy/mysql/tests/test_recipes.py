@@ -6,9 +6,8 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from harness.proxy.toxic_kinds import TOXIC_KINDS
+from tools.cases import each
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "proxy.md"
 RECIPES = re.findall(r"^\| .* \| `(\{.*\})` \|$", PAGE.read_text(), re.MULTILINE)
@@ -18,7 +17,7 @@ def test_there_are_recipes() -> None:
     assert len(RECIPES) >= 16
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@each("recipe", RECIPES)
 def test_each_recipe_is_taken(recipe: str) -> None:
     body = json.loads(recipe)
     kind = TOXIC_KINDS[body["type"]]

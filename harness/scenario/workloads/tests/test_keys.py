@@ -14,6 +14,7 @@ from harness.scenario.workloads.keys import key_of, keys_of, told_key
 from harness.scenario.workloads.lookups import Lookup, LookupSource
 from harness.sut.positions import restored, saved
 from reference_impl.elements import Record
+from tools.cases import each
 
 KINDS = ("numbers", "wide", "signed", "unicode", "composite")
 
@@ -46,7 +47,7 @@ LOSSES: dict[str, tuple[str, Callable[[Any], Any]]] = {
 """What is lost: the kind of keys that shows it, and what is left of a key."""
 
 
-@pytest.mark.parametrize("lost", LOSSES)
+@each("lost", LOSSES)
 def test_keys_of_a_kind_become_equal_by_what_a_careless_lookup_loses_trust6(lost: str) -> None:
     kind, lossy = LOSSES[lost]
     keys = list(keys_of(workload(kind)))

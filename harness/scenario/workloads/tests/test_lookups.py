@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.scenario.model import Workload
@@ -67,7 +67,6 @@ def test_ids_are_unique_in_the_run_and_ascend_in_each_subtask() -> None:
     assert sorted(id_ for ids in of_subtask for id_ in ids) == list(range(120))
 
 
-@settings(max_examples=30)
 @given(seed=st.integers(0, 999), every=st.integers(1, 12), records=st.integers(1, 60))
 def test_a_watermark_is_true_no_record_after_it_is_as_old_as_it_says(
     seed: int, every: int, records: int
@@ -82,7 +81,6 @@ def test_a_watermark_is_true_no_record_after_it_is_as_old_as_it_says(
                 assert mark is None or timestamp > mark
 
 
-@settings(max_examples=30)
 @given(every=st.integers(0, 12), records=st.integers(1, 60))
 def test_a_watermark_stands_behind_every_so_many_records(every: int, records: int) -> None:
     made = source(watermark_every=every, records=records)
@@ -100,7 +98,6 @@ def test_records_are_due_at_the_rate_and_a_watermark_with_the_record_before_whic
     assert [made.due_ms(position) for position in range(7)] == [0, 10, 20, 20, 30, 40, 40]
 
 
-@settings(max_examples=30)
 @given(every=st.integers(0, 12), rate=st.integers(1, 5000))
 def test_nothing_is_due_before_what_stands_ahead_of_it(every: int, rate: int) -> None:
     made = source(watermark_every=every, rate=f"{rate}/s")

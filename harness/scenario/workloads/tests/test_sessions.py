@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.scenario.model import Task, Workload
@@ -83,7 +83,6 @@ def test_the_records_of_a_key_are_counted_over_all_inputs_and_over_each() -> Non
             assert [stamps[lookup.id]["of_input"] for lookup in its] == list(range(1, len(its) + 1))
 
 
-@settings(max_examples=25)
 @given(seed=st.integers(0, 1000), gap_ms=st.integers(1, 400))
 def test_a_session_goes_on_while_no_watermark_has_passed_its_end(seed: int, gap_ms: int) -> None:
     """The same, told record by record instead of watermark by watermark."""

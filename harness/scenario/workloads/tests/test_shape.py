@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.faults.hot_key import HOT_KEY
@@ -46,7 +46,6 @@ def marks(found: Sequence[tuple[Lookup, int | None] | MarkOfTime]) -> list[int]:
     return [element.timestamp for element in found if isinstance(element, MarkOfTime)]
 
 
-@settings(max_examples=40)
 @given(every=st.integers(0, 12), record=st.integers(1, 40), count=st.integers(1, 30))
 def test_a_burst_stands_right_before_its_record_rises_and_is_true(
     every: int, record: int, count: int

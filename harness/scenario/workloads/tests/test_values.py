@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from harness.levels.sim.run import customers
 from harness.scenario.workloads.lookups import customer_rows
 from harness.scenario.workloads.values import with_values_like
 from harness.tests.scenario_drafts import sound
+from tools.cases import each
 
 ROWS = with_values_like([[key, "", "", 0] for key in range(200)], "odd")
 
 
-@pytest.mark.parametrize(
+@each(
     "lossy",
     [
         lambda value: value.encode("latin-1", "replace") if isinstance(value, str) else value,

@@ -13,6 +13,7 @@ from harness.conform.protocol.conversation_file import HELLO
 from harness.sut.serve.config import CommandRefused
 from harness.sut.serve.line import CHUNK, LINE_MAX, Lines, object_of
 from harness.sut.serve.tests.speaking import lines_in_process
+from tools.cases import each
 
 MEGABYTE = 1_000_000
 QUIET = {"ev": "quiet"}
@@ -46,7 +47,7 @@ def answers(lines: Sequence[bytes], *, opened: bytes | None = None) -> list[list
 LONG = b'"' + b"x" * MEGABYTE + b'"'
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         LONG,
@@ -79,7 +80,7 @@ def test_a_value_at_the_bounds_comes_out_as_it_went_in(text: bytes) -> None:
     assert repr(emitted["value"]) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "code"),
     [
         (b"x" * MEGABYTE, "not-json"),
@@ -163,7 +164,7 @@ def test_numbers_beyond_all_machine_words_are_whole_numbers_like_others(profile:
     assert called == [[1], [], [], [2], [], [3]]
 
 
-@pytest.mark.parametrize("ahead", [0, 1, CHUNK - 9, CHUNK - 8, CHUNK - 7, CHUNK - 1])
+@each("ahead", [0, 1, CHUNK - 9, CHUNK - 8, CHUNK - 7, CHUNK - 1])
 def test_lines_are_whole_wherever_the_pipe_cuts_them(tmp_path: Path, ahead: int) -> None:
     lines = [b"y" * ahead + b"\n", b'{"a":1}\n', b"\r\n", b"x" * 3 * CHUNK + b"\n", b"\n", b'{"c']
 

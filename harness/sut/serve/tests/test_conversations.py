@@ -18,6 +18,7 @@ from harness.sut.serve import SYSTEMS
 from harness.sut.serve.tests.speaking import asked, spoken_in_process, spoken_to_program
 from harness.system.errors import FloodmarkError
 from harness.world.settings import WorldSettings
+from tools.cases import each
 
 CATALOGUE = catalogue()
 CONVERSATIONS_MIN = 120
@@ -33,16 +34,14 @@ def _cases(system: str, abilities: Sequence[str]) -> Iterator[object]:
                 yield pytest.param(file, profile, id=f"{file.name}-{profile}")
 
 
-@pytest.mark.parametrize(("file", "profile"), list(_cases("reference", SYSTEMS["reference"].abilities)))
+@each(("file", "profile"), list(_cases("reference", SYSTEMS["reference"].abilities)))
 def test_the_reference_answers_as_the_catalogue_says(file: ConversationFile, profile: str) -> None:
     answers = spoken_in_process("reference", file.exchanges, profile=profile)
 
     assert_as_written(file.exchanges, answers, name=file.name)
 
 
-@pytest.mark.parametrize(
-    ("file", "profile"), list(_cases("reference-emitter", SYSTEMS["reference-emitter"].abilities))
-)
+@each(("file", "profile"), list(_cases("reference-emitter", SYSTEMS["reference-emitter"].abilities)))
 def test_the_first_design_answers_as_the_catalogue_says_where_it_claims(
     file: ConversationFile, profile: str
 ) -> None:

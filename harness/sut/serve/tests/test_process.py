@@ -17,7 +17,9 @@ from harness.conform.oracle.provide import SETUP
 from harness.conform.protocol.conversation_file import HELLO, catalogue
 from harness.conform.protocol.program import Limits, Program, await_answers
 from harness.sut.serve import SYSTEMS
+from harness.sut.serve.tests.speaking import lines_in_process
 from harness.system.errors import Exit
+from tools.cases import each, in_sweep_after
 
 FLOODMARK = str(Path(sys.executable).with_name("floodmark"))
 LIMIT_S = 60
@@ -48,23 +50,33 @@ def serve(*lines: str, name: str = "reference", **environment: str) -> subproces
     )
 
 
-@pytest.mark.parametrize("name", list(SYSTEMS))
-@pytest.mark.parametrize(
-    ("lines", "quiets"),
-    [
-        ([], 0),
-        ([HELLO], 1),
-        ([HELLO, OPENED, ""], 2),
-        ([HELLO, OPENED, ELEMENT, ELEMENT, ""], 4),
-        ([HELLO, OPENED, ELEMENT, '{"cmd":"end_input"}', ""], 4),
-        ([HELLO, OPENED, ELEMENT, '{"cmd":"fail","call":1,"error":"x"}', ""], 4),
-        ([HELLO, OPENED, '{"cmd":"element","value":"cut in the mid'], 3),
-    ],
-    ids=["at-once", "last-line-unended", "open", "blocked", "draining", "failed", "in-a-line"],
-)
-def test_the_end_of_input_ends_the_program_whatever_it_does(name: str, lines: list[str], quiets: int) -> None:
+ENDS = [
+    ([], 0),
+    ([HELLO], 1),
+    ([HELLO, OPENED, ""], 2),
+    ([HELLO, OPENED, ELEMENT, ELEMENT, ""], 4),
+    ([HELLO, OPENED, ELEMENT, '{"cmd":"end_input"}', ""], 4),
+    ([HELLO, OPENED, ELEMENT, '{"cmd":"fail","call":1,"error":"x"}', ""], 4),
+    ([HELLO, OPENED, '{"cmd":"element","value":"cut in the mid'], 3),
+]
+"""At once, an unended last line, open, blocked, draining, failed, inside a line; how many answers that is."""
+
+
+@each("name", SYSTEMS)
+@each(("lines", "quiets"), ENDS)
+def test_the_end_of_input_ends_the_conversation_whatever_it_does(
+    name: str, lines: list[str], quiets: int
+) -> None:
     """A line that is cut off is answered as the line that it is."""
-    ended = serve(*lines, name=name)
+    whole = "\n".join(lines).encode().splitlines(keepends=True)
+
+    assert lines_in_process(name, whole).count(b'{"ev":"quiet"}\n') == quiets
+
+
+def test_the_end_of_input_ends_the_program_inside_a_line_too() -> None:
+    lines, quiets = ENDS[-1]
+
+    ended = serve(*lines)
 
     assert ended.returncode == Exit.HOLD
     assert ended.stdout.count(b'{"ev":"quiet"}\n') == quiets
@@ -90,7 +102,9 @@ def program() -> Iterator[subprocess.Popen[bytes]]:
         started.kill()
 
 
-@pytest.mark.parametrize("lines", [['{"cmd":"stats"}'], [OPENED, ELEMENT], [OPENED, ELEMENT, ELEMENT]])
+@pytest.mark.parametrize(
+    "lines", in_sweep_after(1, [[OPENED, ELEMENT, ELEMENT], ['{"cmd":"stats"}'], [OPENED, ELEMENT]])
+)
 def test_a_reader_that_goes_away_ends_the_program_quietly(
     program: subprocess.Popen[bytes], lines: list[str]
 ) -> None:
@@ -137,6 +151,7 @@ def test_without_the_real_flink_the_environment_is_told_how_to_get_it(tmp_path: 
     assert SETUP.encode() in ended.stderr
 
 
+@pytest.mark.sweep
 def test_one_script_has_one_transcript_whatever_the_hash_seed() -> None:
     """D12: the whole catalogue in one conversation, in two processes."""
     lines = [HELLO]
@@ -204,7 +219,7 @@ ROUNDS = [_completed, _retried, _timed_out, _watermarks, _snapshots, _refused, _
 GROWTH_MAX = 6 * MEGABYTE
 
 
-@pytest.mark.parametrize("commands_of", ROUNDS)
+@pytest.mark.parametrize("commands_of", in_sweep_after(1, ROUNDS))
 def test_memory_is_constant_over_thousands_of_commands(commands_of: Round) -> None:
     early, late = _sizes(commands_of, 2_000, 8_000)
 

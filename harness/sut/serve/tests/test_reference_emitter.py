@@ -15,6 +15,7 @@ import pytest
 
 from harness.sut.serve import SYSTEMS, converse
 from reference_impl.flip12.wait_operator import THREAD_NAME
+from tools.cases import each
 
 Event = dict[str, Any]
 Command = dict[str, Any]
@@ -203,7 +204,7 @@ _PHASES: dict[str, list[Command]] = {
 }
 
 
-@pytest.mark.parametrize("phase", _PHASES)
+@each("phase", _PHASES)
 def test_the_close_ends_every_phase_and_the_next_open_starts_anew_a68(phase: str) -> None:
     script = _PHASES[phase]
 

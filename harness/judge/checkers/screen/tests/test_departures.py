@@ -25,6 +25,7 @@ from harness.judge.checkers.tests.small_histories import (
     took,
     wm,
 )
+from tools.cases import each
 
 CONVICTED = OF_OUTPUT | OF_CALLS
 MALFORMED: dict[str, list[Any]] = {
@@ -65,7 +66,7 @@ MALFORMED: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("departure", CONVICTED)
+@each("departure", CONVICTED)
 def test_the_screen_does_not_vouch_for_what_the_checkers_convict(departure: str) -> None:
     invariant, parts, header = CONVICTED[departure]
     found = told(history(*parts, **header))
@@ -80,7 +81,7 @@ def test_the_screen_does_not_vouch_for_what_the_checkers_convict(departure: str)
     assert invariant not in (acquitted(found) or ())
 
 
-@pytest.mark.parametrize("departure", MALFORMED)
+@each("departure", MALFORMED)
 def test_the_screen_vouches_for_no_history_that_breaks_the_rules(departure: str) -> None:
     found = told(history(*MALFORMED[departure]))
     assert found is not None

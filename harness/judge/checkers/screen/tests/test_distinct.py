@@ -8,6 +8,7 @@ import pytest
 
 from harness.judge.checkers.screen.totals import Distinct
 from harness.system.choices import Choices
+from tools.cases import each
 
 MANY = 40_000
 
@@ -41,13 +42,13 @@ MANY_KINDS: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", MANY_KINDS)
+@each("kind", MANY_KINDS)
 def test_different_values_are_different(kind: str) -> None:
     assert distinct(MANY_KINDS[kind]).all_different()
 
 
-@pytest.mark.parametrize("kind", MANY_KINDS)
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+@each("kind", MANY_KINDS)
+@each("share", [0.0, 0.5, 0.99])
 def test_a_value_that_comes_twice_is_found_however_far_apart(kind: str, share: float) -> None:
     values = MANY_KINDS[kind]
 

@@ -24,6 +24,7 @@ from harness.judge.checkers.tests.small_histories import (
     text,
     took,
 )
+from tools.cases import each
 
 REGULAR = history(start(), took("a", 0), settled("a"), ended())
 SUSPECTED = history(start(), took("a", 0), took("b", 1), settled("a"), settled("b"), ended())
@@ -48,8 +49,8 @@ ALL = {
 }
 
 
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+@each("name", ALL)
+@each("suffix", [".jsonl", ".jsonl.gz"])
 def test_a_file_is_judged_as_its_exact_reading_is(tmp_path: Path, name: str, suffix: str) -> None:
     path = tmp_path / f"history{suffix}"
     path.write_bytes(gzip.compress(ALL[name]) if suffix.endswith("gz") else ALL[name])
@@ -78,7 +79,7 @@ def test_a_malformed_file_is_not_judged(tmp_path: Path) -> None:
     assert [breach.line for breach in judged.breaches] == [3, 4]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each("seed", range(6))
 def test_a_legal_history_is_judged_alike_from_its_file(tmp_path: Path, seed: int) -> None:
     lines: list[dict[str, Any]] = legal_history(seed)
     path = tmp_path / "history.jsonl"

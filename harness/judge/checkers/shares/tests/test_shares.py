@@ -26,6 +26,7 @@ from harness.judge.checkers.tests.small_histories import text
 from harness.judge.checkers.tests.test_two_judges import OF_FORM_1_1, mutant, waiting, zigzag
 from harness.judge.checkers.tests.wild_histories import wild_history
 from harness.system.choices import Choices
+from tools.cases import each
 
 Json = dict[str, Any]
 CATALOGUE = Path(__file__).parents[2] / "tests" / "catalogue"
@@ -47,7 +48,7 @@ KINDS: dict[str, Callable[[int], list[Json]]] = {
     "legal": legal,
     "mutated legal": lambda seed: mutated(legal(seed), Choices(seed, "blind mutations")),
 }
-QUICK, SWEPT = 5, 480
+QUICK, SWEPT = 2, 480
 """Histories of each kind; at tier sweep more than 10,000 in all."""
 
 
@@ -82,7 +83,8 @@ def refused_by_shares(lines: list[Json], folder: Path) -> bool:
     return judge_shares(SplitHistory(history.header, events), lambda _: answers, checkers=CHECKERS) is answers
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@pytest.mark.sweep
+@each("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_the_catalogue_is_judged_alike_in_shares_and_whole(folder: Path) -> None:
     for path in sorted(folder.glob("*.jsonl")):
         header, events = read_whole(path)

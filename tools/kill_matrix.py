@@ -26,7 +26,7 @@ from tools.defects import DEFECTS, IN_RUNS, OURS, mutant_named
 from tools.defects.equivalents import Sameness, compare_equivalents
 from tools.defects.kinds import PropertyDefect
 
-__all__ = ["main", "opening", "page_text"]
+__all__ = ["opening"]
 
 _COMPARED: Final = 10
 """An equivalent gets one comparison run per this many runs of a defect."""

@@ -27,7 +27,7 @@ from reference_impl.operator.result import ResultHandle, Settlement, Supplier
 from tools.defects.pools import cancelling_nothing
 from tools.defects.where import has_dead_letters, has_no_timeout, timeouts_cancel_nothing
 
-__all__ = ["OF_CALLS", "build_losing_operator", "build_quiet_operator", "three_in_a_thousand"]
+__all__ = ["OF_CALLS"]
 
 
 def three_in_a_thousand(value: Any) -> bool:

@@ -22,17 +22,7 @@ from harness.sut.prepared_coordination import TwoPhaseCoordination
 from harness.sut.variant import Kind, Variant, made_once
 from tools.defects.where import has_several_results, is_restored, sink_is_disturbed
 
-__all__ = [
-    "OF_SINKS",
-    "assuming_committed",
-    "checking_before",
-    "committing_again",
-    "committing_at_snapshot",
-    "keeping_output",
-    "notified_twice",
-    "without_key",
-    "writing_at_once",
-]
+__all__ = ["OF_SINKS"]
 
 _Held = tuple[list[Visible], list[DeadRow]]
 """The rows and the dead letters of an epoch."""

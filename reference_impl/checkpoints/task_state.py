@@ -48,8 +48,6 @@ class OperatorSubtaskState:
     """The timers."""
     input_channel_state: Any = None
     """Elements that were in flight before the task (C27)."""
-    result_channel_state: Any = None
-    """Elements that were in flight after the task."""
 
     @property
     def has_state(self) -> bool:

@@ -1,7 +1,8 @@
 """The receiver's end of a connection between tasks: its input channel. A sender writes into it directly.
 
 Answers to Flink's `RemoteInputChannel` with its `ChannelStatePersister`, and to its identifier `InputChannelInfo`,
-which is ordered so that state kept by channel has a fixed order. Invariant: elements leave a channel in the order in which they came; only priority events overtake.
+which is ordered so that state kept by channel has a fixed order. Invariant: elements leave a channel in the order in
+which they came; only priority events overtake.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from reference_impl.checkpoint_events import CheckpointException, CheckpointMeta
 
 __all__ = [
     "FINISHED_ON_RESTORE",
-    "CheckpointResponder",
     "OperatorSubtaskState",
     "StateObject",
     "TaskStateSnapshot",

@@ -22,7 +22,6 @@ __all__ = [
     "CheckpointBarrier",
     "CheckpointException",
     "CheckpointFailureReason",
-    "CheckpointListener",
     "CheckpointMetaData",
     "CheckpointMetrics",
     "CheckpointOptions",

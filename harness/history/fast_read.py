@@ -41,7 +41,6 @@ __all__ = [
     "NotOrdinary",
     "all_ordinary",
     "exact_event",
-    "may_be_too_much",
     "ordinary_event",
     "ordinary_header",
 ]

@@ -37,7 +37,6 @@ _NAMES = (
     "managed_operator_state",
     "raw_operator_state",
     "input_channel_state",
-    "result_channel_state",
 )
 """The order in which they are finished."""
 
@@ -58,15 +57,13 @@ class OperatorSnapshotFutures:
     raw_operator_state: SnapshotFuture[Any] | None = None
     input_channel_state: Future[Any] | None = None
     """The channel state writer ends it, which must happen before `finalize`."""
-    result_channel_state: Future[Any] | None = None
     _turn: Lock = field(default_factory=Lock, repr=False)
     _discarded: set[str] = field(default_factory=set, repr=False)
 
     @property
     def channel_states(self) -> list[Future[Any]]:
         """The futures that must end before this part can be finished."""
-        both = (self.input_channel_state, self.result_channel_state)
-        return [future for future in both if future is not None]
+        return [] if self.input_channel_state is None else [self.input_channel_state]
 
     def run_slice(self) -> bool:
         """Run a small piece of the work; return whether nothing is left."""

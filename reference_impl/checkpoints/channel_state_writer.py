@@ -1,7 +1,7 @@
 """Collects the elements that a barrier overtook, by checkpoint and channel, into handles.
 
-Answers to Flink's `ChannelStateWriter` and `ChannelStateWriteRequestDispatcher`, and to the handles that they write,
-`InputChannelStateHandle` and `ResultSubpartitionStateHandle`. Invariant: a handle is a frozen plain value with the
+Answers to Flink's `ChannelStateWriter` and `ChannelStateWriteRequestDispatcher`, and to the handle that they write,
+`InputChannelStateHandle`. Invariant: a handle is a frozen plain value with the
 elements in their order in the channel; a channel without captured elements gets no handle (C10).
 """
 
@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from reference_impl.checkpoint_events import CheckpointException, CheckpointFailureReason, CheckpointOptions
-from reference_impl.checkpoints.channels import InputChannelInfo, ResultSubpartitionInfo
+from reference_impl.checkpoints.channels import InputChannelInfo
 from reference_impl.elements import OperatorInput
 from reference_impl.errors import WrongState
 
@@ -20,7 +20,6 @@ __all__ = [
     "ChannelStateWriteResult",
     "ChannelStateWriter",
     "InputChannelStateHandle",
-    "ResultSubpartitionStateHandle",
 ]
 
 
@@ -32,35 +31,23 @@ class InputChannelStateHandle:
     elements: tuple[OperatorInput, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultSubpartitionStateHandle:
-    """The captured elements of an output channel."""
-
-    info: ResultSubpartitionInfo
-    elements: tuple[OperatorInput, ...]
-
-
 InputState = tuple[InputChannelStateHandle, ...]
-OutputState = tuple[ResultSubpartitionStateHandle, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelStateWriteResult:
-    """Futures for the captured elements; their results are None if nothing was captured (C10)."""
+    """A future for the captured elements; its result is None if nothing was captured (C10)."""
 
     input_channel_state: Future[InputState | None] = field(default_factory=Future)
-    result_channel_state: Future[OutputState | None] = field(default_factory=Future)
 
     @property
     def is_done(self) -> bool:
-        """Whether both futures have ended."""
-        return self.input_channel_state.done() and self.result_channel_state.done()
+        return self.input_channel_state.done()
 
     def fail(self, cause: BaseException) -> None:
-        """Fail the futures that have not ended."""
-        for future in (self.input_channel_state, self.result_channel_state):
-            if not future.done():
-                future.set_exception(cause)
+        """Fail the future if it has not ended."""
+        if not self.input_channel_state.done():
+            self.input_channel_state.set_exception(cause)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,10 +56,6 @@ class _Writing:
 
     result: ChannelStateWriteResult = field(default_factory=ChannelStateWriteResult)
     inputs: dict[InputChannelInfo, list[OperatorInput]] = field(default_factory=dict)
-    outputs: dict[ResultSubpartitionInfo, list[OperatorInput]] = field(default_factory=dict)
-    outputs_unknown: int = 0
-    """Number of subpartitions whose overtaken elements are not known yet."""
-    output_finished: bool = False
 
 
 class ChannelStateWriter:
@@ -136,46 +119,6 @@ class ChannelStateWriter:
             return
         writing.inputs.setdefault(info, []).extend(elements)
 
-    def add_output_data(
-        self,
-        checkpoint_id: int,
-        info: ResultSubpartitionInfo,
-        start_sequence_number: int,
-        elements: Sequence[OperatorInput],
-    ) -> None:
-        """Add elements that the barrier overtook in the output channel `info`."""
-        writing = self._writing_of(checkpoint_id)
-        if writing is None or writing.result.result_channel_state.done():
-            return
-        writing.outputs.setdefault(info, []).extend(elements)
-
-    def add_output_data_future(
-        self, checkpoint_id: int, info: ResultSubpartitionInfo, data: Future[Sequence[OperatorInput]]
-    ) -> None:
-        """The same for elements that are known once the barrier has left or has overtaken (C26)."""
-        writing = self._writing_of(checkpoint_id)
-        if writing is None or writing.result.result_channel_state.done():
-            return
-        writing.outputs_unknown += 1
-        data.add_done_callback(lambda known: self._output_known(checkpoint_id, writing, info, known))
-
-    def _output_known(
-        self,
-        checkpoint_id: int,
-        writing: _Writing,
-        info: ResultSubpartitionInfo,
-        known: Future[Sequence[OperatorInput]],
-    ) -> None:
-        writing.outputs_unknown -= 1
-        error = known.exception()
-        if error is not None:
-            self.abort(checkpoint_id, error, cleanup=False)
-            writing.result.fail(error)
-        elif not writing.result.result_channel_state.done():
-            if known.result():
-                writing.outputs.setdefault(info, []).extend(known.result())
-            self._complete_output(writing)
-
     def finish_input(self, checkpoint_id: int) -> None:
         """All barriers have come: no more input will be captured."""
         writing = self._writing_of(checkpoint_id)
@@ -185,23 +128,6 @@ class ChannelStateWriter:
                 for info in sorted(writing.inputs)
             )
             writing.result.input_channel_state.set_result(tuple(handles) or None)
-
-    def finish_output(self, checkpoint_id: int) -> None:
-        """The barrier was emitted: no further subpartition will be overtaken."""
-        writing = self._writing_of(checkpoint_id)
-        if writing is not None:
-            writing.output_finished = True
-            self._complete_output(writing)
-
-    def _complete_output(self, writing: _Writing) -> None:
-        state = writing.result.result_channel_state
-        if state.done() or writing.outputs_unknown or not writing.output_finished:
-            return
-        handles = (
-            ResultSubpartitionStateHandle(info=info, elements=tuple(writing.outputs[info]))
-            for info in sorted(writing.outputs)
-        )
-        state.set_result(tuple(handles) or None)
 
     def abort(self, checkpoint_id: int, cause: BaseException, *, cleanup: bool) -> None:
         """Fail the checkpoint, started or not; with `cleanup`, drop a result that nobody will fetch."""
@@ -215,7 +141,7 @@ class ChannelStateWriter:
             self._writing.pop(checkpoint_id, None)
 
     def get_and_remove_write_result(self, checkpoint_id: int) -> ChannelStateWriteResult:
-        """Return the futures for this checkpoint; can be called once."""
+        """Return the future for this checkpoint; can be called once."""
         writing = self._writing.pop(checkpoint_id, None)
         if writing is None:
             raise WrongState(
@@ -252,4 +178,3 @@ class ChannelStateWriter:
     def _end(self, writing: _Writing, cause: BaseException) -> None:
         writing.result.fail(cause)
         writing.inputs.clear()
-        writing.outputs.clear()

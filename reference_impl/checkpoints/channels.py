@@ -1,15 +1,14 @@
-"""The two ends of a connection between tasks: the receiver's input channel and the sender's subpartition.
+"""The receiver's end of a connection between tasks: its input channel. A sender writes into it directly.
 
-Answers to Flink's `RemoteInputChannel` with its `ChannelStatePersister`, to `PipelinedSubpartition`, and to their
-identifiers `InputChannelInfo` and `ResultSubpartitionInfo`, which are ordered so that state kept by channel has a
-fixed order. Invariant: elements leave a channel in the order in which they came; only priority events overtake.
+Answers to Flink's `RemoteInputChannel` with its `ChannelStatePersister`, and to its identifier `InputChannelInfo`,
+which is ordered so that state kept by channel has a fixed order. Invariant: elements leave a channel in the order in
+which they came; only priority events overtake.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -31,8 +30,6 @@ __all__ = [
     "ChannelElement",
     "InputChannel",
     "InputChannelInfo",
-    "PipelinedSubpartition",
-    "ResultSubpartitionInfo",
 ]
 
 
@@ -44,16 +41,6 @@ class InputChannelInfo(Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"channel {self.input_channel_idx} of gate {self.gate_idx}"
-
-
-class ResultSubpartitionInfo(Struct, frozen=True, order=True):
-    """Identifies an output channel."""
-
-    partition_idx: int
-    sub_partition_idx: int
-
-    def __str__(self) -> str:
-        return f"subpartition {self.sub_partition_idx} of partition {self.partition_idx}"
 
 
 ChannelElement = OperatorInput | ChannelEvent
@@ -269,111 +256,3 @@ class InputChannel:
 
 def _without_gate() -> None:
     """Default until a gate sets `on_change`."""
-
-
-class OutputWriter(Protocol):
-    """Receives the captured output; the `ChannelStateWriter`."""
-
-    def add_output_data(
-        self,
-        checkpoint_id: int,
-        info: ResultSubpartitionInfo,
-        start_sequence_number: int,
-        elements: Sequence[OperatorInput],
-        /,
-    ) -> None:
-        """Store elements that the barrier of `checkpoint_id` overtook."""
-
-    def add_output_data_future(
-        self, checkpoint_id: int, info: ResultSubpartitionInfo, data: Future[Sequence[OperatorInput]], /
-    ) -> None:
-        """The same for elements that will be known later."""
-
-
-class PipelinedSubpartition:
-    """One output channel: what the task has emitted and the receiver has not fetched.
-
-    Mutable; used on the task's thread; `len` counts elements not yet fetched.
-
-    Answers to Flink's `PipelinedSubpartition`. Invariant: elements leave in the order in which they were emitted; only
-    priority events overtake. What one overtakes is captured as output, since it is in no operator's state and has not
-    reached the receiver (C28).
-
-    Where all tasks share one event loop, senders write to the receiver's `InputChannel` directly and skip this class.
-    """
-
-    def __init__(self, info: ResultSubpartitionInfo, *, writer: OutputWriter | None = None) -> None:
-        self.info = info
-        self.on_data: Callable[[], None] = _without_reader
-        """Called when there is something to fetch."""
-        self._writer = writer
-        self._priority: deque[ChannelElement] = deque()
-        self._queue: deque[ChannelElement] = deque()
-        self._waiting: tuple[CheckpointBarrier, Future[Sequence[OperatorInput]]] | None = None
-        """A barrier that may time out and then overtake, and the future for what it overtakes."""
-
-    def __len__(self) -> int:
-        return len(self._priority) + len(self._queue)
-
-    def add(self, element: ChannelElement) -> None:
-        """Emit `element`; an unaligned barrier overtakes the waiting elements, which are captured (C27)."""
-        match element:
-            case CheckpointBarrier() if element.options.is_unaligned:
-                if self._writer is not None:
-                    self._writer.add_output_data(element.checkpoint_id, self.info, 0, _data(self._queue))
-                self._priority.append(element)
-            case CheckpointBarrier() if element.options.is_timeoutable:
-                self._wait_for_timeout(element)
-                self._queue.append(element)
-            case _:
-                self._queue.append(element)
-        self.on_data()
-
-    def poll(self) -> ChannelElement | None:
-        """Remove and return the next element, or None; a barrier that leaves in its turn has overtaken nothing."""
-        elements = self._priority or self._queue
-        if not elements:
-            return None
-        element = elements.popleft()
-        if self._waiting is not None and element is self._waiting[0]:
-            self._tell_overtaken(())
-        return element
-
-    def alignment_barrier_timeout(self, checkpoint_id: int) -> None:
-        """If the barrier has not left, let it overtake what is before it, which is captured (C26)."""
-        if self._waiting is None or self._waiting[0].checkpoint_id != checkpoint_id:
-            return
-        barrier = self._waiting[0]
-        place = self._queue.index(barrier)
-        overtaken = _data([self._queue[index] for index in range(place)])
-        del self._queue[place]
-        self._priority.append(barrier.as_unaligned())
-        self._tell_overtaken(overtaken)
-        self.on_data()
-
-    def abort_checkpoint(self, checkpoint_id: int, cause: BaseException) -> None:
-        """Fail the future for what the barrier would overtake."""
-        if self._waiting is not None and self._waiting[0].checkpoint_id <= checkpoint_id:
-            (_, known), self._waiting = self._waiting, None
-            known.set_exception(cause)
-
-    def _wait_for_timeout(self, barrier: CheckpointBarrier) -> None:
-        if self._waiting is not None:
-            self._tell_overtaken(())  # an older checkpoint, which can no longer complete
-        known: Future[Sequence[OperatorInput]] = Future()
-        self._waiting = barrier, known
-        if self._writer is not None:
-            self._writer.add_output_data_future(barrier.checkpoint_id, self.info, known)
-
-    def _tell_overtaken(self, elements: Sequence[OperatorInput]) -> None:
-        assert self._waiting is not None, "no barrier may time out"
-        (_, known), self._waiting = self._waiting, None
-        known.set_result(elements)
-
-
-def _data(elements: Sequence[ChannelElement] | deque[ChannelElement]) -> list[OperatorInput]:
-    return [element for element in elements if not isinstance(element, ChannelEvent)]
-
-
-def _without_reader() -> None:
-    """Default until a receiver sets `on_data`."""

@@ -37,7 +37,6 @@ __all__ = [
     "StateBackend",
     "StateInitializationContext",
     "StateSnapshotContext",
-    "StreamOperatorStateContext",
     "StreamOperatorStateHandler",
     "StreamTaskStateInitializer",
 ]

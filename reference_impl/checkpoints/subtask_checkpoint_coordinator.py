@@ -255,14 +255,11 @@ class SubtaskCheckpointCoordinator:
         if writer is None or not options.needs_channel_state:
             chain.snapshot_state(futures, metadata, options)
             return
-        writer.finish_output(metadata.checkpoint_id)
         chain.snapshot_state(futures, metadata, options)
         in_flight = writer.get_and_remove_write_result(metadata.checkpoint_id)
         if chain.operator_ids:
             head = futures.setdefault(chain.operator_ids[0], OperatorSnapshotFutures())
             head.input_channel_state = in_flight.input_channel_state
-            tail = futures.setdefault(chain.operator_ids[-1], OperatorSnapshotFutures())
-            tail.result_channel_state = in_flight.result_channel_state
 
     def _run_behind(self, part: AsyncCheckpointRunnable, in_flight: Sequence[Future[Any]]) -> None:
         """Hand `part` to the executor once the in-flight data have been written."""

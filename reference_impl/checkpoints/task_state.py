@@ -18,7 +18,6 @@ from reference_impl.checkpoint_events import CheckpointException, CheckpointMeta
 
 __all__ = [
     "FINISHED_ON_RESTORE",
-    "CheckpointResponder",
     "OperatorSubtaskState",
     "StateObject",
     "TaskStateSnapshot",
@@ -48,8 +47,6 @@ class OperatorSubtaskState:
     """The timers."""
     input_channel_state: Any = None
     """Elements that were in flight before the task (C27)."""
-    result_channel_state: Any = None
-    """Elements that were in flight after the task."""
 
     @property
     def has_state(self) -> bool:

@@ -175,18 +175,6 @@ class Timers:
         self._timeouts.append(timeouts)
         return timeouts
 
-    def register_fixed_rate(
-        self, callback: Callable[[int], None], *, delay_ms: int, period_ms: int
-    ) -> PeriodicTimer:
-        """Call `callback` with its due time after `delay_ms`, then every `period_ms`, even if calls are late (T8)."""
-        return PeriodicTimer(self, callback, delay_ms=delay_ms, period_ms=period_ms, from_end=False)
-
-    def register_fixed_delay(
-        self, callback: Callable[[int], None], *, delay_ms: int, period_ms: int
-    ) -> PeriodicTimer:
-        """Call `callback` with its due time after `delay_ms`, then `period_ms` after each call has ended (T8)."""
-        return PeriodicTimer(self, callback, delay_ms=delay_ms, period_ms=period_ms, from_end=True)
-
     def quiesce(self) -> None:
         """Cancel pending timers and ignore new ones; mail that was already put still runs (T6, T7)."""
         self._quiesced = True
@@ -238,42 +226,3 @@ class Timers:
         if heap:
             self.wake_at(heap[0][0])
         return due
-
-
-class PeriodicTimer:
-    """A timer that registers itself again when its mail runs. Mutable."""
-
-    def __init__(
-        self,
-        timers: Timers,
-        callback: Callable[[int], None],
-        *,
-        delay_ms: int,
-        period_ms: int,
-        from_end: bool,
-    ) -> None:
-        if delay_ms < 0 or period_ms <= 0:
-            raise ValueError(
-                f"delay_ms is {delay_ms}, give 0 or more; period_ms is {period_ms}, give 1 or more"
-            )
-        self._timers = timers
-        self._callback = callback
-        self._period_ms = period_ms
-        self._from_end = from_end
-        self._instant_ms = timers.now_ms() + delay_ms
-        self._timer: Timer | None = timers.register(delay_ms, self._fire)
-
-    def cancel(self) -> None:
-        """Stop firing; a mail that was already put still runs (T3)."""
-        if self._timer is not None:
-            cancel(self._timer)
-            self._timer = None
-
-    def _fire(self) -> None:
-        """Call the callback with the time at which it was due, and register the next call."""
-        self._callback(self._instant_ms)
-        from_ms = self._timers.now_ms() if self._from_end else self._instant_ms
-        self._instant_ms = from_ms + self._period_ms
-        if self._timer is not None:
-            delay_ms = max(self._instant_ms - self._timers.now_ms(), 0)
-            self._timer = self._timers.register(delay_ms, self._fire)

@@ -22,7 +22,7 @@ from reference_impl.state.keyed_state_registry import CreateStateMap, KeyedState
 from reference_impl.state.schema import Compatibility
 from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.state.state_descriptor import StateDescriptor
-from reference_impl.state.state_table import Compaction, StateTableSnapshot
+from reference_impl.state.state_table import StateTableSnapshot
 from reference_impl.state.ttl_state_factory import CreateWithTtl, create_state_with_ttl
 
 __all__ = ["KeyedStateBackend"]
@@ -81,12 +81,6 @@ class KeyedStateBackend:
     def num_keyed_state_entries(self) -> int:
         """The number of entries over all states, keys and namespaces; counts them."""
         return sum(map(len, self._registry.tables.values()))
-
-    @property
-    def compactions(self) -> list[Compaction]:
-        """The compactions of states with TTL; the task runs those that are due (S16)."""
-        found = [table.compaction for table in self._registry.tables.values()]
-        return [compaction for compaction in found if compaction is not None]
 
     def get_partitioned_state(self, namespace: Any, descriptor: StateDescriptor) -> Any:
         """The state that `descriptor` requests, set to `namespace`; None is the default namespace."""

@@ -7,7 +7,7 @@ that no operator has registered has a table too, and the next snapshot contains 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from reference_impl.errors import StateError
 from reference_impl.state.copy_on_write_state_map import (
@@ -20,24 +20,13 @@ from reference_impl.state.copy_on_write_state_map import (
 from reference_impl.state.handles import Block, StateMetaInfo, StoredItems, decode_block, encode_block
 from reference_impl.state.key_groups import Identity, InternalKeyContext, identity_of, value_of
 
-__all__ = ["Compaction", "KeyedEntry", "StateTable", "StateTableSnapshot"]
+__all__ = ["KeyedEntry", "StateTable", "StateTableSnapshot"]
 
 Change = Callable[[Any], Any]
 """Maps a stored value to its replacement; both are bytes, or None, which occurs only inside maps."""
 
 SnapshotTransformer = Callable[[StoredItems], StoredItems | None]
 """Filters an entry for a snapshot without changing it; None leaves the entry out (S16)."""
-
-
-class Compaction(Protocol):
-    """A clean-up pass over all entries, which a state with a time to live may have (S16)."""
-
-    @property
-    def is_due(self) -> bool:
-        """Whether a full period has passed since the last pass began."""
-
-    def compact(self) -> Generator[None, None, int]:
-        """Visit all entries, one slice for each step; returns how many were cleaned."""
 
 
 class StateTable:
@@ -51,7 +40,6 @@ class StateTable:
         self.context = context
         self.map = state_map
         self.snapshot_transformer: SnapshotTransformer | None = None
-        self.compaction: Compaction | None = None
 
     def __len__(self) -> int:
         """The number of entries; counts them."""

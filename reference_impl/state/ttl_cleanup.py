@@ -1,27 +1,20 @@
-"""Removes expired values that are never read: from snapshots, at each access, or in the background.
+"""Removes expired values that are never read: from snapshots, or at each access.
 
-Answers to Flink's `TtlStateSnapshotTransformer`, `TtlIncrementalCleanup` and `RocksDbTtlCompactFiltersManager`.
+Answers to Flink's `TtlStateSnapshotTransformer` and `TtlIncrementalCleanup`.
 Invariant: each decides on the value that is stored at that moment, and removes nothing that has not expired (S16).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import suppress
-from functools import partial
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from reference_impl.errors import MailboxClosed
-from reference_impl.mailbox.mailbox import MailboxExecutor
-from reference_impl.mailbox.timers import Timers
-from reference_impl.state.state_table import Compaction, StateTable
-from reference_impl.state.ttl_config import CompactionFilterCleanup, TtlTimeProvider, expires_at
+from reference_impl.state.state_table import StateTable
+from reference_impl.state.ttl_config import expires_at
 from reference_impl.state.ttl_value import last_access_of
 
 __all__ = [
-    "TtlBackgroundCompaction",
-    "TtlCompactionFilter",
     "TtlIncrementalCleanup",
     "TtlStateSnapshotTransformer",
 ]
@@ -100,88 +93,3 @@ def clean_entry(table: StateTable, entry: tuple[Any, Any, Any], living: Living) 
     else:
         table.put(key, namespace, left)
     return True
-
-
-class TtlCompactionFilter:
-    """Removes expired values in the background: a pass over all entries, in slices.
-
-    Mutable: the start of the last pass.
-
-    Answers to the compaction filter that Flink gives RocksDB (`RocksDbTtlCompactFiltersManager`). Invariant: it
-    removes nothing that has not expired. It reads the clock once for many entries; a slightly old time finds fewer
-    expired values, never more (S16).
-
-    Difference from Flink: there are no files to be merged, so the task starts a pass when `is_due`, or a caller does.
-    """
-
-    def __init__(
-        self,
-        *,
-        table: StateTable,
-        strategy: CompactionFilterCleanup,
-        time_to_live_ms: int,
-        time: TtlTimeProvider,
-    ) -> None:
-        self._table = table
-        self._strategy = strategy
-        self._time_to_live_ms = time_to_live_ms
-        self._time = time
-        self._began_ms = time.current_timestamp
-
-    @property
-    def is_due(self) -> bool:
-        """Whether a full period has passed since the last pass began."""
-        return self._time.current_timestamp - self._began_ms >= self._strategy.periodic_compaction_ms
-
-    def compact(self) -> Generator[None, None, int]:
-        """Visit all entries, one slice for each step; returns how many were cleaned."""
-        self._began_ms = now_ms = self._time.current_timestamp
-        cleaned = 0
-
-        def looked_up() -> int:
-            return now_ms
-
-        living: Any = TtlStateSnapshotTransformer(self._time_to_live_ms, looked_up)
-        for number, entry in enumerate(self._table.lazy_entries(), start=1):
-            cleaned += clean_entry(self._table, entry, living)
-            if number % self._strategy.query_time_after_num_entries == 0:
-                yield
-                now_ms = self._time.current_timestamp
-        return cleaned
-
-
-_LOOK_EVERY_MS = 60_000
-
-
-class TtlBackgroundCompaction:
-    """Runs the compactions of a task's states when they are due, between other mail. Mutable: a timer, until `close`.
-
-    Answers to the threads in which RocksDB compacts for Flink; here it is the task's thread. Invariant: each slice is
-    one mail, and the next is enqueued after the mail that is waiting then, so a long pass delays nothing (M13).
-    """
-
-    def __init__(
-        self,
-        *,
-        compactions: Callable[[], Iterable[Compaction]],
-        timers: Timers,
-        executor: MailboxExecutor,
-        look_every_ms: int = _LOOK_EVERY_MS,
-    ) -> None:
-        self._compactions = compactions
-        self._executor = executor
-        self._timer = timers.register_fixed_delay(self._look, delay_ms=look_every_ms, period_ms=look_every_ms)
-
-    def close(self) -> None:
-        """Begin no further pass; a running one goes on while its mail can run."""
-        self._timer.cancel()
-
-    def _look(self, _: int) -> None:
-        for compaction in self._compactions():
-            if compaction.is_due:
-                self._go_on(compaction.compact())
-
-    def _go_on(self, slices: Iterator[None]) -> None:
-        with suppress(StopIteration, MailboxClosed):  # the pass has ended, or the task is ending
-            next(slices)
-            self._executor.execute(partial(self._go_on, slices), "compaction of expired state")

@@ -13,7 +13,6 @@ from enum import Enum
 __all__ = [
     "TIME_MAX_MS",
     "CleanupStrategies",
-    "CompactionFilterCleanup",
     "IncrementalCleanup",
     "StateTtlConfig",
     "StateVisibility",
@@ -65,39 +64,21 @@ class IncrementalCleanup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionFilterCleanup:
-    """A background pass over all entries."""
-
-    query_time_after_num_entries: int = 1000
-    """The clock is read once for this many entries."""
-    periodic_compaction_ms: int = 30 * _DAY_MS
-    """The time between the starts of two passes."""
-
-    def __post_init__(self) -> None:
-        if self.query_time_after_num_entries < 1 or self.periodic_compaction_ms < 1:
-            raise ValueError(
-                f"query_time_after_num_entries is {self.query_time_after_num_entries} and periodic_compaction_ms "
-                f"{self.periodic_compaction_ms}; give 1 or more each"
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupStrategies:
     """What cleans up besides a read that finds an expired value, which always does (S16)."""
 
     full_snapshot: bool = False
     """Leave expired values out of snapshots; the state keeps them."""
     incremental: IncrementalCleanup | None = None
-    compaction_filter: CompactionFilterCleanup | None = None
     in_background: bool = True
-    """If neither of the two is set: whether to clean up incrementally anyway."""
+    """If `incremental` is not set: whether to clean up incrementally anyway."""
 
     @property
     def incremental_in_force(self) -> IncrementalCleanup | None:
         """The configured strategy, or the default one in the background."""
         if self.incremental is not None:
             return self.incremental
-        return IncrementalCleanup() if self.in_background and self.compaction_filter is None else None
+        return IncrementalCleanup() if self.in_background else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +90,7 @@ class StateTtlConfig:
     Answers to Flink's `StateTtlConfig` and its enums. Invariant: the configuration is not part of a checkpoint; the
     current one applies to restored timestamps (S17).
 
-    Differences from Flink: keyword arguments instead of a builder; in place of RocksDB's compaction filter, a pass
-    over the state in memory that the task starts (`ttl_cleanup.py`).
+    Differences from Flink: keyword arguments instead of a builder; no compaction filter, for there are no files.
     """
 
     time_to_live_ms: int

@@ -22,7 +22,6 @@ from reference_impl.state.state_descriptor import (
 )
 from reference_impl.state.state_table import StateTable
 from reference_impl.state.ttl_cleanup import (
-    TtlCompactionFilter,
     TtlIncrementalCleanup,
     TtlStateSnapshotTransformer,
 )
@@ -158,13 +157,6 @@ def _cleaned_up(table: StateTable, config: StateTtlConfig, time: TtlTimeProvider
     strategies = config.cleanup_strategies
     living = TtlStateSnapshotTransformer(config.time_to_live_ms, lambda: time.current_timestamp)
     table.snapshot_transformer = living if strategies.full_snapshot else None
-    if strategies.compaction_filter is not None:
-        table.compaction = TtlCompactionFilter(
-            table=table,
-            strategy=strategies.compaction_filter,
-            time_to_live_ms=config.time_to_live_ms,
-            time=time,
-        )
     incremental = strategies.incremental_in_force
     if incremental is None:
         return _nothing

@@ -22,7 +22,6 @@ __all__ = [
     "StreamInputProcessor",
     "StreamMultipleInputProcessor",
     "StreamOneInputProcessor",
-    "StreamTaskInput",
     "StreamTaskNetworkOutput",
 ]
 

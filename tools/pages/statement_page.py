@@ -310,6 +310,7 @@ _NO_COORDINATOR = (
 )
 NOT_BUILT: Mapping[str, str] = MappingProxyType(
     {
+        "T8": "a callback that wants another call registers it",
         "C30": "every barrier is aligned or unaligned",
         **dict.fromkeys(("C32", "C33", "C34", "C35", "C36", "C37"), _NO_COORDINATOR),
     }

@@ -133,7 +133,6 @@ class NotingTask:
         self.metrics[checkpoint_id] = metrics
         self.state[checkpoint_id] = tuple(self.processed)
         if options.needs_channel_state:
-            self.writer.finish_output(checkpoint_id)
             self.results[checkpoint_id] = self.writer.get_and_remove_write_result(checkpoint_id)
 
     def abort_checkpoint_on_barrier(self, checkpoint_id: int, exception: CheckpointException) -> None:

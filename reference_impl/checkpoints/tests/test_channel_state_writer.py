@@ -8,16 +8,14 @@ from reference_impl.checkpoint_events import CheckpointException, CheckpointFail
 from reference_impl.checkpoints.channel_state_writer import (
     ChannelStateWriter,
     InputChannelStateHandle,
-    ResultSubpartitionStateHandle,
 )
-from reference_impl.checkpoints.channels import InputChannelInfo, ResultSubpartitionInfo
+from reference_impl.checkpoints.channels import InputChannelInfo
 from reference_impl.checkpoints.tests.bench import unaligned
 from reference_impl.elements import Record
 from reference_impl.errors import WrongState
 
 OPTIONS = unaligned(1).options
 IN_0, IN_1 = InputChannelInfo(0, 0), InputChannelInfo(0, 1)
-OUT_0 = ResultSubpartitionInfo(0, 0)
 CAUSE = CheckpointException(CheckpointFailureReason.CHECKPOINT_DECLINED)
 
 
@@ -31,17 +29,12 @@ def test_the_result_names_each_channel_once_in_order_with_what_it_held_c28() -> 
     writer.add_input_data(1, IN_1, 0, [record(3)])
     writer.add_input_data(1, IN_0, 0, [record(1)])
     writer.add_input_data(1, IN_0, 1, [record(2)])
-    writer.add_output_data(1, OUT_0, 0, [record(4)])
     writer.finish_input(1)
-    writer.finish_output(1)
     result = writer.get_and_remove_write_result(1)
 
     assert result.input_channel_state.result(timeout=0) == (
         InputChannelStateHandle(info=IN_0, elements=(record(1), record(2))),
         InputChannelStateHandle(info=IN_1, elements=(record(3),)),
-    )
-    assert result.result_channel_state.result(timeout=0) == (
-        ResultSubpartitionStateHandle(info=OUT_0, elements=(record(4),)),
     )
 
 
@@ -52,7 +45,6 @@ def test_the_result_can_be_fetched_before_it_is_known_c27() -> None:
     writer.add_input_data(1, IN_0, 0, [record(1)])
     was_known = result.is_done
     writer.finish_input(1)
-    writer.finish_output(1)
 
     assert (was_known, result.is_done) == (False, True)
     assert result.input_channel_state.result(timeout=0) == (
@@ -64,13 +56,12 @@ def test_nothing_in_flight_is_none_and_not_empty_c28() -> None:
     writer = ChannelStateWriter()
     writer.start(1, OPTIONS)
     writer.finish_input(1)
-    writer.finish_output(1)
 
     result = writer.get_and_remove_write_result(1)
-    assert (result.input_channel_state.result(0), result.result_channel_state.result(0)) == (None, None)
+    assert result.input_channel_state.result(0) is None
 
 
-def test_what_comes_after_a_side_is_finished_is_not_in_it_c28() -> None:
+def test_what_comes_after_the_input_is_finished_is_not_in_it_c28() -> None:
     writer = ChannelStateWriter()
     writer.start(1, OPTIONS)
     writer.finish_input(1)
@@ -80,7 +71,7 @@ def test_what_comes_after_a_side_is_finished_is_not_in_it_c28() -> None:
 
 
 @pytest.mark.parametrize("fetched", [True, False])
-def test_an_abort_ends_both_futures_with_its_cause_c28(*, fetched: bool) -> None:
+def test_an_abort_ends_the_future_with_its_cause_c28(*, fetched: bool) -> None:
     """FLINK-28474."""
     writer = ChannelStateWriter()
     writer.start(1, OPTIONS)
@@ -89,7 +80,6 @@ def test_an_abort_ends_both_futures_with_its_cause_c28(*, fetched: bool) -> None
     result = result or writer.get_and_remove_write_result(1)
 
     assert result.input_channel_state.exception(timeout=0) is CAUSE
-    assert result.result_channel_state.exception(timeout=0) is CAUSE
 
 
 def test_an_abort_before_the_start_is_remembered_c1() -> None:

@@ -281,7 +281,7 @@ def test_every_future_ends_when_the_task_closes_flink_28474() -> None:
     assert rig.responder.declined == {}
 
 
-def test_what_is_in_flight_lies_with_the_head_and_the_tail_c28() -> None:
+def test_what_is_in_flight_lies_with_the_head_c28() -> None:
     writer = ChannelStateWriter()
     futures = OperatorSnapshotFutures(managed_keyed_state=SnapshotFuture.of("keyed"))
     rig = CheckpointRig({"head": lambda _id: futures, "tail": stateless}, channel_state_writer=writer)
@@ -290,7 +290,6 @@ def test_what_is_in_flight_lies_with_the_head_and_the_tail_c28() -> None:
     rig.trigger(1, UNALIGNED)
 
     assert futures.input_channel_state is not None
-    assert futures.result_channel_state is None
 
 
 def test_a_rig_without_operators_takes_part_and_has_no_state_c10() -> None:

@@ -10,7 +10,7 @@ from math import floor
 
 import pytest
 
-from reference_impl.mailbox.loops import NS_PER_MS, VirtualLoop, now_ms, virtual_loop
+from reference_impl.mailbox.loops import NS_PER_MS, now_ms, virtual_loop
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.processor import MailboxProcessor
 from reference_impl.mailbox.timers import Timers, cancel
@@ -193,67 +193,6 @@ def test_a_cancelled_earlier_timer_does_not_delay_or_hasten_the_others_t3(virtua
     virtual.executor.yield_()
 
     assert (virtual.fired, virtual.timers.now_ms()) == (["late"], 10)
-
-
-# ------------------------------------------------------------------------------------------ again and again
-
-
-def periods(bench: Bench, *, from_end: bool, work_ms: int, mails: int) -> list[tuple[int, int]]:
-    """(the instant that was meant, the one that it was) for each run of a callback that takes `work_ms`."""
-    seen: list[tuple[int, int]] = []
-    loop = bench.loop
-    assert isinstance(loop, VirtualLoop)
-
-    def work(meant_ms: int) -> None:
-        seen.append((meant_ms, bench.timers.now_ms()))
-        loop.advance(bench.timers.now_ms() + work_ms)
-
-    register = bench.timers.register_fixed_delay if from_end else bench.timers.register_fixed_rate
-    timer = register(work, delay_ms=5, period_ms=10)
-    for _ in range(mails):
-        bench.executor.yield_()
-    timer.cancel()
-    return seen
-
-
-def test_at_a_fixed_rate_each_instant_is_a_period_after_the_last_one_meant_t8(virtual: Bench) -> None:
-    assert periods(virtual, from_end=False, work_ms=3, mails=3) == [(5, 5), (15, 15), (25, 25)]
-
-
-def test_a_fixed_rate_catches_up_when_it_is_late_t8(virtual: Bench) -> None:
-    assert periods(virtual, from_end=False, work_ms=12, mails=4) == [(5, 5), (15, 17), (25, 29), (35, 41)]
-
-
-def test_at_a_fixed_delay_the_period_counts_from_the_end_t8(virtual: Bench) -> None:
-    assert periods(virtual, from_end=True, work_ms=3, mails=3) == [(5, 5), (18, 18), (31, 31)]
-
-
-@pytest.mark.parametrize("from_end", [True, False])
-def test_a_cancelled_period_ends_even_from_its_own_callback_t3_t8(virtual: Bench, *, from_end: bool) -> None:
-    register = virtual.timers.register_fixed_delay if from_end else virtual.timers.register_fixed_rate
-    ran: list[int] = []
-
-    def once(meant_ms: int) -> None:
-        ran.append(meant_ms)
-        timer.cancel()
-
-    timer = register(once, delay_ms=1, period_ms=1)
-    virtual.executor.yield_()
-
-    assert (ran, len(virtual.timers)) == ([1], 0)
-
-
-def test_quiescing_ends_a_period_too_t7_t8(virtual: Bench) -> None:
-    virtual.timers.register_fixed_rate(lambda _: virtual.timers.quiesce(), delay_ms=1, period_ms=1)
-    virtual.executor.yield_()
-
-    assert (len(virtual.timers), len(virtual.mailbox)) == (0, 0)
-
-
-@pytest.mark.parametrize(("delay_ms", "period_ms"), [(-1, 1), (0, 0), (0, -1)])
-def test_a_period_of_nothing_is_refused_t8(virtual: Bench, delay_ms: int, period_ms: int) -> None:
-    with pytest.raises(ValueError, match=r"delay_ms is .*; period_ms is "):
-        virtual.timers.register_fixed_rate(print, delay_ms=delay_ms, period_ms=period_ms)
 
 
 def test_a_negative_delay_is_refused(bench: Bench) -> None:

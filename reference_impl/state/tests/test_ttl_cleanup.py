@@ -8,7 +8,7 @@ import pytest
 
 from reference_impl.state.handles import KeyedStateHandle
 from reference_impl.state.tests.ttl_rig import BY_HAND, DESCRIPTORS, RETURN, STRATEGIES, Subtask, ttl
-from reference_impl.state.ttl_config import CleanupStrategies, CompactionFilterCleanup, IncrementalCleanup
+from reference_impl.state.ttl_config import CleanupStrategies, IncrementalCleanup
 
 
 def with_keys(cleanup: CleanupStrategies, keys: int) -> Subtask:
@@ -106,7 +106,7 @@ def test_the_clean_up_loses_no_update_that_came_after_the_walk_began_s16() -> No
     assert found == [100 + key for key in range(8)]
 
 
-@pytest.mark.parametrize("strategy", ["incremental", "every record", "compaction"])
+@pytest.mark.parametrize("strategy", ["incremental", "every record"])
 def test_a_list_is_cleaned_up_element_by_element_s16(strategy: str) -> None:
     subtask = Subtask(DESCRIPTORS["list"], ttl(100, cleanup=STRATEGIES[strategy]))
     subtask.state.add(1)
@@ -116,8 +116,6 @@ def test_a_list_is_cleaned_up_element_by_element_s16(strategy: str) -> None:
 
     subtask.select("another")
     subtask.state.get()
-    if strategy == "compaction":
-        compacted(subtask)
 
     assert len(subtask.state.table.get("k", None)) == 1
 
@@ -184,91 +182,9 @@ def test_a_filter_that_is_configured_no_more_is_not_in_force_s17() -> None:
     assert held(subtask.written()) == [1]
 
 
-def compacted(subtask: Subtask) -> int:
-    """How many slices a pass of the compaction takes."""
-    (compaction,) = subtask.backend.compactions
-    return sum(1 for _ in compaction.compact())
-
-
-def compacting(entries: int, period_ms: int = 1000) -> CleanupStrategies:
-    """A pass that looks at the clock once for so many entries."""
-    return CleanupStrategies(
-        compaction_filter=CompactionFilterCleanup(
-            query_time_after_num_entries=entries, periodic_compaction_ms=period_ms
-        )
-    )
-
-
-def test_a_compaction_takes_away_all_that_has_expired_s16() -> None:
-    subtask = with_keys(compacting(1000), 10)
-    subtask.select(3)
-    subtask.state.update(33)
-
-    compacted(subtask)
-
-    assert held(subtask.written()) == [3]
-
-
-def test_with_a_compaction_accesses_do_not_clean_up_s16() -> None:
-    subtask = with_keys(compacting(1000), 10)
-    subtask.select("another")
-    subtask.state.value()
-
-    assert subtask.stored == 10
-
-
-def test_a_compaction_looks_at_the_clock_once_for_so_many_entries_s16() -> None:
-    subtask = with_keys(compacting(4), 10)
-    subtask.now_ms = 99
-    (compaction,) = subtask.backend.compactions
-    slices = compaction.compact()
-
-    stored = []
-    for _ in slices:
-        subtask.now_ms += 1
-        stored.append(subtask.stored)
-
-    assert stored == [10, 6]
-    assert subtask.stored == 4
-
-
-def test_an_update_between_two_slices_of_a_compaction_is_kept_s16() -> None:
-    subtask = with_keys(compacting(1), 3)
-    (compaction,) = subtask.backend.compactions
-
-    for _ in compaction.compact():
-        for key in range(3):
-            subtask.select(key)
-            subtask.state.update(50)
-
-    assert held(subtask.written()) == [0, 1, 2]
-
-
-def test_a_compaction_is_due_once_a_period_s16() -> None:
-    subtask = with_keys(compacting(4, period_ms=1000), 1)
-    (compaction,) = subtask.backend.compactions
-
-    found = []
-    for now_ms in (1099, 1100, 1101):
-        subtask.now_ms = now_ms
-        found.append(compaction.is_due)
-        if compaction.is_due:
-            compacted(subtask)
-
-    assert found == [False, True, False]
-
-
-@pytest.mark.parametrize(
-    ("what", "settings"),
-    [
-        (IncrementalCleanup, {"cleanup_size": 0}),
-        (CompactionFilterCleanup, {"query_time_after_num_entries": 0}),
-        (CompactionFilterCleanup, {"periodic_compaction_ms": 0}),
-    ],
-)
-def test_a_clean_up_of_nothing_is_refused(what: Any, settings: dict[str, int]) -> None:
+def test_a_clean_up_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="give 1 or more"):
-        what(**settings)
+        IncrementalCleanup(cleanup_size=0)
 
 
 def test_what_is_cleaned_up_is_not_shown_s13_s16() -> None:

@@ -25,7 +25,7 @@ from reference_impl.state.ttl_config import StateTtlConfig, UpdateType
 Step = tuple[str, str, int]
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["write", "write", "read", "read", "wait", "wait", "clear", "restart", "compact"]),
+        st.sampled_from(["write", "write", "read", "read", "wait", "wait", "clear", "restart"]),
         st.sampled_from("kl"),
         st.integers(0, 130),
     ),
@@ -89,9 +89,6 @@ def change(subtask: Subtask, models: list[NaiveTtlState], step: Step) -> None:
             if models[0].config.cleanup_strategies.full_snapshot:
                 for model in models:
                     model.clean(subtask.now_ms)
-        case "compact":
-            for compaction in subtask.backend.compactions:
-                list(compaction.compact())
 
 
 @KINDS
@@ -129,7 +126,7 @@ def test_without_a_clean_up_in_the_background_what_is_shown_once_is_known_s13(
 
 
 @pytest.mark.parametrize("kind", ["value", "list", "map"])
-@pytest.mark.parametrize("strategy", ["incremental", "every record", "compaction"])
+@pytest.mark.parametrize("strategy", ["incremental", "every record"])
 @settings(max_examples=10)
 @given(update=UPDATES, steps=STEPS)
 def test_with_one_the_living_is_shown_and_at_most_what_is_not_cleaned_up_yet_s13_s16(

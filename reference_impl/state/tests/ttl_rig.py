@@ -17,7 +17,6 @@ from reference_impl.state.state_descriptor import (
 )
 from reference_impl.state.ttl_config import (
     CleanupStrategies,
-    CompactionFilterCleanup,
     IncrementalCleanup,
     StateTtlConfig,
     StateVisibility,
@@ -49,9 +48,6 @@ STRATEGIES = {
     "incremental": CleanupStrategies(incremental=IncrementalCleanup(cleanup_size=1)),
     "every record": CleanupStrategies(
         incremental=IncrementalCleanup(cleanup_size=3, run_cleanup_for_every_record=True)
-    ),
-    "compaction": CleanupStrategies(
-        compaction_filter=CompactionFilterCleanup(query_time_after_num_entries=2)
     ),
 }
 

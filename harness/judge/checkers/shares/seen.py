@@ -17,7 +17,7 @@ from harness.judge.checkers.screen.screen import Screen
 from harness.judge.checkers.screen.totals import Distinct, Irregular
 from harness.judge.checkers.shares.around import Around, with_told
 
-__all__ = ["Course", "ShareSeen", "see_share"]
+__all__ = ["ShareSeen", "see_share"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from harness.world.setup.opening import choose_world
 
 pytestmark = pytest.mark.real
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 SMALL = [
     "--set", "workload.records=120", "--set", "workload.rate=600/s", "--set", "workload.service=5ms",
     "--set", "expects.records=1", "--set", "expects.checkpoints=1",

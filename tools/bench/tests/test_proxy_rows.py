@@ -81,7 +81,7 @@ def test_a_load_notices_a_reply_that_was_changed_on_its_way(upstream: socket.soc
             pytest.raises(HarnessError, match="with other bytes than it was sent with"),
         ):
             load.run(lookup(), 1)
-        forger.join(5)
+        forger.join(60)
 
 
 def test_without_toxiproxy_the_rows_say_so(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from harness.system.clock import Deadline, wait_until
 pytestmark = pytest.mark.spark
 
 LIMIT_S = 90.0
-GONE_S = 10.0
+GONE_S = 60.0
 
 _TWO_SESSIONS = """
 import json, sys, psutil

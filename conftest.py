@@ -6,6 +6,9 @@ the test that needs it first. A test that reaches its limit fails alone, and its
 
 from __future__ import annotations
 
+import signal
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,7 +28,10 @@ settings.load_profile("untimed")
 _SET_UP_S = 300.0
 """Servers, a JVM and a cluster start here, one after the other."""
 _TEAR_DOWN_S = 120.0
+_AGAIN_S = 120.0
+"""Between two signals of one limit: on its way out a test may wait again, as PySpark does for a busy connection."""
 _SLOWNESS = pytest.StashKey[float]()
+_CANCELLED = pytest.StashKey[bool]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,6 +49,29 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:
     """The limit of a marker or of pyproject.toml, for the machine as it is."""
     scaled = settings._replace(timeout=settings.timeout * item.config.stash[_SLOWNESS])
     pytest_timeout.pytest_timeout_set_timer(item, scaled)
+    fail: Any = signal.getsignal(signal.SIGALRM)
+    if callable(fail):  # else the limit is a thread's
+
+        def reached(number: int, frame: Any) -> None:
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+            if _CANCELLED in item.stash or not _cancels_spark_jobs():
+                fail(number, frame)
+            item.stash[_CANCELLED] = True
+
+        signal.signal(signal.SIGALRM, reached)
+    return True
+
+
+def _cancels_spark_jobs() -> bool:
+    """Whether a session of this process had its jobs cancelled, which ends the test with Spark's own error.
+
+    To leave Python's wait for the JVM by force would give the session's next command the reply to this one.
+    """
+    spark = sys.modules.get("pyspark")
+    context = None if spark is None else spark.SparkContext._active_spark_context  # noqa: SLF001 - none is public
+    if context is None:
+        return False
+    threading.Thread(target=context.cancelAllJobs, daemon=True).start()
     return True
 
 
@@ -51,6 +80,14 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     """Limit what fixtures do."""
     with _limit(item, _SET_UP_S):
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Let no test pass that reached its limit."""
+    yield
+    if _CANCELLED in item.stash:
+        pytest.fail("it reached its limit, and its Spark jobs were cancelled")
 
 
 @pytest.hookimpl(wrapper=True)

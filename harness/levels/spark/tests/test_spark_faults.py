@@ -10,7 +10,7 @@ import pytest
 
 from harness.history.verdict import Outcome
 from harness.levels.live.tests.faulty_scenario import faulty, what_bit
-from harness.levels.live.tests.outside_kill import killed_from_outside
+from harness.levels.live.tests.outside_kill import AT_WORK, killed_from_outside
 from harness.scenario.file import apply_settings, load_many
 from harness.scenario.model import Scenario
 from harness.scenario.outcome import RunOutcome
@@ -116,7 +116,7 @@ def test_a_kill_that_nobody_planned_is_a_threat_and_judged_as_a_kill_trust2(
     performed: Performed, tmp_path: Path
 ) -> None:
     with killed_from_outside(tmp_path, subtask=1, after=80):
-        outcome = performed(faulty(levels=["spark"], decisive=["V8", "V24"]))
+        outcome = performed(faulty(levels=["spark"], workload=AT_WORK, decisive=["V8", "V24"]))
 
     assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
     (threat,) = outcome.threats

@@ -32,7 +32,7 @@ __all__ = ["Check", "Diagnosis", "State", "examine"]
 
 JAVA_MIN = 17
 """The oldest Java that Spark 4 supports."""
-JAVA_LIMIT_S = 20.0
+JAVA_LIMIT_S = 60.0
 DISK_FREE_MIN_MB = 300
 DISK_FREE_WANTED_MB = 2_000
 MEMORY_FREE_WANTED_MB = 2_000

@@ -45,6 +45,7 @@ class OutsideFaults:
     workers: Workers
     note: NoteTaker
     tell: Callable[[str], None] = lambda text: None
+    subtasks: int = 1
     now_us: int = 0
     watches_to_the_end: bool = True
     prolongs_us: int = 0
@@ -77,7 +78,7 @@ class OutsideFaults:
         polls, self._next_step = self._next_step, []
         for poll in polls:
             poll()
-        self._schedule.come(Moments.of(progress))
+        self._schedule.come(Moments.of(progress, subtasks=self.subtasks))
         while (due := next((alarm for alarm in self._alarms if alarm[0] <= now_us), None)) is not None:
             self._alarms.remove(due)
             due[1]()

@@ -185,6 +185,7 @@ class Watch:
             workers=execution,
             note=self._note,
             tell=lambda text: self.observer.phase("fault", text),
+            subtasks=self.acts.workload.subtasks,
             prolongs_us=0 if self.plan.runner == "continuous" else UNTIL_EFFECTIVE_US,
         )
 

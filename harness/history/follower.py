@@ -133,7 +133,8 @@ class AttemptView:
 class Progress:
     """Counts over everything recorded so far. Mutable; only the follower changes it."""
 
-    first_record_us: int | None = None
+    began_us: dict[int, int] = field(default_factory=dict)
+    """By subtask, when it took its first record, or ended without one."""
     last_us: int | None = None
     """Time of the latest line; one that says only that an attempt's loop runs does not count: it may still hang."""
     taken: Counter[int] = field(default_factory=Counter)
@@ -213,8 +214,9 @@ class Follower:
         match line["k"]:
             case "in":
                 progress.taken[subtask] += 1
-                if progress.first_record_us is None:
-                    progress.first_record_us = line["t"]
+                progress.began_us.setdefault(subtask, line["t"])
+            case "ended":
+                progress.began_us.setdefault(subtask, line["t"])
             case "call":
                 progress.calls[subtask] += 1
             case "out":

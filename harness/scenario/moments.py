@@ -49,8 +49,8 @@ def awaited(fault: Fault) -> Awaited:
 class Moments:
     """Counts by subtask. Mutable."""
 
-    first_record_us: int | None = None
-    """The time of the first record taken."""
+    begun_us: int | None = None
+    """From when the times of triggers count: at level sim the first record; else see `of`."""
     calls: Counter[int] = field(default_factory=Counter)
     taken: Counter[int] = field(default_factory=Counter)
     """Records sent by the source; replayed records count again."""
@@ -62,10 +62,15 @@ class Moments:
     """The faults for which an attempt has stopped itself at a phase."""
 
     @classmethod
-    def of(cls, progress: Progress) -> Self:
-        """Shares the counts of `progress`, so they grow with it."""
+    def of(cls, progress: Progress, *, subtasks: int) -> Self:
+        """Shares the counts of `progress`, so they grow with it.
+
+        Times count from when each of the `subtasks` is at work: on a busy machine one starts seconds after another,
+        and a fault before that would find nothing to meet.
+        """
+        began_us = progress.began_us.values()
         return cls(
-            first_record_us=progress.first_record_us,
+            begun_us=max(began_us) if len(began_us) >= subtasks else None,
             calls=progress.calls,
             taken=progress.taken,
             commits=progress.commits,
@@ -133,11 +138,11 @@ def due_us(fault: Fault, moments: Moments, *, seed: int, now_us: int) -> int | N
     after_ms = instant_ms(fault, seed=seed)
     if after_ms is None:
         return now_us if due(awaited(fault), moments) else None
-    return None if moments.first_record_us is None else moments.first_record_us + after_ms * 1000
+    return None if moments.begun_us is None else moments.begun_us + after_ms * 1000
 
 
 def instant_ms(fault: Fault, *, seed: int) -> int | None:
-    """Milliseconds from the first record to the beginning of `fault`; None: it has no time trigger."""
+    """Milliseconds from the beginning of the run to that of `fault`; None: it has no time trigger."""
     match fault.when:
         case At(at=at):
             return at

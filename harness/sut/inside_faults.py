@@ -28,7 +28,7 @@ from harness.scenario.workloads.lookups import LookupSource, nth_ids
 from harness.sut.faulty_calls import FaultyCalls, PlannedCalls
 from harness.sut.past import Past, read_past
 from harness.sut.phases import PhaseHook, PhaseHooks
-from harness.sut.positions import SubtaskSource, WatchedSource
+from harness.sut.positions import SilentSource, SubtaskSource, WatchedSource
 from harness.system.clock import monotonic_us, utc_now
 from reference_impl.operator.functions import AsyncFunction
 from reference_impl.task.positioned_input import Source
@@ -192,13 +192,15 @@ class InsideFaults:
         die(crash.how, why=f"fault {crash.fault} at {crash.phase} #{crash.hit}", by=crash.fault)
 
     def around_source(self, source: SubtaskSource, elements: LookupSource) -> Source:
-        """Wraps `source` so that it performs the acts with a record trigger."""
+        """Wraps `source` so that it performs the acts with a record trigger, and is silent when a fault asks for it."""
+        silences = {} if self._past.first_record_us is not None else elements.silences
+        paced = SilentSource(source, silences) if silences else source
         acts: dict[int, Act] = {}
         for fault in self._faults:
             act = self._act_of(fault)
             if isinstance(fault.when, RecordTaken) and act is not None and not self._past.acted[fault.id]:
                 acts[elements.position_of(fault.when.record)] = self._repeated(fault, act)
-        return WatchedSource(source, acts) if acts else source
+        return WatchedSource(paced, acts) if acts else paced
 
     def around_calls(self, function: AsyncFunction) -> AsyncFunction:
         """Wraps `function` with the faults of calls."""

@@ -6,7 +6,7 @@ the same checkpoints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -17,6 +17,7 @@ from harness.scenario.workloads.keys import key_of
 from harness.scenario.workloads.lookups import LookupSource
 from harness.scenario.workloads.shape import Lookup, MarkOfTime, OwnLookup, StampedLookup
 from harness.sut.phases import Phases
+from harness.system.clock import monotonic_us
 from reference_impl.checkpoint_events import CheckpointBarrier
 from reference_impl.elements import (
     EndOfInput,
@@ -32,6 +33,7 @@ __all__ = [
     "ChannelState",
     "HeldUpstream",
     "Replay",
+    "SilentSource",
     "SubtaskSource",
     "TaskState",
     "WatchedSource",
@@ -186,7 +188,7 @@ def named(elements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 class WatchedSource:
     """A `Source` that performs acts of faults before it reads given positions. Mutable."""
 
-    def __init__(self, source: SubtaskSource, acts: dict[int, Callable[[], None]]) -> None:
+    def __init__(self, source: SubtaskSource | SilentSource, acts: dict[int, Callable[[], None]]) -> None:
         self._source = source
         self._acts = acts
         self.barrier_before = source.barrier_before
@@ -197,6 +199,23 @@ class WatchedSource:
         if act is not None:
             act()
         return self._source.read(position)
+
+
+class SilentSource:
+    """A `Source` whose silences begin when it falls silent: one that is behind its rate would use them up. Mutable."""
+
+    def __init__(self, source: SubtaskSource, silences: Mapping[int, int]) -> None:
+        """`silences`: how long (ms) it is silent before a position."""
+        self._source = source
+        self._silences = silences
+        self._until_ms: dict[int, int] = {}
+        self.barrier_before, self.read = source.barrier_before, source.read
+
+    def due_ms(self, position: int) -> int:
+        due_ms, lasts_ms = self._source.due_ms(position), self._silences.get(position)
+        if lasts_ms is None:
+            return due_ms
+        return max(due_ms, self._until_ms.setdefault(position, monotonic_us() // 1000 + lasts_ms))
 
 
 class Replay(Sequence[Any]):

@@ -31,6 +31,8 @@ _SHARED = pytest.StashKey["Shared"]()
 _SETTINGS = pytest.StashKey["_Settings"]()
 _REPEAT_STEP = 1_000_000_000
 """How far apart the seeds of a vacuous run and its repetition are: those between belong to other runs."""
+_STARTS_S = {"sim": 0, "live": 120, "spark": 300}
+"""How long what the first item of a session starts may take, a server and a JVM, beside the runs of an item."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -119,7 +121,9 @@ class ScenarioItem(pytest.Item):
         if level != "sim":  # level sim needs nothing but Python
             self.add_marker(pytest.mark.spark if level == "spark" else pytest.mark.real)
         if self.config.pluginmanager.has_plugin("timeout"):
-            self.add_marker(pytest.mark.timeout(scenario.budget / 1000 + 120))
+            starts_s = _STARTS_S[level]
+            runs = 1 + (self.config.getoption("--floodmark-repeat") or 0)
+            self.add_marker(pytest.mark.timeout(starts_s + runs * (scenario.budget / 1000 + 120)))
 
     def runtest(self) -> None:
         """Run the scenario; any verdict other than `pass` fails the test, and so does a saved find, shown or not."""

@@ -52,7 +52,7 @@ def convictions(path: str, source: str) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=20,
+        timeout=60,
     )
     return [finding["code"] for finding in json.loads(answer.stdout)]
 

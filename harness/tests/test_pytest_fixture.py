@@ -15,7 +15,6 @@ from harness.tests.tidy import ROOT
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
-LIMIT_S = 100.0
 SCENARIO = """\
 scenario: few
 about: A few lookups of one subtask, without a fault.
@@ -71,7 +70,6 @@ class Session:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=LIMIT_S,
             check=False,
         )
 

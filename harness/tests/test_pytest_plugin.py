@@ -14,7 +14,6 @@ from harness.tests.real_world import real_world
 
 pytestmark = pytest.mark.real
 
-LIMIT_S = 60.0
 SOUND = """\
 scenario: mine
 about: A scenario of a user's own.
@@ -57,7 +56,6 @@ class Project:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=LIMIT_S,
             check=False,
         )
 

@@ -43,6 +43,7 @@ def performed(world: World, tmp_path: Path) -> Performed:
         *faults: dict[str, Any],
         decisive: tuple[str, ...] = ("V1", "V8", "V9"),
         workload: dict[str, Any] | None = None,
+        **rest: Any,
     ) -> RunOutcome:
         settings = {"rate": "400/s", "checkpoint_every": 40, **(workload or {})}
         scenario = Scenario.model_validate(
@@ -67,7 +68,7 @@ def performed(world: World, tmp_path: Path) -> Performed:
                 },
             }
         )
-        return whole_run(scenario, world=world, within=tmp_path, inspect=nothing_is_prepared)
+        return whole_run(scenario, world=world, within=tmp_path, inspect=nothing_is_prepared, **rest)
 
     return run
 
@@ -153,7 +154,9 @@ def test_a_newest_part_that_cannot_be_read_is_passed_over_for_an_older_one(
 @pytest.mark.parametrize("damage", ["store_torn", "store_newest_missing"])
 def test_damage_that_no_restore_meets_is_vacuous(performed: Performed, damage: str) -> None:
     outcome = performed(
-        "idempotent", {"id": "damaged", "do": damage, "subtask": 0, "when": {"phase": "notify", "hit": 4}}
+        "idempotent",
+        {"id": "damaged", "do": damage, "subtask": 0, "when": {"phase": "notify", "hit": 4}},
+        draws=1,
     )
 
     assert outcome.judgement.outcome is Outcome.VACUOUS
@@ -175,4 +178,4 @@ def test_a_store_in_trouble_only_delays_checkpoints(performed: Performed, troubl
 def test_trouble_that_comes_when_nothing_is_written_any_more_is_vacuous(performed: Performed) -> None:
     slow = {"id": "store", "do": "store_slow", "delay": "150ms", "for": "1ms", "when": {"at": "1ms"}}
 
-    assert performed("two-phase", slow).judgement.outcome is Outcome.VACUOUS
+    assert performed("two-phase", slow, draws=1).judgement.outcome is Outcome.VACUOUS

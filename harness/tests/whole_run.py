@@ -1,4 +1,7 @@
-"""A whole run at level `live` for tests, in a folder of its own, and what a failing assertion should show of it."""
+"""A whole run at a real level for tests, in a folder of its own, and what a failing assertion should show of it.
+
+Invariant: a run whose faults found nothing to meet is drawn again, `DRAWS` times at most; any other verdict stands.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ from typing import Any
 from harness.database.endpoint import Endpoint
 from harness.database.table_hand import TableHand
 from harness.engine.in_world import record_in_world
-from harness.engine.level import Observer, RunSite, Stop
+from harness.engine.level import LevelRunner, Observer, RunSite, Stop
 from harness.engine.perform import perform
+from harness.faults.parts.parts import Level
+from harness.history.verdict import Outcome
 from harness.levels.live.fork_server import ForkServer
 from harness.levels.live.supervisor import LiveRunner
 from harness.scenario.model import Scenario
@@ -20,7 +25,10 @@ from harness.scenario.order import Order
 from harness.scenario.outcome import RunOutcome
 from harness.world.world import World
 
-__all__ = ["links_are_free", "told", "whole_run"]
+__all__ = ["DRAWS", "links_are_free", "told", "whole_run"]
+
+DRAWS = 3
+"""As often as `--floodmark-repeat=2` lets a scenario file run (docs/decisions/0038)."""
 
 _numbers = count(1)
 _server = ForkServer()
@@ -32,6 +40,9 @@ def whole_run(
     *,
     world: World,
     within: Path,
+    level: Level = "live",
+    performer: LevelRunner | None = None,
+    draws: int = DRAWS,
     seed: int = 7,
     observer: Observer | None = None,
     stop: Stop | None = None,
@@ -40,23 +51,31 @@ def whole_run(
     before_reading: Callable[[TableHand], None] | None = None,
     **order: Any,
 ) -> RunOutcome:
-    """Perform it; what it records is left in a new folder `within`."""
-    run_id = f"test-{next(_numbers):03d}"
-    folder = within / run_id
-    folder.mkdir()
-    return perform(
-        Order(scenario=scenario, level="live", seed=seed, **order),
-        play=partial(record_in_world, runner=LiveRunner(_server, note_process=world.enrol), inspect=inspect),
-        site=RunSite(
-            run_id=run_id,
-            folder=folder,
-            world=world,
-            observer=observer or Observer(),
-            stop=stop or Stop(),
-            limit_s=limit_s,
-            before_reading=before_reading,
-        ),
-    )
+    """Perform it, by default by workers of level `live`; what it records is left in a new folder `within`.
+
+    `draws`: 1 where a vacuous run is meant, or where `inspect` adds up what it finds.
+    """
+    runner = performer or LiveRunner(_server, note_process=world.enrol)
+    for _ in range(draws):
+        run_id = f"test-{next(_numbers):03d}"
+        folder = within / run_id
+        folder.mkdir()
+        outcome = perform(
+            Order(scenario=scenario, level=level, seed=seed, **order),
+            play=partial(record_in_world, runner=runner, inspect=inspect),
+            site=RunSite(
+                run_id=run_id,
+                folder=folder,
+                world=world,
+                observer=observer or Observer(),
+                stop=stop or Stop(),
+                limit_s=limit_s,
+                before_reading=before_reading,
+            ),
+        )
+        if outcome.judgement.outcome is not Outcome.VACUOUS or outcome.error is not None:
+            break
+    return outcome
 
 
 def links_are_free(world: World) -> bool:

@@ -36,7 +36,7 @@ __all__ = ["LocalParts", "find_local_parts", "open_local_world", "start_proxy"]
 
 READY_LIMIT_S = 60.0
 """How long a server may take until it answers; a hundred times what it usually takes."""
-PROXY_LIMIT_S = 20.0
+PROXY_LIMIT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ CRAMPED = [
     "check",
 ]
 """A process whose disk holds 99 bytes a file."""
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 HEADER = {"history": 1, "operator": {"mode": "ordered", "capacity": 2, "timeout_ms": 0}}
 START = {"n": 1, "t": 0, "k": "start", "s": 0, "a": 1, "from": None, "pos": 0}
 GHOST = {"n": 2, "t": 0, "k": "out", "s": 0, "a": 1, "id": 7, "j": 0, "v": 1}

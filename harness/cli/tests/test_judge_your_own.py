@@ -25,7 +25,7 @@ def block(language: str) -> str:
 
 def written(folder: Path, program: str) -> Path:
     """The program, run by a bare Python as a stranger would."""
-    subprocess.run([sys.executable, "-I", "-c", program], cwd=folder, check=True, timeout=20)
+    subprocess.run([sys.executable, "-I", "-c", program], cwd=folder, check=True, timeout=60)
     return folder / "toy.jsonl"
 
 

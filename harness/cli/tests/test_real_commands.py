@@ -25,7 +25,7 @@ from harness.world.setup.opening import choose_world
 
 pytestmark = pytest.mark.real
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 SMALL = [
     "--set", "workload.records=120", "--set", "workload.rate=600/s", "--set", "workload.service=5ms",
     "--set", "expects.records=1", "--set", "expects.checkpoints=1",
@@ -125,8 +125,10 @@ def test_several_runs_at_a_time_have_a_world_each_and_are_reported_in_order(
 
     assert capsys.readouterr().err.count("ready in") == 2
     assert len(list((tmp_path / "report" / "runs").iterdir())) == 3
-    seeds = [run["seed"] for run in document(tmp_path / "report")["runs"]]
-    assert seeds == [40, 41, 42]
+    counted = document(tmp_path / "report")[
+        "counted"
+    ]  # `runs` has one of three that a busy machine made stand still
+    assert [run["seed"] for run in counted] == [40, 41, 42]
 
 
 def test_a_users_own_lookup_of_the_current_folder_passes(

@@ -21,7 +21,7 @@ from harness.system.clock import Deadline, wait_until
 
 pytestmark = pytest.mark.real
 
-LIMIT_S = 10.0
+LIMIT_S = 60.0
 OUTPUTS = "SELECT subtask, id, j, v, epoch, token FROM output ORDER BY seq"
 EPOCHS = "SELECT subtask, epoch, token, pos, elements FROM epoch ORDER BY subtask, epoch"
 

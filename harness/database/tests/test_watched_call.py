@@ -87,7 +87,7 @@ async def by_a_return_at_the_end(call: WatchedCall) -> Any:
 
 async def through_a_task(call: WatchedCall) -> Any:
     try:
-        await asyncio.wait_for(lost(call), 5)
+        await asyncio.wait_for(lost(call), 60)
     except Exception:  # noqa: BLE001
         return None
 

@@ -30,7 +30,7 @@ def gone() -> ProcessIdentity:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     who = identify(process.pid)
     assert who is not None
-    process.communicate(b"\n", timeout=10)
+    process.communicate(b"\n", timeout=60)
     return who
 
 
@@ -79,7 +79,7 @@ def test_a_zombie_is_not_gone_yet(recorder: Recorder) -> None:
 
     assert AttemptReaper(recorder).look(seen(who), again=lambda: seen(who)) == []
 
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
     assert AttemptReaper(recorder).look(seen(who), again=lambda: seen(who))
 
 

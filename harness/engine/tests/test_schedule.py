@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.faults.real.evidence import ProxyEvidence
-from harness.faults.tests.fake_site import Stage, scenario
+from harness.faults.tests.fake_site import MS, Stage, scenario
 from harness.history.follower import AttemptView
 from harness.scenario.moments import instant_ms
 from harness.system.errors import HarnessError, WorldError
@@ -30,11 +30,15 @@ def test_a_fault_at_a_time_waits_for_it_since_the_first_record() -> None:
     assert stage.at(400) == ARMED
 
 
-def test_no_time_passes_before_the_first_record() -> None:
-    stage = Stage(latency({"at": "0ms"}))
-    stage.progress.first_record_us = None
+def test_no_time_passes_before_each_subtask_is_at_work() -> None:
+    """On a busy machine a worker starts seconds after the other, and the fault would find nothing of it to meet."""
+    stage = Stage(latency({"at": "400ms"}))
+    stage.schedule.subtasks = 2
 
     assert stage.at(10_000) == []
+    stage.progress.began_us[1] = (5_000 + 10_000) * MS
+    assert stage.at(10_399) == []
+    assert stage.at(10_400) == ARMED
 
 
 def test_a_drawn_time_is_the_seeds() -> None:

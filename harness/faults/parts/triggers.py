@@ -106,16 +106,16 @@ _PhaseField = Annotated[
 
 
 class At(Part):
-    """Begins `at` after the first record was taken."""
+    """Begins `at` after each subtask took its first record."""
 
-    at: Duration = Field(description="Time since the first record was taken.")
+    at: Duration = Field(description="Time since each subtask took its first record.")
 
 
 class Between(Part):
     """Begins at a time drawn from a span by the seed."""
 
     between: Annotated[tuple[Duration, ...], Field(min_length=2, max_length=2)] = Field(
-        description="Earliest and latest time since the first record was taken; the seed draws one."
+        description="Earliest and latest time since each subtask took its first record; the seed draws one."
     )
 
     @model_validator(mode="after")

@@ -11,7 +11,7 @@ from harness.faults.real.evidence import DeedsRead
 from harness.faults.real.fault_site import ToxicRequest
 from harness.scenario.model import Scenario
 from harness.scenario.outcome import RunOutcome
-from harness.tests.whole_run import links_are_free, whole_run
+from harness.tests.whole_run import DRAWS, links_are_free, whole_run
 from harness.world.world import ProxyControl, World
 
 __all__ = ["IdleProxy", "short", "short_run"]
@@ -60,6 +60,8 @@ def short(*faults: dict[str, Any], timeout: str = "5s", **workload: Any) -> Scen
 def short_run(world: World, scenario: Scenario, folder: Path, *, idle: bool = False) -> RunOutcome:
     """Perform it; afterwards nothing of it may act on a link."""
     proxy = cast("ProxyControl", IdleProxy(proxy=world.proxy)) if idle else world.proxy
-    outcome = whole_run(scenario, world=replace(world, proxy=proxy), within=folder, limit_s=60)
+    outcome = whole_run(
+        scenario, world=replace(world, proxy=proxy), within=folder, draws=1 if idle else DRAWS
+    )
     assert links_are_free(world)
     return outcome

@@ -23,7 +23,7 @@ finally: print('on')
     ("how", "code"), [("sigkill", -signal.SIGKILL), ("sigsegv", -signal.SIGSEGV), ("exit", EXIT_CODE)]
 )
 def test_a_process_ends_without_another_step(how: str, code: int) -> None:
-    ended = subprocess.run([sys.executable, "-c", _DIE, how], capture_output=True, check=False, timeout=30)
+    ended = subprocess.run([sys.executable, "-c", _DIE, how], capture_output=True, check=False, timeout=60)
 
     assert (ended.returncode, ended.stdout) == (code, b"")
 

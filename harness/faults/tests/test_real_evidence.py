@@ -134,7 +134,7 @@ def test_a_full_disk_refuses_rows(bitten: Bitten) -> None:
 def test_the_servers_calendar_is_off(bitten: Bitten, shift_ms: int) -> None:
     evidence, _ = bitten(made("server_clock", shift=f"{shift_ms}ms"), "server-clock")
 
-    assert abs(evidence["offset_ms"] - shift_ms) < 1000
+    assert abs(evidence["offset_ms"] - shift_ms) < 60_000
     assert evidence["calls_during"] > 0
 
 

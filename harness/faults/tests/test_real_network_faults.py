@@ -113,7 +113,7 @@ def test_the_proxys_draws_follow_from_the_runs_seed(world: World, tmp_path: Path
 
     outcome = short_run(world, short(), tmp_path)
 
-    asked = HTTPConnection(control.host, control.port, timeout=5)
+    asked = HTTPConnection(control.host, control.port, timeout=60)
     with closing(asked):
         asked.request("GET", "/floodmark")
         assert json.load(asked.getresponse())["seed"] == outcome.seed

@@ -71,7 +71,7 @@ class Traffic:
         since_us = monotonic_us()
         for link in ("lookups", "sink"):
             answered = partial(self._answered, link, since_us)
-            assert wait_until(answered, deadline=Deadline(30)), (
+            assert wait_until(answered, deadline=Deadline(60)), (
                 f"{link} is not answered; last error: {self.said}"
             )
 

@@ -76,7 +76,7 @@ def test_a_mark_comes_before_its_line(collector: Collector, collected: Path, tmp
 def test_a_stranger_and_a_strange_name_write_nothing(
     collector: Collector, collected: Path, secret: str, file: str
 ) -> None:
-    with socket.create_connection((collector.to.host, collector.to.port), timeout=5) as stranger:
+    with socket.create_connection((collector.to.host, collector.to.port), timeout=60) as stranger:
         stranger.sendall(msgspec.json.encode({"secret": secret, "file": file}) + b'\n{"i":0}\n?\n')
 
         assert stranger.recv(1) == b""

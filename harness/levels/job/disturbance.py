@@ -116,7 +116,7 @@ class JobFaults(OutsideFaults):
     def advance(self, *, offered: int, first_offer_us: int | None) -> None:
         """Begins and ends what is due: `offered` records are in the source, the first since `first_offer_us`."""
         self.traffic.poll()
-        progress = Progress(first_record_us=first_offer_us)
+        progress = Progress(began_us={} if first_offer_us is None else {0: first_offer_us})
         if offered:
             progress.taken[0] = offered
         self.step(progress, now_us=monotonic_us())

@@ -145,8 +145,8 @@ class FaultSchedule:
 
     def _accepted(self, subtask: int) -> None:
         """Count the record of the last `in` event."""
-        if self._moments.first_record_us is None:
-            self._moments.first_record_us = self.now_us
+        if self._moments.begun_us is None:
+            self._moments.begun_us = self.now_us
         taken = self.run.tape.events[-1] if self.run.tape.events else None
         if isinstance(taken, In):
             self._moments.taken[subtask] += 1

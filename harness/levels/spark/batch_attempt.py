@@ -174,7 +174,7 @@ class _OfBatch:
             origin_ms=origin_ms,
             reuses_objects=workload.reuses_objects,
             progress=self._progress,
-            keeps_pace=elements.pauses,
+            keeps_pace=bool(elements.silences),
         )
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["ended_workers", "gateway_pid", "local_master", "spark_session"]
 
 _JAVA_MIN = 17
+_ASK_S = 60
+"""How long `java -version` may take on a busy machine."""
 _JAVA_S = 10
 _WARM_S = 180.0
 """How long the first task may take to begin and to end, with the start of an executor."""
@@ -54,7 +56,7 @@ def java_version() -> int:
         raise WorldError(message, fix=fix)
     try:
         said = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=_JAVA_S, check=False
+            [java, "-version"], capture_output=True, text=True, timeout=_ASK_S, check=False
         ).stderr
     except (OSError, subprocess.TimeoutExpired) as error:
         raise WorldError(f"Spark needs Java, and {java} does not run: {error}", fix=fix) from error

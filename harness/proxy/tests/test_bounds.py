@@ -13,7 +13,6 @@ from harness.proxy.toxics.kind import HELD_MAX
 from harness.proxy.toxics.stage import Stream
 from harness.proxy.workshop import Holdings
 from harness.system.choices import Choices
-from harness.system.clock import monotonic_us
 
 KERNEL_MAX = 24 << 20
 """What the sockets of both ends and of the proxy may hold together, at the most that Linux lets them grow."""
@@ -72,10 +71,9 @@ def test_a_slicer_of_single_bytes_keeps_no_other_waiting(stand: Stand) -> None:
     sender.sendall(bytes(4_000_000))
     stand.until_received(Stream.DOWNSTREAM, 65_536)
 
-    begun = monotonic_us()
     stand.add("noop", name="other")
 
-    assert (monotonic_us() - begun) / 1_000_000 < 1
+    assert stand.link.traffic()[Stream.DOWNSTREAM][1] < 4_000_000  # it is still at work
 
 
 class _Reviewed:
@@ -149,7 +147,7 @@ def test_twenty_megabytes_stay_exact_while_toxics_come_and_go(stand: Stand) -> N
             stand.remove(name)
         changes += 4
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
 
     assert heard.hexdigest() == hashlib.sha256(sent).hexdigest()
     assert changes >= 40

@@ -26,7 +26,7 @@ def subject() -> Iterator[Subject]:
 
 def raw(port: int, sent: bytes) -> bytes:
     """All that is answered to some bytes until the proxy closes."""
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         client.sendall(sent)
         return end_of(client)[0]
 
@@ -93,7 +93,7 @@ def test_300_silent_clients_do_not_keep_another_from_its_answer_proxy_g(
     """Silent from the beginning, in the middle of the head, or before the body."""
     with ExitStack() as stack:
         for _ in range(300):
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", subject.port), timeout=5))
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", subject.port), timeout=60))
             client.sendall(said)
 
         for _ in range(3):
@@ -106,7 +106,7 @@ def test_of_more_clients_than_the_limit_the_one_that_is_silent_for_the_longest_i
     with ExitStack() as stack:
         clients = []
         for _ in range(CLIENTS_MAX):
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", subject.port), timeout=5))
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", subject.port), timeout=60))
             client.sendall(b"GET /version HTTP/1.1\r\n\r\n")
             assert client.recv(65_536)
             clients.append(client)

@@ -56,7 +56,7 @@ def start() -> Iterator[Callable[..., Started]]:
 
 def raw(port: int, sent: bytes) -> bytes:
     """All that is answered to some bytes until the proxy closes."""
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         client.sendall(sent)
         return end_of(client)[0]
 
@@ -72,7 +72,7 @@ def test_it_ends_with_0_and_closes_what_it_had_open(
         with connected(address, server) as pair:
             process.send_signal(number)
 
-            assert process.wait(timeout=5) == 0
+            assert process.wait(timeout=60) == 0
             assert end_of(pair.client)[1] is not None
             assert end_of(pair.server)[1] is not None
     with pytest.raises(ConnectionRefusedError):
@@ -112,7 +112,7 @@ def test_a_config_makes_links_and_the_log_has_every_deed(
         with connected(link.address, server):
             (cut,) = subject.ask("POST", f"{link.path}/cut", {"how": "rst"}).json["connections"]
         process.terminate()
-        process.wait(timeout=5)
+        process.wait(timeout=60)
 
     deeds = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(deed["link"], deed["connection"], deed["did"]) for deed in deeds] == [("db", cut, "reset")]
@@ -200,7 +200,7 @@ def test_a_client_says_whether_its_connection_stays_open(
     start: Callable[..., Started], version: bytes, said: bytes, *, closes: bool
 ) -> None:
     _, subject = start()
-    with socket.create_connection(("127.0.0.1", subject.port), timeout=5) as client:
+    with socket.create_connection(("127.0.0.1", subject.port), timeout=60) as client:
         client.sendall(b"GET /version HTTP/%b\r\nConnection: %b\r\n\r\n" % (version, said))
         assert client.recv(65_536).startswith(b"HTTP/1.1 200 ")
         client.sendall(b"GET /version HTTP/1.1\r\nConnection: close\r\n\r\n")
@@ -249,7 +249,7 @@ def test_a_full_disk_under_the_log_stops_nothing_proxy_b(start: Callable[..., St
         assert len(subject.ask("GET", f"{link.path}/deeds").json["deeds"]) >= 6
 
     process.terminate()
-    assert process.wait(timeout=10) == 0
+    assert process.wait(timeout=60) == 0
     assert process.stdout is not None
     assert "log entries are lost, for /dev/full cannot be written now: No space left" in process.stdout.read()
 
@@ -260,7 +260,7 @@ def test_out_of_descriptors_clients_wait_until_there_are_some(start: Callable[..
     first_free = next(number for number in count() if number not in used)
     soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (first_free, hard))
-    with socket.create_connection(("127.0.0.1", subject.port), timeout=5) as waiting:
+    with socket.create_connection(("127.0.0.1", subject.port), timeout=60) as waiting:
         waiting.sendall(b"GET /version HTTP/1.1\r\nConnection: close\r\n\r\n")
         assert not wait_until(lambda: bool(select.select([waiting], [], [], 0)[0]), deadline=Deadline(0.2))
 

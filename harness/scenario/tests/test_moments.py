@@ -68,14 +68,14 @@ def test_a_phase_of_another_subtask_is_not_the_faults() -> None:
 
 
 def test_from_outside_a_phase_has_come_once_the_attempt_has_stopped_there() -> None:
-    assert is_due(Moments.of(Progress(stopped={"f": 5})), phase="emit", hit=9)
+    assert is_due(Moments.of(Progress(stopped={"f": 5}), subtasks=1), phase="emit", hit=9)
 
 
 def test_a_time_counts_from_the_first_record() -> None:
     fault = made("cut", link="sink", when={"at": "400ms"})
 
     assert due_us(fault, Moments(), seed=1, now_us=9) is None
-    assert due_us(fault, Moments(first_record_us=5_000), seed=1, now_us=9) == 405_000
+    assert due_us(fault, Moments(begun_us=5_000), seed=1, now_us=9) == 405_000
 
 
 def test_each_trigger_is_shown_by_a_phase() -> None:

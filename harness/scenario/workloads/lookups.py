@@ -165,9 +165,9 @@ class LookupSource:
         return plain + sum(burst.count for burst in self._bursts if burst.begin <= plain)
 
     @property
-    def pauses(self) -> bool:
-        """Whether a fault makes it send nothing for a while."""
-        return bool(self._idle)
+    def silences(self) -> dict[int, int]:
+        """How long (ms) faults make it send nothing, by the position before which they do."""
+        return {self.position_of(index + 1): lasts_ms for index, lasts_ms in self._idle}
 
     def due_ms(self, position: int) -> int:
         """When the element at `position` is due, in ms since the subtask's first attempt began."""

@@ -118,7 +118,7 @@ def test_it_runs_no_more_threads_than_it_may_and_ends_them_u4() -> None:
 
     class Meets(Blocking):
         def __call__(self, record: Any) -> Any:
-            gate.wait(timeout=5)
+            gate.wait(timeout=60)
             return threading.current_thread().name
 
     async def two() -> list[Any]:
@@ -169,7 +169,7 @@ def test_a_call_that_goes_on_after_close_is_an_error_u4(monkeypatch: pytest.Monk
     class GoesOn(Blocking):
         def __call__(self, record: Any) -> Any:
             goes_on.set()
-            over.wait(timeout=5)
+            over.wait(timeout=60)
 
     async def timed_out() -> None:
         lookup = user_lookup(GoesOn(), "mine:it")

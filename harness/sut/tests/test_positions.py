@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from harness.scenario.model import Workload
 from harness.scenario.workloads.lookups import LookupSource
 from harness.scenario.workloads.shape import Lookup, StampedLookup
-from harness.sut.positions import ChannelState, HeldUpstream, SubtaskSource, TaskState, named, restored, saved
+from harness.sut.positions import (
+    ChannelState,
+    HeldUpstream,
+    SilentSource,
+    SubtaskSource,
+    TaskState,
+    named,
+    restored,
+    saved,
+)
+from harness.system.clock import monotonic_us
 from reference_impl.elements import EndOfInput, QueueElement, Record, Watermark, WatermarkStatus
 
 _whole = st.integers(0, 2**53)
@@ -131,3 +141,16 @@ def test_elements_are_due_since_the_first_attempt_began_and_the_end_is_due_at_a_
 
     assert [source.due_ms(position) for position in (0, 1, 2)] == [5000, 5010, 5020]
     assert source.due_ms(10_000) == source.due_ms(25)
+
+
+def test_a_source_that_is_behind_its_rate_is_still_silent_for_as_long_as_a_fault_asks() -> None:
+    """A backlog would use up the silence, which counts from when the position before it was read."""
+    source = subtask_source()  # all of it was due long ago
+    silent = SilentSource(source, {7: 3_600_000})
+    now_ms = monotonic_us() // 1000
+
+    due_ms = silent.due_ms(7)
+
+    assert due_ms - now_ms >= 3_600_000
+    assert silent.due_ms(7) == due_ms
+    assert silent.due_ms(8) == source.due_ms(8) < now_ms

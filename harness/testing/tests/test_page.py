@@ -18,7 +18,6 @@ PAGE = (ROOT / "docs" / "reference" / "testing.md").read_text(encoding="utf-8")
 EXAMPLES: Mapping[str, str] = dict(
     re.findall(r"^```python\n# (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 )
-LIMIT_S = 100.0
 
 
 @pytest.mark.real
@@ -35,7 +34,6 @@ def test_an_example_of_the_page_runs_u5(tmp_path: Path, monkeypatch: pytest.Monk
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
         check=False,
     )
 
@@ -60,9 +58,7 @@ def test_every_public_name_can_be_had_and_is_imported_when_it_is_asked_for() -> 
     """A lookup imports `MayAskAgain` in each of its workers, which must not import the checkers for that."""
     asked = "from harness.testing import MayAskAgain; import sys; print('harness.judge.checkers.judge' in sys.modules)"
 
-    done = subprocess.run(
-        [sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True)
 
     assert done.stdout == "False\n"
     assert [name for name in harness.testing.__all__ if not hasattr(harness.testing, name)] == []

@@ -31,12 +31,12 @@ def opened_as_told(line: str) -> Iterator[Any]:
     socket = shlex.split(client)[1].removeprefix("--socket=")
     server = subprocess.Popen(shlex.split(start), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        wait_until(lambda: Path(socket).exists() or server.poll() is not None, deadline=Deadline(30.0))
+        wait_until(lambda: Path(socket).exists() or server.poll() is not None, deadline=Deadline(60))
         with closing(pymysql.connect(unix_socket=socket, user="root")) as connection:
             yield connection.cursor()
     finally:
         server.terminate()
-        server.wait(timeout=30)
+        server.wait(timeout=60)
 
 
 @pytest.mark.real

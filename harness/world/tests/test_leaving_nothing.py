@@ -170,7 +170,7 @@ def test_a_run_killed_while_its_world_opens_leaves_nothing_unknown(
     reap(own_settings.places, containers.sweep_run)
 
     assert not any(is_alive(process) for process in processes)
-    assert wait_until(lambda: working_in(own_settings.places.root) == [], deadline=Deadline(5))
+    assert wait_until(lambda: working_in(own_settings.places.root) == [], deadline=Deadline(60))
     assert left_over(own_settings) == []
 
 
@@ -215,7 +215,7 @@ def test_a_process_that_a_run_enrols_does_not_outlive_it(kind: Kind, own_setting
         child = subprocess.Popen(["sleep", "60"])
         world.enrol(child.pid)
 
-    assert child.wait(timeout=5) is not None
+    assert child.wait(timeout=60) is not None
 
 
 def containers_of_this_process(kind: Kind) -> list[object]:

@@ -16,7 +16,7 @@ from harness.world.world import World
 
 pytestmark = pytest.mark.real
 
-NOTICE_LIMIT_S = 10.0
+NOTICE_LIMIT_S = 60.0
 
 
 @pytest.fixture(params=["own", "toxiproxy"])

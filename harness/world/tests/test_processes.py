@@ -33,7 +33,7 @@ def test_a_child_writes_itself_into_the_ledger_before_it_becomes_the_program(led
     written = f"grep -c '^.\"process' {ledger.path}; exec sleep 60"
     child = start(ledger, "sh", "-c", written)
 
-    child.wait_for(lambda: child.log.read_text() == "1\n", what="its count", limit_s=5)
+    child.wait_for(lambda: child.log.read_text() == "1\n", what="its count", limit_s=60)
     who = identify(child.pid)
 
     assert who is not None
@@ -70,18 +70,18 @@ def test_a_child_of_a_run_that_has_closed_its_ledger_never_becomes_the_program(t
 
 def test_a_stopped_child_is_gone_with_its_group(ledger: Ledger) -> None:
     child = start(ledger, "sh", "-c", "sleep 60 & echo $!; wait")
-    child.wait_for(lambda: child.log.read_text() != "", what="its child's pid", limit_s=5)
+    child.wait_for(lambda: child.log.read_text() != "", what="its child's pid", limit_s=60)
     grandchild = int(child.log.read_text())
 
     child.stop()
 
     assert not child.alive
-    assert wait_until(lambda: identify(grandchild) is None, deadline=Deadline(5))
+    assert wait_until(lambda: identify(grandchild) is None, deadline=Deadline(60))
 
 
 def test_a_child_that_may_go_by_itself_is_asked_first(ledger: Ledger) -> None:
     child = start(ledger, "sh", "-c", "trap 'echo asked; exit 0' TERM; echo up; while :; do sleep 0.01; done")
-    child.wait_for(lambda: "up" in child.log.read_text(), what="its start", limit_s=5)
+    child.wait_for(lambda: "up" in child.log.read_text(), what="its start", limit_s=60)
 
     child.stop(grace_s=5)
 
@@ -111,7 +111,7 @@ def test_a_wait_in_vain_says_what_it_waited_for_and_how_long(ledger: Ledger) -> 
 def test_a_child_gets_the_variables_it_was_given(ledger: Ledger) -> None:
     child = start(ledger, "sh", "-c", "echo $COLOUR; exec sleep 60", COLOUR="green")
 
-    child.wait_for(lambda: child.log.read_text() == "green\n", what="its colour", limit_s=5)
+    child.wait_for(lambda: child.log.read_text() == "green\n", what="its colour", limit_s=60)
     child.stop()
 
 

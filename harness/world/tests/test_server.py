@@ -195,5 +195,5 @@ def test_a_server_that_ended_without_us_is_an_error_with_its_last_words() -> Non
         os.kill(pid, signal.SIGKILL)
 
         with pytest.raises(WorldError, match="no fault of this run ended it") as told:
-            wait_until(lambda: world.server.state().start is None, deadline=Deadline(5))
+            wait_until(lambda: world.server.state().start is None, deadline=Deadline(60))
         assert "last lines of" in told.value.what

@@ -31,7 +31,7 @@ class Stub:
         """The next answer; None for silence."""
         self.asked.append((method, path, body))
         if (method, path) in self.silent:
-            self.over.wait(10)
+            self.over.wait(60)
             return None
         prepared = self.answers.get((method, path), [])
         return prepared.pop(0) if prepared else (200, "{}")

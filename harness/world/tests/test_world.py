@@ -68,12 +68,11 @@ def test_an_acknowledged_commit_is_durable(world: World) -> None:
 def test_latency_delays_its_link_alone_and_only_while_it_is_there(world: World) -> None:
     world.proxy.add_toxic("lookups", SLOW)
     assert list(world.proxy.toxics("lookups")) == ["slow"]
-    delayed, other = took_ms(world, "lookups"), took_ms(world, "sink")
-    world.proxy.remove_toxic("lookups", "slow")
 
-    assert delayed >= 120
-    assert other < 120
-    assert took_ms(world, "lookups") < 120
+    assert took_ms(world, "lookups") >= 120
+    assert wait_until(lambda: took_ms(world, "sink") < 120, deadline=Deadline(60))
+    world.proxy.remove_toxic("lookups", "slow")
+    assert wait_until(lambda: took_ms(world, "lookups") < 120, deadline=Deadline(60))
     assert list(world.proxy.toxics("lookups")) == []
 
 
@@ -162,7 +161,7 @@ def test_a_hung_toxiproxy_is_healed(world: World) -> None:
     )
     world.proxy.add_toxic("lookups", SLOW)
     deaf = [deaf_client(world) for _ in range(3)]
-    assert wait_until(lambda: all(backlog(client) > 0 for client in deaf), deadline=Deadline(10))
+    assert wait_until(lambda: all(backlog(client) > 0 for client in deaf), deadline=Deadline(60))
 
     world.proxy.remove_toxic("lookups", "slow")
 

@@ -208,7 +208,7 @@ def test_however_it_ends_it_says_that_it_has_flink_28474(ending: str) -> None:
 def test_run_and_close_on_two_threads_leave_each_handle_kept_or_discarded_c8(meeting: int) -> None:
     """The cancellation comes when part number `meeting` is written, a little sooner or later."""
     for _ in range(20):
-        together = Barrier(2, timeout=10)
+        together = Barrier(2, timeout=60)
         written: list[CountedHandle] = []
 
         def write(place: int, together: Barrier = together, written: list[CountedHandle] = written) -> Any:

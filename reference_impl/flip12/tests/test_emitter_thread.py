@@ -22,7 +22,7 @@ from reference_impl.operator.build import Mode
 from reference_impl.tests.rig import HandFunction, OpenRig, record, watermark
 
 BOTH = pytest.mark.parametrize("mode", ["ordered", "unordered"])
-LIMIT_S = 5
+LIMIT_S = 60
 
 
 def emitters() -> list[Thread]:

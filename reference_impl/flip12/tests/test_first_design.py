@@ -56,7 +56,7 @@ def test_a_foreign_threads_snapshot_holds_it_too_b19(rigs: OpenRig, mode: Mode) 
         def trigger_checkpoint() -> None:
             thread = Thread(target=lambda: taken.append(rig.operator.snapshot()))
             thread.start()
-            thread.join(timeout=5)
+            thread.join(timeout=60)
             assert not thread.is_alive()
 
         rig.process(record(1))

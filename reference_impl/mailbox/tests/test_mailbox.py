@@ -53,7 +53,7 @@ def in_thread(call: Callable[[], Any]) -> BaseException | None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    thread.join(timeout=5)
+    thread.join(timeout=60)
     return raised[0] if raised else None
 
 
@@ -316,7 +316,7 @@ def test_a_foreign_thread_wakes_a_waiting_take(mailbox: Mailbox) -> None:
     mailbox._loop.call_soon(thread.start)
 
     assert mailbox.take().what == "from afar"
-    thread.join(timeout=5)
+    thread.join(timeout=60)
 
 
 def test_a_foreign_thread_is_refused_once_the_loop_is_gone() -> None:

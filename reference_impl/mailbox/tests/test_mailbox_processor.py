@@ -177,7 +177,7 @@ def test_resuming_after_the_close_is_harmless_m36(bench: Bench) -> None:
     thread = threading.Thread(target=suspension.resume)
 
     thread.start()
-    thread.join(timeout=5)
+    thread.join(timeout=60)
     suspension.resume()
 
     bench.mailbox_processor.suspend_default_action()  # the last one counted: no suspension is in force

@@ -178,12 +178,12 @@ def test_a_foreign_thread_gets_the_result_of_what_it_submits_m23(mailbox: Mailbo
     executor = MailboxExecutor(mailbox, 0)
     results: list[int] = []
     thread = threading.Thread(
-        target=lambda: results.append(executor.submit(threading.get_ident, "where").result(timeout=5))
+        target=lambda: results.append(executor.submit(threading.get_ident, "where").result(timeout=60))
     )
     mailbox._loop.call_soon(thread.start)
 
     executor.yield_()
-    thread.join(timeout=5)
+    thread.join(timeout=60)
 
     assert results == [threading.get_ident()]
 
@@ -204,7 +204,7 @@ def test_a_call_submitted_from_afar_and_still_on_its_way_is_cancelled_m37(mailbo
     futures: list[Future[int]] = []
     thread = threading.Thread(target=lambda: futures.append(executor.submit(lambda: 7, "seven")))
     thread.start()
-    thread.join(timeout=5)
+    thread.join(timeout=60)
 
     MailboxProcessor(mailbox).close()
 
@@ -320,7 +320,7 @@ def test_a_foreign_thread_is_refused_at_the_call_m24(mailbox: Mailbox, call: str
 
     thread = threading.Thread(target=misuse)
     thread.start()
-    thread.join(timeout=5)
+    thread.join(timeout=60)
 
     assert "thread" in str(raised[0])
     assert len(mailbox) == 1

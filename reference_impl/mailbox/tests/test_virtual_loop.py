@@ -328,7 +328,7 @@ def test_a_foreign_thread_cannot_enter_virtual_time(loop: VirtualLoop) -> None:
 
     thread = threading.Thread(target=enter)
     thread.start()
-    thread.join(timeout=5)
+    thread.join(timeout=60)
 
     assert [type(error) for error in raised] == [WrongState]
     loop.call_soon_threadsafe(loop.stop)

@@ -192,7 +192,7 @@ def test_every_callback_runs_on_the_tasks_thread_a6_b29() -> None:
         ]
         foreign = threading.Thread(target=outcomes[len(rig.hand.attempts[1]) - 1])
         foreign.start()
-        foreign.join(timeout=5)
+        foreign.join(timeout=60)
 
     strategy = FixedDelay(
         max_retries=2,

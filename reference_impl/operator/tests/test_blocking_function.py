@@ -31,7 +31,7 @@ class Gate:
             self.threads.add(threading.get_ident())
             self.values.append(value)
         self.entered.release()
-        assert self.opened.wait(timeout=5)
+        assert self.opened.wait(timeout=60)
         with self._lock:
             self._inside -= 1
         return [value]
@@ -39,7 +39,7 @@ class Gate:
     def wait_for(self, calls: int) -> None:
         """Until so many more have entered."""
         for _ in range(calls):
-            assert self.entered.acquire(timeout=5)
+            assert self.entered.acquire(timeout=60)
 
 
 def test_calls_run_in_at_most_so_many_threads_and_none_of_them_is_the_tasks_a6() -> None:
@@ -73,7 +73,7 @@ def test_what_a_call_raises_fails_its_record_on_the_tasks_thread_a6_a41() -> Non
     opened = threading.Event()
 
     def burst(value: Any) -> list[Any]:
-        assert opened.wait(timeout=5)
+        assert opened.wait(timeout=60)
         raise ArithmeticError(value)
 
     with watched_loop() as loop:
@@ -126,6 +126,6 @@ def test_closing_drops_what_has_not_begun_and_hears_nothing_of_what_has_a68_a69(
         gate.opened.set()
         for thread in threading.enumerate():
             if thread.name.startswith("lookup"):
-                thread.join(timeout=5)
+                thread.join(timeout=60)
 
     assert (gate.values, rig.emitted, rig.failures) == ([1], [], [])

@@ -42,7 +42,7 @@ def elsewhere(action: Callable[[], None]) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    thread.join(timeout=5)
+    thread.join(timeout=60)
     assert not thread.is_alive()
     for error in raised:
         raise error
@@ -171,14 +171,14 @@ def test_of_many_threads_at_once_exactly_one_wins_a36(rig: Rig) -> None:
     together = threading.Barrier(8)
 
     def complete(number: int) -> None:
-        together.wait(timeout=5)
+        together.wait(timeout=60)
         handle_of(rig).complete([number])
 
     threads = [threading.Thread(target=complete, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=5)
+        thread.join(timeout=60)
     rig.mailbox.let_loop_turn()
     rig.run_mail()
 

@@ -52,7 +52,7 @@ def test_a_snapshot_may_be_written_on_another_thread_meanwhile_c7() -> None:
         store.get_state(COUNT).update(-1)
         store.get_list_state(SEEN).add("later")
         store.get_map_state(PAGES).remove("k")
-    thread.join(30)
+    thread.join(60)
 
     restored = backend()
     restored.restore([future.result()])

@@ -29,7 +29,7 @@ def put_from_afar(box: Mailbox, what: str) -> None:
     """Urgent, from a foreign thread, and arrived."""
     thread = threading.Thread(target=put, args=(box, what), kwargs={"urgent": True})
     thread.start()
-    thread.join(timeout=5)
+    thread.join(timeout=60)
     box.let_loop_turn()
 
 

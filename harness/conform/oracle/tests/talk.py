@@ -50,12 +50,12 @@ class Talk:
         """End its input; what it still says, and how it ends."""
         _stream(self._process.stdin).close()
         rest = _stream(self._process.stdout).read()
-        return rest, self._process.wait(timeout=20)
+        return rest, self._process.wait(timeout=60)
 
     def end(self) -> None:
         """Let it go, whatever it is doing."""
         self._process.kill()
-        self._process.wait(timeout=20)
+        self._process.wait(timeout=60)
         _stream(self._process.stdin).close()
         _stream(self._process.stdout).close()
 

@@ -155,7 +155,7 @@ def test_a_nasty_program_is_a_clear_error_and_leaves_nothing_behind(name: str) -
 
 def assert_no_children() -> None:
     """A killed grandchild is reaped by init, which takes a moment. Other tests' programs are not ours."""
-    assert wait_until(lambda: not _children() - _there_before, deadline=Deadline(2.0))
+    assert wait_until(lambda: not _children() - _there_before, deadline=Deadline(60))
 
 
 def _children() -> set[psutil.Process]:
@@ -232,7 +232,7 @@ def test_a_child_of_the_program_is_ended_with_it() -> None:
         child = int(answer.message)
         assert identify(child) is not None
 
-    assert wait_until(lambda: identify(child) is None, deadline=Deadline(2.0))
+    assert wait_until(lambda: identify(child) is None, deadline=Deadline(60))
 
 
 def test_an_error_names_the_command_and_what_was_said_last() -> None:

@@ -15,7 +15,6 @@ from harness.tests.tidy import ROOT
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
-LIMIT_S = 240.0
 _TWO = 'scenarios = ["calm-job", "killed-before-commit"]'
 
 
@@ -37,7 +36,6 @@ def _tested(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
         check=False,
     )
 

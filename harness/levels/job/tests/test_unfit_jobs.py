@@ -218,5 +218,5 @@ def test_nothing_of_a_job_is_left_after_the_harness_was_ended(unfit: Unfit, numb
             clean, cwd=unfit.folder, env=environment, capture_output=True, timeout=LIMIT_S, check=True
         )
 
-    assert wait_until(lambda: not unfit.left(), deadline=Deadline(30.0))
+    assert wait_until(lambda: not unfit.left(), deadline=Deadline(60))
     assert number is signal.SIGKILL or code == Exit.INTERRUPTED

@@ -12,7 +12,10 @@ import psutil
 from harness.history.follower import Follower
 from harness.system.clock import Deadline, wait_until
 
-__all__ = ["killed_from_outside"]
+__all__ = ["AT_WORK", "killed_from_outside"]
+
+AT_WORK = {"records": 1000}
+"""Of the workload: two seconds of work, so that a killer which a busy machine delays still finds its victim."""
 
 _LIMIT_S = 60.0
 

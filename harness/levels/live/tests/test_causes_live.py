@@ -10,7 +10,7 @@ from harness.history.merge import Line
 from harness.history.verdict import Outcome
 from harness.levels.live.tests.conftest import Performed
 from harness.levels.live.tests.faulty_scenario import faulty
-from harness.levels.live.tests.outside_kill import killed_from_outside
+from harness.levels.live.tests.outside_kill import AT_WORK, killed_from_outside
 from harness.scenario.file import apply_settings, load_many
 from harness.scenario.outcome import RunOutcome
 from harness.tests.whole_run import told
@@ -56,7 +56,7 @@ def test_a_kill_that_nobody_planned_is_a_threat_and_judged_as_a_kill_trust2(
     performed: Performed, tmp_path: Any
 ) -> None:
     with killed_from_outside(tmp_path, subtask=1, after=80):
-        outcome, lines = performed(faulty(decisive=["V8", "V24"]))
+        outcome, lines = performed(faulty(workload=AT_WORK, decisive=["V8", "V24"]))
 
     assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
     assert causes(lines, "kill") == ["outside"]

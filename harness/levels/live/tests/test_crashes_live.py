@@ -66,7 +66,7 @@ def test_hits_of_a_phase_that_no_event_shows_are_counted_over_attempts(performed
 
 
 def test_a_phase_that_never_comes_leaves_no_evidence_and_the_run_is_vacuous(performed: Performed) -> None:
-    outcome, _ = performed(faulty(kill("emit", 100_000)))
+    outcome, _ = performed(faulty(kill("emit", 100_000)), draws=1)
 
     assert outcome.judgement.outcome is Outcome.VACUOUS, told(outcome)
     assert not outcome.faults[0].bites

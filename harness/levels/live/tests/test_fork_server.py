@@ -21,7 +21,7 @@ from harness.system.errors import HarnessError
 
 pytestmark = pytest.mark.real
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,7 @@ def test_timers_by_the_wall_clock_are_convicted_when_it_is_set_forward(performed
     ids=str,
 )
 def test_a_fault_whose_moment_never_comes_is_vacuous(performed: Performed, fault: dict[str, Any]) -> None:
-    outcome, _ = performed(faulty(fault))
+    outcome, _ = performed(faulty(fault), draws=1)
 
     assert outcome.judgement.outcome is Outcome.VACUOUS, told(outcome)
     assert not outcome.faults[0].bites

@@ -26,7 +26,7 @@ from harness.world.ports import LOOPBACK
 
 pytestmark = pytest.mark.real
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 NOWHERE = Endpoint(host=LOOPBACK, port=1, user="nobody", password="-", database="-")
 SCENARIO = Scenario.model_validate(
     {

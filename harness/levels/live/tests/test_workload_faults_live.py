@@ -199,7 +199,7 @@ def test_a_call_fault_that_the_attempts_never_hear_of_is_vacuous(
     performed: Performed, fault: dict[str, Any]
 ) -> None:
     """The planted defect of the harness: it arms nothing."""
-    outcome, _ = performed(faulty(fault), mutant="faults-do-nothing")
+    outcome, _ = performed(faulty(fault), draws=1, mutant="faults-do-nothing")
 
     assert outcome.judgement.outcome is Outcome.VACUOUS, told(outcome)
     assert not outcome.faults[0].bites

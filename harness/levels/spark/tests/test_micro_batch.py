@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,20 +16,16 @@ from harness.database.driver import MySqlDriver
 from harness.database.endpoint import Endpoint
 from harness.database.epoch import Fenced
 from harness.database.schema import prepare_database, run_database
-from harness.engine.in_world import record_in_world
-from harness.engine.level import RunSite
-from harness.engine.perform import perform
 from harness.history.verdict import Outcome
 from harness.levels.spark.driver_process import DriverRunner, DriverSettings
 from harness.levels.spark.session import local_master
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
 from harness.scenario.model import Scenario
-from harness.scenario.order import Order
 from harness.scenario.outcome import RunOutcome
 from harness.scenario.workloads.lookups import LookupSource
 from harness.tests.real_world import real_world
-from harness.tests.whole_run import told
+from harness.tests.whole_run import told, whole_run
 from harness.world.world import World
 from tools.defects.runners import dropping_what_was_seen
 
@@ -87,11 +82,8 @@ def performed(
     scenario: Scenario, world: World, runner: DriverRunner, folder: Path, **order: Any
 ) -> tuple[RunOutcome, Rows]:
     rows = Rows()
-    outcome = perform(
-        Order(scenario=scenario, level="spark", seed=7, runner="micro-batch", **order),
-        play=partial(record_in_world, runner=runner, inspect=rows.read),
-        site=RunSite(run_id=f"batch-{next(_numbers):03d}", folder=folder, world=world),
-    )
+    batches: dict[str, Any] = {"level": "spark", "performer": runner, "runner": "micro-batch"}
+    outcome = whole_run(scenario, world=world, within=folder, inspect=rows.read, **batches, **order)
     return outcome, rows
 
 

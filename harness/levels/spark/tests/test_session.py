@@ -14,8 +14,7 @@ from harness.system.clock import Deadline, wait_until
 
 pytestmark = pytest.mark.spark
 
-LIMIT_S = 90.0
-GONE_S = 10.0
+GONE_S = 60.0
 
 _TWO_SESSIONS = """
 import json, sys, psutil
@@ -31,12 +30,13 @@ print(json.dumps([noted, seen, left]))
 """
 
 
+@pytest.mark.timeout(300)  # the start of two JVMs
 def test_a_session_says_nothing_leaves_no_process_and_the_next_has_a_machine_of_its_own(
     tmp_path: Path,
 ) -> None:
     command = [sys.executable, "-c", _TWO_SESSIONS, str(tmp_path)]
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert all((tmp_path / name / "jvm.log").exists() for name in ("one", "two"))

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.engine.in_world import record_in_world
-from harness.engine.level import RunSite
-from harness.engine.perform import perform
 from harness.history.verdict import Outcome
 from harness.levels.live.tests.faulty_scenario import faulty, what_bit
-from harness.levels.live.tests.outside_kill import killed_from_outside
+from harness.levels.live.tests.outside_kill import AT_WORK, killed_from_outside
 from harness.scenario.file import apply_settings, load_many
 from harness.scenario.model import Scenario
-from harness.scenario.order import Order
 from harness.scenario.outcome import RunOutcome
 from harness.tests.real_world import real_world
-from harness.tests.whole_run import told
+from harness.tests.whole_run import told, whole_run
 from harness.world.world import World
 
 if TYPE_CHECKING:
     from harness.levels.spark.job import SparkRunner
 
 pytestmark = pytest.mark.spark
-
-_numbers = count(1)
 
 Performed = Callable[..., RunOutcome]
 
@@ -57,11 +49,7 @@ def performed(world: World, runner: SparkRunner, tmp_path: Path) -> Performed:
     """Runs a scenario in the shared world and session."""
 
     def run(scenario: Scenario, **order: Any) -> RunOutcome:
-        return perform(
-            Order(scenario=scenario, level="spark", seed=7, **order),
-            play=partial(record_in_world, runner=runner),
-            site=RunSite(run_id=f"spark-fault-{next(_numbers):03d}", folder=tmp_path, world=world),
-        )
+        return whole_run(scenario, world=world, within=tmp_path, level="spark", performer=runner, **order)
 
     return run
 
@@ -128,7 +116,7 @@ def test_a_kill_that_nobody_planned_is_a_threat_and_judged_as_a_kill_trust2(
     performed: Performed, tmp_path: Path
 ) -> None:
     with killed_from_outside(tmp_path, subtask=1, after=80):
-        outcome = performed(faulty(levels=["spark"], decisive=["V8", "V24"]))
+        outcome = performed(faulty(levels=["spark"], workload=AT_WORK, decisive=["V8", "V24"]))
 
     assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
     (threat,) = outcome.threats

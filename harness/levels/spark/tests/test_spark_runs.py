@@ -16,23 +16,18 @@ import pymysql
 import pytest
 
 from harness.database.endpoint import Endpoint
-from harness.database.table_hand import TableHand
-from harness.engine.in_world import record_in_world
-from harness.engine.level import RunSite
-from harness.engine.perform import perform
 from harness.history.event import Failed, Start
 from harness.history.read import read_whole
 from harness.history.verdict import Outcome
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
 from harness.scenario.model import Scenario
-from harness.scenario.order import Order
 from harness.scenario.outcome import RunOutcome
 from harness.scenario.workloads.lookups import Lookup, LookupSource
 from harness.system.choices import Choices, fresh_seed
 from harness.tests.real_world import real_world
 from harness.tests.tampered_tables import Case, Touching, hides, names_the_row, scenario_with
-from harness.tests.whole_run import told
+from harness.tests.whole_run import told, whole_run
 from harness.world.world import World
 
 if TYPE_CHECKING:
@@ -77,27 +72,7 @@ def seed(request: pytest.FixtureRequest) -> int:
 @pytest.fixture
 def performed(world: World, runner: SparkRunner, tmp_path: Path) -> Performed:
     """Runs an order in the shared world and session."""
-
-    def run(
-        scenario: Scenario,
-        *,
-        seed: int = 7,
-        inspect: Callable[[Endpoint], None] = lambda root: None,
-        before_reading: Callable[[TableHand], None] | None = None,
-        **order: Any,
-    ) -> RunOutcome:
-        return perform(
-            Order(scenario=scenario, level="spark", seed=seed, **order),
-            play=partial(record_in_world, runner=runner, inspect=inspect),
-            site=RunSite(
-                run_id=f"spark-{next(_numbers):03d}",
-                folder=tmp_path,
-                world=world,
-                before_reading=before_reading,
-            ),
-        )
-
-    return run
+    return partial(whole_run, world=world, within=tmp_path, level="spark", performer=runner)
 
 
 def small(*settings: str) -> Scenario:

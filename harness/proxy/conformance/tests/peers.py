@@ -28,7 +28,7 @@ __all__ = [
     "upstream",
 ]
 
-WAIT_S = 5.0
+WAIT_S = 60.0
 """Limit for anything that should happen at once, even on a loaded machine."""
 LOOPBACK = "127.0.0.1"
 NO_LINGER = struct.pack("ii", 1, 0)

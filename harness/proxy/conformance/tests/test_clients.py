@@ -14,7 +14,7 @@ from harness.proxy.conformance.tests.subject import Link, Subject
 
 pytestmark = pytest.mark.real
 
-LIMIT_S = 30
+LIMIT_S = 60
 
 NODE = """
 const { Toxiproxy, ToxiproxyError } = require("toxiproxy-node-client");

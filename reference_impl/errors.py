@@ -25,21 +25,6 @@ from typing import Any
 
 from reference_impl.elements import Record
 
-__all__ = [
-    "CallTimedOut",
-    "CallbackFailed",
-    "CancelTaskException",
-    "MailboxClosed",
-    "OperatorError",
-    "SimulationStuck",
-    "SnapshotCancelled",
-    "StateError",
-    "StateMigrationException",
-    "StopWithSavepointFailed",
-    "StreamElementFailed",
-    "WrongState",
-]
-
 
 class OperatorError(Exception):
     """Any error of the reference operator."""

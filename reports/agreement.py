@@ -19,8 +19,6 @@ from harness.scenario.outcome import CountedRun, RunOutcome
 from harness.system.errors import Exit, HarnessError, HistoryError
 from reports.run_document import load_document
 
-__all__ = ["refuse_other_document", "refuse_other_exit", "refuse_other_files", "refuse_other_lines"]
-
 _GOOD: Final = frozenset({"conformant", "defect convicted", "as expected"})
 _SIGN: Final = "✓"
 _HEADLINE: Final = re.compile(r"^([✓✗?]) [A-Z][A-Z ]+  ", re.MULTILINE)

@@ -24,8 +24,6 @@ from reports.losses import MomentLoss, losses_of
 from reports.outside_view import OutsideView
 from reports.reading import Reading, Tone, counts_towards, read_run
 
-__all__ = ["Banner", "banner_of", "banner_of_all", "gravest"]
-
 _UNEXPLAINED: Final = "V24"
 _SENTENCE_CHARS: Final = 220
 """Of an error or a checker's sentence, which may list without end; a sentence that is made here is told whole."""

@@ -20,8 +20,6 @@ from reports.markdown import plain_text
 from reports.over_time import SHOWN, NoiseBand, band_of, least_change
 from reports.past_report import Kind, PastReport, PastRun, report_of, title_of
 
-__all__ = ["Comparison", "compared", "write_comparison"]
-
 _ASSUMED: Final = 0.25
 """The share of the median that is taken for noise if the earlier report has too few runs to say."""
 _SEEDS_TOLD: Final = 8

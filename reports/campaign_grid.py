@@ -12,8 +12,6 @@ from typing import Final
 
 from reports.campaign_view import COLUMNS, CampaignView, Kind, Row, ranges
 
-__all__ = ["ROWS_MAX", "by_scenario", "cells_of", "duration", "seeds_of", "tally_of"]
-
 ROWS_MAX: Final = 5_000
 """Up to this many runs the page has a cell and a row for each; of more, a row for each with a cause."""
 _SEEDS_TOLD: Final = 200

@@ -25,8 +25,6 @@ from reports.reading import Reading, Tone, headline_of, tone_of
 from reports.run_section import RunSection, StoredHistory, section_of
 from reports.sweep_strip import Strip, strips_of
 
-__all__ = ["COLUMNS", "CampaignView", "Cause", "Kind", "Row", "ranges", "view_of"]
-
 COLUMNS = (Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN, Outcome.VACUOUS)
 """The verdicts that a run can have, as columns of the totals."""
 

@@ -10,8 +10,6 @@ import html
 import re
 from typing import Final
 
-__all__ = ["with_cards"]
-
 _TABLE: Final = re.compile(
     r"<table(?: class=\"(?P<names>[^\"]*)\")?>(?P<caption>\s*<caption>.*?</caption>)?\s*<thead>(?P<head>.*?)</thead>",
     re.DOTALL,

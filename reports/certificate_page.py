@@ -15,8 +15,6 @@ from harness.scenario.certificate import Certificate, CertifiedRun, CheckRow
 from reports.cards import with_cards
 from reports.page import style_of, templates
 
-__all__ = ["certificate_markdown", "certificate_page", "drawing"]
-
 _SIGNS: Final = {"good": "✓", "bad": "✗", "open": "?"}
 """A sign beside the colour, by tone."""
 _TOLD_IN_FULL: Final = 12

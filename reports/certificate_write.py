@@ -14,8 +14,6 @@ from harness.scenario.certificate import CERTIFICATE, Certificate, certificate_t
 from harness.system.whole_file import disk_errors_told, write_whole
 from reports.certificate_page import certificate_page
 
-__all__ = ["BADGE", "PAGE", "certificate_badge", "write_certificate"]
-
 PAGE: Final = "index.html"
 BADGE: Final = "badge.svg"
 _FILLS: Final = {"good": "#0b6e4f", "bad": "#b3261e", "open": "#8a5a00"}

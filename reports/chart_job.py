@@ -18,8 +18,6 @@ from reports.counterexample import Counterexample
 from reports.history_view import HistoryView
 from reports.outside_view import FaultSpan, OutsideView, StartSpan
 
-__all__ = ["JobTimeline", "job_timeline_of"]
-
 WIDTH = 1100
 _LEFT, _RIGHT = 96, 14
 _BAND_ROW = 15

@@ -25,8 +25,6 @@ from reports.chart_scale import (
 )
 from reports.history_view import CallSpan, HistoryView
 
-__all__ = ["LatencyChart", "latency_of"]
-
 WIDTH = 1100
 _LEFT, _RIGHT = 96, 14
 _PLOT = 240

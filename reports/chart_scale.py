@@ -14,21 +14,6 @@ from typing import Final
 
 from harness.scenario.outcome import FaultRecord, FaultTime
 
-__all__ = [
-    "Band",
-    "LinearScale",
-    "LogScale",
-    "Tick",
-    "bands_of",
-    "bucket_of",
-    "decade_ticks",
-    "even_ticks",
-    "label_rows",
-    "points",
-    "quantile",
-    "time_ticks",
-]
-
 _NICE_STEPS = (1, 2, 5, 10)
 
 

@@ -13,8 +13,6 @@ from typing import Final
 from reports.chart_scale import LinearScale
 from reports.counterexample import Counterexample, Step
 
-__all__ = ["STRIP_HEIGHT", "StoryStrip", "strip_of"]
-
 STRIP_HEIGHT: Final = 50
 _LETTER, _PADDING, _GAP = 6.8, 10, 5
 

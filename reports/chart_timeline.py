@@ -17,8 +17,6 @@ from reports.chart_story import STRIP_HEIGHT, StoryStrip, strip_of
 from reports.counterexample import Counterexample
 from reports.history_view import HistoryView, Lane
 
-__all__ = ["Timeline", "timeline_of"]
-
 WIDTH = 1100
 _LEFT, _RIGHT = 96, 14
 _BAND_ROW = 15

@@ -18,8 +18,6 @@ from harness.scenario.outcome import RunOutcome
 from reports.history_view import HistoryView, Line
 from reports.reading import counts_towards, describe_invariant, title_of
 
-__all__ = ["Conviction", "as_text", "by_its_lineage", "conviction_of", "convictions_of", "variant_in_words"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnomalyStory:

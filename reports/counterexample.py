@@ -17,8 +17,6 @@ from harness.history.values import visible
 from reports.conviction import AnomalyStory
 from reports.history_view import Line
 
-__all__ = ["Counterexample", "Links", "Step", "counterexample_of", "linked"]
-
 _STEPS: Final = 12
 _LET: Final = re.compile(r"(e\d+) = .*\(event (\d+)[,)]", re.DOTALL)
 _NAME: Final = re.compile(r"\b(e\d+)\b")

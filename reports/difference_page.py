@@ -12,8 +12,6 @@ from typing import Any
 from harness.system.whole_file import disk_errors_told, write_whole
 from reports.page import style_of, templates
 
-__all__ = ["write_difference"]
-
 
 def _page(document: Mapping[str, Any]) -> str:
     """The page as text."""

@@ -15,8 +15,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["set_aside"]
-
 _FOLDER: Final = "earlier"
 _FILES: Final = ("index.html", "junit.xml", "run.json", "summary.md")
 _NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")

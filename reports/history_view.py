@@ -24,8 +24,6 @@ from harness.judge.explanation.explain import ANOMALIES_IN_FULL
 from harness.judge.explanation.glimpse import Json
 from reports.outside_view import Key, OutsideView, describe_outside, key_of
 
-__all__ = ["CallSpan", "CheckpointRow", "Excerpts", "HistoryView", "Lane", "Line", "read_view"]
-
 
 class HistoryLines:
     """Iterates over the events of a file. Mutable: sets `header` and `problems` meanwhile."""

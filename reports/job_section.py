@@ -18,8 +18,6 @@ from reports.losses import MomentLoss, losses_of
 from reports.outside_view import OutsideView
 from reports.reading import title_of
 
-__all__ = ["JobSection", "job_section_of"]
-
 _WRITE: Final = {
     "append": "append: a row, once there, may only be written again equal",
     "replace": "replace: a row may be taken away if it is back in the end",

@@ -23,8 +23,6 @@ from reports.reading import Tone, counts_towards, title_of
 from reports.run_section import RunSection
 from reports.sweep_strip import crash_point_of
 
-__all__ = ["junit_text"]
-
 Result = Failure | Error | Skipped
 
 _MISSING_NAMED = 1_000

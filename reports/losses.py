@@ -15,8 +15,6 @@ from harness.history.values import brief, without_credentials
 from harness.history.verdict import Anomaly, InvariantVerdict, Judgement
 from reports.outside_view import FaultSpan, OutsideView, StartSpan, key_of, told_id
 
-__all__ = ["MomentLoss", "losses_of", "words_of"]
-
 _NAMED: Final = 12
 """Records named in each group."""
 WORDS: Final = {

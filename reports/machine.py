@@ -18,8 +18,6 @@ from reports.reading import Tone
 from reports.run_document import document_of, document_text
 from reports.run_section import RunSection
 
-__all__ = ["ANNOTATIONS_MAX", "render"]
-
 MachineFormat = Literal["json", "markdown", "github"]
 
 ANNOTATIONS_MAX = 10

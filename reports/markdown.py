@@ -19,8 +19,6 @@ from reports.reading import Tone, counts_towards
 from reports.run_section import RunSection
 from reports.sweep_strip import crash_point_of, strip_lines
 
-__all__ = ["MARKDOWN_CHARS_MAX", "markdown_text", "plain_text"]
-
 MARKDOWN_CHARS_MAX = 60_000
 """A comment on GitHub may have 65 536."""
 

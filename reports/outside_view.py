@@ -15,16 +15,6 @@ from typing import Any, Final
 from harness.history.values import brief, visible
 from harness.history.verdict import Judgement
 
-__all__ = [
-    "FaultSpan",
-    "Key",
-    "OutsideView",
-    "StartSpan",
-    "describe_outside",
-    "key_of",
-    "told_id",
-]
-
 Json = Mapping[str, Any]
 Key = object
 """An id that can be a key: a list of several columns is a tuple."""

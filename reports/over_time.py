@@ -15,17 +15,6 @@ from typing import Any, Final
 from harness.scenario.outcome import measure_text
 from reports.past_report import PastReport, PastRun, title_of
 
-__all__ = [
-    "SHOWN",
-    "NoiseBand",
-    "Point",
-    "TrendSeries",
-    "band_of",
-    "least_change",
-    "series_of",
-    "trend_document",
-]
-
 SHOWN: Final = ("recovery_p95", "latency_p50", "latency_p95", "calls_per_record")
 """The measures of a trend, in the order of its columns."""
 _BEFORE_MIN: Final = 3

@@ -41,8 +41,6 @@ from reports.reading import (
 from reports.run_section import NOT_CLAIMED, RunSection
 from reports.sweep_strip import crash_point_of
 
-__all__ = ["PAGE_BYTES_MAX", "page_text", "style_of", "templates"]
-
 PAGE_BYTES_MAX = 1_000_000
 """What the runs shown in full may take."""
 _BYTES_OF_A_ROW = 300

@@ -16,8 +16,6 @@ import msgspec
 
 from harness.system.errors import HistoryError, UsageError
 
-__all__ = ["Kind", "PastReport", "PastRun", "load_past", "past_reports", "report_of", "title_of"]
-
 _DOCUMENT: Final = "run.json"
 _VERDICTS: Final = frozenset({"pass", "fail", "unknown", "vacuous", "not-claimed"})
 

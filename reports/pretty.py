@@ -25,8 +25,6 @@ from reports.reading import JOB, Causes, Reading, Tone, counted_in, counts_towar
 from reports.run_section import RunSection, sections_of
 from reports.sweep_strip import crash_point_of, strip_lines, strips_of
 
-__all__ = ["print_outcomes", "print_sections", "terminal"]
-
 _COLOURS = {Tone.GOOD: "green", Tone.BAD: "red", Tone.OPEN: "yellow"}
 _OUTCOME_COLOURS = {
     Outcome.PASS: "green",

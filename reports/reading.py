@@ -18,22 +18,6 @@ from harness.scenario.outcome import CountedRun, RunOutcome
 from harness.scenario.symptom import counts_for, decisive_in, error_cause
 from reports.losses import words_of
 
-__all__ = [
-    "JOB",
-    "OUTCOME_MEANING",
-    "TITLES",
-    "Causes",
-    "Reading",
-    "Tone",
-    "counted_in",
-    "counts_towards",
-    "describe_invariant",
-    "headline_of",
-    "read_run",
-    "title_of",
-    "tone_of",
-]
-
 TITLES: dict[str, str] = {
     "V1": "ordered",
     "V2": "within segments",

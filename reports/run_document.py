@@ -23,18 +23,6 @@ from reports.conviction import as_text, conviction_of
 from reports.reading import read_run
 from reports.run_section import RunSection
 
-__all__ = [
-    "CountedRun",
-    "HistoryFile",
-    "Planned",
-    "RunDocument",
-    "World",
-    "document_of",
-    "document_text",
-    "load_document",
-    "schema_text",
-]
-
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A part of the document: a field that does not exist is an error."""

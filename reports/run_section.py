@@ -19,8 +19,6 @@ from reports.history_view import HistoryView, read_view
 from reports.job_section import JobSection, job_section_of
 from reports.reading import JOB, Reading, counts_towards, read_run
 
-__all__ = ["NOT_CLAIMED", "RunSection", "StoredHistory", "section_of", "sections_of", "threats_to"]
-
 _FEW = 10
 """A pass on fewer observations is reported as a threat."""
 _OF_ROWS = frozenset({"V1", "V3", "V8"})

@@ -14,8 +14,6 @@ from harness.system.whole_file import disk_errors_told, write_whole
 from reports.cards import with_cards
 from reports.page import style_of, templates
 
-__all__ = ["side_by_side_page", "write_side_by_side"]
-
 _COUNTED: Final = ("pass", "fail", "not run")
 
 

@@ -15,8 +15,6 @@ from harness.scenario.outcome import RunOutcome
 from reports.losses import words_of
 from reports.reading import Tone, read_run
 
-__all__ = ["crash_point_of", "strip_lines", "strips_of"]
-
 _KILL: Final = "kill_at_message"
 _MOMENTS: Final = ("before", "after")
 _LINE: Final = 60

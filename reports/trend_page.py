@@ -16,8 +16,6 @@ from reports.chart_scale import LinearScale
 from reports.over_time import SHOWN, TrendSeries
 from reports.page import style_of, templates
 
-__all__ = ["trend_text", "write_trend"]
-
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 340, 120, 8, 8, 24, 22
 _LABEL_MAX = 22
 _RUNS = "runs that were vacuous"

@@ -23,8 +23,6 @@ from reports.page import page_text
 from reports.run_document import document_of, document_text
 from reports.run_section import StoredHistory
 
-__all__ = ["write_report"]
-
 _HISTORIES = "history"
 _CHUNK = 1 << 20
 

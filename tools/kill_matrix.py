@@ -26,8 +26,6 @@ from tools.defects import DEFECTS, IN_RUNS, OURS, mutant_named
 from tools.defects.equivalents import Sameness, compare_equivalents
 from tools.defects.kinds import PropertyDefect
 
-__all__ = ["opening"]
-
 _COMPARED: Final = 10
 """An equivalent gets one comparison run per this many runs of a defect."""
 

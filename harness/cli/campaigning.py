@@ -52,17 +52,6 @@ from reports.past_report import PastReport
 from reports.pretty import print_outcomes, terminal
 from reports.write import write_report
 
-__all__ = [
-    "Plain",
-    "Redrawn",
-    "can_redraw",
-    "executors_of",
-    "go",
-    "observing",
-    "refuse_no_spark",
-    "stop_on_interrupt",
-]
-
 _end_now = os._exit
 """Kept, because the attribute is another one while user code runs (`harness.sut.user_code`)."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from harness.scenario.certificate import SubjectOfCertificate
     from harness.scenario.outcome import RunOutcome
 
-__all__ = ["certify"]
-
 
 @click.command()
 @click.option("--sut", envvar="FLOODMARK_SUT", required=True, metavar="NAME|MODULE:ATTR|JOB.toml",

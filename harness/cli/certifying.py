@@ -24,8 +24,6 @@ from reports.certificate_write import write_certificate
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["carry_out_and_write", "certificate_exit", "fresh_folder", "print_certificate"]
-
 _COLOURS = {"good": "green", "bad": "red", "open": "yellow"}
 
 

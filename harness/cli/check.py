@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from harness.cli.history_files import HistoryFile
     from harness.cli.judging import Answer, Wish
 
-__all__ = ["check"]
-
 _WORST_FIRST = (Exit.INTERNAL, Exit.VIOLATION, Exit.USAGE, Exit.ENVIRONMENT, Exit.UNDECIDED, Exit.HOLD)
 
 

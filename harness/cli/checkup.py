@@ -28,8 +28,6 @@ from harness.world.proxy_program import find_proxy_program
 from harness.world.server_program import find_server
 from harness.world.settings import WorldSettings
 
-__all__ = ["Check", "Diagnosis", "State", "examine"]
-
 JAVA_MIN = 17
 """The oldest Java that Spark 4 supports."""
 JAVA_LIMIT_S = 60.0

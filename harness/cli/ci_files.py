@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from textwrap import indent
 from typing import Final
 
-__all__ = ["CI_FILES", "JOB_CI_FILES"]
-
 _REPORT: Final = "floodmark-report"
 
 _OF_A_LOOKUP: Final = (

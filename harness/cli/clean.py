@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from harness.world.ledger import Reaped
     from harness.world.settings import WorldSettings
 
-__all__ = ["clean"]
-
 
 @click.command()
 @click.option(

@@ -16,15 +16,6 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = [
-    "fault_names",
-    "job_scenario_names",
-    "mutant_names",
-    "scenario_names",
-    "sut_names",
-    "tag_names",
-]
-
 Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import click
 
-__all__ = ["conform"]
-
 
 @click.command()
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]")

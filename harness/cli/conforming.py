@@ -33,8 +33,6 @@ from harness.world.settings import WorldSettings
 from reports.certificate_write import write_certificate
 from reports.side_by_side import write_side_by_side
 
-__all__ = ["ConformRequest", "carry_out"]
-
 FAILED_TOLD = 3
 """So many failed cases are printed in full; all are in the report."""
 FAILED_NAMED = 15

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from harness.engine.campaign import Finished
     from harness.system.errors import Exit
 
-__all__ = ["demo"]
-
 _SCENARIO = "kill-between-snapshot-and-commit"
 _MUTANT = "snapshot-omits-completed"
 

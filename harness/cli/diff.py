@@ -6,8 +6,6 @@ from pathlib import Path
 
 import click
 
-__all__ = ["diff"]
-
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[A B | SCENARIO]")

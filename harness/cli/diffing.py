@@ -33,8 +33,6 @@ from harness.system.errors import HistoryError, NothingRan, SutError, UsageError
 from harness.testing.judging import refuse_blind_judge
 from harness.testing.running import checked_sut, history_of, load, order_of, run_of
 
-__all__ = ["DiffRequest", "difference", "told"]
-
 Document = Mapping[str, Any]
 _FLINK: Final = "flink"
 _SCRIPTS, _PROGRAMS = 100, 500

@@ -14,8 +14,6 @@ from harness.system.errors import Exit
 if TYPE_CHECKING:
     from harness.cli.checkup import Diagnosis
 
-__all__ = ["doctor"]
-
 COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from harness.explore.finds import Group
     from harness.explore.trial import Subject
 
-__all__ = ["explore"]
-
 _BUDGET = "10m"
 _ROUND_HERE = 48
 _ROUND_THERE = 960

@@ -22,8 +22,6 @@ from typing import BinaryIO
 from harness.history.text import parts_of
 from harness.system.errors import UsageError, WorldError
 
-__all__ = ["HistoryFile", "opened"]
-
 STDIN = "-"
 _STDIN_NAME = "<stdin>"
 _CHUNK = 1 << 20

@@ -14,8 +14,6 @@ from harness.cli.ci_files import CI_FILES
 from harness.cli.job_beginning import JOB_FILES
 from harness.system.errors import UsageError, WorldError
 
-__all__ = ["FILES", "MARKED", "init"]
-
 MARKED = "# answer = SHARED"
 """The line of the lookup that makes the test fail once it is uncommented."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from harness.levels.job.job_scenario import JobScenario
     from harness.levels.job.order import JobOrder
 
-__all__ = ["job"]
-
 _CAMPAIGN = (
     "world", "proxy", "jobs", "report", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color", "baseline",
     "opens",

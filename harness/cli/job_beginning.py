@@ -11,8 +11,6 @@ from typing import Final
 
 from harness.cli.ci_files import JOB_CI_FILES
 
-__all__ = ["JOB_FILES", "MARKED_COMMIT"]
-
 MARKED_COMMIT: Final = "# sink.commit()"
 """The line of the job that loses records once it is uncommented: the offset is then saved before the rows."""
 

@@ -42,20 +42,6 @@ from harness.system.clock import monotonic_us
 from harness.system.errors import Exit, HistoryError, UsageError, WorldError
 from harness.testing.judging import refuse_blind_judge
 
-__all__ = [
-    "Answer",
-    "Moving",
-    "Tenths",
-    "Wish",
-    "answers",
-    "answers_on",
-    "github",
-    "markdown",
-    "pretty",
-    "reading",
-    "verdict_word",
-]
-
 if TYPE_CHECKING:
     from harness.judge.checkers.judge import Progress
 

@@ -16,8 +16,6 @@ import click
 from harness.cli.completion import fault_names, tag_names
 from harness.system.errors import NothingRan, UsageError
 
-__all__ = ["list_"]
-
 Row = Mapping[str, Any]
 """`name` and `about`, then the other columns of that kind."""
 

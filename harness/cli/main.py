@@ -19,8 +19,6 @@ from harness.system.errors import Exit, FloodmarkError, ReaderGone, UsageError
 from harness.system.own_packages import import_ours
 from harness.system.project_settings import project_settings
 
-__all__ = ["floodmark", "main"]
-
 COMPLETE = "_FLOODMARK_COMPLETE"
 """The variable by which a shell's completion asks for names; click looks for it."""
 

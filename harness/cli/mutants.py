@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from harness.faults.parts.parts import Level
     from harness.scenario.order import Order
 
-__all__ = ["mutants"]
-
 _RUNS = 400
 _SEED = 1
 _BUDGET_S = 3600.0

@@ -19,23 +19,6 @@ from harness.system.errors import UsageError
 if TYPE_CHECKING:
     from reports.past_report import PastReport
 
-__all__ = [
-    "baseline_option",
-    "earlier_report",
-    "invariant_option",
-    "jobs_option",
-    "on_option",
-    "only_option",
-    "open_option",
-    "open_page",
-    "own_files_options",
-    "proxy_option",
-    "refuse_no_world",
-    "refuse_on_at",
-    "run_options",
-    "speech_options",
-]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 

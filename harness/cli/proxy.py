@@ -8,8 +8,6 @@ import click
 
 from harness.system.errors import Exit
 
-__all__ = ["proxy"]
-
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 

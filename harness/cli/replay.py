@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from harness.cli.told import Told
 
-__all__ = ["replay"]
-
 _PASSED_ON = ("jobs", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color")
 """The options that are given to the campaign as they are."""
 

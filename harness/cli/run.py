@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from harness.scenario.model import Scenario
     from harness.scenario.order import Order
 
-__all__ = ["check_sut", "given", "run"]
-
 _CAMPAIGN = (
     "world",
     "proxy",

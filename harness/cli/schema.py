@@ -8,8 +8,6 @@ import click
 
 import harness
 
-__all__ = ["schema"]
-
 
 @click.command()
 @click.option("--job", "of_jobs", is_flag=True, help="The schema of job files (job.toml).")

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 
 from harness.system.errors import Exit, UsageError
 
-__all__ = ["flink_command", "serve"]
-
 _FLINK = "flink"
 _OF_LINE = "flink-"
 """`flink-1.20`: the release of that line."""

@@ -11,8 +11,6 @@ import click
 if TYPE_CHECKING:
     from harness.world.setup.provision import Provision, ProvisionStep
 
-__all__ = ["setup"]
-
 
 @click.command()
 @click.option(

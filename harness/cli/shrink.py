@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from harness.history.event import Event
     from harness.scenario.model import Scenario
 
-__all__ = ["shrink"]
-
 _BUDGET_S = 120.0
 
 

@@ -26,8 +26,6 @@ from reports.run_document import CountedRun, HistoryFile, Planned, RunDocument, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["REPORTS", "Told", "is_scenario", "last_failed", "told_runs"]
-
 REPORTS: Final = Path("reports") / "out"
 """Where commands write their reports, unless another folder is named."""
 _DOCUMENT: Final = "run.json"

@@ -18,8 +18,6 @@ from harness.cli.options import open_page, speech_options
 if TYPE_CHECKING:
     from reports.over_time import Point, TrendSeries
 
-__all__ = ["trend"]
-
 
 @click.command()
 @click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", type=click.Path(path_type=Path))

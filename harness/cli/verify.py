@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from harness.conform.verifying import Verification
     from harness.scenario.certificate import Certificate
 
-__all__ = ["verify"]
-
 
 @click.command()
 @click.argument("certificate", type=click.Path(path_type=Path), metavar="CERTIFICATE.json")

@@ -13,8 +13,6 @@ from typing import Final
 
 from harness.scenario.certificate import Agreement
 
-__all__ = ["TO_PASTE", "CaseOutcome", "ConformCase", "Spoken", "lines_file", "stem_of_case"]
-
 TO_PASTE: Final = "to paste:\n"
 """Precedes the lines to paste in the text of a case that failed."""
 

@@ -47,8 +47,6 @@ from harness.system.errors import CannotHere, FloodmarkError, HarnessError, SutE
 from harness.system.versions import versions
 from harness.system.whole_file import disk_errors_told, write_whole
 
-__all__ = ["Certification", "PlannedRun", "certified", "word_of_second_judge"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from harness.scenario.certificate import CertifiedRun, CheckRow, SecondWord, Tone
 
-__all__ = ["concluded", "rows_of", "second_word", "silences"]
-
 _NO_FAULT = "no fault"
 """The family of runs without faults."""
 

@@ -23,8 +23,6 @@ from harness.conform.protocol.driver import ProgramDriver
 from harness.conform.protocol.events import Event, Hello, read_event
 from harness.scenario.certificate import Agreement
 
-__all__ = ["JUDGE", "agreement_of", "judge_digest"]
-
 JUDGE: Final = "harness/conform/protocol/comparison.py, which compares with the reference's answers"
 
 

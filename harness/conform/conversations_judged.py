@@ -29,8 +29,6 @@ from harness.conform.protocol.transcript import Transcript
 from harness.conform.script_difference import STRICT, serving_command
 from harness.scenario.certificate import Agreement
 
-__all__ = ["judge_conversations", "reference_command", "spoken_alone"]
-
 BREACHES_MAX: Final = 3
 """After so many conversations in a row that broke off, the rest is not run."""
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from harness.sut.serve.systems import QUIRK_SYSTEMS
 
-__all__ = ["EXPLANATIONS", "systems_by_statement"]
-
 FLINK_1_20 = "A72"
 """Shown by Flink 1.20 only."""
 

@@ -31,18 +31,6 @@ from harness.scenario.outcome import RunOutcome
 from harness.system.errors import FloodmarkError, HistoryError, WorldError
 from harness.system.whole_file import whole_file, write_whole
 
-__all__ = [
-    "SECOND_JUDGE",
-    "WHY_SILENT",
-    "TwiceJudged",
-    "both_judge_all",
-    "second_judge_digest",
-    "stem_of",
-    "verdict_document",
-    "write_history",
-    "write_scenario",
-]
-
 SECOND_JUDGE: Final = "harness/judge/second_judge.py"
 WHY_SILENT: Final = "the second judge knows no histories that are seen from outside."
 

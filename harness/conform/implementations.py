@@ -13,8 +13,6 @@ from harness.conform.oracle.provide import find_oracle
 from harness.conform.script_difference import serving_command
 from harness.world.settings import WorldSettings
 
-__all__ = ["BESIDE", "command_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Implementation:

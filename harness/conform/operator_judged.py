@@ -24,8 +24,6 @@ from harness.conform.scripts_judged import ScriptsJudged, judge_scripts
 from harness.system.errors import UsageError
 from harness.system.versions import VERSION
 
-__all__ = ["Asked", "OperatorJudged", "judge_operator", "repeated_by"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:

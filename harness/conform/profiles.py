@@ -20,8 +20,6 @@ from harness.system.errors import UsageError
 if TYPE_CHECKING:
     from harness.scenario.order import AnyScenario
 
-__all__ = ["PROFILES", "CertificationProfile", "ChosenScenario", "families_of", "profile_named"]
-
 _FILE: Final = Path(__file__).parent / "profiles.toml"
 PROFILES: Final = ("lookup", "operator", "pipeline")
 """Their names."""

@@ -30,8 +30,6 @@ from harness.scenario.certificate import (
     sealed_file,
 )
 
-__all__ = ["CHECKS", "protocol_certificate"]
-
 CHECKS: Final = {
     "blocked_with_retry": "a full queue and retries",
     "callbacks": "what a user callback raises fails the task",

@@ -14,8 +14,6 @@ from harness.conform.protocol.conversation_file import HELLO, ConversationFile, 
 from harness.conform.protocol.transcript import Transcript
 from harness.scenario.certificate import Certificate, CertifiedRun, beside_certificate
 
-__all__ = ["changed_lines", "conversations_judged_again"]
-
 
 def changed_lines(certificate: Certificate, folder: Path) -> Iterator[tuple[CertifiedRun, str]]:
     """Each run that failed whose file of lines to paste is not what the certificate says, and why."""

@@ -23,8 +23,6 @@ from harness.conform.protocol.shrinking import shrink
 from harness.conform.protocol.twins import Twins
 from harness.sut.serve.systems import QUIRK_SYSTEMS
 
-__all__ = ["SERVED", "STRICT", "explaining_quirks", "script_difference", "serving_command"]
-
 SERVED: Final = ("reference", "reference-emitter", "flink")
 """The systems that can be compared over the protocol, by name."""
 STRICT: Final = "reference-strict"

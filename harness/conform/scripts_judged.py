@@ -30,8 +30,6 @@ from harness.conform.protocol.shrinking import shrink
 from harness.conform.protocol.twins import Twins
 from harness.conform.script_difference import explaining_quirks
 
-__all__ = ["RANDOM_SCRIPTS", "ScriptsJudged", "judge_scripts"]
-
 RANDOM_SCRIPTS: Final = "random scripts"
 """The group of the cases."""
 DIFFERENCES_MAX: Final = 3

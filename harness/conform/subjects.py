@@ -23,8 +23,6 @@ from harness.system.errors import SutError
 if TYPE_CHECKING:
     from harness.levels.job.job_file import JobFile
 
-__all__ = ["fitting_profile", "job_subject", "operator_subject", "python_subject"]
-
 _FILES_MAX: Final = 200
 """Most files of a subject that are named one by one."""
 _BUILDER: Final = "build_operator"

@@ -30,8 +30,6 @@ from harness.scenario.certificate import (
 from harness.system.errors import FloodmarkError
 from harness.system.versions import VERSION
 
-__all__ = ["Verification", "verified"]
-
 PROTOCOL: Final = "protocol"
 """The kind whose runs are conversations, which no judge of histories judges."""
 Told = Callable[[int, int], None]

@@ -19,18 +19,6 @@ from harness.database.endpoint import Endpoint, KeptConnection, connect
 from harness.database.stored_tables import COUNT_OF, ROWS_OF, StoredRow, counting
 from harness.system.errors import WorldError
 
-__all__ = [
-    "CommittedProgress",
-    "EpochRow",
-    "ServerCounter",
-    "ServerCounts",
-    "batched",
-    "count_rows",
-    "read_progress",
-    "read_table",
-    "reading",
-]
-
 _STATUS = (
     "SHOW GLOBAL STATUS WHERE Variable_name IN"
     " ('Connections', 'Max_used_connections', 'Threads_connected', 'Uptime')"

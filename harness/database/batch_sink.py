@@ -18,8 +18,6 @@ from harness.database.epoch import INSERT_DEAD_LETTER, INSERT_OUTPUT, DeadRow, F
 from harness.database.transactions import Transactions
 from harness.system.clock import REAL_CLOCK, Clock
 
-__all__ = ["BatchSink", "Begun", "PartOfEpoch", "ReplacingSink", "TextRow"]
-
 _GENERATION = "SELECT generation FROM driver"
 NUMBERS = 4
 """The numbers of attempts that a subtask gets for a batch, one for each try of its task."""

@@ -20,8 +20,6 @@ from harness.database.transactions import Backoff
 from harness.system.choices import Choices
 from harness.system.clock import REAL_CLOCK, Clock, Deadline
 
-__all__ = ["CheckpointStore", "CheckpointUnreadable", "StoreLost", "checkpoint_folder"]
-
 _VERSION = 1
 _PARTS = "checkpoint-??????-attempt-????"
 _RETRY_S = 20.0

@@ -19,8 +19,6 @@ from harness.database.epoch import (
 )
 from harness.database.subtask_writer import SubtaskWriter
 
-__all__ = ["PARTS_KEPT", "CoordinatedSink", "IdempotentSink"]
-
 PARTS_KEPT = 3
 """How many completed checkpoints may still be restored; older ones are removed."""
 

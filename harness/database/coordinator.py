@@ -18,8 +18,6 @@ from harness.database.driver import Driver, MySqlDriver
 from harness.database.endpoint import Endpoint
 from harness.database.two_phase_sink import roll_back_branches
 
-__all__ = ["Coordinator", "coordinated"]
-
 _EVERY_S = 0.02
 _STATEMENT_S = 3.0
 _END_S = 10.0

@@ -12,8 +12,6 @@ from typing import Any, Protocol, Self
 
 from harness.database.endpoint import Endpoint, connect
 
-__all__ = ["AsyncDriver", "AsyncMySqlDriver", "Driver", "MySqlDriver", "lookup_connection"]
-
 
 class Cursor(Protocol):
     """A cursor of DB-API 2.0, also a context manager."""

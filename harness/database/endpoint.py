@@ -14,8 +14,6 @@ import msgspec
 if TYPE_CHECKING:
     from pymysql.connections import Connection
 
-__all__ = ["NOWHERE", "OWN", "QUERY", "QUERY_OF_PARTS", "Endpoint", "KeptConnection", "connect"]
-
 OWN = "_own"
 """What the database of a user's own tables is called after the run's."""
 _CONNECT_S = 3

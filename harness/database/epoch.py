@@ -12,23 +12,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-__all__ = [
-    "INSERT_DEAD_LETTER",
-    "INSERT_OUTPUT",
-    "CheckpointPart",
-    "DeadRow",
-    "Fenced",
-    "OpenEpoch",
-    "PassedOver",
-    "RestoreFromStore",
-    "Restored",
-    "SavedEpoch",
-    "Sink",
-    "SinkLost",
-    "Takeover",
-    "Visible",
-]
-
 INSERT_OUTPUT = "INSERT INTO output (subtask, id, j, v, epoch, token) VALUES (%s, %s, %s, %s, %s, %s)"
 INSERT_DEAD_LETTER = "INSERT INTO dead_letter (subtask, id, error, epoch, token) VALUES (%s, %s, %s, %s, %s)"
 

@@ -16,8 +16,6 @@ from harness.database.driver import Driver
 from harness.database.epoch import SinkLost, Takeover
 from harness.database.sink import EpochSink
 
-__all__ = ["CommitsGone", "FailoverSink"]
-
 
 class CommitsGone(SinkLost):
     """The database that answers now lacks what another server has acknowledged to this attempt."""

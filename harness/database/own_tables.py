@@ -21,8 +21,6 @@ from harness.database.audit import batched
 from harness.database.endpoint import Endpoint, KeptConnection, connect
 from harness.system.errors import UsageError
 
-__all__ = ["OwnTableRows", "OwnTables", "fill_own_tables", "read_effects", "read_own_tables"]
-
 _BATCH: Final = 500
 """Rows inserted at once."""
 _LOAD_S: Final = 60.0

@@ -18,16 +18,6 @@ from harness.database.transactions import Backoff, ErrorClass, class_of, code_of
 from harness.database.watched_call import CALL, Statement, WatchedCall, WatchedConnection
 from harness.system.choices import Choices
 
-__all__ = [
-    "Circuit",
-    "CircuitOpen",
-    "ConnectionLost",
-    "ConnectionPool",
-    "MayAskAgain",
-    "NoFreeConnection",
-    "StatementEnded",
-]
-
 
 class MayAskAgain(Exception):
     """The read may be retried; `code` is the server's or driver's error number, or a name."""

@@ -19,8 +19,6 @@ from harness.database.endpoint import Endpoint, connect
 from harness.history.probe import ProbeOperation
 from harness.system.clock import Deadline, monotonic_us
 
-__all__ = ["OF_PROBE", "CommitProbe", "probing"]
-
 OF_PROBE: Final = "_probe"
 """What the database of the probe is called after the run's."""
 _MAKE: Final = "CREATE TABLE IF NOT EXISTS probe (n BIGINT AUTO_INCREMENT PRIMARY KEY, v BIGINT NOT NULL)"

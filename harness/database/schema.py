@@ -17,9 +17,6 @@ import pymysql
 from harness.database.endpoint import Endpoint, connect
 from harness.system.errors import WorldError
 
-__all__ = ["prepare_database", "run_database"]
-
-
 _TABLES = (
     # `part` is the second part of a composite key; `ver` counts the changes of the row during the run.
     """CREATE TABLE customer (

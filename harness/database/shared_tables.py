@@ -16,8 +16,6 @@ import pymysql
 from harness.database.endpoint import Endpoint, KeptConnection
 from harness.system.clock import Deadline, monotonic_us, pause
 
-__all__ = ["MarkTable", "TableFiles"]
-
 _MARK_S = 5.0
 """How long a mark is tried again; then the server is down, and the attempt goes on without."""
 _AGAIN_S = 0.1

@@ -14,8 +14,6 @@ from typing import Any
 from harness.database.epoch import SavedEpoch, Takeover
 from harness.database.subtask_writer import SubtaskWriter
 
-__all__ = ["EpochSink"]
-
 
 class EpochSink(SubtaskWriter):
     """The sink of one attempt of a subtask. Call `take_over` first."""

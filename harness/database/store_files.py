@@ -9,8 +9,6 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-__all__ = ["Files", "FolderFiles", "MemoryFiles"]
-
 _PARTS = "checkpoint-??????-attempt-????"
 
 

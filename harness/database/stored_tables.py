@@ -11,8 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["COUNT_OF", "ROWS_OF", "StoredRow", "counting", "stored_value"]
-
 ROWS_OF: Final[Mapping[str, str]] = {
     "audit": "SELECT seq, subtask, id, token, epoch, j, v FROM audit ORDER BY seq",
     "output": "SELECT seq, subtask, id, token, epoch, j, v FROM output ORDER BY seq",

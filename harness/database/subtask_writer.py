@@ -15,8 +15,6 @@ from harness.database.epoch import INSERT_DEAD_LETTER, INSERT_OUTPUT, DeadRow, F
 from harness.database.transactions import STATEMENT_S, Transactions
 from harness.system.clock import REAL_CLOCK, Clock
 
-__all__ = ["SubtaskWriter"]
-
 _T = TypeVar("_T")
 
 

@@ -14,8 +14,6 @@ from typing import Any, Final, Protocol
 
 from harness.database.endpoint import KeptConnection
 
-__all__ = ["ALTERED", "FAR_AWAY", "STRANGER", "SqlTableHand", "TableHand", "TouchedRow"]
-
 STRANGER: Final = 987_654_321
 """The record of an added row, which no source sends."""
 ALTERED: Final = '"altered by hand"'

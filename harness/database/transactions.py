@@ -20,17 +20,6 @@ from harness.database.epoch import SinkLost
 from harness.system.choices import Choices
 from harness.system.clock import REAL_CLOCK, Clock, Deadline
 
-__all__ = [
-    "ERRORS",
-    "NO_SUCH_BRANCH",
-    "STATEMENT_S",
-    "Backoff",
-    "ErrorClass",
-    "Transactions",
-    "class_of",
-    "code_of",
-]
-
 _FIRST_MS = 25
 _LONGEST_MS = 400
 

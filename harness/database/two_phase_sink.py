@@ -19,8 +19,6 @@ from harness.database.coordinated_sink import CoordinatedSink
 from harness.database.epoch import CheckpointPart, SinkLost
 from harness.database.transactions import NO_SUCH_BRANCH, code_of
 
-__all__ = ["BranchLost", "TwoPhaseSink", "branches_of", "roll_back_branches"]
-
 _PART_MAX = 64
 """Longest part of an xid in bytes."""
 _NO_FILE = ""

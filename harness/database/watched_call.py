@@ -22,8 +22,6 @@ from traceback import walk_tb
 from types import FrameType
 from typing import Any, ClassVar, Self
 
-__all__ = ["CALL", "Statement", "WatchedCall", "WatchedConnection", "watch_connects"]
-
 Statement = tuple[str, Sequence[Any]]
 
 _PAUSE_S = 0.001

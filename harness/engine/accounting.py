@@ -23,8 +23,6 @@ from harness.scenario.workloads.keys import Key, key_of
 from harness.scenario.workloads.lookups import offered_records
 from harness.system.errors import HarnessError
 
-__all__ = ["accounting_of", "claims_order", "hold_outside_together", "hold_together"]
-
 _WRONG = ("doubled", "disordered", "missing")
 """The counts that are 0 beside a pass."""
 

@@ -19,8 +19,6 @@ from harness.faults.real.fault_site import Control, Site, Workers
 from harness.faults.real.server_control import ServerControl
 from harness.system.errors import FloodmarkError, HarnessError, WorldError
 
-__all__ = ["ActingOutside", "NoteTaker"]
-
 _LOOK_S = 0.1
 """Interval between two reads of the proxy's log while a fault is active."""
 _HEAL_LIMIT_S = 120.0

@@ -20,8 +20,6 @@ from harness.scenario.model import Scenario
 from harness.scenario.workloads.keys import Key, key_of
 from harness.scenario.workloads.lookups import CustomerRows
 
-__all__ = ["with_versions"]
-
 Versions = Sequence[Sequence[Mapping[str, Any]]]
 """The rows of one key, by version."""
 

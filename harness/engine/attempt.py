@@ -60,8 +60,6 @@ from reference_impl.operator.functions import AsyncFunction
 from reference_impl.operator.retry import ExponentialBackoff, FixedDelay, RetryStrategy
 from reference_impl.task.positioned_input import Checkpoint, Reader, Source
 
-__all__ = ["AttemptFailed", "AttemptParts", "run_attempt", "run_share"]
-
 
 class AttemptFailed(Exception):
     """The attempt has recorded its failure and ended; another one may start."""

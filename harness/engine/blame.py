@@ -14,8 +14,6 @@ from harness.history.event import Event, Owm, Row, Snap
 from harness.history.verdict import Anomaly, InvariantVerdict, Judgement, Outcome, worst
 from harness.scenario.claims import OUTPUTS
 
-__all__ = ["blamed_on_database", "joined"]
-
 _OF_RECORDS = frozenset({"lost", "no-effect", "row-missing"})
 """The classes of anomalies that say that something of a record is not there."""
 _OF_EPOCHS = frozenset({"never-committed"})

@@ -19,8 +19,6 @@ import msgspec
 
 from harness.sut.calm_twin import CALL_S, CalmTwin, Questions
 
-__all__ = ["CalmProcess", "calm_process"]
-
 _SILENT_S: Final = 2 * CALL_S + 20.0
 """How long it may say nothing: a call, its end, and the start of Python on a busy machine."""
 _END_S: Final = 3.0

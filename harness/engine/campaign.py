@@ -34,8 +34,6 @@ from harness.scenario.outcome import (
 from harness.system.clock import Deadline, monotonic_us
 from harness.system.errors import CannotHere, Exit, NothingRan, SutError, WorldError, worst_code
 
-__all__ = ["KEPT_MAX", "Finished", "carry_out", "few_of"]
-
 KEPT_MAX: Final = 12
 """Up to this many repeatable runs are all made whole; more are counted first."""
 _TWICE: Final = (

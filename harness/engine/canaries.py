@@ -18,8 +18,6 @@ from harness.history.verdict import Outcome
 from harness.judge.canaries.canary import Canary, canaries, is_found
 from harness.system.errors import HarnessError
 
-__all__ = ["refuse_blindness", "refuse_overlooked"]
-
 Carry = Callable[[Canary], RunRecord]
 """Takes a canary along the way of a level's runs, up to the judge."""
 

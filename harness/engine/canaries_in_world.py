@@ -43,8 +43,6 @@ from harness.scenario.workloads.lookups import LookupSource
 from harness.system.errors import HarnessError
 from harness.world.world import DATABASE, World
 
-__all__ = ["refuse_blind_files", "refuse_blind_world"]
-
 _NO_WORLD: Final = WorldDescription(kind="none", why="a canary", server="", proxy="", ready_s=0.0)
 _SEEDS: Final = (7, 8)
 

@@ -30,14 +30,6 @@ from harness.scenario.workloads.lookups import (
 )
 from harness.system.errors import HarnessError
 
-__all__ = [
-    "refuse_other_claims",
-    "refuse_other_expectations",
-    "refuse_other_source",
-    "refuse_other_values",
-    "refuse_uncounted_rows",
-]
-
 
 def refuse_other_source(order: Order, events: Sequence[Event]) -> None:
     """Raises HarnessError if a record or watermark is not the one that the order's seed gives at its position.

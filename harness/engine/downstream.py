@@ -10,8 +10,6 @@ import asyncio
 
 from reference_impl.mailbox.availability import AVAILABLE, Availability
 
-__all__ = ["ShutDownstream"]
-
 
 class ShutDownstream:
     """The downstream of one attempt: blocks for `shut_ms` after every `takes` checks. Mutable."""

@@ -17,8 +17,6 @@ from typing import Any, Protocol, TypeVar
 
 from harness.system.errors import WorldError
 
-__all__ = ["Executors", "PlainExecutors", "always", "open_processes"]
-
 _Result = TypeVar("_Result")
 
 

@@ -37,8 +37,6 @@ from harness.system.choices import Choices
 from harness.system.clock import monotonic_us
 from harness.system.errors import SutError
 
-__all__ = ["NO_VALUES", "find_expected", "given_by", "questions_of"]
-
 Ask = Callable[[Questions], Iterable[Mapping[str, Any]]]
 """Asks the twin in a process of its own, and gives its lines; the last one is `end`, or `gone` with `why`."""
 

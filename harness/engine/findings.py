@@ -20,15 +20,6 @@ from harness.scenario.model import Scenario
 from harness.scenario.outcome import FaultRecord, FaultTime
 from harness.system.errors import HarnessError
 
-__all__ = [
-    "armed_lines",
-    "findings",
-    "outside_events",
-    "refuse_blind_faults",
-    "refuse_invented",
-    "unseen_by_the_client",
-]
-
 _OF_A_TIME = frozenset({"~due", "~arming", "~armed", "~bit", "~found", "~deed", "~healing", "~healed"})
 
 

@@ -19,8 +19,6 @@ from harness.scenario.plan import RunPlan
 from harness.system.errors import WorldError
 from harness.system.process_identity import ProcessIdentity
 
-__all__ = ["Generations"]
-
 
 class Generations:
     """One run that rescales. Mutable: its execution, and the plan of its subtasks."""

@@ -57,8 +57,6 @@ from harness.system.clock import monotonic_us
 from harness.system.errors import SutError
 from harness.world.world import DATABASE, World
 
-__all__ = ["record_in_world"]
-
 
 def record_in_world(
     order: Order,

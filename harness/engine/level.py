@@ -29,26 +29,6 @@ from harness.scenario.outcome import FaultRecord, Pitfall, WorldDescription
 from harness.scenario.plan import RunPlan
 from harness.system.errors import UsageError
 
-__all__ = [
-    "ATTEMPTS_MAX",
-    "Execution",
-    "ExecutionState",
-    "Level",
-    "LevelRunner",
-    "Levels",
-    "Observer",
-    "Opening",
-    "OutsideRecord",
-    "Play",
-    "ProcessEnd",
-    "Ran",
-    "RunRecord",
-    "RunSite",
-    "Stop",
-    "ending_of",
-    "refuse",
-]
-
 
 class Stop(threading.Event):
     """Set from outside (Ctrl-C) to end a run early; faults are still healed and results reported.

@@ -21,8 +21,6 @@ from harness.faults.real.server_control import ServerControl
 from harness.history.follower import Progress
 from harness.scenario.moments import Moments
 
-__all__ = ["OutsideFaults", "ToldFault", "in_words"]
-
 _LOOK_US: Final = 100_000
 """Interval between two checks whether a fault has evidence."""
 

@@ -31,16 +31,6 @@ from harness.scenario.outcome import Measure, PlannedRuns, RunOutcome, Threshold
 from harness.system.clock import monotonic_us, utc_now
 from harness.system.versions import versions
 
-__all__ = [
-    "convicts_of",
-    "held_to_thresholds",
-    "judged",
-    "judged_by_order",
-    "measures_of_run",
-    "perform",
-    "planned_of",
-]
-
 
 def judged(record: RunRecord | OutsideRecord) -> Judgement:
     """The verdict; at best `unknown` for a run that did not finish or whose recording has gaps.

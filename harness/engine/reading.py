@@ -24,8 +24,6 @@ from harness.history.read import open_text
 from harness.scenario.claims import AUDIT, DEAD_LETTERS, own_table
 from harness.system.errors import HarnessError, WorldError
 
-__all__ = ["Stored", "history_of", "line_of_row", "read_stored"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:

@@ -13,8 +13,6 @@ from harness.scenario.model import Scenario
 from harness.scenario.order import AnyScenario
 from harness.system.errors import CannotHere
 
-__all__ = ["refuse_at_level", "refuse_in_world"]
-
 
 def refuse_at_level(scenario: Scenario, level: str) -> None:
     """Raises CannotHere if a fault of `scenario` cannot act at `level`."""

@@ -25,8 +25,6 @@ from harness.sut.variant import Variant
 from harness.system.clock import REAL_CLOCK, Clock, Deadline
 from harness.system.errors import WorldError
 
-__all__ = ["Rescaler"]
-
 _STATEMENT_S = 5.0
 _SETTLE_S = 20.0
 _AGAIN_S = 0.05

@@ -17,8 +17,6 @@ from harness.faults.model.fault import Fault
 from harness.scenario.model import At, Between
 from harness.scenario.moments import Moments, due_us, shown_by
 
-__all__ = ["UNTIL_EFFECTIVE_US", "Schedule"]
-
 UNTIL_EFFECTIVE_US: Final = 10_000_000
 """How long a fault without a duration is active if no evidence is found."""
 _PROLONGS_BY_US: Final = 50_000

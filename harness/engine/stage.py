@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from harness.engine.worlds import Worlds
     from harness.world.world import World
 
-__all__ = ["Keep", "RunStage", "StagePlan", "open_stage"]
-
 Keep = Literal["never", "on-failure", "always", "database"]
 """For which runs to keep raw event files and worker logs in the report's folder; `database`: always, and the server's
 data too.

@@ -35,8 +35,6 @@ from reference_impl.task.positioned_input import Checkpoint, DueTime, Positioned
 from reference_impl.task.stream_task import StreamTask
 from reference_impl.task.task_environment import LocalRecordWriter, TaskEnvironment
 
-__all__ = ["LOOKUPS", "Subtask"]
-
 LOOKUPS = "lookups"
 """The id of the asynchronous operator."""
 _NAME = "the subtask"

@@ -23,8 +23,6 @@ from reference_impl.checkpoints.subtask_checkpoint_coordinator import (
 )
 from reference_impl.checkpoints.task_state import TaskStateSnapshot, TaskStateStore
 
-__all__ = ["HandedCheckpoints"]
-
 
 class HandOver(Protocol):
     """Receives the snapshots that the task acknowledges."""

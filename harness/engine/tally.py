@@ -29,8 +29,6 @@ from harness.scenario.symptom import RunEnding, cause_of, without_numbers, worth
 from harness.system.clock import CALENDAR_CLOCK, Deadline, monotonic_us
 from harness.system.errors import Exit, SutError
 
-__all__ = ["Counted", "Tally", "count", "tallies", "worth_keeping"]
-
 _CHUNK: Final = 8
 _PIECE: Final = 400
 """Most runs of a piece that is sent to an executor."""

@@ -30,8 +30,6 @@ from harness.scenario.outcome import FaultRecord
 from harness.world.server_pair import PROBE, REPLICA_LINK
 from harness.world.world import ReplicatedServer, World
 
-__all__ = ["TwoServers", "lost_epochs", "two_servers", "without_lost"]
-
 
 @dataclass(slots=True, kw_only=True)
 class TwoServers:

@@ -27,8 +27,6 @@ from harness.system.clock import Deadline, monotonic_us, pause
 from harness.system.process_identity import exists
 from harness.world.world import World
 
-__all__ = ["AttemptReaper", "Ending", "Watch", "hangs", "threats_of"]
-
 
 class AttemptReaper:
     """Records a `kill`, with its cause if it is known, for each attempt whose process is gone. Call `look` often.

@@ -21,8 +21,6 @@ from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
 from harness.world.world import World
 
-__all__ = ["Worlds", "abilities_needed", "open_worlds", "shared_needs"]
-
 _DECIDED_WHEN_OPENED = frozenset({PACKETS, BINLOG, REPLICA, "small-disk", "server-clock"})
 """Abilities that must be requested before a world is opened."""
 

@@ -14,8 +14,6 @@ from harness.faults.model.fault import Fault
 from harness.faults.parts.triggers import At, Between
 from harness.history.event import Call, Done, Event, FaultEvent, In
 
-__all__ = ["by_event"]
-
 
 def by_event(fault: Fault, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
     """Triggers in place of the time of `fault`, the likeliest first; none if it begins by an event, or never began."""

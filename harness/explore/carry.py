@@ -23,8 +23,6 @@ from harness.faults.registry import FAULTS
 from harness.history.event import AttemptEvent, Call, Event, Kill, Res
 from harness.scenario.model import Scenario
 
-__all__ = ["Recorded", "calls_of", "carry_down"]
-
 _SEEDS: Final = 5
 """How many seeds are tried for each form, since the schedule of the machine was not recorded."""
 _CALLS_MAX: Final = 20_000

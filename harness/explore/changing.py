@@ -20,8 +20,6 @@ from harness.faults.parts.values import duration_ms, duration_text
 from harness.scenario.model import Scenario
 from harness.system.choices import Draw
 
-__all__ = ["change", "exploring_form", "shortened"]
-
 _TRIES_MAX: Final = 20
 """Changes drawn at most until one is valid."""
 _FAULTS_MAX: Final = 12

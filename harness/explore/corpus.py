@@ -19,8 +19,6 @@ from harness.scenario.yaml_text import ScenarioProblems
 from harness.system.errors import FloodmarkError, UsageError, WorldError
 from harness.system.whole_file import disk_errors_told, write_whole
 
-__all__ = ["CORPUS_VERSION", "Corpus", "CorpusEntry"]
-
 CORPUS_VERSION: Final = 1
 _FIRST_LINE: Final = re.compile(r"# floodmark corpus (\d{1,9}), seed (\d{1,20})\b")
 

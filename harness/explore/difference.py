@@ -21,16 +21,6 @@ from typing import Any, Final
 from harness.history.values import brief
 from harness.history.verdict import Judgement
 
-__all__ = [
-    "ComparedRun",
-    "Parting",
-    "measured",
-    "parting_in",
-    "parting_of",
-    "spread",
-    "verdicts_of",
-]
-
 Json = Mapping[str, Any]
 _FREE: Final = frozenset({"n", "t", "mail", "nonce"})
 """Fields that are no difference of two events."""

@@ -16,8 +16,6 @@ from harness.faults.registry import FAULTS
 from harness.scenario.model import Scenario
 from harness.system.choices import Draw
 
-__all__ = ["draw_scenario", "scenario_by"]
-
 _CALM: Final = 30
 _KEYED: Final = 120
 _BY_TIME: Final = 450

@@ -17,16 +17,6 @@ from harness.faults.registry import FAULTS
 from harness.scenario.model import FaultName
 from harness.system.choices import Draw
 
-__all__ = [
-    "DRAWN_FAULTS",
-    "OF_THE_WORKLOAD",
-    "Setting",
-    "another_moment",
-    "another_phase",
-    "draw_faults",
-    "draw_rare_faults",
-]
-
 _RESTARTS_MAX: Final = 2
 """A subtask may have four attempts, so one restart remains for a lost connection."""
 _OFTEN_REACHED: Final = ("accept", "call", "result", "emit")

@@ -26,8 +26,6 @@ from harness.system.choices import Draw
 from harness.system.clock import Deadline
 from harness.system.errors import SutError
 
-__all__ = ["Explored", "Exploring", "Plan", "Sighting", "explore"]
-
 _PIECE: Final = 6
 """Candidates that a process gets at once."""
 _LEAST: Final = 150

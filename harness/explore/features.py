@@ -44,8 +44,6 @@ from harness.history.event import (
 )
 from harness.history.header import Header
 
-__all__ = ["PHASES_SHOWN", "Feature", "features_of"]
-
 Feature = tuple[str, ...]
 """A pair `(what happened, its phase)` or `(what happened, a word of the state)`; of a crash also all three."""
 

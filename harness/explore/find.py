@@ -25,8 +25,6 @@ from harness.scenario.outcome import RunOutcome
 from harness.system.errors import UsageError
 from harness.system.whole_file import disk_errors_told, write_whole
 
-__all__ = ["Find", "load_find", "not_shown", "options_of_find"]
-
 FOLDER: Final = Path("found")
 """Where finds are saved, unless another folder is named."""
 _DIGITS: Final = 10

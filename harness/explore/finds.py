@@ -18,8 +18,6 @@ from harness.explore.trial import Subject, Violation
 from harness.scenario.model import Scenario
 from harness.system.errors import WorldError
 
-__all__ = ["Group", "grouped"]
-
 _VALUES: Final = "V8"
 """Compares the results that are visible with those that are expected."""
 _SHRUNK_MAX: Final = 3

@@ -29,21 +29,6 @@ from harness.sut.variant import HONEST, Variant
 from harness.system.clock import Deadline
 from harness.system.errors import Exit, UsageError
 
-__all__ = [
-    "OURS",
-    "RUNS_LEAST",
-    "Charge",
-    "Matrix",
-    "MatrixRow",
-    "ReferenceResult",
-    "SuspectResult",
-    "fill",
-    "find_suspect",
-    "hear_the_reference",
-    "try_suspect",
-]
-
-
 OURS = tuple(name for name, defect in DEFECTS.items() if "sim" in defect.levels)
 """The planted defects that a run at level sim can show, in the order of their numbers."""
 

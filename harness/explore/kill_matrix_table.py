@@ -14,8 +14,6 @@ from harness.explore.kill_matrix import Matrix, MatrixRow
 from harness.history.verdict import INVARIANTS
 from harness.sut.defects import HARNESS_CHECKS
 
-__all__ = ["as_json", "as_markdown", "as_text", "summary"]
-
 _COLUMNS = (*INVARIANTS, *HARNESS_CHECKS)
 
 

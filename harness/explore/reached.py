@@ -18,8 +18,6 @@ from harness.explore.features import PHASES_SHOWN, Feature
 from harness.faults.parts.triggers import PHASE_FORMS, PHASES, PhaseName
 from harness.faults.registry import FAULTS
 
-__all__ = ["COUNTS", "Hole", "Source", "holes", "pairs_of", "phases_of_faults", "sources", "written"]
-
 COUNTS: Final = Path(__file__).with_name("reached.json")
 """Written by `python -m tools.pages.coverage_page --count`."""
 _CRASHES: Final = ("kill_worker", "zombie")

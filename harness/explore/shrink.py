@@ -46,8 +46,6 @@ from harness.scenario.model import Scenario
 from harness.system.choices import Draw
 from harness.system.errors import Exit, FloodmarkError, UsageError
 
-__all__ = ["NotShown", "Runs", "SeenRun", "ShrinkStep", "open_runs", "shrink", "size_of"]
-
 _RUN_S: Final = 20.0
 """The longest time of one run; a smaller scenario does not take longer."""
 _ROUNDS_MAX: Final = 8

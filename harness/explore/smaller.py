@@ -14,26 +14,6 @@ from typing import Any, Final
 from harness.faults.parts.values import duration_ms, duration_text, is_duration
 from harness.system.choices import Draw
 
-__all__ = [
-    "OF_SIZE",
-    "Data",
-    "Path",
-    "alone",
-    "at",
-    "checkpoints_by_place",
-    "features",
-    "halved",
-    "in_words",
-    "leap",
-    "lesser",
-    "numbers",
-    "one_subtask",
-    "rounded_up",
-    "simplest",
-    "with_value",
-    "without",
-]
-
 Data = dict[str, Any]
 Path = tuple[str | int, ...]
 

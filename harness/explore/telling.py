@@ -15,8 +15,6 @@ from harness.explore.exploration import Explored, Plan, Sighting
 from harness.explore.finds import Group
 from harness.scenario.file import dump
 
-__all__ = ["ExplorationEnd", "as_json", "as_text", "machines", "standing"]
-
 _NOT_REPEATED: Final = (
     "the same run did not show it a second time, so the file may not either and was not made smaller: the system under "
     "test is not deterministic"

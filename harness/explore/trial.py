@@ -29,8 +29,6 @@ from harness.system.choices import Draw
 from harness.system.clock import Deadline
 from harness.system.errors import CannotHere, HarnessError, SutError
 
-__all__ = ["Candidate", "Subject", "Trial", "Violation", "Way", "made", "try_all"]
-
 Violation = tuple[str, str]
 """An invariant and the class of an anomaly, such as `("V8", "duplicate")`."""
 Way = Literal["given", "drawn", "changed", "shortened"]

@@ -22,8 +22,6 @@ from harness.faults.simulated.link_acts import Holding, moved_bytes
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
-__all__ = ["Bandwidth"]
-
 _SHIFT_MIN_MS = 5.0
 """Smaller shifts can come from machine load alone."""
 _OFF_MAX = 0.1

@@ -19,8 +19,6 @@ from harness.faults.simulated.link_acts import Swallowing
 if TYPE_CHECKING:
     from harness.database.simulated.link import LinkAct
 
-__all__ = ["Blackhole"]
-
 
 class Blackhole(LinkFault):
     """Drops all bytes in `streams`."""

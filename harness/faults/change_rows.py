@@ -24,8 +24,6 @@ from harness.history.event import Change
 if TYPE_CHECKING:
     from harness.database.simulated.hub import Due
 
-__all__ = ["ChangeRows", "change_events"]
-
 _STATEMENT_S = 10.0
 _ROWS_OF_A_KEY_MAX: Final = 100
 """At most so many rows have one key (`workload.fanout`)."""

@@ -19,8 +19,6 @@ from harness.system.clock import monotonic_us
 if TYPE_CHECKING:
     from harness.database.simulated.hub import Due
 
-__all__ = ["ClockJump", "SimulatedJump"]
-
 _NS_PER_US = 1_000
 _NS_PER_MS = 1_000_000
 _SHARE = 0.9

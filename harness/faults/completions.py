@@ -11,8 +11,6 @@ from typing import Literal
 
 from harness.faults.model.workload import CallFault, StruckCall
 
-__all__ = ["DuplicateCompletion", "MissingCompletion"]
-
 
 class DuplicateCompletion(CallFault):
     """Performs each use of the result handle twice."""

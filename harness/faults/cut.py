@@ -21,8 +21,6 @@ from harness.system.clock import Deadline, wait_until
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
-__all__ = ["Cut", "ResetNow", "SimulatedCut"]
-
 _NONE_S = 10.0
 """How long it waits for a connection."""
 _AGAIN_S = 0.02

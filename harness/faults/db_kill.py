@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, SimulatedLink
     from harness.database.simulated.server import SimulatedServer
 
-__all__ = ["DatabaseKill", "DatabaseRestart"]
-
 _GRACE_US = 5_000_000
 """A client that was idle while the server was down notices its dead connection only afterwards."""
 _BACK_AFTER_MS: Final = 400

@@ -21,8 +21,6 @@ from harness.system.clock import monotonic_us
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, SimulatedLink
 
-__all__ = ["DatabasePause"]
-
 _GIVEN_UP: tuple[int | str, ...] = (2003, 2006, 2013, "TimeoutError")
 _ANSWERED = "ok"
 _LATE_US = 100_000

@@ -25,8 +25,6 @@ from harness.system.clock import Deadline, monotonic_us, wait_until
 if TYPE_CHECKING:
     from harness.database.simulated.server import SimulatedServer
 
-__all__ = ["Deadlocks"]
-
 _DEADLOCK = 1213
 _LOST_TO_THE_SINK = frozenset({1205, _DEADLOCK})
 """Errors of the rival that end one try: it was the victim, or waited too long for the fence rows."""

@@ -21,8 +21,6 @@ from harness.system.clock import monotonic_us
 if TYPE_CHECKING:
     from harness.database.simulated.server import SimulatedServer
 
-__all__ = ["DiskFull"]
-
 _FULL = (3, 28, 1021, 1030, 1114, 3675)
 """The error codes by which different statements report a full disk."""
 

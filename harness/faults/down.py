@@ -18,8 +18,6 @@ from harness.faults.simulated.link_acts import ShutPort
 if TYPE_CHECKING:
     from harness.database.simulated.link import LinkAct
 
-__all__ = ["Down"]
-
 
 class Down(LinkFault):
     """Closes `link` for a while."""

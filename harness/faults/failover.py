@@ -21,8 +21,6 @@ from harness.faults.real.fault_site import Site
 from harness.faults.real.pair_control import find_lost
 from harness.system.clock import monotonic_us
 
-__all__ = ["Failover"]
-
 _GRACE_US = 5_000_000
 """The client of an idle connection notices the loss at its next use."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from harness.database.simulated.hub import Due
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
-__all__ = ["Flap", "SimulatedFlap"]
-
 _SHARE_OFF_MAX = 0.1
 _NOTICE_US = 100_000
 """How long a client may take to notice and record a lost connection."""

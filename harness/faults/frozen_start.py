@@ -25,8 +25,6 @@ from harness.faults.real.suspension import suspended
 from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.process_identity import ProcessIdentity
 
-__all__ = ["FrozenStart"]
-
 _COMMITS_S: Final = 120.0
 """How long the second start may take to its first commit; an engine takes up to a minute."""
 _LAST_WORDS_S: Final = 15.0

@@ -19,8 +19,6 @@ from harness.faults.simulated.link_acts import Swallowing, moved_bytes
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
-__all__ = ["HalfOpen", "SimulatedHalfOpen"]
-
 
 class HalfOpen(LinkFault, Directed):
     """Drops all bytes that flow in `stream`."""

@@ -18,8 +18,6 @@ from harness.faults.simulated.link_acts import Picks, picks_of
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
-__all__ = ["HoldReply", "SimulatedHold"]
-
 _STREAM = "downstream"
 
 

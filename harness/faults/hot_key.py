@@ -18,8 +18,6 @@ from harness.faults.simulated.on_attempt import Shaped
 from harness.history.event import In, Wm
 from harness.system.choices import Draw
 
-__all__ = ["HOT_KEY", "HotKey"]
-
 HOT_KEY = 0
 """The key that a skewed source asks for most often."""
 _SHARE = 0.7

@@ -15,8 +15,6 @@ from harness.faults.real.evidence import Line, RecordedFault
 from harness.faults.simulated.on_attempt import Shaped
 from harness.history.event import In, Wm
 
-__all__ = ["IdleInput"]
-
 _SHARE = 0.5
 """The part of the pause that must be found; earlier records may have been late."""
 

@@ -15,8 +15,6 @@ from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.job_kill import awaited_start, job_of, kill_evidence, kill_processes
 
-__all__ = ["KillAtMessage"]
-
 
 class KillAtMessage(FaultOfJob):
     """Kills every process of the newest start, once."""

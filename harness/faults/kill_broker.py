@@ -18,8 +18,6 @@ from harness.faults.real.job_kill import job_of
 from harness.system.clock import monotonic_us
 from harness.system.errors import WorldError
 
-__all__ = ["KillBroker"]
-
 
 class KillBroker(FaultOfJob):
     """The source's broker is gone for a while."""

@@ -25,8 +25,6 @@ from harness.system.choices import Choices
 if TYPE_CHECKING:
     from harness.database.simulated.server import SimulatedServer
 
-__all__ = ["KillConnection"]
-
 _GRACE_US = 5_000_000
 """The client of an idle connection notices the loss at its next use."""
 

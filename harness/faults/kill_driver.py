@@ -25,8 +25,6 @@ from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import WorldError
 from harness.system.process_identity import end_process
 
-__all__ = ["KillDriver"]
-
 _DRIVER_S = 60.0
 """How long the fault waits for a driver that lives."""
 

@@ -30,8 +30,6 @@ from harness.system.clock import monotonic_us
 from harness.system.errors import WorldError
 from harness.system.process_identity import ProcessIdentity, end_process
 
-__all__ = ["KillExecutor"]
-
 
 class KillExecutor(SparkFault):
     """Kills one executor, once."""

@@ -14,8 +14,6 @@ from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.job_kill import kill_evidence, kill_processes, owner_of_held
 
-__all__ = ["KillOwner"]
-
 
 class KillOwner(FaultOfJob):
     """Kills the owner of the connection whose message is held, once."""

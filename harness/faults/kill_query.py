@@ -28,8 +28,6 @@ from harness.system.clock import Deadline, wait_until
 if TYPE_CHECKING:
     from harness.database.simulated.server import SimulatedServer
 
-__all__ = ["KillQuery"]
-
 _INTERRUPTED = 1317
 _LOOK_S = 0.25
 """How long to poll for a running statement, every millisecond: statements last about that long."""

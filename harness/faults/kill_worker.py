@@ -17,8 +17,6 @@ from harness.faults.model.fields import Subtask, Way
 from harness.faults.real.evidence import Line, RecordedFault, is_speech, reaped_code
 from harness.history.causes import Caused
 
-__all__ = ["EXIT_CODE", "InjectedFailure", "KillWorker", "die"]
-
 EXIT_CODE = 137
 """The exit code of `exit`: what container runtimes report for a killed process."""
 _CODES = {"sigkill": -signal.SIGKILL, "sigsegv": -signal.SIGSEGV, "exit": EXIT_CODE, "exception": 1}

@@ -24,8 +24,6 @@ from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import WorldError
 from harness.system.process_identity import is_alive
 
-__all__ = ["LateCommit"]
-
 _RESTART_S: Final = 180.0
 """How long the next start may take to begin and to write; an engine takes up to a minute."""
 _GONE_S: Final = 10.0

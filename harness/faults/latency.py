@@ -21,8 +21,6 @@ from harness.faults.simulated.link_acts import latency
 if TYPE_CHECKING:
     from harness.database.simulated.link import LinkAct
 
-__all__ = ["JitterFault", "Latency", "OneWay"]
-
 
 class _Later(LinkFault, Directed):
     """Common part: delays each chunk that flows in one direction."""

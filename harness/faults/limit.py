@@ -20,8 +20,6 @@ from harness.faults.simulated.act import losses, meet_all, meet_requests
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedConnection, SimulatedLink
 
-__all__ = ["Limit", "SimulatedLimit"]
-
 
 class Limit(LinkFault, Directed):
     """Closes each connection after `bytes` bytes."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from harness.database.simulated.hub import Due
     from harness.database.simulated.server import SimulatedServer, SimulatedSession
 
-__all__ = ["LockRows"]
-
 _LOCK_S = 10.0
 """Time limit for taking the lock; the run's own transactions are short."""
 _LOOK_S = 0.15

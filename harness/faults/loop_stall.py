@@ -16,8 +16,6 @@ from harness.faults.real.evidence import Line, RecordedFault, acts, measurements
 from harness.faults.simulated.act import Act, Evidence, RunningAttempt, SimulatedRun
 from harness.system.clock import monotonic_us, pause
 
-__all__ = ["LoopStall", "SimulatedLoopStall"]
-
 
 class LoopStall(InsideFault, Repeats):
     """Blocks the event loop of one subtask's attempt."""

@@ -24,8 +24,6 @@ from harness.faults.real.spark_kill import (
 )
 from harness.system.clock import monotonic_us
 
-__all__ = ["LoseHost"]
-
 
 class LoseHost(OutsideFault):
     """Kills the worker and the executors of the address that runs `subtask`, or of a drawn one that runs any."""

@@ -21,8 +21,6 @@ from harness.faults.simulated.link_acts import Picks, picks_of
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
-__all__ = ["LostCommit", "LostCommitReply", "SimulatedLoss", "SimulatedLostReply"]
-
 
 class _LostMessage(PacketFault):
     """Drops whole messages in one direction of the link, then resets their connection."""

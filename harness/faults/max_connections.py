@@ -27,8 +27,6 @@ from harness.system.clock import monotonic_us
 if TYPE_CHECKING:
     from harness.database.simulated.server import SimulatedServer
 
-__all__ = ["MaxConnections"]
-
 _TOO_MANY_CONNECTIONS = 1040
 _STRANGERS = 10
 """How many other sessions to open: MariaDB accepts no limit below ten."""

@@ -20,8 +20,6 @@ from harness.faults.simulated.on_server import OnServer
 if TYPE_CHECKING:
     from harness.database.simulated.server import SimulatedServer
 
-__all__ = ["OfflineMode"]
-
 _OFFLINE = 3032
 
 

@@ -23,8 +23,6 @@ from harness.faults.simulated.on_server import OnServer
 if TYPE_CHECKING:
     from harness.database.simulated.server import SimulatedServer
 
-__all__ = ["OversizedPacket"]
-
 _TOO_LARGE = 1153
 _BYTES_MIN = 1024
 """The smallest `max_allowed_packet` that servers accept."""

@@ -30,8 +30,6 @@ from harness.faults.real.spark_site import LiveExecutor
 from harness.system.clock import Deadline, wait_until
 from harness.system.process_identity import ProcessIdentity, end_process, is_alive
 
-__all__ = ["PauseExecutor"]
-
 _CPU_MS_MAX = 20
 """CPU time allowed to a stopped process: the kernel accounts some of the time before the signal late."""
 _COMMITS_S = 60.0

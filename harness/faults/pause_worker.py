@@ -19,8 +19,6 @@ from harness.faults.real.fault_site import Site
 from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_attempt import StoppedWorker
 
-__all__ = ["PauseWorker"]
-
 
 class PauseWorker(OutsideFault, Repeats):
     """Stops the process of `subtask`'s newest attempt for a while."""

@@ -14,8 +14,6 @@ from harness.faults.model.fields import Way
 from harness.faults.model.workload import CallFault, StruckCall, find_calls
 from harness.faults.real.evidence import Line, RecordedFault
 
-__all__ = ["Poison"]
-
 
 class Poison(CallFault):
     """Makes the calls of one record go wrong."""

@@ -21,8 +21,6 @@ from harness.faults.simulated.on_server import OnServer
 if TYPE_CHECKING:
     from harness.database.simulated.server import SimulatedServer
 
-__all__ = ["ReadOnly"]
-
 _REFUSED = (1290, 1836)
 _VARIABLE = "read_only"
 

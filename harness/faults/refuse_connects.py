@@ -19,8 +19,6 @@ from harness.faults.simulated.act import losses
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
-__all__ = ["RefuseConnects", "SimulatedRefusal"]
-
 
 class RefuseConnects(LinkFault):
     """Closes the listening port of `link`."""

@@ -17,8 +17,6 @@ from pydantic import Discriminator, Tag, TypeAdapter
 
 from harness.faults.model.fault import By, Fault
 
-__all__ = ["FAULTS", "AnyFault", "FaultName", "fault_of", "kinds_by"]
-
 FaultName = str
 """The name of a kind; the keys of `FAULTS` are all there are."""
 

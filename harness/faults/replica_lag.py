@@ -19,8 +19,6 @@ from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import repeating
 from harness.system.clock import monotonic_us
 
-__all__ = ["ReplicaLag"]
-
 _LOOK_S = 0.2
 
 

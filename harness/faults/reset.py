@@ -21,8 +21,6 @@ from harness.faults.simulated.act import losses, meet_all
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedConnection, SimulatedLink
 
-__all__ = ["Reset", "SimulatedReset"]
-
 
 class Reset(LinkFault):
     """Resets each connection of `link` at the next bytes that flow to the client."""

@@ -20,8 +20,6 @@ from harness.faults.simulated.link_acts import Picks, picks_of
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
-__all__ = ["ResetAtPacket", "SimulatedResetAtPacket"]
-
 
 class ResetAtPacket(MessageFault, Directed):
     """Passes the packets before `packet` and `bytes` bytes of it (absent: none), then resets the connection."""

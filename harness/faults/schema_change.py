@@ -18,8 +18,6 @@ from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
 from harness.system.clock import monotonic_us
 
-__all__ = ["SchemaChange"]
-
 _NO_COLUMN, _NO_TABLE = 1054, 1146
 _STATEMENT_S = 10.0
 _TABLE, _COLUMN = "customer", "city"

@@ -17,8 +17,6 @@ from harness.faults.real.fault_site import Site
 from harness.system.clock import Deadline, utc_now, wait_until
 from harness.system.errors import WorldError
 
-__all__ = ["ServerClock"]
-
 _FOLLOWS_S = 10.0
 _SLACK_MS = 500
 """Tolerance, because the two clocks are not read at the same instant."""

@@ -21,8 +21,6 @@ from harness.faults.simulated.link_acts import Holding, moved_bytes
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
-__all__ = ["SlowLoris"]
-
 _OFF_MAX = 0.1
 _LATE_MS = 2.0
 """How late a timer of the proxy may fire."""

@@ -22,8 +22,6 @@ from harness.system.clock import monotonic_us
 if TYPE_CHECKING:
     from harness.database.simulated.server import SimulatedServer
 
-__all__ = ["SlowQuery"]
-
 _STATEMENT_S = 10.0
 _LOOK_S = 0.02
 _SLEEPS = "sleep"

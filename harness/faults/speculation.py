@@ -18,8 +18,6 @@ from harness.faults.real.evidence import Evidence, Line, Seen, attempt_of
 from harness.faults.real.fault_site import Site
 from harness.faults.real.spark_kill import await_over, await_replaced, last_words, newest_attempts
 
-__all__ = ["Speculation"]
-
 _LAST_WORDS_S = 15.0
 """How long the first attempt, awake again, may take to find out that a copy has taken over."""
 

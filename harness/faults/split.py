@@ -24,8 +24,6 @@ from harness.faults.real.server_control import repeating
 from harness.system.choices import Choices
 from harness.system.clock import monotonic_us
 
-__all__ = ["Split"]
-
 _LOOK_S = 0.1
 
 

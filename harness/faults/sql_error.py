@@ -20,8 +20,6 @@ from harness.faults.simulated.link_acts import Picks, command_of, picks_of
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
-__all__ = ["SimulatedSqlError", "SqlError"]
-
 _TOO_MANY_CONNECTIONS = 1040
 _ENDS_THE_CONNECTION = frozenset({1040, 1053})
 """Errors after which a server closes the connection."""

@@ -17,8 +17,6 @@ from harness.faults.simulated.act import meet_requests
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
 
-__all__ = ["SimulatedStalledHandshake", "StalledHandshake"]
-
 _STREAM = "downstream"
 _LOGINS = Messages(command="handshake", times=0)
 

@@ -19,8 +19,6 @@ from harness.faults.simulated.act import Act, Evidence, SimulatedRun
 if TYPE_CHECKING:
     from harness.database.store_files import Files
 
-__all__ = ["Damage", "StoreNewestMissing", "StoreTorn"]
-
 _LOOK_MS: Final = 10
 
 

@@ -22,8 +22,6 @@ from harness.system.clock import monotonic_us, pause
 if TYPE_CHECKING:
     from harness.system.clock import Clock
 
-__all__ = ["StoreFailing", "StoreSlow"]
-
 _ERRNO = {"no-space": errno.ENOSPC, "read-only": errno.EROFS, "io-error": errno.EIO}
 
 

@@ -25,8 +25,6 @@ from harness.system.clock import monotonic_us
 if TYPE_CHECKING:
     from harness.database.simulated.server import SimulatedServer
 
-__all__ = ["WaitTimeout"]
-
 _LOOK_S = 0.1
 _SETTLED_US = 300_000
 """After this time the sessions that the fault ended are gone and counted."""

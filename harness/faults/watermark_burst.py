@@ -15,8 +15,6 @@ from harness.faults.real.evidence import Line, RecordedFault
 from harness.faults.simulated.on_attempt import Shaped
 from harness.history.event import In, Wm
 
-__all__ = ["WatermarkBurst"]
-
 
 class WatermarkBurst(ShapingFault):
     """Inserts watermarks before one record."""

@@ -23,8 +23,6 @@ from harness.faults.simulated.on_attempt import StoppedWorker
 from harness.history.event import Snap
 from harness.system.clock import Deadline, wait_until
 
-__all__ = ["SimulatedZombie", "Zombie"]
-
 _SUCCESSOR_S = 20.0
 """The longest extra pause of the old worker while its successor has not committed."""
 _LAST_WORDS_S = 10.0

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-__all__ = ["CAUSES_OUTSIDE", "OUTSIDE", "PLANTED", "Caused", "cause_of"]
-
 OUTSIDE = "outside"
 """Cause outside of the run: a signal that the harness did not send, an error of the service itself."""
 PLANTED = "planted"

@@ -27,19 +27,6 @@ from harness.history.strict_json import Loose, strictly
 from harness.history.text import CutOff, Line, event_json, header_line, json_text, line_of, parts_of
 from harness.system.errors import UsageError
 
-__all__ = [
-    "COLUMNS",
-    "Rows",
-    "all_columns",
-    "column_lines",
-    "field_text",
-    "line_of_row",
-    "open_rows",
-    "table_of",
-    "write_columns",
-    "write_parts",
-]
-
 HEADER_KEY = b"floodmark.history"
 """The key of the header in the schema's metadata."""
 

@@ -20,8 +20,6 @@ from harness.history.read import read_whole
 from harness.history.strict_json import integers_of_any_length
 from harness.system.errors import Exit, FloodmarkError, HarnessError, HistoryError, UsageError
 
-__all__ = ["convert", "main"]
-
 
 def convert(source: Path, target: Path) -> tuple[str, ...]:
     """Write the history of `source` to `target`, which must not exist; returns the warnings.

@@ -13,42 +13,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-__all__ = [
-    "Abort",
-    "Ack",
-    "AttemptEvent",
-    "Call",
-    "Change",
-    "Close",
-    "Commit",
-    "Dead",
-    "Done",
-    "Effect",
-    "Emission",
-    "End",
-    "Ended",
-    "Event",
-    "Failed",
-    "FaultEvent",
-    "GiveUp",
-    "Id",
-    "In",
-    "Kill",
-    "OfAttempt",
-    "Out",
-    "Owm",
-    "Res",
-    "Rescale",
-    "Restore",
-    "Retire",
-    "Row",
-    "Snap",
-    "Start",
-    "TableRead",
-    "W",
-    "Wm",
-]
-
 Id = int | str
 """The id of a record; `1` and `"1"` are different ids."""
 W = int | Literal["end"]

@@ -23,30 +23,6 @@ from harness.history.event import Event
 from harness.history.header import VERSION, Header, header_schema
 from harness.history.values import shown
 
-__all__ = [
-    "ALL_CLAIMS",
-    "ANY",
-    "ENDED_FAULT",
-    "FLAG",
-    "INT",
-    "INT_OR_NULL",
-    "KINDS",
-    "OBJECT",
-    "PHASE",
-    "SCHEMA_FILE",
-    "TEXT",
-    "Claims",
-    "EventField",
-    "FieldType",
-    "at_least",
-    "check_fields",
-    "claims_of",
-    "history_schema",
-    "one_of",
-    "schema_text",
-    "well_formed",
-]
-
 _Claim = Literal["explained", "retry", "versions"]
 Claims = frozenset[_Claim]
 """The claims of a header that decide which fields of its events are read."""

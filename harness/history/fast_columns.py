@@ -18,8 +18,6 @@ from harness.history.fast_read import NotOrdinary, all_ordinary, exact_event, or
 from harness.history.header import Header
 from harness.history.text import CutOff
 
-__all__ = ["FastColumns", "events_of_batch"]
-
 _FEW = 1 << 8
 """Rows read at a time, whose events stay in the processor's cache while they are followed."""
 

@@ -8,8 +8,6 @@ from harness.history.fast_read import FastHistory, FastText
 from harness.history.files import needs_columns
 from harness.history.text import is_columnar
 
-__all__ = ["open_fast"]
-
 
 def open_fast(path: Path) -> FastHistory:
     """A fast reader of the file at `path`, whose header it has read. Raises UsageError if that is unreadable."""

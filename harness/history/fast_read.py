@@ -35,16 +35,6 @@ from harness.history.read import WHITE, HistoryReader, cut_off
 from harness.history.strict_json import DIGITS_MAX, NESTING_MAX, strictly
 from harness.history.text import Chunks, CutOff, Line
 
-__all__ = [
-    "FastHistory",
-    "FastText",
-    "NotOrdinary",
-    "all_ordinary",
-    "exact_event",
-    "ordinary_event",
-    "ordinary_header",
-]
-
 _BATCH = 1 << 14
 """Bytes decoded at a time: about 180 events, which stay in the processor's cache while they are followed."""
 _DEEP = 2 * NESTING_MAX

@@ -16,8 +16,6 @@ from harness.history.outside import OutsideEvent, OutsideHeader
 from harness.history.text import COLUMNAR, Chunks, Line, header_line, is_columnar, line_of, numbered, opened
 from harness.system.errors import UsageError, WorldError
 
-__all__ = ["needs_columns", "read_lines", "write"]
-
 
 def read_lines(path: Path) -> Iterator[Line]:
     """The lines of `path`; raises UsageError if it cannot be read, WorldError without pyarrow, `CutOff` if damaged."""

@@ -18,8 +18,6 @@ import msgspec
 
 from harness.system.process_identity import ProcessIdentity
 
-__all__ = ["AttemptView", "Follower", "Progress", "TimedCall", "fatal_fault", "timed_calls"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedCall:

@@ -17,32 +17,6 @@ from harness.history.event import Res
 from harness.history.values import shown
 from harness.history.verdict import INVARIANTS, NOT_ON_A_HISTORY
 
-__all__ = [
-    "ANYTHING",
-    "FLAG",
-    "JUDGED",
-    "NAMES",
-    "OBJECT",
-    "THIS_VERSION",
-    "VERSION",
-    "Bounds",
-    "Expects",
-    "Header",
-    "HeaderField",
-    "OperatorHeader",
-    "Retry",
-    "Table",
-    "header_json",
-    "header_schema",
-    "is_names",
-    "object_schema",
-    "parse_header",
-    "part_complaints",
-    "unjudged",
-    "whole_from",
-    "word_of",
-]
-
 VERSION = 1
 """The version of the format."""
 

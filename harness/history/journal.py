@@ -33,8 +33,6 @@ from harness.history.values import told_watermark
 from harness.system.errors import SutError
 from harness.system.process_identity import ProcessIdentity
 
-__all__ = ["EventLog", "Journal"]
-
 
 class EventLog(Protocol):
     """Where a journal writes: the attempt's file (`Recorder`), or the memory of a simulated run.

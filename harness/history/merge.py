@@ -16,8 +16,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Leftovers", "Line", "history_text", "merge", "read_leftovers"]
-
 Line = dict[str, Any]
 
 

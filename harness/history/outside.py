@@ -33,31 +33,6 @@ from harness.history.header import (
 )
 from harness.history.values import shown
 
-__all__ = [
-    "OUTSIDE",
-    "AskedLookup",
-    "DeadLetterRow",
-    "JobExit",
-    "JobFault",
-    "JobFinished",
-    "JobGiveUp",
-    "JobStart",
-    "LogRow",
-    "Offer",
-    "OutsideBounds",
-    "OutsideClaims",
-    "OutsideEvent",
-    "OutsideExpects",
-    "OutsideHeader",
-    "OutsideId",
-    "OutsideSink",
-    "PartRead",
-    "TableRow",
-    "outside_header_json",
-    "outside_header_schema",
-    "parse_outside_header",
-]
-
 OUTSIDE = "outside"
 """The header's `view`."""
 

@@ -31,8 +31,6 @@ from harness.history.header import VERSION
 from harness.history.outside import OutsideEvent, OutsideHeader, outside_header_schema
 from harness.history.values import shown
 
-__all__ = ["OUTSIDE_SCHEMA_FILE", "OutsideFields", "outside_schema", "outside_schema_text"]
-
 
 class OutsideLine(NamedTuple):
     """The result of checking one line: its kind, its well-typed fields, its complaints."""

@@ -14,8 +14,6 @@ from harness.history.outside import OutsideHeader
 from harness.history.rules import LineOrder
 from harness.history.values import identity, shown
 
-__all__ = ["OutsideRules"]
-
 _RESERVED = frozenset({"harness", "outside"})
 """Causes that are no faults."""
 _OF_READINGS = frozenset({"table", "dead", "read"})

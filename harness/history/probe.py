@@ -12,8 +12,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["ProbeOperation", "write_probe"]
-
 
 class ProbeOperation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One operation; times in microseconds of the machine's monotonic clock."""

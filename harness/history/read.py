@@ -25,17 +25,6 @@ from harness.history.text import CutOff, Line, json_text, numbered
 from harness.history.values import shown
 from harness.system.errors import HistoryError
 
-__all__ = [
-    "WHITE",
-    "HistoryReader",
-    "cut_off",
-    "open_history",
-    "open_text",
-    "outside_of",
-    "read_outside",
-    "read_whole",
-]
-
 WHITE = b" \t\r"
 """JSON's white space, without the line feed."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

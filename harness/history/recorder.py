@@ -20,8 +20,6 @@ import msgspec
 from harness.history.event import AttemptEvent, OfAttempt
 from harness.system.clock import monotonic_us
 
-__all__ = ["HARNESS_FILE", "Recorder", "attempt_file", "driver_file", "newest_attempt"]
-
 HARNESS_FILE = "harness.jsonl"
 
 

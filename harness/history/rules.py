@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 from harness.history.header import Header, Table
 from harness.history.values import identity, shown
 
-__all__ = ["FormatBreach", "LineOrder", "Rules"]
-
 _NO_KEY = ("no key",)
 """The identity of an absent key; no JSON value has it."""
 

@@ -22,8 +22,6 @@ import msgspec
 from harness.history.event import AttemptEvent
 from harness.history.recorder import Recorder
 
-__all__ = ["Collector", "SentRecorder", "SentTo"]
-
 _WAIT_S = 30.0
 """How long the harness may take to confirm; it writes to a file."""
 _LAST_LINES_S = 5.0

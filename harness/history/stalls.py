@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from harness.history.event import FaultEvent
 
-__all__ = ["FaultEvents", "Stalls", "fault_spans"]
-
 
 class FaultEvents(NamedTuple):
     """One fault: the events at which it began and ended."""

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["DIGITS_MAX", "NESTING_MAX", "Loose", "integers_of_any_length", "strictly"]
-
 NESTING_MAX = 300
 """Levels of objects and arrays; comparing or printing deeper values could overflow the stack."""
 DIGITS_MAX = 100_000

@@ -25,22 +25,6 @@ from harness.history.header import Header, header_json
 from harness.history.outside import OutsideEvent, OutsideHeader, outside_header_json
 from harness.system.errors import UsageError
 
-__all__ = [
-    "COLUMNAR",
-    "Chunks",
-    "CutOff",
-    "Line",
-    "digest_of",
-    "event_json",
-    "header_line",
-    "is_columnar",
-    "json_text",
-    "line_of",
-    "numbered",
-    "opened",
-    "parts_of",
-]
-
 COLUMNAR = frozenset({".arrow", ".parquet"})
 """Suffixes of the columnar forms."""
 

@@ -16,21 +16,6 @@ from typing import Any, Final
 
 from harness.history.event import W
 
-__all__ = [
-    "END_OF_TIME",
-    "WITHHELD",
-    "brief",
-    "height",
-    "identity",
-    "listed",
-    "same",
-    "shown",
-    "told_watermark",
-    "visible",
-    "without_credentials",
-    "without_secrets",
-]
-
 WITHHELD = "[withheld]"
 
 _HIDDEN = re.compile(

@@ -15,23 +15,6 @@ from typing import Any
 
 from harness.system.errors import Exit
 
-__all__ = [
-    "INVARIANTS",
-    "NOT_ON_A_HISTORY",
-    "NO_EVIDENCE",
-    "OF_THE_DATABASE",
-    "Anomaly",
-    "Cost",
-    "Explanation",
-    "Guarantee",
-    "InvariantVerdict",
-    "Judgement",
-    "Outcome",
-    "Recovery",
-    "Step",
-    "worst",
-]
-
 NO_EVIDENCE = ("V23", "vacuous")
 """How a run is filed that lacks a fault's evidence, or a count that the scenario asks for, beside its violations."""
 INVARIANTS: dict[str, str] = {

@@ -24,8 +24,6 @@ from math import floor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
-__all__ = ["ABSENT", "Finding", "Opinion", "Page", "main", "opinions", "read_lines", "verdict"]
-
 T = TypeVar("T")
 Json = dict[str, Any]
 Element = tuple[Any, ...]  # ("record", id), or ("mark", pos, w).

@@ -14,8 +14,6 @@ from harness.proxy.listener import LOOPBACK
 from harness.proxy.service import CONTROL_PORT, Service, serve
 from harness.system.errors import FloodmarkError
 
-__all__ = ["main"]
-
 
 def main() -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code."""

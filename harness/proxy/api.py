@@ -37,8 +37,6 @@ from harness.proxy.registry import Registry
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Toxic
 
-__all__ = ["Api", "refused"]
-
 COMPATIBLE_WITH = "2.12.0"
 """The version of Toxiproxy whose interface this is."""
 

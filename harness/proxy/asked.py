@@ -17,21 +17,6 @@ from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.kind import ToxicKind
 from harness.proxy.toxics.stage import Attributes, Stream, Toxic
 
-__all__ = [
-    "LinkAsked",
-    "ToxicAsked",
-    "ToxicChange",
-    "attributes_asked",
-    "read_connection",
-    "read_cut",
-    "read_link",
-    "read_link_change",
-    "read_links",
-    "read_seed",
-    "read_toxic",
-    "read_toxic_change",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkAsked:

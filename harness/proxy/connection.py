@@ -24,8 +24,6 @@ from harness.proxy.toxics.stage import Gate, Stream, Timer, Toxic, Wire
 from harness.proxy.workshop import Workshop
 from harness.system.choices import Choices
 
-__all__ = ["Connection", "Traffic"]
-
 
 class ConnectionTimer:
     """A timer, started on construction.

@@ -17,8 +17,6 @@ from typing import Protocol
 
 from harness.system.clock import monotonic_us
 
-__all__ = ["DEEDS_MAX", "PAGE_MAX", "WINDOW_S", "LineSink", "ProxyEvent", "ProxyEventLog", "ProxyEventPage"]
-
 DEEDS_MAX = 100_000
 """Entries kept for each link; then the oldest are dropped."""
 PAGE_MAX = 10_000

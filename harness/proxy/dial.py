@@ -16,8 +16,6 @@ from typing import Any
 from harness.proxy.peer import RESET
 from harness.proxy.workshop import OUT, Workshop
 
-__all__ = ["Dial", "split_address"]
-
 _Address = tuple[socket.AddressFamily, tuple[Any, ...]]
 
 

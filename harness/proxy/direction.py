@@ -14,8 +14,6 @@ from harness.proxy.peer import Peer
 from harness.proxy.toxics.stage import Gate, Receiver, Stage, Stream
 from harness.proxy.workshop import Holdings
 
-__all__ = ["Direction"]
-
 _SHARE_MIN = 65_536
 """Bytes that a direction may hold even while the process as a whole holds too many."""
 

@@ -14,8 +14,6 @@ from typing import Protocol
 
 from harness.system.errors import UsageError
 
-__all__ = ["EventFile", "RawFile", "opened"]
-
 LINES_MAX = 100_000
 """Entries that wait for the disk; further ones are lost."""
 CLOSE_LIMIT_S = 5.0

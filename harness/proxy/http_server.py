@@ -17,8 +17,6 @@ from typing import Any
 from harness.proxy.listener import OUT_OF_DESCRIPTORS
 from harness.proxy.refusal import Refusal
 
-__all__ = ["BODY_MAX", "CLIENTS_MAX", "DIGITS_MAX", "HEAD_MAX", "HttpResponse", "HttpServer", "Request"]
-
 HEAD_MAX = 64 * 1024
 """Bytes of a request's first line and headers."""
 BODY_MAX = 1024 * 1024

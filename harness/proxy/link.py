@@ -19,8 +19,6 @@ from harness.proxy.mysql.rules import PacketToxic
 from harness.proxy.toxics.stage import Attributes, Stream, Toxic
 from harness.proxy.workshop import Workshop
 
-__all__ = ["Cutting", "Link", "metrics_text"]
-
 
 class Cutting(StrEnum):
     """How a cut ends live connections, in the words of the control API."""

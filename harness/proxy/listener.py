@@ -18,17 +18,6 @@ from http import HTTPStatus
 from harness.proxy.dial import split_address
 from harness.proxy.refusal import Refusal
 
-__all__ = [
-    "LOOPBACK",
-    "OUT_OF_DESCRIPTORS",
-    "Listener",
-    "is_any_port",
-    "is_loopback",
-    "joined_address",
-    "listen_address",
-    "same_listen",
-]
-
 LOOPBACK = "127.0.0.1"
 PORT_MAX = 65_535
 

@@ -13,8 +13,6 @@ from typing import Protocol
 
 from harness.proxy.workshop import IN, NOTHING, OUT, Pump
 
-__all__ = ["RESET", "Peer"]
-
 READ_MAX = 65_536
 """Bytes of one read."""
 

@@ -9,19 +9,6 @@ import errno
 import os
 from http import HTTPStatus
 
-__all__ = [
-    "Refusal",
-    "bad_body",
-    "cannot_listen",
-    "invalid_stream",
-    "invalid_toxic_type",
-    "link_exists",
-    "link_not_found",
-    "missing_field",
-    "toxic_exists",
-    "toxic_not_found",
-]
-
 
 class Refusal(Exception):
     """A request that cannot be done; `words` is the error text of the answer."""

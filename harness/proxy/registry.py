@@ -24,8 +24,6 @@ from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Toxic
 from harness.proxy.workshop import Workshop
 
-__all__ = ["Registry"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Populated:

@@ -25,8 +25,6 @@ from harness.system.errors import UsageError, WorldError
 from harness.system.versions import VERSION
 from reference_impl.mailbox.loops import real_loop
 
-__all__ = ["CONTROL_PORT", "Service", "serve"]
-
 CONTROL_PORT = 8474
 """Toxiproxy's default port."""
 

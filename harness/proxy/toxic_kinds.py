@@ -19,8 +19,6 @@ from harness.proxy.toxics.latency import LATENCY
 from harness.proxy.toxics.limit_data import LIMIT_DATA
 from harness.proxy.toxics.slicer import SLICER
 
-__all__ = ["TOXIC_KINDS"]
-
 NOOP = ToxicKind(name="noop", attributes={}, stage=None)
 
 

@@ -17,8 +17,6 @@ from typing import Protocol
 from harness.proxy.deeds import LineSink
 from harness.system.choices import Choices
 
-__all__ = ["IN", "NOTHING", "OUT", "Dice", "Holdings", "Pump", "Workshop", "raise_descriptor_limit"]
-
 HELD_BYTES_MAX = 256 * 1024 * 1024
 """Bytes that one proxy process holds at most, in stages and before sockets."""
 

@@ -25,8 +25,6 @@ from harness.scenario.model import (
 )
 from harness.system.errors import NothingRan, UsageError
 
-__all__ = ["JOBS", "catalogue", "catalogue_folder", "expected_s", "folders", "resolve"]
-
 _SUFFIXES = (".yaml", ".yml")
 
 

@@ -16,26 +16,6 @@ import msgspec
 
 from harness.system.errors import HistoryError
 
-__all__ = [
-    "CERTIFICATE",
-    "Agreement",
-    "Certificate",
-    "CertifiedRun",
-    "CheckRow",
-    "SealedFile",
-    "SecondWord",
-    "SubjectOfCertificate",
-    "Tone",
-    "beside_certificate",
-    "certificate_text",
-    "digest_of_runs",
-    "load_certificate",
-    "schema_of_certificates",
-    "seal_of",
-    "sealed",
-    "sealed_file",
-]
-
 CERTIFICATE = "certificate.json"
 """The name of the file in its folder."""
 VersionOfCertificate = Literal[1]

@@ -16,8 +16,6 @@ from harness.scenario.model import Scenario
 from harness.scenario.order import Order
 from harness.scenario.plan import Runner
 
-__all__ = ["AUDIT", "DEAD_LETTERS", "OUTPUTS", "RECOVER_MS", "header_of", "own_table"]
-
 OUTPUTS = "output"
 DEAD_LETTERS = "dead_letter"
 AUDIT = "audit"

@@ -14,8 +14,6 @@ import msgspec
 
 from harness.scenario.outcome import Pitfall
 
-__all__ = ["Expected", "JudgedValues"]
-
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
     """The results to expect; a part of the run's plan."""

@@ -24,8 +24,6 @@ from harness.scenario.model import Scenario
 from harness.scenario.rules import breaches, standing
 from harness.scenario.yaml_text import Path
 
-__all__ = ["Mistake", "meant", "mistakes_in", "validated"]
-
 _SHOWN_MAX = 40
 _NAMED_MAX = 6
 """A hint lists at most this many kinds."""

@@ -27,8 +27,6 @@ from harness.faults.parts.triggers import (
 from harness.history.follower import Progress
 from harness.system.choices import Choices
 
-__all__ = ["Awaited", "Moments", "awaited", "due", "due_us", "instant_ms", "shown_by"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Awaited:

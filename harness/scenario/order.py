@@ -20,8 +20,6 @@ if TYPE_CHECKING:  # the process of the calm twin needs no scenario, and starts 
     from harness.faults.parts.thresholds import Thresholds
     from harness.scenario.model import Fault, Scenario
 
-__all__ = ["REFERENCE", "AnyOrder", "AnyScenario", "Order", "new_run_id", "planned_crashes", "planned_inside"]
-
 REFERENCE = "reference"
 """The default system under test."""
 

@@ -14,24 +14,6 @@ from typing import Any, Literal
 from harness.history.verdict import Judgement, Outcome
 from harness.scenario.symptom import RunEnding, cause_of
 
-__all__ = [
-    "CountedRun",
-    "Extent",
-    "FaultRecord",
-    "FaultTime",
-    "LeftOut",
-    "Measure",
-    "MissingRuns",
-    "Pitfall",
-    "PlannedRuns",
-    "RunOutcome",
-    "Threshold",
-    "WorldDescription",
-    "left_out_line",
-    "measure_text",
-    "seen_as_expected",
-]
-
 _CONVICTIONS = {False: {Outcome.FAIL}, True: {Outcome.VACUOUS}}
 """The outcomes that detect a planted defect. V23 never fails: it detects a missing fault by being vacuous."""
 

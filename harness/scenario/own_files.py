@@ -15,8 +15,6 @@ from harness.scenario.mistakes import validated
 from harness.scenario.model import Scenario
 from harness.system.errors import UsageError
 
-__all__ = ["with_asked_files", "with_own_files"]
-
 _SUBTASKS = 2
 """The default of `workload.subtasks`."""
 

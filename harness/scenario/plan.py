@@ -16,16 +16,6 @@ from harness.faults.parts.own_records import OwnRecord
 from harness.history.sent import SentTo
 from harness.scenario.expected import Expected
 
-__all__ = [
-    "Crash",
-    "RescaledShare",
-    "RunPlan",
-    "Runner",
-    "decode_plan",
-    "encode_plan",
-    "numbers_of",
-]
-
 Runner = Literal["continuous", "micro-batch", "stateful"]
 """How level spark runs the operator: one task a subtask for the whole run; a task a subtask and batch, with one
 transaction of the driver for all; or the same with the snapshot in Spark's own state."""

@@ -33,8 +33,6 @@ from harness.faults.parts.values import Duration, duration_text
 from harness.faults.registry import fault_of
 from harness.history.verdict import INVARIANTS, NOT_ON_A_HISTORY
 
-__all__ = ["Standing", "at_one_moment", "breaches", "standing"]
-
 T = TypeVar("T")
 
 

@@ -24,8 +24,6 @@ from harness.scenario.yaml_text import (
     read_yaml,
 )
 
-__all__ = ["apply_settings", "settings_applied"]
-
 _SOURCE = "--set"
 
 

@@ -13,18 +13,6 @@ from typing import Any, Final
 
 from harness.history.verdict import InvariantVerdict, Judgement, Outcome
 
-__all__ = [
-    "GRAVEST",
-    "OF_LOOKUP",
-    "RunEnding",
-    "cause_of",
-    "counts_for",
-    "decisive_in",
-    "error_cause",
-    "without_numbers",
-    "worth_showing",
-]
-
 _SHOWN_MAX: Final = 20
 """The largest number of runs that a report of many shows in full."""
 _FEW: Final = 4

@@ -18,18 +18,6 @@ from ruamel.yaml.reader import ReaderError
 
 from harness.system.errors import ScenarioError
 
-__all__ = [
-    "Document",
-    "FieldPositions",
-    "Path",
-    "Place",
-    "Problem",
-    "ScenarioProblems",
-    "Slip",
-    "problem_at",
-    "read_yaml",
-]
-
 Path = tuple[str | int, ...]
 """The path of a field inside a scenario, such as `("faults", 0, "when", "at")`."""
 

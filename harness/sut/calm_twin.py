@@ -25,8 +25,6 @@ from harness.sut.user_lookup import UserLookup, raised_at
 from harness.system.choices import Draw
 from harness.system.errors import SutError
 
-__all__ = ["ALL_S", "ASKED_MAX", "CALL_S", "CalmTwin", "Question", "Questions"]
-
 ASKED_MAX: Final = 500
 """The most keys, or records, that are asked for; of more, a sample drawn by the seed."""
 CALL_S: Final = 10.0

@@ -17,8 +17,6 @@ from harness.database.endpoint import Endpoint, connect
 from harness.database.pool import ConnectionLost, ConnectionPool
 from harness.database.transactions import code_of
 
-__all__ = ["CLIENTS"]
-
 
 class BlockingClient:
     """Uses a blocking client on the task's thread. Mutable: its one connection."""

@@ -19,14 +19,6 @@ from harness.sut.positions import named, saved
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 from reference_impl.task.positioned_input import Checkpoint
 
-__all__ = [
-    "AtomicCoordination",
-    "JournalledSubtask",
-    "LatencyMarkerHeld",
-    "StoppedForRescale",
-    "TaskJournal",
-]
-
 
 class TaskJournal(Protocol):
     """The journal of a task: a file at levels live and spark, memory at sim."""

@@ -17,8 +17,6 @@ from harness.system.errors import SutError
 from reference_impl.operator.functions import AsyncFunction, close_function, open_function
 from reference_impl.operator.result import ResultHandle, Supplier
 
-__all__ = ["DeadLetter", "DeadLetterFunction", "DeadLetterTimeouts", "is_dead_letter"]
-
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """The result of record `id` whose lookup failed with `error`."""

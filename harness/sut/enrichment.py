@@ -20,8 +20,6 @@ from harness.sut.registry import LookupFunction
 from reference_impl.elements import Record
 from reference_impl.operator.probe import Ending
 
-__all__ = ["Enriched", "JournalProbe", "answer_timeouts", "enrich", "stamped"]
-
 
 class Enriched(msgspec.Struct, frozen=True, kw_only=True):
     """The `j`-th result of record `id`."""

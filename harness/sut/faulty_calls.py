@@ -18,8 +18,6 @@ from harness.history.causes import PLANTED, Caused
 from reference_impl.operator.functions import AsyncFunction, close_function, open_function
 from reference_impl.operator.result import ResultHandle, Supplier
 
-__all__ = ["FaultyCalls", "PassedOn", "PlannedCalls", "Poisoned", "with_planned_failures"]
-
 
 class Poisoned(Caused):
     """The error of a poisoned record's call."""

@@ -22,8 +22,6 @@ from harness.sut.user_lookup import UserLookup
 from harness.sut.variant import Variant
 from reference_impl.operator.functions import AsyncFunction, OnTimeout, answer_timeout, from_coroutine
 
-__all__ = ["FunctionUnderTest", "connections_of"]
-
 _CONNECTIONS_MAX = 50
 """The default limit of a subtask's pool; two subtasks stay below a server's default limit of 151 connections."""
 

@@ -30,8 +30,6 @@ from reference_impl.task.operator_chain import OperatorChain
 from reference_impl.task.positioned_input import DueTime, Reader, Source
 from reference_impl.task.stream_operator import Emit
 
-__all__ = ["GatedInputs", "HeldOutput"]
-
 _IDLE, _ACTIVE = WatermarkStatus(idle=True), WatermarkStatus(idle=False)
 
 

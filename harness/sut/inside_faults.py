@@ -33,8 +33,6 @@ from harness.system.clock import monotonic_us, utc_now
 from reference_impl.operator.functions import AsyncFunction
 from reference_impl.task.positioned_input import Source
 
-__all__ = ["InsideFaults", "StoreTrouble", "WallClock"]
-
 
 class StoreTrouble:
     """The checkpoint store of one attempt, for faults; a `SiteStore`. Mutable: holds the active acts and their ends."""

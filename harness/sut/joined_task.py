@@ -22,8 +22,6 @@ from harness.sut.enrichment import Enriched
 from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve
 from reference_impl.elements import OperatorInput, Record, Watermark, WatermarkStatus
 
-__all__ = ["JoinedTask"]
-
 _OURS, _OTHER = 0, 1
 
 

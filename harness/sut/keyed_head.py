@@ -40,8 +40,6 @@ from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.task.operator_chain import OperatorChain, OperatorLink
 from reference_impl.task.positioned_input import DueTime, Reader, Source
 
-__all__ = ["KeyedTask"]
-
 _SESSIONS = "sessions"
 
 

@@ -30,8 +30,6 @@ from reference_impl.state.internal_timers import KeyContext, TimersHandle
 from reference_impl.state.keyed_state_backend import KeyedStateBackend
 from reference_impl.state.ttl_state_factory import CreateWithTtl, create_state_with_ttl
 
-__all__ = ["HONEST_PARTS", "Keeping", "KeptState", "KeptStateAltered", "KeyedParts", "decoded"]
-
 
 class BuildBarrierHandler(Protocol):
     """Builds the barrier handler of the inputs."""

@@ -20,8 +20,6 @@ from harness.system.choices import Choices
 if TYPE_CHECKING:
     from harness.database.pool import ConnectionPool
 
-__all__ = ["ForeignAnswer", "ReferenceLookup", "own_nonces"]
-
 _GIVE_UP_S = 60.0
 """How long a lookup retries; longer than any fault lasts plus the time that its record may wait for the sink."""
 

@@ -22,8 +22,6 @@ from harness.database.endpoint import Endpoint
 from harness.system.errors import SutError
 from reference_impl.errors import OperatorError
 
-__all__ = ["LookupFailed", "LookupObject", "ObjectForm", "form_of", "line_of", "place_of"]
-
 _OPEN_S: Final = 30.0
 _CLOSE_S: Final = 10.0
 _THREADS_S: Final = 15.0

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from harness.scenario.workloads.shape import Lookup
 
-__all__ = ["OF_KEY", "as_list", "observing"]
-
 OF_KEY: Final = frozenset({"key", "service_ms", "row_bytes", "__class__"})
 """What a function may read of a record and still depend on its key alone: how long the database takes, and how much it
 pads, decides no result."""

@@ -22,8 +22,6 @@ from typing import Any, NamedTuple, Protocol
 
 from harness.system.clock import monotonic_us
 
-__all__ = ["HoldWatch", "LoopWatch", "code_of"]
-
 _BEAT_S = 0.02
 _STILL_US = 100_000
 """A function that is sampled in one place for this long, while the loop does not run, blocks it."""

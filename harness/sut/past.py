@@ -17,8 +17,6 @@ import msgspec
 from harness.faults.parts.triggers import PHASE_SHOWN
 from harness.history.recorder import attempt_file
 
-__all__ = ["Past", "kinds_that_count", "past_of", "read_past"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:

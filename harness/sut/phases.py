@@ -15,8 +15,6 @@ from harness.faults.parts.triggers import NOT_RECORDED
 from harness.scenario.moments import Awaited, Moments, due, shown_by
 from harness.sut.past import Past
 
-__all__ = ["PhaseHook", "PhaseHooks", "Phases"]
-
 
 class Phases(Protocol):
     """Called at each phase that an attempt reaches."""

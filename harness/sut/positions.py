@@ -29,19 +29,6 @@ from reference_impl.elements import (
     WatermarkStatus,
 )
 
-__all__ = [
-    "ChannelState",
-    "HeldUpstream",
-    "Replay",
-    "SilentSource",
-    "SubtaskSource",
-    "TaskState",
-    "WatchedSource",
-    "named",
-    "restored",
-    "saved",
-]
-
 
 class SubtaskSource:
     """The source of one subtask, paced by its rate since `origin_ms`; a `positioned_input.Source`."""

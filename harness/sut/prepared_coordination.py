@@ -19,8 +19,6 @@ from harness.sut.phases import Phases
 from harness.system.clock import REAL_CLOCK, Clock, Deadline
 from reference_impl.task.positioned_input import Checkpoint
 
-__all__ = ["Later", "PreparedCoordination", "TwoPhaseCoordination"]
-
 _LOOK_MS = 25
 _LOOK_MAX_MS = 100
 """Polling interval for the completion of a checkpoint; it doubles up to the maximum while nothing completes."""

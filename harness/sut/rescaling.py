@@ -34,19 +34,6 @@ from reference_impl.state.key_groups import (
 )
 from reference_impl.state.repartitioner import RoundRobinOperatorStateRepartitioner
 
-__all__ = [
-    "ALL_GROUPS",
-    "IN_FLIGHT",
-    "KEY_GROUPS",
-    "OldSubtask",
-    "Rescaling",
-    "first_number",
-    "groups_of",
-    "source_of",
-    "sources_before",
-    "stops_at",
-]
-
 KEY_GROUPS = 8
 """The maximum parallelism; few, so that each key group holds several keys."""
 ALL_GROUPS = KeyGroupRange(start=0, end=KEY_GROUPS - 1)

@@ -19,8 +19,6 @@ from reference_impl.functions.process_function import Collector, ProcessContext,
 from reference_impl.state.state_descriptor import MapStateDescriptor, ValueStateDescriptor
 from reference_impl.state.ttl_config import StateTtlConfig
 
-__all__ = ["BY_INPUT", "SessionCounter"]
-
 SESSION = ValueStateDescriptor(name="session", value_type=dict[str, int])
 """`ended`: finished sessions of the key; `place`: records in the open session; `ends`: its end, if one is open."""
 BY_INPUT = MapStateDescriptor(name="by input", key_type=int, value_type=int)

@@ -29,8 +29,6 @@ from harness.sut.prepared_coordination import Later, PreparedCoordination, TwoPh
 from harness.sut.variant import Variant
 from harness.system.clock import Clock
 
-__all__ = ["ChosenSink"]
-
 AnySink = EpochSink | CoordinatedSink
 _SINKS: Final[dict[Sink, type[AnySink]]] = {
     "atomic": EpochSink,

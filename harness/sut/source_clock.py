@@ -14,8 +14,6 @@ from reference_impl.mailbox.loops import NS_PER_MS
 from reference_impl.mailbox.mailbox import MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 
-__all__ = ["SourceClock"]
-
 
 class SourceClock:
     """Of one attempt. Mutable: `start_at`, then `advance`."""

@@ -41,8 +41,6 @@ from reference_impl.errors import MailboxClosed
 from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
 from reference_impl.task.positioned_input import Source
 
-__all__ = ["UnalignedInputs"]
-
 
 class UnalignedInputs(GatedInputs):
     """The inputs of one attempt, with an alignment timeout. Mutable."""

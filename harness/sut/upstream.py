@@ -25,8 +25,6 @@ from reference_impl.task.async_link import BuildAsyncOperator, async_link
 from reference_impl.task.operator_chain import OperatorLink
 from reference_impl.task.positioned_input import Reader
 
-__all__ = ["UpstreamOperator", "telling_end"]
-
 _ID = "upstream"
 
 

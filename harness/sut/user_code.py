@@ -16,8 +16,6 @@ from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from types import TracebackType
 from typing import NoReturn
 
-__all__ = ["ProcessEnded", "is_interruption", "is_raised_by_code", "set_aside"]
-
 _OUT, _ERR = 1, 2
 _RAISE = dis.opmap["RAISE_VARARGS"]
 

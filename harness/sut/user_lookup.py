@@ -23,16 +23,6 @@ from harness.sut.lookup_object import LookupObject, ObjectForm, form_of, line_of
 from harness.sut.user_code import ProcessEnded, is_interruption
 from harness.system.errors import SutError
 
-__all__ = [
-    "RESULT_BYTES_MAX",
-    "UserCodeStopped",
-    "UserLookup",
-    "failure_of_lookup",
-    "failure_of_task",
-    "raised_at",
-    "user_lookup",
-]
-
 RESULT_BYTES_MAX = 1 << 20
 """The largest size of what one call may return, as JSON: results are kept in memory, checkpoints and the history."""
 _RAISED_AT = "raised by the lookup at "

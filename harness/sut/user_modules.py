@@ -17,8 +17,6 @@ from typing import Any
 from harness.system.errors import SutError
 from harness.system.own_packages import OURS
 
-__all__ = ["add_current_folder", "import_path", "name_of", "take_path", "why_hidden"]
-
 _ELSEWHERE_FIX = (
     "define it at the top of a module, by name, and hand over `module.name` or the text 'module:name'"
 )

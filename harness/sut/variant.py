@@ -23,8 +23,6 @@ from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.build import Mode, Parts, build_operator
 from reference_impl.operator.functions import AsyncFunction
 
-__all__ = ["HONEST", "HasJournal", "Kind", "Variant", "made_once", "operator_builder"]
-
 T = TypeVar("T")
 Kind = type[Any]
 """A class whose base class is known only at run time."""

@@ -12,8 +12,6 @@ from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import TypeVar
 
-__all__ = ["Choices", "Draw", "SparingDraw", "fresh_secret", "fresh_seed"]
-
 _T = TypeVar("_T")
 
 

@@ -12,17 +12,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-__all__ = [
-    "CALENDAR_CLOCK",
-    "REAL_CLOCK",
-    "Clock",
-    "Deadline",
-    "monotonic_us",
-    "pause",
-    "utc_now",
-    "wait_until",
-]
-
 
 def monotonic_us() -> int:
     """Microseconds of the machine's monotonic clock (CLOCK_MONOTONIC: shared by all processes)."""

@@ -21,22 +21,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import IntEnum
 
-__all__ = [
-    "CannotHere",
-    "Exit",
-    "FloodmarkError",
-    "HarnessError",
-    "HistoryError",
-    "NothingRan",
-    "OutlivesSigkill",
-    "ReaderGone",
-    "ScenarioError",
-    "SutError",
-    "UsageError",
-    "WorldError",
-    "worst_code",
-]
-
 
 class Exit(IntEnum):
     """The exit codes of the command line, as in `docs/reference/command-line.md`."""

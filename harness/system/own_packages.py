@@ -13,8 +13,6 @@ from types import ModuleType
 import harness
 from harness.system.errors import UsageError
 
-__all__ = ["OURS", "hidden_packages", "import_ours"]
-
 OURS = ("harness", "reference_impl", "reports")
 _HOME = Path(harness.__file__).resolve().parents[1]
 

@@ -14,19 +14,6 @@ from pathlib import Path
 
 import psutil
 
-__all__ = [
-    "Owner",
-    "ProcessIdentity",
-    "end_process",
-    "exists",
-    "identify",
-    "is_alive",
-    "left_in_sessions",
-    "marked_processes",
-    "this_owner",
-    "this_process",
-]
-
 END_LIMIT_S = 5.0
 """The longest wait for a process to disappear after SIGKILL."""
 

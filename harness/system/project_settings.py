@@ -12,8 +12,6 @@ from typing import Any
 
 from harness.system.errors import UsageError
 
-__all__ = ["OPTIONS", "project_settings"]
-
 OPTIONS = (
     "level", "world", "proxy", "sut", "expected", "seed", "runs", "jobs", "mutant", "report", "format", "keep",
     "budget", "runner", "cluster", "master", "on", "schema", "data", "records", "set", "tag", "offline",

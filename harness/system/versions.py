@@ -5,8 +5,6 @@ from __future__ import annotations
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-__all__ = ["VERSION", "versions"]
-
 _ALWAYS = ("floodmark", "asyncmy", "pymysql", "msgspec", "pydantic", "faker")
 _SPARK = ("pyspark", "pyarrow")
 

@@ -14,8 +14,6 @@ from typing import IO, Final
 
 from harness.system.errors import WorldError
 
-__all__ = ["disk_errors_told", "whole_file", "write_whole"]
-
 ANOTHER_REPORT: Final = "free some space, or name another folder with --report DIR"
 """What to do if a report's folder cannot be written."""
 _READABLE: Final = 0o644

@@ -20,8 +20,6 @@ from harness.judge.explanation.explain import ANOMALIES_IN_FULL, explained_file
 from harness.judge.explanation.text import anomaly_lines, closing_lines, rest_of
 from harness.system.errors import HarnessError, HistoryError
 
-__all__ = ["Verdict", "check", "refuse_blind_judge", "verdict_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:

@@ -43,20 +43,6 @@ from reports.write import write_report
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "Floodmark",
-    "Run",
-    "check_expected",
-    "checked_sut",
-    "history_of",
-    "job",
-    "load",
-    "order_of",
-    "run",
-    "run_of",
-    "told",
-]
-
 Source = str | Path | Scenario | Mapping[str, object]
 """A scenario: a name of the catalogue, a file, a value, or the fields of a scenario file."""
 

@@ -22,8 +22,6 @@ from harness.testing.running import checked_sut, history_of, order_of, run_of
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-__all__ = ["histories", "scenarios"]
-
 _THOUSAND = 1000
 _SEEDS = 1_000_000
 _BITS_IN_UNIT = 30

@@ -12,8 +12,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Saved", "Typed", "difference", "session"]
-
 _BLOCK = re.compile(
     r"^(?:<!-- tier: (?P<tier>\w+) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )

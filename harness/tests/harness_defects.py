@@ -36,18 +36,6 @@ from harness.scenario import claims
 from harness.scenario.workloads import lookups
 from harness.system import choices
 
-__all__ = [
-    "IN_A_RUN",
-    "IN_FILES",
-    "IN_SIMULATION",
-    "IN_THE_DATABASE",
-    "Plant",
-    "acquits_everything",
-    "counts_what_was_before",
-    "expects_what_came",
-    "invents_counts",
-]
-
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 

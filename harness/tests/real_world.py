@@ -16,8 +16,6 @@ from harness.world.settings import WorldSettings
 from harness.world.setup.opening import choose_world, open_world
 from harness.world.world import World
 
-__all__ = ["real_world", "require_world"]
-
 
 @contextmanager
 def real_world(kind: str, *, proxy: str = "auto", needs: frozenset[str] = frozenset()) -> Iterator[World]:

@@ -17,8 +17,6 @@ from reports import junit, pretty, run_document, run_section, write
 from reports import reading as report_reading
 from reports.reading import Reading, Tone
 
-__all__ = ["IN_THE_REPORT"]
-
 
 def _documents_a_pass(patch: pytest.MonkeyPatch) -> None:
     honest = run_document._run

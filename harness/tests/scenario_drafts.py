@@ -13,8 +13,6 @@ from harness.faults.parts.values import duration_text
 from harness.faults.registry import FAULTS
 from harness.scenario.model import Scenario
 
-__all__ = ["SOUND", "scenarios", "sound"]
-
 SOUND = """\
 scenario: small
 about: A small sound scenario to break.

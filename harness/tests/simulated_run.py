@@ -13,8 +13,6 @@ from harness.levels.sim.run import Simulated
 from harness.scenario.order import Order
 from harness.sut.variant import HONEST, Variant
 
-__all__ = ["judgement_of", "verdict_on"]
-
 
 def verdict_on(order: Order, *, variant: Variant | None = None) -> Judgement:
     """The judgement of `order`, with `variant` in the place of what its mutant names."""

@@ -23,8 +23,6 @@ from harness.scenario.workloads.lookups import (
     records_of_all,
 )
 
-__all__ = ["TableSeen"]
-
 _Row = tuple[int, int, int]
 """Subtask, id, and the number of the output among those of its record."""
 

@@ -13,18 +13,6 @@ from harness.database.table_hand import TableHand, TouchedRow
 from harness.history.verdict import Judgement, Outcome
 from harness.scenario.model import Scenario
 
-__all__ = [
-    "SINKS",
-    "TABLES",
-    "UNSEEN",
-    "Case",
-    "Touching",
-    "cases",
-    "hides",
-    "names_the_row",
-    "scenario_with",
-]
-
 SINKS = ("atomic", "two-phase", "idempotent")
 """The sinks there are; in a history's header the third one is `rollback` with tables that keep the first row."""
 TABLES = {"output": ("V8", "V9"), "dead_letter": ("V20",), "audit": ("V9",)}

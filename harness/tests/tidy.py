@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
 
-__all__ = ["FUNCTION_LINES_MAX", "ROOT", "RULES", "Rule", "breaches", "our_files", "parse"]
-
 Rule = Callable[[PurePosixPath, str], Iterator[str]]
 """Takes a path relative to the repository and the file's text; yields one sentence a breach."""
 

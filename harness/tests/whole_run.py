@@ -25,8 +25,6 @@ from harness.scenario.order import Order
 from harness.scenario.outcome import RunOutcome
 from harness.world.world import World
 
-__all__ = ["DRAWS", "links_are_free", "told", "whole_run"]
-
 DRAWS = 3
 """As often as `--floodmark-repeat=2` lets a scenario file run (docs/decisions/0038)."""
 

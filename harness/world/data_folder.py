@@ -17,15 +17,6 @@ from harness.world.places import Places
 from harness.world.processes import run_to_end
 from harness.world.server_program import ServerProgram
 
-__all__ = [
-    "REDO_BYTES",
-    "copy_data_folder",
-    "folder_bytes",
-    "prepared_data_folder",
-    "prepared_name",
-    "redo_option",
-]
-
 LAYOUT = 1
 """Increase it when folders are prepared differently, so that cached ones are not used."""
 MAKE_LIMIT_S = 120.0

@@ -17,8 +17,6 @@ from harness.world.data_folder import redo_option
 from harness.world.mysql_server import SOCKET_PATH_MAX
 from harness.world.server_program import ServerProgram
 
-__all__ = ["how_to_open", "keep_data"]
-
 
 def keep_data(data: Path, folder: Path) -> None:
     """Copy the data folder of a server that has ended to `folder`. Raises WorldError if that fails."""

@@ -33,8 +33,6 @@ from harness.system.process_identity import (
 from harness.world.places import Places
 from harness.world.server_clock import remove_shared_memory
 
-__all__ = ["Ledger", "Reaped", "dead_runs", "open_ledger", "reap"]
-
 EngineSweep = Callable[[str], list[str]]
 """Removes the containers and networks of one run (by its id); returns one sentence for each."""
 

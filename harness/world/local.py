@@ -32,8 +32,6 @@ from harness.world.settings import WorldSettings
 from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import LINKS, Address, Credentials, World
 
-__all__ = ["LocalParts", "find_local_parts", "open_local_world", "start_proxy"]
-
 READY_LIMIT_S = 60.0
 """How long a server may take until it answers; a hundred times what it usually takes."""
 PROXY_LIMIT_S = 60.0

@@ -21,8 +21,6 @@ from harness.world.mysql_server import MysqlServer
 from harness.world.server import lacking
 from harness.world.server_place import ServerPlace
 
-__all__ = ["LocalMachine"]
-
 SHUT_DOWN_LIMIT_S = 30.0
 STOP_LIMIT_S = 5.0
 """How long SIGSTOP and SIGCONT may take to reach every thread; threads get them one by one."""

@@ -19,8 +19,6 @@ from harness.world.processes import ChildProcess
 from harness.world.server_program import ServerProgram
 from harness.world.world import DATABASE, Address, Credentials
 
-__all__ = ["BINLOG", "REPLICA", "REPLICA_ID", "MysqlServer", "app_grants", "server_options", "start_server"]
-
 SOCKET_PATH_MAX = 107
 """Longest path of a Unix socket in bytes, without the terminating zero."""
 

@@ -19,8 +19,6 @@ from pathlib import Path
 
 from harness.system.errors import WorldError
 
-__all__ = ["Places"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:

@@ -14,8 +14,6 @@ from harness.system.choices import Choices, fresh_seed
 from harness.system.errors import WorldError
 from harness.world.ledger import Ledger
 
-__all__ = ["LOOPBACK", "preferred_range", "reserve_port"]
-
 LOOPBACK = "127.0.0.1"
 LOWEST = 20_000
 HIGHEST = 65_535

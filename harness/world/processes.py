@@ -16,8 +16,6 @@ from harness.system.clock import Deadline, wait_until
 from harness.system.errors import WorldError
 from harness.world.ledger import Ledger
 
-__all__ = ["ChildProcess", "run_to_end"]
-
 KILL_LIMIT_S = 5.0
 """How long a killed child may take to end."""
 POLL_S = 0.02

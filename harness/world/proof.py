@@ -13,8 +13,6 @@ import pymysql
 
 from harness.world.world import DATABASE, Address, Credentials
 
-__all__ = ["ask", "open_connection", "proof_of"]
-
 TRY_LIMIT_S = 2.0
 """Limit of one attempt, for the connect and for each answer."""
 

@@ -23,19 +23,6 @@ from harness.world.settings import WorldSettings
 from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import Address
 
-__all__ = [
-    "PACKETS",
-    "TOXIPROXY_VERSION",
-    "ProxyChoice",
-    "build_proxy_program",
-    "built_proxy_program",
-    "choose_local_proxy",
-    "find_proxy_program",
-    "proxy_lacks",
-    "start_own_proxy",
-    "wanted_proxy",
-]
-
 PROXIES = ("auto", "own", "toxiproxy")
 PACKETS = "packets"
 """The ability to act on MySQL packets and on live connections; only our own proxy has it."""

@@ -22,8 +22,6 @@ from harness.system.errors import HarnessError, WorldError
 from harness.world.proof import open_connection
 from harness.world.world import DATABASE, Address, Credentials, ReplicatedServer
 
-__all__ = ["Server", "lacking"]
-
 START_LIMIT_S = 60.0
 """How long it may take to answer after a start; crash recovery of our small data folders takes seconds."""
 ROOT_LIMIT_S = 20.0

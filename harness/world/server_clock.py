@@ -15,8 +15,6 @@ from pathlib import Path
 
 from harness.world.settings import WorldSettings
 
-__all__ = ["LIBRARY", "ShiftedClock", "find_clock_library", "remove_shared_memory"]
-
 LIBRARY = "libfaketimeMT.so.1"
 """The variant for multi-threaded programs."""
 SYSTEM_FOLDERS = ("/usr/lib", "/usr/local/lib")

@@ -29,8 +29,6 @@ from harness.world.server import Server
 from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import Address, Credentials
 
-__all__ = ["PROBE", "REPLICA_LINK", "PairedServer", "ServerPair"]
-
 PROBE: Final = "probe"
 """The link of the harness's own commits; it leads where the sink's does."""
 REPLICA_LINK: Final = "replica"

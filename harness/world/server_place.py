@@ -21,16 +21,6 @@ from harness.world.server_clock import ShiftedClock, find_clock_library
 from harness.world.server_program import ServerProgram
 from harness.world.settings import WorldSettings
 
-__all__ = [
-    "Ballast",
-    "ServerPlace",
-    "local_server_lacks",
-    "mount_small_disk",
-    "no_small_disk",
-    "prepare_place",
-    "replica_place",
-]
-
 SMALL_DISK_ROOM_BYTES = 96 * 1024 * 1024
 """Free space on a small disk before a fault fills it; the data folder's size is added."""
 MOUNT_LIMIT_S = 10.0

@@ -17,8 +17,6 @@ from pathlib import Path
 from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings
 
-__all__ = ["MANIFEST", "ServerProgram", "find_server", "unpacked_program"]
-
 MANIFEST = "server.json"
 """Marks a folder of `servers/` as complete and names the server's program in it."""
 NAMES = ("mysqld", "mariadbd")

@@ -13,8 +13,6 @@ from pathlib import Path
 from harness.system.errors import UsageError
 from harness.world.places import Places
 
-__all__ = ["WorldSettings"]
-
 PORT_LIMIT = 65_535
 
 

@@ -27,8 +27,6 @@ from harness.world.ports import LOOPBACK, reserve_port
 from harness.world.processes import ChildProcess
 from harness.world.settings import WorldSettings
 
-__all__ = ["ClusterSize", "StandaloneCluster", "driver_port", "find_executors", "host_of", "open_cluster"]
-
 READY_LIMIT_S = 120.0
 """How long a master or a worker may take until it is there; 6 s are usual."""
 _MASTER = "org.apache.spark.deploy.master.Master"

@@ -22,8 +22,6 @@ from harness.system.clock import Deadline, wait_until
 from harness.system.errors import WorldError
 from harness.world.world import Address
 
-__all__ = ["ProxySilent", "Toxiproxy"]
-
 CALL_LIMIT_S = 3.0
 """Time limit of one call."""
 REBIND_LIMIT_S = 3.0

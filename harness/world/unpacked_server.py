@@ -18,8 +18,6 @@ from harness.world.processes import run_to_end
 from harness.world.server_program import MANIFEST, NAMES, ServerProgram, unpacked_program
 from harness.world.settings import WorldSettings
 
-__all__ = ["unpack_clock", "unpack_server"]
-
 UPDATE_LIMIT_S = 300.0
 DOWNLOAD_LIMIT_S = 600.0
 UNPACK_LIMIT_S = 120.0

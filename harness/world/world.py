@@ -19,8 +19,6 @@ from harness.faults.real.pair_control import LostRows, PairControl, ServerRole
 from harness.faults.real.server_control import ServerControl
 from harness.scenario.outcome import WorldDescription
 
-__all__ = ["DATABASE", "LINKS", "Address", "Credentials", "ProxyControl", "ReplicatedServer", "World"]
-
 DATABASE = "floodmark"
 """The name of every world's database, and the prefix (`floodmark_...`) of those that its user may create."""
 LINKS = ("lookups", "sink")

@@ -29,8 +29,6 @@ from reference_impl.checkpoints.task_state import (
 )
 from reference_impl.state.snapshot_future import SnapshotFuture
 
-__all__ = ["AsyncCheckpointRunnable", "AsyncCheckpointState", "OperatorSnapshotFutures"]
-
 _NAMES = (
     "managed_keyed_state",
     "raw_keyed_state",

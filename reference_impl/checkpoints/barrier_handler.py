@@ -21,15 +21,6 @@ from reference_impl.checkpoint_events import (
 )
 from reference_impl.checkpoints.channels import InputChannelInfo
 
-__all__ = [
-    "ChannelState",
-    "CheckpointBarrierHandler",
-    "CheckpointableInput",
-    "CheckpointableTask",
-    "InitInputCheckpoint",
-    "MeasuredAlignment",
-]
-
 
 class ChannelState:
     """Which channels a checkpoint has blocked, and in which a barrier was announced. Mutable.

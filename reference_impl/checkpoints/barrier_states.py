@@ -22,8 +22,6 @@ from reference_impl.checkpoints.barrier_handler import ChannelState
 from reference_impl.checkpoints.channels import InputChannelInfo
 from reference_impl.errors import WrongState
 
-__all__ = ["AlternatingWaitingForFirstBarrier", "BarrierHandlerState", "WaitingForFirstBarrier"]
-
 
 class BarrierHandlerController(Protocol):
     """The barrier handler, as its states use it."""

@@ -16,12 +16,6 @@ from reference_impl.checkpoints.channels import InputChannelInfo
 from reference_impl.elements import OperatorInput
 from reference_impl.errors import WrongState
 
-__all__ = [
-    "ChannelStateWriteResult",
-    "ChannelStateWriter",
-    "InputChannelStateHandle",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputChannelStateHandle:

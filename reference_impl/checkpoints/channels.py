@@ -26,12 +26,6 @@ from reference_impl.elements import OperatorInput
 from reference_impl.errors import WrongState
 from reference_impl.mailbox.availability import Availability
 
-__all__ = [
-    "ChannelElement",
-    "InputChannel",
-    "InputChannelInfo",
-]
-
 
 class InputChannelInfo(Struct, frozen=True, order=True):
     """Identifies an input channel."""

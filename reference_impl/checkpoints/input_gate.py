@@ -27,8 +27,6 @@ from reference_impl.errors import MailboxClosed
 from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
 from reference_impl.mailbox.mailbox import MailboxExecutor
 
-__all__ = ["CheckpointedInputGate", "InputGate", "StreamTaskNetworkInput"]
-
 ChooseChannel = Callable[[Sequence[InputChannel]], InputChannel]
 """Chooses the next channel from those that have something to read."""
 

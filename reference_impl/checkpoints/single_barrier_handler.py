@@ -40,8 +40,6 @@ from reference_impl.checkpoints.channels import InputChannelInfo
 from reference_impl.errors import WrongState
 from reference_impl.mailbox.timers import Timer, Timers, cancel
 
-__all__ = ["SingleCheckpointBarrierHandler", "Transition"]
-
 Transition = Callable[[BarrierHandlerState], BarrierHandlerState]
 """From one state to the next."""
 

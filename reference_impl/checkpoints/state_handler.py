@@ -31,16 +31,6 @@ from reference_impl.state.operator_state import OperatorStateBackend
 from reference_impl.state.serializer import PlainSerializer
 from reference_impl.state.snapshot_future import SnapshotFuture
 
-__all__ = [
-    "FunctionInitializationContext",
-    "FunctionSnapshotContext",
-    "StateBackend",
-    "StateInitializationContext",
-    "StateSnapshotContext",
-    "StreamOperatorStateHandler",
-    "StreamTaskStateInitializer",
-]
-
 
 class FunctionInitializationContext(Protocol):
     """The part of a `StateInitializationContext` that a user's function sees."""

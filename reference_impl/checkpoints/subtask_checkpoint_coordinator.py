@@ -27,8 +27,6 @@ from reference_impl.checkpoints.task_state import TaskStateStore
 from reference_impl.errors import SnapshotCancelled
 from reference_impl.mailbox.timers import Timer, Timers, cancel
 
-__all__ = ["AbortedCheckpoints", "CheckpointedChain", "PrepareInputSnapshot", "SubtaskCheckpointCoordinator"]
-
 
 class CheckpointedChain(Protocol):
     """The operators of one task and its outputs, as far as checkpoints concern them.

@@ -16,14 +16,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from reference_impl.checkpoint_events import CheckpointException, CheckpointMetaData, CheckpointMetrics
 
-__all__ = [
-    "FINISHED_ON_RESTORE",
-    "OperatorSubtaskState",
-    "StateObject",
-    "TaskStateSnapshot",
-    "TaskStateStore",
-]
-
 
 @runtime_checkable
 class StateObject(Protocol):

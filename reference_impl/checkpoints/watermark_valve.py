@@ -15,8 +15,6 @@ from typing import Protocol
 
 from reference_impl.elements import Watermark, WatermarkStatus
 
-__all__ = ["MIN_TIMESTAMP", "StatusWatermarkValve", "WatermarkOutput"]
-
 MIN_TIMESTAMP = -(2**63)
 """Below every watermark: the value of a channel before its first."""
 

@@ -21,8 +21,6 @@ from reference_impl.mailbox.timers import Timer, cancel
 from reference_impl.operator.probe import Ending, Probe
 from reference_impl.operator.result import ResultHandle, Supplier, checked_results
 
-__all__ = ["Buffer", "BufferEntry", "OrderedBuffer", "RecordEntry", "UnorderedBuffer"]
-
 
 class BufferOwner(Protocol):
     """What an entry uses of its operator."""

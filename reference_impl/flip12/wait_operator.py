@@ -41,8 +41,6 @@ from reference_impl.operator.quirks import STRICT
 from reference_impl.operator.result import ResultHandle
 from reference_impl.operator.retry import NO_RETRY
 
-__all__ = ["THREAD_NAME", "EmitterWaitOperator", "build_operator"]
-
 STOP_LIMIT_S = 5.0
 """`stop` waits this long for a running emission, and then for the thread to end."""
 THREAD_NAME = "emitter"

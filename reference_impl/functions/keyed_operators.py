@@ -39,8 +39,6 @@ from reference_impl.state.operator_state import BroadcastState, ReadOnlyBroadcas
 from reference_impl.state.state_descriptor import MapStateDescriptor
 from reference_impl.task.stream_operator import Closing
 
-__all__ = ["KeyedBroadcastProcessOperator", "KeyedCoProcessOperator", "KeyedProcessOperator"]
-
 
 class CombinedWatermarkStatus:
     """The watermark of an operator with several inputs: the minimum over the active ones. Mutable.

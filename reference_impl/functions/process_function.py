@@ -17,20 +17,6 @@ from reference_impl.state.keyed_state_backend import KeyedStateBackend
 from reference_impl.state.operator_state import BroadcastState, ReadOnlyBroadcastState
 from reference_impl.state.state_descriptor import MapStateDescriptor, StateDescriptor
 
-__all__ = [
-    "BroadcastContext",
-    "Collector",
-    "KeyedBroadcastProcessFunction",
-    "KeyedCoProcessFunction",
-    "KeyedProcessFunction",
-    "OnTimer",
-    "ProcessContext",
-    "RichFunction",
-    "RuntimeContext",
-    "TimeDomain",
-    "TimerService",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeContext:

@@ -24,8 +24,6 @@ from reference_impl.state.internal_timers import MIN_WATERMARK
 from reference_impl.state.state_descriptor import ListStateDescriptor
 from reference_impl.task.stream_operator import Closing, Finishing, InitializesState, Opening, SnapshotsState
 
-__all__ = ["FunctionState", "SinkContext", "StreamSink"]
-
 _LEGACY_STATE = "_default_"
 
 

@@ -18,8 +18,6 @@ from reference_impl.checkpoints.state_handler import FunctionInitializationConte
 from reference_impl.functions.sink import SinkContext
 from reference_impl.state.state_descriptor import ListStateDescriptor
 
-__all__ = ["TransactionTimeout", "Transactions", "TwoPhaseCommitSinkFunction"]
-
 
 class Transaction(Struct, frozen=True):
     """A transaction and when it began."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-__all__ = ["AVAILABLE", "Availability", "DataInputStatus"]
-
 
 class Availability:
     """One period in which something is unavailable, or the state of being available. Mutable: ends once.

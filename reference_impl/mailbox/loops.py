@@ -24,17 +24,6 @@ from msgspec import Struct
 
 from reference_impl.errors import SimulationStuck, WrongState
 
-__all__ = [
-    "NS_PER_MS",
-    "Handle",
-    "VirtualLoop",
-    "call_at_ns",
-    "clock_of",
-    "now_ms",
-    "real_loop",
-    "virtual_loop",
-]
-
 _DESCRIPTOR_MAX = 1023
 """The largest file descriptor that `select` accepts."""
 

@@ -29,17 +29,6 @@ import msgspec
 
 from reference_impl.errors import MailboxClosed, WrongState
 
-__all__ = [
-    "MAX_PRIORITY",
-    "MIN_PRIORITY",
-    "Deliverable",
-    "Mail",
-    "MailRunner",
-    "Mailbox",
-    "MailboxExecutor",
-    "MailboxState",
-]
-
 MIN_PRIORITY = -1
 """The lowest priority: a take with it accepts every mail (M7)."""
 MAX_PRIORITY = 2**31 - 1

@@ -23,8 +23,6 @@ from reference_impl.mailbox.mailbox import (
     MailboxState,
 )
 
-__all__ = ["EVENT_LOOP_TURN_EVERY", "MailboxProcessor", "PeriodTimer"]
-
 EVENT_LOOP_TURN_EVERY = 128
 """After this many turns the event loop gets a turn, even if the default action never waits.
 

@@ -23,8 +23,6 @@ from reference_impl.errors import MailboxClosed
 from reference_impl.mailbox.loops import NS_PER_MS, Handle, call_at_ns, clock_of
 from reference_impl.mailbox.mailbox import MailboxExecutor
 
-__all__ = ["Timeouts", "Timer", "Timers", "cancel"]
-
 Timer = list[Any]
 """[due time in ns, number, callback]; the callback is None after the timer has fired or was cancelled.
 

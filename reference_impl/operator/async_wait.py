@@ -35,8 +35,6 @@ from reference_impl.operator.quirks import Quirks
 from reference_impl.operator.result import ResultHandle, Settlement
 from reference_impl.operator.retry import Attempts, JudgedSettlement, RetryStrategy, may_retry, strategy_for
 
-__all__ = ["AsyncWaitOperator"]
-
 
 class AsyncWaitOperator:
     """The operator of one subtask, in this order: `open`, `process` for each element, `end_input`, `close`. Mutable.

@@ -20,23 +20,6 @@ from reference_impl.operator.queues import ElementQueue, KeyOf, OrderedQueue, Un
 from reference_impl.operator.quirks import STRICT, Quirks
 from reference_impl.operator.retry import NO_RETRY, RetryStrategy
 
-__all__ = [
-    "DEFAULT_CAPACITY",
-    "BuildOperator",
-    "Mode",
-    "Parts",
-    "build_operator",
-    "checked_timeout_ms",
-    "keyed_wait",
-    "keyed_wait_with_retry",
-    "operator_around",
-    "ordered_wait",
-    "ordered_wait_with_retry",
-    "queue_for",
-    "unordered_wait",
-    "unordered_wait_with_retry",
-]
-
 DEFAULT_CAPACITY = 100
 """Default limit of elements in the queue (A1)."""
 

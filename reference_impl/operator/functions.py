@@ -17,19 +17,6 @@ from reference_impl.errors import CallbackFailed, CallTimedOut
 from reference_impl.mailbox.loops import VirtualLoop
 from reference_impl.operator.result import ResultHandle
 
-__all__ = [
-    "AsyncFunction",
-    "Lookup",
-    "OnTimeout",
-    "answer_timeout",
-    "ask_for_substitute",
-    "begin_call",
-    "close_function",
-    "from_blocking",
-    "from_coroutine",
-    "open_function",
-]
-
 
 class AsyncFunction(Protocol):
     """The function that the operator calls; a subclass inherits the default `timeout`, which fails the record."""

@@ -12,8 +12,6 @@ from reference_impl.elements import QueueElement
 from reference_impl.mailbox.availability import Availability
 from reference_impl.operator.queues import ElementQueue, Emit
 
-__all__ = ["GatedQueue"]
-
 
 class GatedQueue:
     """Wraps `queue`; calls `resume` when `downstream` becomes available after an emission was held back. Mutable."""

@@ -12,8 +12,6 @@ from typing import Any, Protocol
 
 from reference_impl.elements import Record
 
-__all__ = ["Ending", "Probe"]
-
 
 class Ending(StrEnum):
     """How one attempt of a record's call ended, as the operator accepted it."""

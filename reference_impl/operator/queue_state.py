@@ -16,8 +16,6 @@ from reference_impl.state.element_serializer import queue_element_from, to_state
 from reference_impl.state.operator_state import PartitionableListState
 from reference_impl.state.state_descriptor import ListStateDescriptor
 
-__all__ = ["QUEUE_STATE", "QueueState"]
-
 QUEUE_STATE = ListStateDescriptor(name="_async_wait_operator_state_")
 """On rescaling, its items are split among the subtasks (A56, A64)."""
 

@@ -18,20 +18,6 @@ from reference_impl.elements import QueueElement, Record, Watermark, WatermarkSt
 from reference_impl.errors import WrongState
 from reference_impl.mailbox.availability import AVAILABLE, Availability
 
-__all__ = [
-    "CheckedEntry",
-    "ElementQueue",
-    "Emit",
-    "Entry",
-    "KeyOf",
-    "KeyedSegment",
-    "OrderedQueue",
-    "Segment",
-    "UnorderedQueue",
-    "checked_capacity",
-    "keyed_queue",
-]
-
 Emit = Callable[[QueueElement], None]
 
 KeyOf = Callable[[Any], Hashable]

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-__all__ = ["FLINK", "FLINK_1_20", "PROFILES", "STRICT", "Quirks"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quirks:

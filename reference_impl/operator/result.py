@@ -20,8 +20,6 @@ from reference_impl.mailbox.mailbox import Deliverable
 from reference_impl.operator.probe import Ending, Probe
 from reference_impl.operator.queues import ElementQueue, Entry
 
-__all__ = ["ResultHandle", "Settlement", "Supplier", "checked_results"]
-
 Supplier = Callable[[], Sequence[Any]]
 """Computes the results on the task's thread, so it may use objects that only this thread may touch (A42)."""
 

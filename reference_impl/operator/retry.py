@@ -25,20 +25,6 @@ from reference_impl.operator.probe import Ending, Probe
 from reference_impl.operator.quirks import Quirks
 from reference_impl.operator.result import Settlement, Supplier, checked_results
 
-__all__ = [
-    "NO_RETRY",
-    "Attempts",
-    "ExponentialBackoff",
-    "FixedDelay",
-    "JudgedSettlement",
-    "RetryStrategy",
-    "any_error",
-    "empty_result",
-    "error_of",
-    "may_retry",
-    "strategy_for",
-]
-
 ResultPredicate = Callable[[Sequence[Any]], bool]
 ErrorPredicate = Callable[[BaseException], bool]
 

@@ -20,8 +20,6 @@ from msgspec import Struct
 
 from reference_impl.state.key_groups import SPREAD_BITS, Identity, spread_of
 
-__all__ = ["Cell", "Chunk", "CopyOnWriteStateMap", "EntryKey", "StateMapSnapshot", "Stored"]
-
 EntryKey = Identity | tuple[Identity, Identity]
 """A key, or a namespace and a key."""
 _CHUNK_ENTRIES_MAX = 256

@@ -19,8 +19,6 @@ from reference_impl.elements import (
 )
 from reference_impl.errors import WrongState
 
-__all__ = ["from_state", "queue_element_from", "to_state"]
-
 
 def to_state(element: OperatorInput) -> tuple[Any, ...]:
     """`element` as a tuple that begins with its kind."""

@@ -18,19 +18,6 @@ from reference_impl.state.copy_on_write_state_map import Chunk, EntryKey
 from reference_impl.state.key_groups import Identity, KeyGroupRange, value_of
 from reference_impl.state.schema import ANY, Schema
 
-__all__ = [
-    "Block",
-    "Item",
-    "KeyedStateHandle",
-    "Mode",
-    "OperatorStateHandle",
-    "OperatorStatePartitions",
-    "StateMetaInfo",
-    "StoredItems",
-    "decode_block",
-    "encode_block",
-]
-
 StoredItems = bytes | list[bytes] | dict[Identity, bytes | None]
 """The content of one entry: a value, list elements or map entries, each encoded by its serializer."""
 

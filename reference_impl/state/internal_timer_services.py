@@ -26,14 +26,6 @@ from reference_impl.state.internal_timers import (
 from reference_impl.state.key_groups import KeyGroupRange, assign_to_key_group
 from reference_impl.state.snapshot_future import SnapshotFuture
 
-__all__ = [
-    "AdvancingTimers",
-    "InternalTimerServices",
-    "MailboxWatermarkProcessor",
-    "PassWatermark",
-    "watermark_emission",
-]
-
 PassWatermark = Callable[[Watermark], None]
 
 

@@ -18,18 +18,6 @@ from reference_impl.errors import WrongState
 from reference_impl.mailbox.timers import Timer, Timers, cancel
 from reference_impl.state.key_groups import Identity, KeyGroupRange, identity_of, value_of
 
-__all__ = [
-    "MIN_WATERMARK",
-    "InternalTimer",
-    "InternalTimerService",
-    "KeyContext",
-    "KeyGroupTimers",
-    "SavedTimer",
-    "TimerHeap",
-    "TimersHandle",
-    "Triggerable",
-]
-
 
 class InternalTimer(Struct, frozen=True):
     """A timer at `timestamp` (ms) for `key` in `namespace`, such as a window; None is the default namespace.

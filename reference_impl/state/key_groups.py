@@ -20,25 +20,6 @@ from reference_impl.errors import StateError
 from reference_impl.state.schema import ANY
 from reference_impl.state.serializer import UNENCODABLE, PlainSerializer, serializer_for
 
-__all__ = [
-    "SPREAD_BITS",
-    "HashableKey",
-    "Identity",
-    "InternalKeyContext",
-    "KeyGroupRange",
-    "assign_key_to_parallel_operator",
-    "assign_to_key_group",
-    "check_parallelism",
-    "compute_default_max_parallelism",
-    "compute_key_group_range_for_operator_index",
-    "compute_operator_index_for_key_group",
-    "identity_of",
-    "java_hash",
-    "murmur_hash",
-    "spread_of",
-    "value_of",
-]
-
 Identity = int | str | bytes
 """An int or a str is its own identity; other plain values have bytes."""
 

@@ -25,16 +25,6 @@ from reference_impl.state.state_descriptor import (
 )
 from reference_impl.state.state_table import KeyedEntry, StateTable
 
-__all__ = [
-    "AggregatingState",
-    "KeyedState",
-    "ListState",
-    "ReducingState",
-    "ValueState",
-    "create_state",
-    "meta_of",
-]
-
 
 class KeyedState(Protocol):
     """Any keyed state; accesses concern the current key and the namespace that was set."""

@@ -25,8 +25,6 @@ from reference_impl.state.state_descriptor import StateDescriptor
 from reference_impl.state.state_table import StateTableSnapshot
 from reference_impl.state.ttl_state_factory import CreateWithTtl, create_state_with_ttl
 
-__all__ = ["KeyedStateBackend"]
-
 
 class KeyedStateBackend:
     """Created for one subtask, restored at most once, used on the task's thread. Mutable."""

@@ -21,8 +21,6 @@ from reference_impl.state.state_descriptor import StateDescriptor
 from reference_impl.state.state_table import StateTable
 from reference_impl.state.ttl_state_factory import CreateWithTtl, create_state_with_ttl
 
-__all__ = ["CreateStateMap", "KeyedStateRegistry"]
-
 
 def migrate(table: StateTable, meta: StateMetaInfo, serializer: TypeSerializer) -> None:
     """Make restored values readable as the registered type, rewriting them if necessary.

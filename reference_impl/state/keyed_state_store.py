@@ -28,8 +28,6 @@ from reference_impl.state.ttl_states import (
     TtlValueState,
 )
 
-__all__ = ["KeyedStateStore"]
-
 
 class KeyedStateStore:
     """Requests states from `backend`."""

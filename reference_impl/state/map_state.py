@@ -16,8 +16,6 @@ from reference_impl.state.serializer import UNENCODABLE, PlainSerializer, Scalar
 from reference_impl.state.state_descriptor import MapStateDescriptor
 from reference_impl.state.state_table import KeyedEntry, StateTable
 
-__all__ = ["MapEntries", "MapState"]
-
 _Project = Callable[[Identity, bytes | None], Any]
 """What an iterator returns for an entry: key, value or both."""
 

@@ -17,8 +17,6 @@ from reference_impl.state.serializer import UNENCODABLE, TypeSerializer
 from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.state.state_descriptor import ListStateDescriptor, MapStateDescriptor
 
-__all__ = ["BroadcastState", "OperatorStateBackend", "PartitionableListState", "ReadOnlyBroadcastState"]
-
 T = TypeVar("T")
 
 

@@ -16,8 +16,6 @@ from dataclasses import replace
 from reference_impl.errors import StateError
 from reference_impl.state.handles import Mode, OperatorStateHandle, OperatorStatePartitions
 
-__all__ = ["RoundRobinOperatorStateRepartitioner", "refuse_union_finished_in_part"]
-
 _Written = dict[str, list[OperatorStatePartitions]]
 """For each name, what the subtasks wrote, in the order of the subtasks."""
 _Given = list[dict[str, OperatorStatePartitions]]

@@ -12,8 +12,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct, inspect
 
-__all__ = ["ANY", "Compatibility", "Schema", "compatibility", "schema_of", "ttl_of"]
-
 
 class Compatibility(Enum):
     """Whether values stored with one schema can be read with another."""

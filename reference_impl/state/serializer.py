@@ -16,8 +16,6 @@ from msgspec import msgpack
 from reference_impl.state.schema import ANY, Compatibility, Schema, compatibility, schema_of
 from reference_impl.state.ttl_value import unstamped
 
-__all__ = ["UNENCODABLE", "PlainSerializer", "ScalarSerializer", "TypeSerializer", "serializer_for"]
-
 UNENCODABLE = (TypeError, OverflowError, UnicodeEncodeError)
 """What `encode` may raise: for a wrong type, an int beyond 64 bits, or a string with half a surrogate pair."""
 

@@ -13,8 +13,6 @@ from typing import Generic, TypeVar
 
 from reference_impl.errors import SnapshotCancelled, WrongState
 
-__all__ = ["SnapshotFuture"]
-
 T = TypeVar("T")
 
 

@@ -13,17 +13,6 @@ from typing import Any, ClassVar, Protocol
 from reference_impl.state.serializer import TypeSerializer, serializer_for
 from reference_impl.state.ttl_config import StateTtlConfig
 
-__all__ = [
-    "AggregateFunction",
-    "AggregatingStateDescriptor",
-    "ListStateDescriptor",
-    "MapStateDescriptor",
-    "ReduceFunction",
-    "ReducingStateDescriptor",
-    "StateDescriptor",
-    "ValueStateDescriptor",
-]
-
 ReduceFunction = Callable[[Any, Any], Any]
 """Combines the old value and an added one, without changing either."""
 

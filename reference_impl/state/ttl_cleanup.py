@@ -14,11 +14,6 @@ from reference_impl.state.state_table import StateTable
 from reference_impl.state.ttl_config import expires_at
 from reference_impl.state.ttl_value import last_access_of
 
-__all__ = [
-    "TtlIncrementalCleanup",
-    "TtlStateSnapshotTransformer",
-]
-
 
 class TtlStateSnapshotTransformer:
     """Returns the unexpired part of a stored value, of any kind of state; None if all has expired (S16).

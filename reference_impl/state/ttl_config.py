@@ -10,17 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-__all__ = [
-    "TIME_MAX_MS",
-    "CleanupStrategies",
-    "IncrementalCleanup",
-    "StateTtlConfig",
-    "StateVisibility",
-    "TtlTimeProvider",
-    "UpdateType",
-    "expires_at",
-]
-
 _DAY_MS = 24 * 60 * 60 * 1000
 
 

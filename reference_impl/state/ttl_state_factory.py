@@ -38,15 +38,6 @@ from reference_impl.state.ttl_states import (
 )
 from reference_impl.state.ttl_value import TtlValue, last_access_of, stamped, unstamped
 
-__all__ = [
-    "CreateState",
-    "CreateWithTtl",
-    "TtlSerializer",
-    "TtlState",
-    "TtlStateFactory",
-    "create_state_with_ttl",
-]
-
 
 class TtlSerializer:
     """Serializes values with the time of their last access, and migrates values from and to states without it.

@@ -34,17 +34,6 @@ from reference_impl.state.state_descriptor import (
 from reference_impl.state.ttl_config import StateTtlConfig, StateVisibility, TtlTimeProvider, UpdateType
 from reference_impl.state.ttl_value import TtlValue, last_access_of
 
-__all__ = [
-    "TtlAggregateFunction",
-    "TtlAggregatingState",
-    "TtlDecorator",
-    "TtlListState",
-    "TtlMapState",
-    "TtlReduceFunction",
-    "TtlReducingState",
-    "TtlValueState",
-]
-
 
 class TtlDecorator:
     """The rules of one state's TTL configuration: timestamps, and what a read does.

@@ -12,8 +12,6 @@ from msgspec import Struct
 
 from reference_impl.state.schema import Schema
 
-__all__ = ["TtlValue", "last_access_of", "stamped", "unstamped"]
-
 _STAMP_BYTES = 8
 
 

@@ -19,8 +19,6 @@ from reference_impl.mailbox.timers import Timers
 from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.task.operator_chain import OperatorLink
 
-__all__ = ["BuildAsyncOperator", "async_link"]
-
 
 class AsyncOperator(Protocol):
     """The methods that every implementation of the operator has."""

@@ -16,15 +16,6 @@ from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInp
 from reference_impl.task.operator_chain import OperatorChain
 from reference_impl.task.stream_operator import Emit
 
-__all__ = [
-    "MAX_WATERMARK",
-    "RECORDS_PER_ACTION_MAX",
-    "StreamInputProcessor",
-    "StreamMultipleInputProcessor",
-    "StreamOneInputProcessor",
-    "StreamTaskNetworkOutput",
-]
-
 MAX_WATERMARK = Watermark(timestamp=2**63 - 1)
 """The end of event time."""
 

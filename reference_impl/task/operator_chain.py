@@ -37,8 +37,6 @@ from reference_impl.task.stream_operator import (
 )
 from reference_impl.task.task_environment import RecordWriter
 
-__all__ = ["FinishedOperatorChain", "OperatorChain", "OperatorLink"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorLink:

@@ -19,8 +19,6 @@ from reference_impl.mailbox.loops import now_ms
 from reference_impl.mailbox.timers import Timers
 from reference_impl.task.input_processor import MAX_WATERMARK, StreamTaskNetworkOutput
 
-__all__ = ["Checkpoint", "DueTime", "PositionedInput", "Reader", "Source"]
-
 _MORE = DataInputStatus.MORE_AVAILABLE
 
 

@@ -24,22 +24,6 @@ from reference_impl.mailbox.availability import Availability
 from reference_impl.mailbox.mailbox import MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 
-__all__ = [
-    "Closing",
-    "Emit",
-    "Finishing",
-    "InitializesState",
-    "Opening",
-    "OperatorStateHandler",
-    "SnapshotsState",
-    "StreamOperator",
-    "StreamOperatorFactory",
-    "StreamOperatorWrapper",
-    "TwoInputStreamOperator",
-    "WithRoom",
-    "can",
-]
-
 T = TypeVar("T")
 
 Emit = Callable[[OperatorInput], None]

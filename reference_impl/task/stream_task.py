@@ -34,8 +34,6 @@ from reference_impl.task.operator_chain import OperatorChain
 from reference_impl.task.task_checkpoints import SubtaskCheckpoints, TaskCheckpoints
 from reference_impl.task.task_environment import RecordWriter, TaskEnvironment
 
-__all__ = ["StreamTask"]
-
 
 class TaskWaits:
     """Suspends the default action while the task cannot work, and measures for how long. Mutable.

@@ -23,8 +23,6 @@ from reference_impl.mailbox.availability import Availability
 from reference_impl.task.operator_chain import OperatorChain
 from reference_impl.task.task_environment import RecordWriter, TaskEnvironment
 
-__all__ = ["SubtaskCheckpoints", "TaskCheckpoints"]
-
 
 class SubtaskCheckpoints(Protocol):
     """The snapshots of a subtask; implemented in `reference_impl.checkpoints`.

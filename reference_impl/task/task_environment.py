@@ -15,8 +15,6 @@ from reference_impl.checkpoint_events import ChannelEvent, CheckpointException
 from reference_impl.elements import OperatorInput
 from reference_impl.mailbox.availability import AVAILABLE, Availability
 
-__all__ = ["LocalRecordWriter", "RecordWriter", "TaskEnvironment"]
-
 
 def _run_at_once(action: Callable[[], None]) -> None:
     action()

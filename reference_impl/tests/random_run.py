@@ -19,8 +19,6 @@ from reference_impl.operator.quirks import FLINK, STRICT
 from reference_impl.operator.retry import ExponentialBackoff, any_error, empty_result
 from reference_impl.tests.rig import Rig, record, watermark
 
-__all__ = ["transcript"]
-
 ELEMENTS = 60
 
 

@@ -29,22 +29,6 @@ from reference_impl.operator.quirks import Quirks
 from reference_impl.operator.result import ResultHandle
 from reference_impl.operator.retry import RetryStrategy
 
-__all__ = [
-    "Ears",
-    "HandFunction",
-    "OpenRig",
-    "Rig",
-    "itself",
-    "open_rig",
-    "open_virtual",
-    "quickly",
-    "record",
-    "shown",
-    "substitute",
-    "watched_loop",
-    "watermark",
-]
-
 quickly = settings(deadline=None, derandomize=True)
 """For property tests of the quick tier: the same examples every time, and no clock that judges them."""
 

@@ -20,8 +20,6 @@ from typing import Any, Final
 
 import pytest
 
-__all__ = ["Browser", "Measured", "chromium", "require_chromium"]
-
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 _ANSWER_S: Final = 60
 """Most that one command may take, on a machine that does much else."""

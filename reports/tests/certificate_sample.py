@@ -14,8 +14,6 @@ from harness.scenario.certificate import (
     sealed,
 )
 
-__all__ = ["HOSTILE", "certificate"]
-
 HOSTILE: Final = "<script>alert(1)</script>|`\x1b[31m\u202e"
 _FAMILIES: Final = ("no fault", "network", "database", "process", "records and answers")
 _VERDICTS: Final = {

@@ -10,8 +10,6 @@ from typing import Any
 from harness.history.verdict import Anomaly, InvariantVerdict, Judgement, Outcome
 from harness.scenario.outcome import FaultRecord, FaultTime, RunOutcome, WorldDescription
 
-__all__ = ["doubled", "job_outcome", "killed_twice", "lost", "passed", "swept", "zombie"]
-
 Event = dict[str, Any]
 _HEADER = {
     "history": 1,

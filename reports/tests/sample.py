@@ -23,17 +23,6 @@ from harness.scenario.outcome import (
 )
 from reports.campaign_view import CampaignView, view_of
 
-__all__ = [
-    "HOSTILE",
-    "counted_pass",
-    "hostile_outcome",
-    "lost_outcome",
-    "many",
-    "outcome_of",
-    "pass_outcome",
-    "write_history",
-]
-
 HOSTILE = "<script>alert(1)</script>]]>\x00\x1b[2J\u202e\u200f\ud800'\"&<!-- https://evil.example/`|@all"
 """What a payload may hold: markup, CDATA's end, control bytes, bidi marks, a lone surrogate."""
 

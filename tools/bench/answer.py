@@ -9,8 +9,6 @@ from collections.abc import Sequence
 
 from harness.system.errors import HarnessError
 
-__all__ = ["WrongOutput", "require_all_in_order"]
-
 
 class WrongOutput(HarnessError):
     """A contender's output is wrong, so its time means nothing."""

@@ -13,8 +13,6 @@ from statistics import median
 
 from reports.chart_scale import LogScale, points, quantile
 
-__all__ = ["Panel", "spread_svg"]
-
 _WIDTH = 920
 _LEFT, _RIGHT = 150, 90
 _ROW, _TITLE, _AXIS = 30, 34, 30

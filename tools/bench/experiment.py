@@ -17,8 +17,6 @@ from harness.system.errors import HarnessError
 from harness.world.world import World
 from tools.bench.lookup_forms import FORMS, Asked, Emission, opened_forms
 
-__all__ = ["DrawnTimes", "ExperimentPlan", "Times", "experiment", "times_of"]
-
 _DATABASE = "floodmark_experiments"
 _WARM_UP = 3
 """Draws that do not count, in which connections are made and code is first run."""

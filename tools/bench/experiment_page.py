@@ -14,8 +14,6 @@ from tools.bench.chart_spread import Panel, spread_svg
 from tools.bench.experiment import DrawnTimes, ExperimentPlan, Times
 from tools.bench.lookup_forms import FORMS
 
-__all__ = ["chart", "section"]
-
 _Measure = Callable[[Times], float]
 
 _HEAD = (

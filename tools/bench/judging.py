@@ -22,8 +22,6 @@ from tools.bench.regular_history import Mode, regular_header, regular_history, w
 from tools.bench.rounds import ROUNDS, Costs, Ratio, take_turns
 from tools.bench.row import Row, ratio_row
 
-__all__ = ["LARGE", "Sizes", "judging_rows"]
-
 ORDER_AND_ONCE = ("V1", "V2", "V8")
 UNSETTLED_ONLY = ("V1", "V2", "V5", "V14", "V15", "V16", "V20", "V21")
 """Invariants that remember only unfinished elements."""

@@ -15,8 +15,6 @@ from harness.judge.checkers.judge import judge_file
 from harness.judge.checkers.registry import CHECKERS
 from tools.bench.answer import WrongOutput
 
-__all__ = ["main", "peak_mb", "require_clean"]
-
 _STATUS = Path("/proc/self/status")
 _LIMIT_S = 3600
 

@@ -22,8 +22,6 @@ from tools.bench.regular_history import regular_header, regular_history
 from tools.bench.rounds import take_turns
 from tools.bench.row import Row, ratio_row
 
-__all__ = ["rows_on_executors"]
-
 MASTER = "local-cluster[2,1,1024]"
 """Two executors, each a JVM of its own with one core, as on two hosts."""
 _TASK_MB = 512

@@ -27,8 +27,6 @@ from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.build import Mode, build_operator
 from reference_impl.operator.functions import AsyncFunction, close_function, from_blocking, from_coroutine
 
-__all__ = ["FORMS", "Asked", "Emission", "opened_forms"]
-
 QUERY = "SELECT name, SLEEP(%s) FROM customer WHERE k = %s"
 """Reads one row by key; the server sleeps for the given time."""
 

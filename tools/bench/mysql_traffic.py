@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["GREETING", "LOGIN", "OK", "Traffic", "bulk", "lookup"]
-
 _PROTOCOL_41, _CONNECT_WITH_DB, _SECURE, _PLUGIN = 1 << 9, 1 << 3, 1 << 15, 1 << 19
 _ABILITIES = _PROTOCOL_41 | _CONNECT_WITH_DB | _SECURE | _PLUGIN
 _UTF8 = 45

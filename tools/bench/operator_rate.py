@@ -25,8 +25,6 @@ from reference_impl.operator.probe import Probe
 from reference_impl.operator.result import ResultHandle
 from tools.bench.answer import require_all_in_order
 
-__all__ = ["TIMEOUT_MS", "Echo", "OperatorLoad", "assembled", "run_operator"]
-
 TIMEOUT_MS = 60_000
 """The timeout of every record; always registered, never reached."""
 

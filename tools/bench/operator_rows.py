@@ -25,8 +25,6 @@ from tools.bench.scenario_machine import run_examples
 from tools.bench.snapshot_cost import snapshot_s
 from tools.bench.windows import run_callback_window, run_task_window
 
-__all__ = ["operator_rows"]
-
 _AT_ONCE = OperatorLoad(records=100_000, capacity=100, latency_ms=0)
 _AT_ONCE_FLINK = OperatorLoad(records=2_000_000, capacity=100, latency_ms=0)
 _FLINK_WARM_UPS = 2

@@ -19,8 +19,6 @@ from harness.system.errors import WorldError
 from tools.bench.answer import WrongOutput
 from tools.bench.operator_rate import OperatorLoad
 
-__all__ = ["PeerJob", "flink_job", "peer_job", "pyflink_job"]
-
 _JAVA_SOURCE = Path(__file__).with_name("FlinkJob.java")
 _PYTHON_SOURCE = Path(__file__).with_name("pyflink_program.py")
 _COMPILE_LIMIT_S = 120

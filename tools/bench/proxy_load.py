@@ -17,8 +17,6 @@ from harness.system.errors import HarnessError
 from harness.world.world import Address
 from tools.bench.mysql_traffic import GREETING, LOGIN, OK, Traffic
 
-__all__ = ["Pace", "ProxyLoad", "proxy_load"]
-
 _READ_MAX = 1 << 18
 _LIMIT_S = 30.0
 _COMPARED = 64

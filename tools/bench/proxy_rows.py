@@ -24,8 +24,6 @@ from tools.bench.proxy_load import Pace, ProxyLoad, proxy_load
 from tools.bench.rounds import ROUNDS, Contender, Costs, take_turns
 from tools.bench.row import NotMeasured, Row, ratio_row
 
-__all__ = ["proxy_rows"]
-
 _OURS, _THEIRS, _NONE = "ours", "Toxiproxy", "no proxy"
 _LINK = "bench"
 

@@ -23,8 +23,6 @@ from reference_impl.operator.build import BuildOperator, Mode, build_operator
 from reference_impl.operator.result import ResultHandle
 from tools.bench.answer import WrongOutput
 
-__all__ = ["CAPACITY", "ELEMENTS", "RECORDS", "Trial", "run_seed", "run_seeds"]
-
 RECORDS = 50
 CAPACITY = 10
 TIMEOUT_MS = 20

@@ -22,8 +22,6 @@ from reference_impl.elements import OperatorInput, Record
 from tools.bench.answer import WrongOutput, require_all_in_order
 from tools.bench.operator_rate import OperatorLoad, assembled
 
-__all__ = ["lookups", "run_recorded", "run_unrecorded"]
-
 _KINDS = ("in", "call", "res", "out")
 
 

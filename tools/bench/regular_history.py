@@ -37,8 +37,6 @@ from harness.history.header import Bounds, Header, OperatorHeader
 from harness.history.text import header_line
 from harness.system.choices import Draw
 
-__all__ = ["regular_header", "regular_history", "write_lines"]
-
 Mode = Literal["ordered", "unordered"]
 
 CHECKPOINT_EVERY = 10_000

@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 
-__all__ = ["ROUNDS", "Contender", "Costs", "Ratio", "take_turns"]
-
 ROUNDS = 5
 """Counted rounds of a measurement, unless given."""
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from tools.bench.rounds import ROUNDS, Ratio
 
-__all__ = ["NotMeasured", "Row", "ratio_row"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["scattered"]
-
 _STRIDE = 611_953
 """A prime, so its multiples reach every number once."""
 

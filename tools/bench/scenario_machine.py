@@ -20,8 +20,6 @@ from tools.bench.random_scenario import ELEMENTS, RECORDS, Trial
 if TYPE_CHECKING:
     from hypothesis.stateful import RuleBasedStateMachine
 
-__all__ = ["run_examples"]
-
 STEPS = 115
 """Most steps of an example; about 100 are made, as in `run_seed`. Hypothesis's default of 50 is half a scenario."""
 _MODES: Sequence[Mode] = ("ordered", "unordered")

@@ -12,8 +12,6 @@ from reference_impl.operator.result import ResultHandle
 from tools.bench.answer import WrongOutput
 from tools.bench.operator_rate import OperatorLoad, assembled
 
-__all__ = ["snapshot_s"]
-
 _SNAPSHOTS = 2_000
 
 

@@ -41,8 +41,6 @@ from reference_impl.task.task_environment import LocalRecordWriter, TaskEnvironm
 from tools.bench.answer import WrongOutput
 from tools.bench.scattered import scattered
 
-__all__ = ["ChangingTask", "SnapshotPace", "changing_task"]
-
 _OPERATOR = "keyed"
 _VALUE = ValueStateDescriptor(name="value", value_type=int)
 _CHANGES_BEHIND = 200

@@ -15,8 +15,6 @@ from harness.system.clock import monotonic_us
 from tools.bench.operator_rate import OperatorLoad, run_operator
 from tools.bench.row import Row
 
-__all__ = ["spark_rows"]
-
 _ROUNDS = 5
 _LOAD = OperatorLoad(records=40_000, capacity=100, latency_ms=5)
 _GOAL = 0.9

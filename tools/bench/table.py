@@ -12,8 +12,6 @@ from dataclasses import asdict
 from harness.system.errors import UsageError
 from tools.bench.row import NotMeasured, Row
 
-__all__ = ["as_json", "as_markdown", "replaced"]
-
 _HEAD = (
     "| measure | median | lowest - highest | goal | met | rounds | detail |",
     "|---|---|---|---|---|---|---|",

@@ -27,8 +27,6 @@ from reference_impl.task.task_environment import LocalRecordWriter, TaskEnvironm
 from tools.bench.answer import require_all_in_order
 from tools.bench.operator_rate import TIMEOUT_MS, Echo, OperatorLoad, run_operator
 
-__all__ = ["filter_then_lookup", "run_bare", "run_bare_pair", "run_task", "two_lookups"]
-
 
 class _RecordsInput:
     """A task input that always has the next of `records`, then ends. Mutable."""

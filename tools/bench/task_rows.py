@@ -19,8 +19,6 @@ from tools.bench.row import Row, ratio_row
 from tools.bench.snapshot_pause import ChangingTask, SnapshotPace, changing_task
 from tools.bench.task_rate import filter_then_lookup, run_bare, run_bare_pair, run_task, two_lookups
 
-__all__ = ["TaskSizes", "task_rows"]
-
 _LOAD = OperatorLoad(records=100_000, capacity=100, latency_ms=0)
 _CHAIN_GOAL = 0.7
 _PAUSE_MS_MAX = 20

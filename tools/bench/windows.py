@@ -15,8 +15,6 @@ from reference_impl.mailbox.loops import real_loop
 from tools.bench.answer import require_all_in_order
 from tools.bench.operator_rate import OperatorLoad
 
-__all__ = ["run_callback_window", "run_task_window"]
-
 
 def run_task_window(load: OperatorLoad) -> float:
     """Seconds for all records with a `create_task` for each; the coroutine answers at once and ignores the latency."""

@@ -7,8 +7,6 @@ from statistics import median
 from harness.world.setup.opening import open_world
 from tools.bench.row import Row
 
-__all__ = ["ready_row"]
-
 _ROUNDS = 5
 _GOALS_S = {"containers": 2.5, "local": 1.5}
 

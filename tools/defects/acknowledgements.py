@@ -13,8 +13,6 @@ from harness.sut.defects.defect import SIM_AND_LIVE, Defect
 from harness.sut.defects.where import NEVER
 from harness.sut.variant import Kind, Variant, made_once
 
-__all__ = ["OF_ACKNOWLEDGEMENTS"]
-
 
 @made_once
 def locking_all_fences(sink: Kind) -> Kind:

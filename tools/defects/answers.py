@@ -20,8 +20,6 @@ from tools.defects.kinds import Stranger
 from tools.defects.lookups import asking_for, decoding
 from tools.defects.where import has_several_results, has_timeout
 
-__all__ = ["OF_ANSWERS"]
-
 _SLOTS: Final = 8
 _TICK_S: Final = 0.02
 

@@ -27,8 +27,6 @@ from reference_impl.checkpoints.watermark_valve import MIN_TIMESTAMP, StatusWate
 from reference_impl.elements import Watermark, WatermarkStatus
 from tools.defects.kinds import PropertyDefect
 
-__all__ = ["OF_BARRIERS"]
-
 
 class _SnapshotsAtFirstBarrier(SingleCheckpointBarrierHandler):
     """Takes the snapshot at the first barrier of a checkpoint, and lets the others pass. Mutable."""

@@ -27,8 +27,6 @@ from reference_impl.operator.result import ResultHandle, Settlement, Supplier
 from tools.defects.pools import cancelling_nothing
 from tools.defects.where import has_dead_letters, has_no_timeout, timeouts_cancel_nothing
 
-__all__ = ["OF_CALLS"]
-
 
 def three_in_a_thousand(value: Any) -> bool:
     """Whether the completion of `value`'s call is lost: by a checksum, so it is the same in each attempt."""

@@ -18,8 +18,6 @@ from reference_impl.elements import QueueElement
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from tools.defects.where import claims_checkpoint_gap, has_hard_back_pressure, is_restored
 
-__all__ = ["OF_CHECKPOINTS"]
-
 
 @made_once
 def omitting_blocked(task: Kind) -> Kind:

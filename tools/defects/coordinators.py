@@ -20,8 +20,6 @@ from harness.sut.variant import Kind, Variant, made_once
 from tools.defects.kinds import Stranger
 from tools.defects.where import has_several_subtasks, is_restored, store_fails, store_is_used
 
-__all__ = ["OF_COORDINATORS"]
-
 _EVERY: Final = 3
 """Of so many checkpoints one is aborted, too."""
 

@@ -26,8 +26,6 @@ from reference_impl.operator.result import Settlement
 from tools.defects.kinds import Stranger
 from tools.defects.where import has_dead_letters, is_restored
 
-__all__ = ["OF_DEAD_LETTERS"]
-
 
 def _writing(change: Any) -> Any:
     """A sink's class that writes `change(letters, rows)` instead of the open epoch's letters."""

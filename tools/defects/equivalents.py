@@ -22,8 +22,6 @@ from harness.sut.variant import HONEST, Variant
 from harness.system.clock import Deadline
 from tools.defects import IN_RUNS, MAILBOXES
 
-__all__ = ["EQUIVALENTS", "Sameness", "compare", "compare_equivalents"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equivalent:

@@ -19,8 +19,6 @@ from harness.sut.defects.defect import Defect
 from harness.sut.defects.where import NEVER
 from harness.sut.variant import Kind, Variant, made_once
 
-__all__ = ["OF_FAILOVERS"]
-
 _REAL: tuple[Level, ...] = ("live", "spark")
 
 

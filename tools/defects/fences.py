@@ -20,8 +20,6 @@ from reference_impl.operator.functions import AsyncFunction, close_function, ope
 from tools.defects.kinds import Stranger
 from tools.defects.where import is_restored
 
-__all__ = ["OF_FENCES"]
-
 _FAILS_AT = 3
 
 

@@ -19,8 +19,6 @@ from harness.sut.defects.twelve import FAULTS_DO_NOTHING
 from harness.sut.variant import Kind, Variant, made_once
 from tools.defects.where import network_is_disturbed
 
-__all__ = ["OF_THE_HARNESS", "skipping_last_attempt"]
-
 _ONE_IN = 1000
 
 

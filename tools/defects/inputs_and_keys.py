@@ -32,8 +32,6 @@ from reference_impl.state.ttl_states import TtlDecorator
 from reference_impl.state.ttl_value import TtlValue
 from tools.defects.kinds import Stranger
 
-__all__ = ["OF_INPUTS_AND_KEYS"]
-
 _BUCKETS: Final = 16
 _PAGE: Final = 4
 _GROUPS: Final = 8

@@ -21,8 +21,6 @@ from reference_impl.operator.queues import Emit, Entry, KeyedSegment, KeyOf, Seg
 from reference_impl.operator.retry import Attempts, JudgedSettlement
 from tools.defects.where import is_keyed, is_restored, substitutes
 
-__all__ = ["OF_KEY_ORDER"]
-
 MakeSegments = Callable[[KeyOf], Callable[[], Segment]]
 """From the key of a value to what makes a queue's segments."""
 

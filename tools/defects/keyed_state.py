@@ -26,8 +26,6 @@ from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.state.state_descriptor import StateDescriptor
 from tools.defects.kinds import PropertyDefect
 
-__all__ = ["OF_KEYED_STATE", "OneCheckpointOld"]
-
 
 class OneCheckpointOld(Keeping):
     """Saves the keyed state of the checkpoint before. Mutable."""

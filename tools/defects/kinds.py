@@ -10,8 +10,6 @@ from harness.sut.defects.defect import EVERY_LEVEL, Defect
 from harness.sut.defects.where import Applies, anywhere
 from harness.sut.variant import Variant
 
-__all__ = ["PropertyDefect", "Stranger"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyDefect:

@@ -22,8 +22,6 @@ from harness.sut.registry import LookupFunction
 from harness.sut.variant import Kind, Variant, made_once
 from tools.defects.pools import trusting
 
-__all__ = ["OF_LOOKUPS", "asking_for", "decoding"]
-
 Rows = list[tuple[Any, ...]]
 _NONCE, _ROWS_KEY = 3, 3
 """The place of the nonce in a row, and of the key in the arguments of the reference lookup."""

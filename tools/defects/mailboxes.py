@@ -20,8 +20,6 @@ from functools import partial
 from reference_impl.mailbox.mailbox import MIN_PRIORITY, Deliverable, Mail, Mailbox, MailboxState, MailRunner
 from tools.defects.kinds import PropertyDefect
 
-__all__ = ["OF_MAILBOXES", "MailboxDefect", "MailboxOfEra3"]
-
 
 class MailboxDefect(Enum):
     """The wrong decisions of the third era, each of which can be switched on alone."""

@@ -23,8 +23,6 @@ from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.state.state_descriptor import ListStateDescriptor
 from tools.defects.kinds import PropertyDefect
 
-__all__ = ["OF_OPERATOR_STATE"]
-
 
 class _LosesRemainders(RoundRobinOperatorStateRepartitioner):
     """Gives each subtask as many elements as the one with the fewest.

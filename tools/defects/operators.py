@@ -43,8 +43,6 @@ from reference_impl.operator.result import Settlement, checked_results
 from tools.defects.pools import cancelling_nothing
 from tools.defects.where import has_final_watermark, is_restored, reuses_objects, watermarks_repeat
 
-__all__ = ["OF_OPERATORS"]
-
 FINAL_WATERMARK = 2**63 - 1
 """The timestamp of the watermark that ends event time: Flink's `Watermark.MAX_WATERMARK`."""
 

@@ -21,8 +21,6 @@ from harness.sut.registry import LookupFunction
 from harness.sut.variant import Kind, Variant, made_once
 from tools.defects.where import cancels_calls
 
-__all__ = ["OF_POOLS", "cancelling_nothing", "trusting"]
-
 Rows = list[tuple[Any, ...]]
 
 

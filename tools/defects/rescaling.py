@@ -18,8 +18,6 @@ from reference_impl.state.handles import Item, OperatorStateHandle
 from reference_impl.state.internal_timers import TimersHandle
 from reference_impl.state.key_groups import KeyGroupRange
 
-__all__ = ["OF_RESCALING"]
-
 Given = Sequence[OperatorStateHandle | None]
 Items = tuple[Item, ...]
 

@@ -32,8 +32,6 @@ from reference_impl.operator.retry import (
 from tools.defects.kinds import Stranger
 from tools.defects.where import has_dead_letters, is_restored
 
-__all__ = ["OF_RETRIES"]
-
 
 class _OtherStrategy:
     """`strategy`, for subclasses that decide otherwise."""

@@ -13,8 +13,6 @@ from harness.database.batch_sink import PartOfEpoch, ReplacingSink
 from harness.sut.defects.defect import Defect
 from harness.sut.variant import Kind, Variant, made_once
 
-__all__ = ["OF_RUNNERS", "dropping_what_was_seen"]
-
 
 @made_once
 def dropping_what_was_seen(sink: Kind) -> Kind:

@@ -22,8 +22,6 @@ from harness.sut.prepared_coordination import TwoPhaseCoordination
 from harness.sut.variant import Kind, Variant, made_once
 from tools.defects.where import has_several_results, is_restored, sink_is_disturbed
 
-__all__ = ["OF_SINKS"]
-
 _Held = tuple[list[Visible], list[DeadRow]]
 """The rows and the dead letters of an epoch."""
 

@@ -25,8 +25,6 @@ from reference_impl.operator.result import Settlement
 from tools.defects.kinds import Stranger
 from tools.defects.where import has_several_results, has_timeout, is_restored
 
-__all__ = ["OF_SLOTS"]
-
 _MAIL_MAX: Final = 6
 _SNAPSHOT_MAX: Final = 4
 _YIELDS_MAX: Final = 12

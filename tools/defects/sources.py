@@ -17,8 +17,6 @@ from reference_impl.elements import EndOfInput, Record, Watermark
 from tools.defects.kinds import Stranger
 from tools.defects.where import is_restored
 
-__all__ = ["OF_SOURCES"]
-
 _BACK_MS: Final = 1_000
 
 

@@ -36,8 +36,6 @@ from harness.system.errors import Exit, UsageError
 from tools.defects import STRANGERS
 from tools.defects.kinds import Stranger
 
-__all__ = ["Tried", "main", "page_text", "try_stranger"]
-
 _DRAWS: Final = 24
 _SCENARIOS: Final = 5
 _DRAWN_OF: Final = 100

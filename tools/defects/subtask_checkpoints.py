@@ -20,8 +20,6 @@ from reference_impl.checkpoints.subtask_checkpoint_coordinator import (
 from reference_impl.checkpoints.task_state import TaskStateSnapshot
 from tools.defects.kinds import PropertyDefect
 
-__all__ = ["OF_SUBTASK_CHECKPOINTS"]
-
 _NO_LIMIT = 2**62
 
 

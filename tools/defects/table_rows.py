@@ -24,8 +24,6 @@ from harness.sut.variant import Kind, Variant, made_once
 from tools.defects.kinds import Stranger
 from tools.defects.where import has_several_results, is_restored, sink_is_disturbed
 
-__all__ = ["OF_TABLE_ROWS"]
-
 _KEPT_EPOCHS: Final = 2
 _BATCH: Final = 4
 _COLUMN_WIDTH: Final = 10

@@ -13,8 +13,6 @@ from reference_impl.task.stream_task import StreamTask
 from reference_impl.task.task_checkpoints import TaskCheckpoints
 from tools.defects.kinds import PropertyDefect
 
-__all__ = ["OF_TASKS"]
-
 
 class _FinishesTailFirst(OperatorChain):
     """Finishes the tail before the head emits its last records; where none emits then, the defect is the reference."""

@@ -39,8 +39,6 @@ from tools.defects.keyed_state import OneCheckpointOld
 from tools.defects.kinds import PropertyDefect
 from tools.defects.where import clock_jumps, has_timeout
 
-__all__ = ["OF_TIMERS"]
-
 
 class _WallClockTimers(Timers):
     """Timers on the clock `wall_ns`: set forward, it ends calls early; set back, it lets them wait (T1).

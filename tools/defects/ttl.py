@@ -21,8 +21,6 @@ from reference_impl.state.ttl_states import TtlDecorator
 from reference_impl.state.ttl_value import TtlValue, stamped
 from tools.defects.kinds import PropertyDefect
 
-__all__ = ["OF_TTL"]
-
 _STAMP_BYTES = 8
 _CLEANED_AT_A_TIME = 2
 

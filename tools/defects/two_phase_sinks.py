@@ -12,8 +12,6 @@ from reference_impl.checkpoints.state_handler import FunctionSnapshotContext
 from reference_impl.functions.two_phase_commit_sink import Transactions, TwoPhaseCommitSinkFunction
 from tools.defects.kinds import PropertyDefect
 
-__all__ = ["OF_TWO_PHASE_SINKS"]
-
 
 class _DropsPendingOnAbort(TwoPhaseCommitSinkFunction):
     """Aborts the transaction of an aborted checkpoint, whose data belong to the next one that completes.

@@ -5,29 +5,6 @@ from __future__ import annotations
 from harness.scenario.model import Scenario
 from harness.sut.defects.where import CUTS, calls_once, has_fault
 
-__all__ = [
-    "cancels_calls",
-    "claims_checkpoint_gap",
-    "clock_jumps",
-    "has_dead_letters",
-    "has_final_watermark",
-    "has_hard_back_pressure",
-    "has_no_timeout",
-    "has_several_results",
-    "has_several_subtasks",
-    "has_timeout",
-    "is_keyed",
-    "is_restored",
-    "network_is_disturbed",
-    "reuses_objects",
-    "sink_is_disturbed",
-    "store_fails",
-    "store_is_used",
-    "substitutes",
-    "timeouts_cancel_nothing",
-    "watermarks_repeat",
-]
-
 
 def is_restored(scenario: Scenario) -> bool:
     """An attempt is killed, or superseded."""

@@ -18,8 +18,6 @@ from harness.cli.main import floodmark
 from harness.system.errors import Exit
 from harness.system.project_settings import OPTIONS
 
-__all__ = ["PAGE", "page_text"]
-
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "command-line.md"
 
 _WIDTH = 116

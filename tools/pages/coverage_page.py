@@ -27,8 +27,6 @@ from harness.history.read import read_whole
 from harness.scenario.file import load_many
 from harness.system.clock import Deadline
 
-__all__ = ["PAGE", "page_text"]
-
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "coverage.md"
 _SEED: Final = 1
 _OPENING: Final = """\

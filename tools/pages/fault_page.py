@@ -13,8 +13,6 @@ from pathlib import Path
 from harness.faults.model.fault import LEVELS, Ability, By, Fault
 from harness.faults.registry import FAULTS
 
-__all__ = ["PAGE", "page_text", "where_of"]
-
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "faults.md"
 
 _OPENING = """\

@@ -28,8 +28,6 @@ from harness.levels.job.job_file import (
 )
 from tools.pages.scenario_schema import draft_07, written_defaults
 
-__all__ = ["JOB_SCHEMA", "PAGE", "job_schema", "job_schema_text", "page_text"]
-
 _ROOT: Final = Path(__file__).resolve().parents[2]
 JOB_SCHEMA = _ROOT / "harness" / "schemas" / "job.v1.json"
 PAGE = _ROOT / "docs" / "how-to" / "jobs.md"

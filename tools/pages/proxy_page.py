@@ -15,8 +15,6 @@ from harness.proxy.mysql.commands import WORDS
 from harness.proxy.mysql.rules import ERRORS
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 
-__all__ = ["PAGE", "page_text"]
-
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "proxy.md"
 
 _DOES = {

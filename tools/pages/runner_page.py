@@ -15,8 +15,6 @@ from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 from harness.scenario.model import Scenario
 
-__all__ = ["PAGE", "page_text"]
-
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "runners.md"
 
 

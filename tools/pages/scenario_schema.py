@@ -20,8 +20,6 @@ from harness.faults.parts.triggers import TRIGGERS
 from harness.faults.registry import FAULTS
 from harness.scenario.model import Scenario
 
-__all__ = ["SCHEMA_FILE", "draft_07", "scenario_schema", "schema_text", "written_defaults"]
-
 SCHEMA_FILE = Path(__file__).resolve().parents[2] / "harness" / "schemas" / "scenario.v1.json"
 
 _CHOSEN = ("how", "code")

@@ -17,21 +17,6 @@ from types import MappingProxyType
 
 from harness.system.errors import Exit
 
-__all__ = [
-    "NOT_BUILT",
-    "OUT_OF_SCOPE",
-    "PAGE",
-    "TITLES",
-    "Tests",
-    "comments_of",
-    "main",
-    "mistakes",
-    "numbers_of",
-    "page_text",
-    "read_tests",
-    "shown_by",
-]
-
 _OPERATOR = """
 eight ways to build one; capacity 100 unless said otherwise
 a capacity below one is refused

@@ -22,8 +22,6 @@ from harness.system.errors import Exit
 from reports.run_document import load_document
 from tools.defects import STRANGERS, mutant_named
 
-__all__: list[str] = []
-
 _LIMIT_S: Final = 900
 
 

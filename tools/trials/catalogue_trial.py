@@ -25,8 +25,6 @@ from harness.scenario.order import Order
 from harness.system.errors import Exit, worst_code
 from tools.defects import mutant_named
 
-__all__ = ["main", "page_text", "try_catalogue"]
-
 _SEEDS: Final = 10
 _OPENING: Final = """\
 # The catalogue on trial

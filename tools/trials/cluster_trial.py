@@ -37,8 +37,6 @@ from harness.tests.table_seen import TableSeen
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
 
-__all__: list[str] = []
-
 SCENARIOS: Final = ("executor-lost", "driver-lost", "host-lost", "executor-zombie", "speculated")
 _END_S: Final = 5.0
 _RUNS: Final = {"speculated": 10}

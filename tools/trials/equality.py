@@ -22,8 +22,6 @@ from harness.scenario.file import load_many
 from harness.scenario.order import Order
 from harness.system.errors import Exit
 
-__all__ = ["main"]
-
 _HASH_SEEDS: Final = ("1", "271828")
 _SCENARIO_EVERY: Final = 10
 """One run of the catalogue per this many random runs, because its scenarios are much longer."""

@@ -25,8 +25,6 @@ from harness.scenario.order import Order, new_run_id
 from harness.scenario.outcome import RunOutcome
 from harness.system.errors import Exit
 
-__all__ = ["STRANGERS", "Stranger", "is_told", "said"]
-
 _LOOKUPS: Final = "tools.trials.lookups"
 _DRIVERS: Final = "own_clients:"
 _TESTS: Final = "harness.levels.live.tests"

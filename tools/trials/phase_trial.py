@@ -30,8 +30,6 @@ from harness.scenario.workloads.sessions import session_stamps
 from harness.system.choices import Choices
 from harness.system.errors import Exit
 
-__all__ = ["killed_at", "main", "phases_of", "shortened", "try_phases"]
-
 _SEEDS: Final = 10
 _RECORDS: Final = 120
 _CHECKPOINT_EVERY: Final = 20

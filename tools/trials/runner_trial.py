@@ -40,8 +40,6 @@ from harness.world.setup.opening import open_world
 from harness.world.world import World
 from tools.defects import IN_RUNS, RUNNER_DEFECTS, mutant_named
 
-__all__ = ["cases_of"]
-
 _ENDING: Final = frozenset({"kill_worker", "kill_driver", "poison", "pause_worker", "pause_executor"})
 
 

@@ -27,8 +27,6 @@ from harness.system.clock import monotonic_us
 from harness.system.errors import Exit
 from tools.defects import IN_RUNS, STRANGERS, mutant_named
 
-__all__: list[str] = []
-
 _FAULTS: Final = 1
 _RECORDS: Final = 6
 """The size that is aimed at."""

@@ -21,25 +21,6 @@ from harness.world.places import Places
 from harness.world.processes import run_to_end
 from harness.world.settings import WorldSettings
 
-__all__ = [
-    "FLINKS",
-    "FLINK_VERSION",
-    "MAIN",
-    "REDISTRIBUTION",
-    "SEVERAL_INPUTS",
-    "adopt",
-    "archive_of",
-    "command_line",
-    "compile_program",
-    "find_java",
-    "flink_jar",
-    "install_flink",
-    "oracle_folder",
-    "program_jar",
-    "rehearse",
-    "sources",
-]
-
 FLINK_VERSION = "2.3.0"
 FLINKS: Mapping[str, str] = {"1.20": "1.20.5", "2.0": "2.0.2", "2.3": FLINK_VERSION}
 """The lines of Flink that can be served, each with its release; `sut serve flink` is the last one."""

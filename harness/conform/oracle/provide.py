@@ -26,8 +26,6 @@ from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings
 from harness.world.setup.provision import Provision, ProvisionStep, timed_step
 
-__all__ = ["SETUP", "find_oracle", "provide_oracle"]
-
 SETUP = "floodmark setup --oracle"
 
 

@@ -37,19 +37,6 @@ from harness.conform.protocol.events import (
 from harness.conform.protocol.script import Script
 from harness.conform.protocol.script_drawing import FLAWED
 
-__all__ = [
-    "ComparedCommand",
-    "DifferingScript",
-    "Mismatch",
-    "MismatchKind",
-    "Moment",
-    "alike",
-    "compare",
-    "report",
-    "said",
-    "segments",
-]
-
 _key: Callable[[object], bytes] = msgspec.json.Encoder(order="deterministic").encode
 
 

@@ -30,8 +30,6 @@ from harness.conform.protocol.events import (
     Watermark,
 )
 
-__all__ = ["PROTOCOL", "Conversation", "ConversationPhase", "Misplaced"]
-
 PROTOCOL = 1
 
 

@@ -11,16 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = [
-    "GREETING",
-    "HELLO",
-    "ConversationFile",
-    "ConversationScript",
-    "Exchange",
-    "catalogue",
-    "conversation_in",
-]
-
 FOLDER = Path(__file__).with_name("conversations")
 HELLO = '{"cmd":"hello","protocol":1}'
 GREETING = '{"ev":"hello","protocol":1,"name":"...","version":"...","abilities":[]}'

@@ -28,8 +28,6 @@ from harness.conform.protocol.events import (
 )
 from harness.conform.protocol.script import Life, value_key
 
-__all__ = ["SIGHTS", "Coverage"]
-
 SIGHTS: Mapping[str, str] = {
     "lives": "",
     "commands": "",

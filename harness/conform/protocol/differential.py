@@ -29,8 +29,6 @@ from harness.system.choices import fresh_seed
 from harness.system.clock import monotonic_us
 from harness.system.errors import Exit, FloodmarkError, NothingRan
 
-__all__ = ["DifferentialResult", "common_settings", "compare_systems", "differential"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferentialResult:

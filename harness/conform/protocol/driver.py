@@ -25,8 +25,6 @@ from harness.conform.protocol.events import (
 )
 from harness.conform.protocol.program import Limits, Program, await_answers
 
-__all__ = ["Command", "ProgramDriver", "command_line"]
-
 Command = Mapping[str, Any]
 """One command as it is written: `{"cmd": "watermark", "ts": 3}`."""
 

@@ -14,31 +14,6 @@ import msgspec
 
 from harness.system.errors import SutError
 
-__all__ = [
-    "Blocked",
-    "BreachKind",
-    "Closed",
-    "DrainEnded",
-    "Emit",
-    "ErrorAnswer",
-    "Event",
-    "FunctionCall",
-    "Hello",
-    "MalformedEvent",
-    "Marker",
-    "ProtocolBreach",
-    "Quiet",
-    "Snapshot",
-    "Stats",
-    "Status",
-    "TaskFailed",
-    "Timeout",
-    "Unblocked",
-    "Watermark",
-    "read_event",
-    "shortened",
-]
-
 SHOWN_MAX = 300
 """Characters of a line that an error message shows."""
 

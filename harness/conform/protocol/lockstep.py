@@ -30,8 +30,6 @@ from harness.conform.protocol.events import Event, FunctionCall, Snapshot
 from harness.conform.protocol.script import CallName, Life, Script, value_key
 from harness.conform.protocol.twins import SideBreach, Twins
 
-__all__ = ["ORDER_KINDS", "RestoredPair", "Snapshots", "is_of_a_drain", "open_command", "run_lockstep"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredPair:

@@ -29,8 +29,6 @@ from harness.conform.protocol.events import (
 )
 from harness.system.clock import Deadline
 
-__all__ = ["Limits", "Program", "await_answers"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

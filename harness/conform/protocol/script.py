@@ -20,20 +20,6 @@ from harness.conform.protocol.driver import Command
 from harness.system.choices import Choices
 from harness.system.errors import UsageError
 
-__all__ = [
-    "KEY",
-    "MODES",
-    "CallName",
-    "ChoiceStream",
-    "Life",
-    "Script",
-    "draw_config",
-    "load_script",
-    "save_script",
-    "script_json",
-    "value_key",
-]
-
 FORMAT = "floodmark-script-1"
 MODES = ("ordered", "unordered", "keyed")
 KEY = "k"

@@ -17,8 +17,6 @@ from harness.conform.protocol.driver import Command
 from harness.conform.protocol.script import KEY, MODES, ChoiceStream, Life, Script, draw_config, value_key
 from harness.system.choices import Choices
 
-__all__ = ["FLAWED", "ScriptSettings", "draw_script"]
-
 
 class RecordStage(Enum):
     """The state of a record."""

@@ -19,8 +19,6 @@ from harness.conform.protocol.lockstep import is_of_a_drain, run_lockstep
 from harness.conform.protocol.script import CallName, Life, Script, value_key
 from harness.conform.protocol.twins import Twins
 
-__all__ = ["RUNS_MAX", "shrink"]
-
 RUNS_MAX = 3_000
 """Most runs for one difference; each takes some milliseconds."""
 

@@ -27,8 +27,6 @@ from harness.conform.protocol.lockstep import ORDER_KINDS, Snapshots, open_comma
 from harness.conform.protocol.script import Life, Script
 from harness.conform.protocol.twins import Lines, SideBreach, Twins
 
-__all__ = ["ScriptStream"]
-
 BATCH_COMMANDS = 1_500
 """About 150 kB of commands: the pipes can hold all batches in flight and their answers."""
 BATCHES_FLYING = 2

@@ -12,8 +12,6 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-__all__ = ["Transcript"]
-
 _NUMBERED = {"stats": "mails", "closed": "dropped_mails"}
 _FREE_TEXTS = {"message", "state", "name", "version", "abilities"}
 

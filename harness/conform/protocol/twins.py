@@ -14,8 +14,6 @@ from harness.conform.protocol.driver import Command, ProgramDriver, command_line
 from harness.conform.protocol.events import Event, Hello, ProtocolBreach
 from harness.conform.protocol.program import Limits, await_answers
 
-__all__ = ["Lines", "SideBreach", "Twins"]
-
 Lines = Sequence[tuple[Command, bytes]]
 """Commands with their lines."""
 

@@ -13,8 +13,6 @@ from harness.scenario.certificate import Certificate
 from harness.scenario.file import loads
 from harness.scenario.order import Order
 
-__all__ = ["SMALL", "make_certificate", "small_certification"]
-
 SMALL = """
 scenario: small
 about: Twelve records and one cut connection, for a small certificate.

@@ -27,8 +27,6 @@ from harness.database.simulated.server import Control, SimulatedSession, look_up
 from harness.database.simulated.tables import StatementFailed, Transaction
 from harness.database.simulated.xa import XA_PATTERNS
 
-__all__ = ["control_of", "executor_of"]
-
 _MS: Final = 1000
 
 

@@ -16,8 +16,6 @@ from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-u
 
 from harness.system.choices import Draw
 
-__all__ = ["Actor", "Due", "Hub", "Killed"]
-
 Due = list[Any]
 """[instant in ms, random tiebreak, sequence number, actor or callback (None: cancelled by `Hub.cancel`)]."""
 

@@ -21,9 +21,6 @@ from harness.database.simulated.server import Reply, SimulatedServer, SimulatedS
 from harness.database.simulated.wire import SimulatedPacket, WireRequest, packets, statement_of
 from harness.system.choices import Draw
 
-__all__ = ["Flight", "HubAlarm", "LinkAct", "SimulatedConnection", "SimulatedLink"]
-
-
 _NETWORK_MS_MAX = 1
 """Maximum latency of one direction without faults."""
 _HANDSHAKE_MS = 2

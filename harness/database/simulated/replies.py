@@ -8,36 +8,6 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-__all__ = [
-    "DEADLOCK",
-    "FULL",
-    "INTERRUPTED",
-    "KILLED",
-    "LOCK_WAIT",
-    "LOST_CONNECTION",
-    "NO_SUCH_SESSION",
-    "OFFLINE",
-    "PACKET",
-    "READ_ONLY",
-    "REFUSED",
-    "SHUTDOWN",
-    "SILENT",
-    "SYNTAX",
-    "TOO_LONG",
-    "TOO_MANY",
-    "XA_DEADLOCK",
-    "XA_DUPLICATE",
-    "XA_OUTSIDE",
-    "XA_STATE",
-    "XA_UNKNOWN",
-    "ConnectRefused",
-    "Done",
-    "Reply",
-    "UnknownStatement",
-    "in_state",
-    "refused",
-]
-
 LOST_CONNECTION: Final = 2013
 """Client error: the connection was lost."""
 REFUSED: Final = 2003

@@ -23,8 +23,6 @@ from harness.database.simulated.tables import (
 )
 from harness.database.stored_tables import COUNT_OF, ROWS_OF, counting
 
-__all__ = ["STATEMENTS", "TableStatement", "select"]
-
 DUPLICATE: Final = 1062
 
 Key = Hashable

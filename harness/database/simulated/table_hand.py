@@ -9,8 +9,6 @@ from msgspec.structs import replace
 from harness.database.simulated.tables import OutputRow, SimulatedTables, StoredDeadLetter
 from harness.database.table_hand import ALTERED, FAR_AWAY, STRANGER, TouchedRow
 
-__all__ = ["SimulatedTableHand"]
-
 
 class SimulatedTableHand:
     """A `TableHand`; its lists are in the order of `seq`."""

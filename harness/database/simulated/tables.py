@@ -19,19 +19,6 @@ from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
-__all__ = [
-    "Branch",
-    "Customers",
-    "Effects",
-    "Locks",
-    "OutputChange",
-    "OutputRow",
-    "SimulatedTables",
-    "StatementFailed",
-    "Transaction",
-    "cycle",
-]
-
 _MS: Final = 1000
 _AWAY: Final = "floodmark_renamed"
 _UPDATE: Final = ("UPDATE customer SET ver = :ver, tier = tier + 1 WHERE k = :k AND part IS :part",)

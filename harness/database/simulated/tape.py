@@ -28,8 +28,6 @@ from harness.history.event import (
     Retire,
 )
 
-__all__ = ["CALLBACK", "TASK", "MemoryRecorder", "Tape", "untold"]
-
 TASK: Final = "task"
 CALLBACK: Final = "client"
 

@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-__all__ = ["SimulatedPacket", "WireRequest", "bytes_of", "packets", "statement_of"]
-
 
 class WireRequest(Struct, frozen=True):
     """One request and its reply. `kinds`: message kinds by which a fault selects it, as in the proxy."""

@@ -23,8 +23,6 @@ from harness.database.simulated.replies import (
 from harness.database.simulated.server import Control, SimulatedSession
 from harness.database.simulated.tables import Branch, Transaction
 
-__all__ = ["XA_PATTERNS"]
-
 
 def _xa_start(match: re.Match[str]) -> Control:
     xid = match["gtrid"], match["bqual"] or ""

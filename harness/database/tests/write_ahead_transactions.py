@@ -17,8 +17,6 @@ from harness.database.epoch import Takeover, Visible
 from harness.database.sink import EpochSink
 from reference_impl.functions.two_phase_commit_sink import Transactions
 
-__all__ = ["WriteAheadTransactions"]
-
 
 class _Handle(TypedDict):
     epoch: int

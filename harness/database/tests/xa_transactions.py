@@ -15,8 +15,6 @@ from harness.database.epoch import CheckpointPart, Visible
 from harness.database.two_phase_sink import TwoPhaseSink
 from reference_impl.functions.two_phase_commit_sink import Transactions
 
-__all__ = ["XaTransactions"]
-
 _Handle = tuple[int, int]
 """The epoch, and the token of the attempt that prepares it."""
 

@@ -17,8 +17,6 @@ from reference_impl.operator.build import Mode, build_operator
 from reference_impl.task.positioned_input import Checkpoint
 from reference_impl.tests.rig import HandFunction, record, shown, watermark
 
-__all__ = ["ELEMENTS", "HandCoordination", "ListSource", "SubtaskRig", "open_subtask"]
-
 ELEMENTS: list[StreamElement] = [record(1), record(2), watermark(2), record(3), record(4)]
 
 

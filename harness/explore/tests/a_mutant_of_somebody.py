@@ -5,8 +5,6 @@ from __future__ import annotations
 from harness.sut.defects import Defect, variant_of
 from harness.sut.variant import Variant
 
-__all__ = ["DEFECT", "NEITHER", "build_operator", "variant"]
-
 build_operator = variant_of("unordered-emission").build_operator
 variant = Variant(build_operator=build_operator)
 DEFECT = Defect(name="out-of-order", about="order is lost", convicted_by=("V1",), variant=variant)

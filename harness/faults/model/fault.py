@@ -42,26 +42,6 @@ if TYPE_CHECKING:
     from harness.faults.real.evidence import Evidence, Line, RecordedFault, Seen
     from harness.faults.real.fault_site import Site
 
-__all__ = [
-    "LEVELS",
-    "Ability",
-    "By",
-    "Directed",
-    "Effect",
-    "Fault",
-    "FaultOfJob",
-    "FoundFault",
-    "InsideFault",
-    "LinkFault",
-    "MessageFault",
-    "OutsideFault",
-    "PacketFault",
-    "Repeats",
-    "ServerFault",
-    "SparkFault",
-    "WorkloadFault",
-]
-
 By = Literal["link", "server", "process", "inside", "workload", "job"]
 """Where a fault acts: on a link of the proxy, on the database server, on a worker's process, inside the attempt, or
 on the workload (the records of the source and the calls made for them), or on the processes of a user's job or

@@ -12,35 +12,6 @@ from pydantic import Field
 from harness.faults.parts.parts import Link
 from harness.faults.parts.values import Bandwidth, Duration, Percent, Shift, Span, Whole
 
-__all__ = [
-    "Closed",
-    "Code",
-    "Connections",
-    "Count",
-    "Delay",
-    "Direction",
-    "Every",
-    "Gap",
-    "Jitter",
-    "Lag",
-    "Lasts",
-    "Nth",
-    "OnLink",
-    "Open",
-    "Packet",
-    "Rate",
-    "Repeat",
-    "Share",
-    "ShiftBy",
-    "Size",
-    "Statement",
-    "Subtask",
-    "Times",
-    "UntilEffective",
-    "Way",
-    "Which",
-]
-
 Command = Literal[
     "any", "handshake", "query", "prepare", "execute", "commit", "rollback", "ping", "quit", "other"
 ]

@@ -17,18 +17,6 @@ from harness.faults.real.evidence import Line, RecordedFault, acts, measurements
 if TYPE_CHECKING:
     from harness.faults.simulated.on_attempt import Shaped
 
-__all__ = [
-    "CallFault",
-    "Element",
-    "PassOn",
-    "ShapedSource",
-    "ShapingFault",
-    "StruckCall",
-    "find_calls",
-    "first_taken",
-    "inputs",
-]
-
 PassOn = Callable[[str, Callable[[], None]], None]
 """Called for each use of a call's result handle, with the name of the method and the use itself."""
 Element = tuple[Any, int | None]

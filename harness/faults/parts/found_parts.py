@@ -15,8 +15,6 @@ from harness.faults.parts.parts import Breach, Part, refuse
 from harness.faults.parts.values import Duration, Name, Whole
 from harness.history.verdict import INVARIANTS
 
-__all__ = ["RecordedCall", "SavedChoices", "ShownViolation"]
-
 
 class RecordedCall(Part):
     """What a call did in a run of another level."""

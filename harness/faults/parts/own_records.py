@@ -16,8 +16,6 @@ import msgspec
 
 from harness.system.errors import UsageError
 
-__all__ = ["OwnRecord", "dealt", "read_records"]
-
 _TAKEN: Final = frozenset({"fields", "as_json", "row_bytes"})
 """Names that a record has of its own."""
 _INTEGERS: Final = range(-(1 << 63), 1 << 63)

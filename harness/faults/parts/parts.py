@@ -28,27 +28,6 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from harness.faults.parts.values import Duration, Percent, Rate, Span, Whole
 
-__all__ = [
-    "LEAST_IDLE",
-    "OF_ALIGNED_BARRIERS",
-    "SINK_FORMS",
-    "Breach",
-    "Downstream",
-    "Expectations",
-    "Level",
-    "Link",
-    "LookupsFrom",
-    "Operator",
-    "OwnEffects",
-    "Part",
-    "RescalePlan",
-    "Sink",
-    "Task",
-    "Upstream",
-    "Workload",
-    "refuse",
-]
-
 Level = Literal["sim", "live", "spark"]
 Link = Literal["lookups", "sink"]
 Sink = Literal["atomic", "two-phase", "idempotent"]

@@ -15,8 +15,6 @@ from pydantic_core import PydanticCustomError
 from harness.faults.parts.parts import Part
 from harness.faults.parts.values import Duration
 
-__all__ = ["Thresholds"]
-
 
 def _ratio(value: object) -> object:
     """`1.2` as it is; a text or a boolean is refused."""

@@ -16,28 +16,6 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema,
 from harness.faults.parts.parts import Breach, Part, refuse
 from harness.faults.parts.values import Duration, Whole
 
-__all__ = [
-    "NOT_RECORDED",
-    "PHASES",
-    "PHASE_FORMS",
-    "PHASE_SHOWN",
-    "TRIGGERS",
-    "TRIGGER_FORMS",
-    "At",
-    "Between",
-    "CallMade",
-    "CheckpointDone",
-    "Phase",
-    "PhaseName",
-    "RecordTaken",
-    "SinkMoment",
-    "SparkGap",
-    "Trigger",
-    "TriggerName",
-    "When",
-    "name_of",
-]
-
 PhaseName = Literal[
     "open", "restore.begin", "restore.mid", "restore.end", "accept", "wm", "timer", "call", "result", "emit",
     "align", "snap.begin", "snap.mid", "snap.end", "store", "ack", "commit.pre", "commit.post", "notify", "drain",

@@ -11,20 +11,6 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-__all__ = [
-    "Bandwidth",
-    "Duration",
-    "Name",
-    "Percent",
-    "Rate",
-    "Shift",
-    "Span",
-    "Whole",
-    "duration_ms",
-    "duration_text",
-    "is_duration",
-]
-
 _UNITS_MS = {"m": 60_000, "s": 1000, "ms": 1}
 _DURATION = r"^[0-9]{1,9}(ms|s|m)$"
 _RATE = r"^[1-9][0-9]{0,5}/s$"

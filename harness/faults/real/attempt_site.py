@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-__all__ = ["ActJournal", "AttemptSite", "Shift", "stop"]
-
 if TYPE_CHECKING:
     from harness.database.store_files import Files
 

@@ -16,31 +16,6 @@ from typing import Any
 
 from harness.history.follower import TimedCall
 
-__all__ = [
-    "GONE",
-    "NOTICE_US",
-    "DeedsRead",
-    "Evidence",
-    "Line",
-    "Loss",
-    "ProxyEvidence",
-    "RecordedFault",
-    "Seen",
-    "acts",
-    "as_the_proxy_saw",
-    "attempt_of",
-    "client_errors",
-    "deed_of",
-    "delayed_chunks",
-    "fact",
-    "fastest_ms",
-    "is_speech",
-    "loss_evidence",
-    "measurements",
-    "median_ms",
-    "reaped_code",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyEvidence:

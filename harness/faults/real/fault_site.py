@@ -24,20 +24,6 @@ from harness.system.process_identity import ProcessIdentity
 if TYPE_CHECKING:
     from harness.faults.real.sink_message import HeldMessage
 
-__all__ = [
-    "Control",
-    "MessageControl",
-    "Messages",
-    "ProxyConnection",
-    "Site",
-    "Succession",
-    "ToxicRequest",
-    "Workers",
-    "packets_on",
-    "repeated_kills",
-    "toxics_on",
-]
-
 
 class Succession(Protocol):
     """A live worker that was replaced, and its successor."""

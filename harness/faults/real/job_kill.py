@@ -17,8 +17,6 @@ from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import WorldError
 from harness.system.process_identity import ProcessIdentity, is_alive
 
-__all__ = ["awaited_start", "job_of", "kill_evidence", "kill_processes", "owner_of_held"]
-
 _START_S = 120.0
 """How long a fault without a held message waits for a start of the job that lives; an engine may take long."""
 _GONE_S = 10.0

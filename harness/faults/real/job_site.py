@@ -12,8 +12,6 @@ from typing import Protocol
 
 from harness.system.process_identity import ProcessIdentity
 
-__all__ = ["JobProcesses", "LiveStart", "SourceBroker"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveStart:

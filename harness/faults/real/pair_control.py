@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
-__all__ = ["EPOCHS", "OUTPUTS", "LostRows", "PairControl", "ServerRole", "find_lost"]
-
 EPOCHS: Final = "epoch"
 """The table of our own sinks in which each epoch that is visible has a row."""
 OUTPUTS: Final = "output"

@@ -19,20 +19,6 @@ from harness.database.endpoint import OWN
 from harness.faults.real.pair_control import PairControl
 from harness.system.errors import WorldError
 
-__all__ = [
-    "RootLine",
-    "ServerControl",
-    "ServerState",
-    "Session",
-    "close_tables",
-    "end_all_sessions",
-    "end_sessions",
-    "interrupt",
-    "repeating",
-    "sessions_of_run",
-    "taking_turns",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:

@@ -14,8 +14,6 @@ from harness.faults.real.fault_site import Site
 from harness.faults.real.server_control import end_all_sessions, sessions_of_run
 from harness.system.clock import monotonic_us
 
-__all__ = ["global_variables", "variables_of_new_sessions"]
-
 STATEMENT_S = 10.0
 """Time limit; SET GLOBAL may wait for transactions that are committing."""
 

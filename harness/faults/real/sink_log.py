@@ -15,8 +15,6 @@ from harness.faults.real.fault_site import Control, Messages, packets_on
 from harness.faults.real.sink_message import SINK
 from harness.system.clock import monotonic_us
 
-__all__ = ["SinkLog", "sink_noted"]
-
 _WRITES: Final = frozenset({"insert", "update", "delete", "replace", "load", "call", "truncate", "merge"})
 
 

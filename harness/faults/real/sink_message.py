@@ -10,8 +10,6 @@ from typing import Final, Protocol
 
 from harness.faults.parts.triggers import SinkMoment
 
-__all__ = ["SINK", "HeldMessage"]
-
 SINK: Final = "sink"
 """The link whose messages are held."""
 

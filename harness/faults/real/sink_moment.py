@@ -21,8 +21,6 @@ from harness.faults.real.server_control import RootLine, ServerControl
 from harness.faults.real.sink_message import SINK, HeldMessage
 from harness.system.clock import Deadline, monotonic_us, wait_until
 
-__all__ = ["held_at"]
-
 _LOOK_S: Final = 0.01
 _CACHED_S: Final = 0.11
 """InnoDB answers questions about transactions from a copy that is up to 0.1 s old while it is asked more often."""

@@ -13,8 +13,6 @@ from statistics import median, quantiles
 from harness.faults.real.evidence import Evidence, Seen
 from harness.history.follower import TimedCall
 
-__all__ = ["slower_calls"]
-
 _CALLS_MIN = 5
 _CLOCK_MS = 2
 """How much too early, by our clock, a timer of the proxy may seem to fire."""

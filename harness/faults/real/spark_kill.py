@@ -18,18 +18,6 @@ from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import WorldError
 from harness.system.process_identity import ProcessIdentity, is_alive
 
-__all__ = [
-    "await_commits",
-    "await_end",
-    "await_over",
-    "await_replaced",
-    "drawn_executor",
-    "last_words",
-    "newest_attempts",
-    "replaced_evidence",
-    "spark_of",
-]
-
 _AT_WORK_S = 60.0
 """How long a fault waits for an executor that runs a subtask; an executor takes a few seconds to start."""
 _GONE_S = 20.0

@@ -14,8 +14,6 @@ from typing import Protocol
 from harness.history.follower import Progress
 from harness.system.process_identity import ProcessIdentity
 
-__all__ = ["LiveDriver", "LiveExecutor", "SparkProcesses"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveDriver:

@@ -16,8 +16,6 @@ from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import WorldError
 from harness.system.process_identity import ProcessIdentity, is_alive
 
-__all__ = ["awaited", "suspended"]
-
 _STATE_LIMIT_S = 5.0
 """How long a process may take to stop; it may hang in the kernel, for example on a disk."""
 _AWAIT_S = 5.0

@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from harness.faults.real.evidence import Evidence, Line, RecordedFault, Seen, is_speech
 
-__all__ = ["ATTEMPTS", "CLIENTS", "FAULT", "HARNESS", "PROXY", "witnesses_of", "witnesses_of_found"]
-
 PROXY: Final = "the proxy's log"
 CLIENTS: Final = "the clients' calls and errors"
 ATTEMPTS: Final = "the attempts' journals"

@@ -18,19 +18,6 @@ if TYPE_CHECKING:
     from harness.database.store_files import MemoryFiles
     from harness.system.choices import Draw
 
-__all__ = [
-    "Act",
-    "Evidence",
-    "OnLinks",
-    "RunningAttempt",
-    "SimulatedRun",
-    "losses",
-    "meet_all",
-    "meet_requests",
-    "meet_unarrived",
-]
-
-
 Evidence = dict[str, Any]
 
 

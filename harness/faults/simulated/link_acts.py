@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, SimulatedLink
     from harness.faults.real.fault_site import Messages
 
-__all__ = ["Holding", "Picks", "ShutPort", "Swallowing", "command_of", "latency", "moved_bytes", "picks_of"]
-
 
 def command_of(flight: Flight) -> str:
     """The command of its statement: `handshake`, `commit`, `rollback` or `query`."""

@@ -13,8 +13,6 @@ from harness.history.event import In, Wm
 if TYPE_CHECKING:
     from harness.system.clock import Clock
 
-__all__ = ["OnStore", "Shaped", "StoppedWorker"]
-
 
 class Shaped:
     """Counts the elements that attempts took because of one shaping fault. Mutable."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from harness.database.simulated.server import SimulatedServer
     from harness.faults.simulated.act import Evidence, SimulatedRun
 
-__all__ = ["Hunt", "OnServer"]
-
 
 def nothing(server: SimulatedServer) -> None:
     """The default for `puts_back`: there is nothing to undo."""

@@ -6,9 +6,6 @@ from typing import Any
 
 from harness.faults.registry import FAULTS, fault_of
 
-__all__ = ["made"]
-
-
 _WHEN: dict[str, dict[str, Any]] = {
     "at": {"at": "0ms"},
     "record": {"record": 3},

@@ -19,8 +19,6 @@ from harness.faults.tests.fake_site import Proxy, site
 from harness.system.clock import monotonic_us
 from harness.system.process_identity import ProcessIdentity, identify, is_alive
 
-__all__ = ["Job", "MessageProxy", "Server", "held", "job_site", "noted", "shown"]
-
 
 class MessageProxy(Proxy):
     """A control with a log of messages; what is done to one message is in `log`."""

@@ -14,8 +14,6 @@ from harness.history.follower import Progress
 from harness.scenario.model import Scenario
 from harness.system.clock import Deadline, wait_until
 
-__all__ = ["NOWHERE", "Proxy", "Stage", "scenario", "site"]
-
 MS = 1000
 _LIMIT_S = 60.0
 NOWHERE = cast("Any", None)

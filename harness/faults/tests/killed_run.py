@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Line", "killed_run"]
-
 Line = dict[str, Any]
 
 

@@ -10,24 +10,6 @@ from harness.faults.real.evidence import ProxyEvidence, Seen
 from harness.faults.tests.fake_site import scenario
 from harness.history.follower import TimedCall
 
-__all__ = [
-    "ARMED",
-    "ENTRIES",
-    "FOR",
-    "HEALED",
-    "LINK",
-    "LOST",
-    "SLOW",
-    "call",
-    "deed",
-    "during",
-    "made",
-    "paced",
-    "seen",
-    "sliced",
-    "usual",
-]
-
 ARMED, HEALED = 1_000_000, 2_000_000
 LINK = {"link": "lookups", "when": {"at": "0ms"}}
 FOR = {**LINK, "for": "1s"}

@@ -14,8 +14,6 @@ from harness.scenario.outcome import RunOutcome
 from harness.tests.whole_run import DRAWS, links_are_free, whole_run
 from harness.world.world import ProxyControl, World
 
-__all__ = ["IdleProxy", "short", "short_run"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class IdleProxy:

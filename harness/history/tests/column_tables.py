@@ -16,22 +16,6 @@ from harness.history.header import Header, OperatorHeader, Retry
 from harness.history.strict_json import integers_of_any_length
 from harness.judge.checkers.judge import Malformed, judge_file
 
-__all__ = [
-    "CLAIMING",
-    "DONE",
-    "FORMS",
-    "HEADER",
-    "HEADER_LINE",
-    "IN",
-    "OUT",
-    "RES",
-    "START",
-    "breaches",
-    "exact_repr",
-    "fast",
-    "table",
-]
-
 HEADER = Header(operator=OperatorHeader(mode="ordered", capacity=2, timeout_ms=0), run={"seed": 7})
 CLAIMING = Header(
     operator=OperatorHeader(

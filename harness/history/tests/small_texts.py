@@ -7,8 +7,6 @@ from typing import Any
 
 from harness.history.read import HistoryReader, open_text
 
-__all__ = ["HEADER", "IN", "OF", "START", "lines", "read", "text"]
-
 HEADER: dict[str, Any] = {"history": 1, "operator": {"mode": "ordered", "capacity": 2, "timeout_ms": 0}}
 OF = {"s": 0, "a": 1}
 START = {"k": "start", **OF, "from": None, "pos": 0}

@@ -22,8 +22,6 @@ from harness.history.header import Header
 from harness.history.read import read_outside, read_whole
 from harness.history.verdict import Judgement, Outcome
 
-__all__ = ["Canary", "Judge", "canaries", "is_found", "overlooked"]
-
 Judge = Callable[[Header, Iterable[Event]], Judgement]
 
 

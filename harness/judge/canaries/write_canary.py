@@ -17,8 +17,6 @@ from harness.history.values import END_OF_TIME
 from harness.judge.canaries.canary import Canary
 from harness.system.process_identity import ProcessIdentity
 
-__all__ = ["write_canary"]
-
 
 class CanaryPlace(Protocol):
     """Where a level's runs leave their events and rows."""

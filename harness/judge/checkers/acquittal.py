@@ -22,16 +22,6 @@ from harness.judge.checkers.screen.account import Account
 from harness.judge.checkers.screen.screen import Screen
 from harness.judge.checkers.screen.totals import Irregular
 
-__all__ = [
-    "Acquittal",
-    "Declined",
-    "Grounds",
-    "acquit",
-    "claims_beyond_the_screen",
-    "grounds_of",
-    "screen_history",
-]
-
 _BY_NAME: Mapping[str, Invariant] = {checker.name: checker for checker in CHECKERS}
 _KNOWN = frozenset(map(type, CHECKERS))
 _WITHOUT_CALLS = frozenset({"V1", "V2", "V3", "V4", "V5", "V7", "V8"})

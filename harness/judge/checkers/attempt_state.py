@@ -24,16 +24,6 @@ from harness.judge.checkers.history_trace import AttemptTrace, Settled
 from harness.judge.checkers.inputs import AttemptInput, Element, Mark, RecordOf, SubtaskInput, elements_of
 from harness.judge.checkers.outputs import outputs_by
 
-__all__ = [
-    "AttemptProgress",
-    "AttemptSweep",
-    "MarksLeft",
-    "Readiness",
-    "WatermarkSlots",
-    "equal_replays",
-    "misordered",
-]
-
 
 class AttemptProgress:
     """Which records of one attempt have an outcome so far, and which of their outputs have left."""

@@ -21,8 +21,6 @@ from harness.judge.checkers.inputs import RecordOf, elements_of
 from harness.judge.checkers.invariant import Findings, Invariant
 from harness.judge.checkers.retries import BackoffRange, retry_anomalies
 
-__all__ = ["CallsAndOutcomes"]
-
 _US_PER_MS = 1000
 _EARLY_MS = 1
 """A timer that counts whole milliseconds may fire up to this much early on a microsecond clock."""

@@ -21,8 +21,6 @@ from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.inputs import AttemptInput, Mark, elements_of
 from harness.judge.checkers.invariant import Findings, Invariant
 
-__all__ = ["Capacity"]
-
 _WITNESSES_MAX = 20
 """Most open calls that an anomaly lists; a queue may hold thousands."""
 

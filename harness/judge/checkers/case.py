@@ -39,8 +39,6 @@ from harness.judge.checkers.outputs import (
 )
 from harness.judge.checkers.tables import Tables
 
-__all__ = ["Case", "SubtaskView"]
-
 
 class Furthest(NamedTuple):
     """How far the O* of a subtask reaches."""

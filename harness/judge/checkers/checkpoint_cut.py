@@ -20,8 +20,6 @@ from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.inputs import Element, Mark, elements_of
 from harness.judge.checkers.invariant import Findings, Invariant
 
-__all__ = ["CheckpointCut"]
-
 
 class CheckpointCut(Invariant):
     """Checks V10 for each completed snapshot of each attempt."""

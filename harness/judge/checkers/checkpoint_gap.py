@@ -17,8 +17,6 @@ from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.history_trace import SubtaskTrace
 from harness.judge.checkers.invariant import Findings, Invariant
 
-__all__ = ["CheckpointGap"]
-
 _US_PER_MS = 1000
 
 

@@ -15,8 +15,6 @@ from harness.history.verdict import Anomaly
 from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace
 
-__all__ = ["incomplete", "two_ends"]
-
 
 class _Completion(NamedTuple):
     """A `done`, and the attempt of a subtask that runs at it."""

@@ -22,8 +22,6 @@ from harness.judge.checkers.invariant import Findings, OfTable, findings_of_tabl
 from harness.judge.checkers.outputs import outputs
 from harness.judge.checkers.tables import ReadTable, among
 
-__all__ = ["is_failure", "judge_dead_rows"]
-
 
 def is_failure(event: object) -> bool:
     """Whether it is an outcome by which a record fails for good."""

@@ -19,8 +19,6 @@ from harness.judge.checkers.expected_effects import ExpectedEffects
 from harness.judge.checkers.invariant import Findings, Invariant
 from harness.judge.checkers.tables import Key, among
 
-__all__ = ["EffectOnce"]
-
 
 class EffectOnce(Invariant):
     """Checks V9 over all subtasks."""

@@ -19,8 +19,6 @@ from harness.judge.checkers.expected_effects import ExpectedEffects
 from harness.judge.checkers.invariant import Findings, OfTable, findings_of_tables
 from harness.judge.checkers.tables import Key, ReadTable, among
 
-__all__ = ["judge_effect_rows"]
-
 
 def judge_effect_rows(
     case: Case, expected: ExpectedEffects, effects: Mapping[Key, Sequence[Effect]]

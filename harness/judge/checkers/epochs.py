@@ -20,8 +20,6 @@ from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.invariant import Findings, Invariant
 
-__all__ = ["Epochs"]
-
 
 class Epochs(Invariant):
     """Checks V12 for each subtask of a job with a transactional sink."""

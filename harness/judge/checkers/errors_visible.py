@@ -24,8 +24,6 @@ from harness.judge.checkers.dead_rows import is_failure, judge_dead_rows
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.invariant import Findings, Invariant
 
-__all__ = ["ErrorsVisible"]
-
 
 class ErrorsVisible(Invariant):
     """Checks V20 for each final failure."""

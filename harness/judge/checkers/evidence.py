@@ -14,8 +14,6 @@ from harness.history.values import shown
 from harness.judge.checkers.case import Case
 from harness.judge.checkers.invariant import Findings, Invariant
 
-__all__ = ["Evidence", "completed_checkpoints", "evidence_found", "restores"]
-
 
 class Evidence(Invariant):
     """Checks V23 over the whole history."""

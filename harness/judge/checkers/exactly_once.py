@@ -21,9 +21,6 @@ from harness.judge.checkers.looked_up_values import judge_values
 from harness.judge.checkers.output_rows import judge_output_rows
 from harness.judge.checkers.outputs import Shown, outputs
 
-__all__ = ["ExactlyOnce"]
-
-
 _WITHOUT_VALUES = (
     "no record has an expected value, so only the numbers of results were judged, not their values"
 )

@@ -19,8 +19,6 @@ from harness.judge.checkers.inputs import Taken
 from harness.judge.checkers.outputs import Expectation
 from harness.judge.checkers.tables import Key
 
-__all__ = ["ExpectedEffects"]
-
 
 class ExpectedEffects:
     """The effects that one case calls for, by key: a record, or an output of it."""

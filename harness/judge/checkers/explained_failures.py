@@ -25,8 +25,6 @@ from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace, SubtaskTrace
 from harness.judge.checkers.invariant import Findings, Invariant
 
-__all__ = ["ExplainedFailures"]
-
 _US_PER_MS = 1000
 
 _Asked = Failed | Kill | Start

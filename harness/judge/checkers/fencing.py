@@ -17,8 +17,6 @@ from harness.history.verdict import Anomaly
 from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.invariant import Findings, Invariant
 
-__all__ = ["Fencing"]
-
 
 class Fencing(Invariant):
     """Checks V13 on commits and effects."""

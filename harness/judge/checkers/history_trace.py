@@ -39,8 +39,6 @@ from harness.history.event import (
 )
 from harness.history.header import Header
 
-__all__ = ["AttemptTrace", "Settled", "SnapshotCut", "SubtaskTrace", "Trace"]
-
 Settled = Res | Dead
 """An event that can be the outcome of a record in an attempt."""
 

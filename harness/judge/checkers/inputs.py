@@ -18,18 +18,6 @@ from msgspec import UNSET, UnsetType
 from harness.history.event import Emission, Id, In, Out, Owm, W, Wm
 from harness.judge.checkers.history_trace import AttemptTrace, SubtaskTrace
 
-__all__ = [
-    "AttemptInput",
-    "Element",
-    "Inherited",
-    "Mark",
-    "RecordOf",
-    "SubtaskInput",
-    "Taken",
-    "elements_of",
-    "positions_of_emissions",
-]
-
 
 def positions_of_emissions(
     emissions: Iterable[Emission], positions_of: Mapping[W, Sequence[int]]

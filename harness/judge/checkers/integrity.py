@@ -18,8 +18,6 @@ from harness.judge.checkers.case import Case
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.invariant import Findings, Invariant
 
-__all__ = ["Integrity"]
-
 
 class Integrity(Invariant):
     """Checks V19 over the whole history."""

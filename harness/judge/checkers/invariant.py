@@ -16,8 +16,6 @@ from harness.history.header import Holding
 from harness.history.verdict import Anomaly, InvariantVerdict, Outcome
 from harness.judge.checkers.case import Case, SubtaskView
 
-__all__ = ["ANOMALIES_MAX", "Findings", "Invariant", "OfTable", "conclude", "findings_of_tables", "settle"]
-
 ANOMALIES_MAX = 100
 """Most anomalies listed for one invariant; further ones are counted in `omitted`."""
 

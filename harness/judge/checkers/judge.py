@@ -33,19 +33,6 @@ from harness.judge.checkers.invariant import Invariant, conclude
 from harness.judge.checkers.overall import overall
 from harness.judge.checkers.registry import CHECKERS
 
-__all__ = [
-    "Malformed",
-    "Progress",
-    "accounting_of",
-    "exact_reader",
-    "judge",
-    "judge_file",
-    "judge_reader",
-    "judge_trace",
-    "judgement_of",
-    "uncollected",
-]
-
 Progress = Callable[[int, int], None]
 """Callback: bytes of the file read so far, bytes in total."""
 

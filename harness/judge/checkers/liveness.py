@@ -19,8 +19,6 @@ from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.inputs import Element, Mark, RecordOf, elements_of
 from harness.judge.checkers.invariant import Findings, Invariant
 
-__all__ = ["Liveness"]
-
 _US_PER_MS = 1000
 
 

@@ -23,8 +23,6 @@ from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.invariant import Findings
 from harness.judge.checkers.outputs import outputs
 
-__all__ = ["judge_values"]
-
 
 def judge_values(case: Case) -> Findings:
     """Each key with results that differ, and each answer from a version that was not current."""

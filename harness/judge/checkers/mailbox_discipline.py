@@ -19,8 +19,6 @@ from harness.judge.checkers.case import SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.invariant import Findings, Invariant
 
-__all__ = ["MailboxDiscipline"]
-
 _Act = Call | Res | Emission | Snap
 """Actions that only the task's thread may perform."""
 

@@ -18,8 +18,6 @@ from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.inputs import SubtaskInput, positions_of_emissions
 from harness.judge.checkers.invariant import Findings, Invariant
 
-__all__ = ["Monotone"]
-
 
 class Monotone(Invariant):
     """Checks V4 in O* and in each attempt."""

@@ -20,8 +20,6 @@ from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.inputs import AttemptInput
 from harness.judge.checkers.invariant import Findings, Invariant
 
-__all__ = ["NoCrossing"]
-
 
 class NoCrossing(Invariant):
     """Checks V5 for each attempt."""

@@ -19,8 +19,6 @@ from harness.judge.checkers.inputs import Mark, elements_of
 from harness.judge.checkers.invariant import Findings, Invariant
 from harness.judge.checkers.outputs import Shown
 
-__all__ = ["NoPhantomWatermark"]
-
 
 class NoPhantomWatermark(Invariant):
     """Checks V7 for each attempt and for O*."""

@@ -19,8 +19,6 @@ from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.invariant import Findings, Invariant
 
-__all__ = ["NotHeld"]
-
 _US_PER_MS = 1000
 
 

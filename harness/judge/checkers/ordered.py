@@ -17,8 +17,6 @@ from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.invariant import Findings, Invariant
 from harness.judge.checkers.outputs import outputs
 
-__all__ = ["Ordered"]
-
 
 class Ordered(Invariant):
     """Checks V1 for each subtask of an ordered operator."""

@@ -19,8 +19,6 @@ from harness.judge.checkers.case import Case
 from harness.judge.checkers.invariant import Findings, OfTable, findings_of_tables
 from harness.judge.checkers.tables import Key, ReadTable, among
 
-__all__ = ["judge_output_rows"]
-
 _EPOCHS = frozenset({"atomic", "two-phase"})
 
 

@@ -19,17 +19,6 @@ from harness.history.header import Sink
 from harness.judge.checkers.history_trace import AttemptTrace, Settled, SnapshotCut, SubtaskTrace
 from harness.judge.checkers.inputs import SubtaskInput
 
-__all__ = [
-    "Chain",
-    "Checkpoints",
-    "Expectation",
-    "ExpectedOutputs",
-    "Shown",
-    "effective_output",
-    "outputs",
-    "outputs_by",
-]
-
 
 class Checkpoints:
     """The snaps of one subtask, and which of them were completed, committed or restored."""

@@ -6,8 +6,6 @@ from collections.abc import Container, Iterable, Sequence
 
 from harness.history.verdict import InvariantVerdict, Outcome, worst
 
-__all__ = ["overall"]
-
 _ALWAYS_COUNTS = "V23"
 """A vacuous V23 always counts: the run did not show what was expected."""
 _COUNTS_WITHOUT_VALUES = "V8"

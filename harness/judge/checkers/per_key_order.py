@@ -19,8 +19,6 @@ from harness.judge.checkers.inputs import Taken
 from harness.judge.checkers.invariant import Findings, Invariant
 from harness.judge.checkers.outputs import outputs
 
-__all__ = ["PerKeyOrder"]
-
 
 class PerKeyOrder(Invariant):
     """Checks V3 for each subtask."""

@@ -23,8 +23,6 @@ from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.inputs import Element, Mark, RecordOf, elements_of
 from harness.judge.checkers.invariant import Findings
 
-__all__ = ["judge_redistribution"]
-
 
 def judge_redistribution(case: Case) -> Findings:
     """The findings on every rescale."""

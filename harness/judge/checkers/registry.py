@@ -26,8 +26,6 @@ from harness.judge.checkers.per_key_order import PerKeyOrder
 from harness.judge.checkers.restore_equivalence import RestoreEquivalence
 from harness.judge.checkers.segments import Segments
 
-__all__ = ["CHECKERS"]
-
 CHECKERS: tuple[Invariant, ...] = (
     Ordered(),
     Segments(),

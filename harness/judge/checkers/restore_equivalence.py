@@ -19,8 +19,6 @@ from harness.judge.checkers.inputs import elements_of
 from harness.judge.checkers.invariant import Findings, Invariant
 from harness.judge.checkers.redistribution import judge_redistribution
 
-__all__ = ["RestoreEquivalence"]
-
 
 class RestoreEquivalence(Invariant):
     """Checks V11 for each attempt that starts from a checkpoint."""

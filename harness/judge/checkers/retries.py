@@ -19,8 +19,6 @@ from harness.history.values import shown
 from harness.history.verdict import Anomaly
 from harness.judge.checkers.history_trace import AttemptTrace
 
-__all__ = ["BackoffRange", "retry_anomalies"]
-
 _US_PER_MS = 1000
 _EARLY_MS = 1
 """A timer that counts whole milliseconds may fire up to this much early on a microsecond clock."""

@@ -19,8 +19,6 @@ from harness.history.verdict import Anomaly, InvariantVerdict, Judgement
 from harness.judge.second_judge import Opinion, opinions, read_lines, verdict
 from harness.system.errors import UsageError, WorldError
 
-__all__ = ["SecondOpinion", "compared", "second_opinion"]
-
 _READ_ITSELF = (".jsonl", ".gz")
 """The forms that the second judge reads; the others are handed to it as text."""
 _KINDS_TOLD = 3

@@ -14,8 +14,6 @@ from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.invariant import Findings, Invariant
 from harness.judge.checkers.outputs import outputs
 
-__all__ = ["Segments"]
-
 
 class Segments(Invariant):
     """Checks V2 for each subtask of an unordered operator."""

@@ -15,8 +15,6 @@ from typing import Final
 from harness.history.probe import ProbeOperation
 from harness.history.verdict import Anomaly, InvariantVerdict, Outcome
 
-__all__ = ["LossAsked", "judge_substrate"]
-
 _LISTED_MAX: Final = 20
 
 

@@ -19,8 +19,6 @@ from harness.history.values import same, shown
 from harness.history.verdict import Anomaly
 from harness.judge.checkers.history_trace import Trace
 
-__all__ = ["Key", "ReadTable", "Tables", "among"]
-
 Key = tuple[Id, int | None]
 """What a table judges together: a record and the number of an output; None where it judges by record."""
 

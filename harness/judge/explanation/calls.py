@@ -6,22 +6,6 @@ from harness.history.values import shown
 from harness.history.verdict import Explanation
 from harness.judge.explanation.contradiction import Contradiction
 
-__all__ = [
-    "call_after_final",
-    "concurrent_call",
-    "early_timeout",
-    "foreign_response",
-    "late_timeout",
-    "nonce_reused",
-    "out_before_outcome",
-    "over_admitted",
-    "over_capacity",
-    "tries",
-    "two_outcomes",
-    "unknown_call",
-    "unknown_record",
-]
-
 _EVENTS_MAX = 8
 
 

@@ -16,8 +16,6 @@ from harness.judge.explanation.dossier import Dossier, FaultSpan
 from harness.judge.explanation.events import describe_event
 from harness.judge.explanation.glimpse import Glimpse, Json
 
-__all__ = ["Contradiction"]
-
 _LET_MAX = 16
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _NAME = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")

@@ -7,23 +7,6 @@ from harness.history.verdict import Explanation
 from harness.judge.explanation.contradiction import Contradiction
 from harness.judge.explanation.glimpse import Json
 
-__all__ = [
-    "already_out",
-    "bad_restore",
-    "both_sides",
-    "foreign",
-    "incomplete",
-    "misordered",
-    "missing",
-    "restore_differs",
-    "skipped",
-    "stale_ack",
-    "torn",
-    "twice",
-    "two_ends",
-    "wrong_position",
-]
-
 _EVENTS_MAX = 3
 _ELEMENTS = 8
 

@@ -16,8 +16,6 @@ from harness.judge.explanation.events import EventLines, glimpses, is_empty
 from harness.judge.explanation.glimpse import Glimpse, Json, whole
 from harness.judge.explanation.recovery import RecoveryFold
 
-__all__ = ["Dossier", "FaultSpan", "gather", "survey"]
-
 _LIFE = frozenset({"start", "restore", "kill", "failed", "close", "end", "ended"})
 _OF_CHECKPOINTS = frozenset({"done", "abort", "retire", "commit"})
 

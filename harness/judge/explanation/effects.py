@@ -10,21 +10,6 @@ from harness.history.verdict import Explanation
 from harness.judge.explanation.contradiction import Contradiction
 from harness.judge.explanation.glimpse import Json
 
-__all__ = [
-    "checkpoint_gap",
-    "commit_order",
-    "committed_twice",
-    "double_effect",
-    "early_commit",
-    "never_committed",
-    "no_effect",
-    "phantom_effect",
-    "unknown_epoch",
-    "wrong_effect",
-    "zombie_commit",
-    "zombie_effect",
-]
-
 _EVENTS_MAX = 4
 
 

@@ -23,16 +23,6 @@ from harness.history.values import brief, visible
 from harness.judge.explanation.glimpse import Glimpse, Json, glimpse_of, whole
 from harness.system.errors import FloodmarkError
 
-__all__ = [
-    "EventLines",
-    "FileLines",
-    "HeldLines",
-    "describe_event",
-    "element_ids",
-    "glimpses",
-    "is_empty",
-]
-
 _NOT_PLAIN = COLUMNAR | {".gz", ".zst"}
 """Suffixes that need a reader; other files are iterated line by line, which is twice as fast."""
 _SHORT = 16

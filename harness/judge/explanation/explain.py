@@ -33,8 +33,6 @@ from harness.judge.explanation.guarantee import guarantee_of
 from harness.judge.explanation.outside import explained_outside
 from harness.judge.explanation.reasons import REASONS
 
-__all__ = ["ANOMALIES_IN_FULL", "explained_events", "explained_file"]
-
 ANOMALIES_IN_FULL = 10
 """Anomalies explained for each invariant; further ones are counted by class."""
 _UNDISTURBED = "no fault began, and no attempt followed another"

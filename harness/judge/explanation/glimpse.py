@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["NOTHING", "Glimpse", "Json", "glimpse_of", "whole"]
-
 Json = Mapping[str, Any]
 """An event, or the header, as an object of the text form."""
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from harness.history.verdict import Guarantee, InvariantVerdict, Judgement, Outcome, Step
 
-__all__ = ["DELIVERY", "ORDER", "guarantee_of", "next_steps"]
-
 DELIVERY = (
     "at-most-once",
     "at-least-once",

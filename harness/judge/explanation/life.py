@@ -10,16 +10,6 @@ from harness.history.verdict import Explanation
 from harness.judge.explanation.contradiction import Contradiction
 from harness.judge.explanation.glimpse import Json
 
-__all__ = [
-    "double_routed",
-    "foreign_thread",
-    "interleaved",
-    "outside_life",
-    "stuck",
-    "swallowed",
-    "unexplained_failure",
-]
-
 _ACTS = ("call", "res", "out", "owm", "snap")
 
 

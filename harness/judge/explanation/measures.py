@@ -33,8 +33,6 @@ from harness.judge.explanation.glimpse import NOTHING, Glimpse
 from harness.judge.explanation.recovery import RecoveryFold
 from harness.scenario.outcome import Measure, Threshold
 
-__all__ = ["judged_thresholds", "measures_of", "measures_of_recovery", "measures_taken"]
-
 _PERCENTILES: Final = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
 _OUTSIDE: Final = "the run is seen from outside, without the records that the operator took and its calls"
 _EMPTY: Final = msgspec.Raw(b"[]")

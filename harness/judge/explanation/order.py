@@ -11,19 +11,6 @@ from harness.history.verdict import Explanation
 from harness.judge.explanation.contradiction import Contradiction
 from harness.judge.explanation.glimpse import Json
 
-__all__ = [
-    "after_end",
-    "crossed",
-    "held",
-    "key_reordered",
-    "overtook",
-    "phantom_watermark",
-    "reordered",
-    "repeated_watermark",
-    "watermark_back",
-    "watermark_lost",
-]
-
 
 def reordered(x: Contradiction) -> Explanation:
     """V1: a result is out of order with another result or a watermark."""

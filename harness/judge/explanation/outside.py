@@ -15,8 +15,6 @@ from harness.history.verdict import Anomaly, Cost, Explanation, InvariantVerdict
 from harness.judge.explanation.events import EventLines
 from harness.judge.explanation.glimpse import Json, whole
 
-__all__ = ["explained_outside"]
-
 _KEPT = 24
 """Most events kept of one record, and of the life of the job."""
 _LET_MAX = 14

@@ -12,8 +12,6 @@ from harness.history.verdict import Explanation
 from harness.judge.explanation import calls, cuts, effects, life, order, results, retries, rows
 from harness.judge.explanation.contradiction import Contradiction
 
-__all__ = ["REASONS"]
-
 Reason = Callable[[Contradiction], Explanation]
 
 REASONS: Mapping[str, Reason] = {

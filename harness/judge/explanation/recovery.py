@@ -17,8 +17,6 @@ from harness.history.verdict import Cost, Recovery
 from harness.judge.explanation.events import is_empty
 from harness.judge.explanation.glimpse import Glimpse
 
-__all__ = ["LAGS_KEPT", "STEADY_RESULTS", "RecoveryFold"]
-
 STEADY_RESULTS = 20
 """Results are steady again after this many in a row that are within the 99th percentile of before."""
 _BUCKET_US = 100_000

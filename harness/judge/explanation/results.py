@@ -11,8 +11,6 @@ from harness.history.verdict import Explanation
 from harness.judge.explanation.contradiction import Contradiction
 from harness.judge.explanation.glimpse import Json
 
-__all__ = ["duplicate", "future", "inconsistent", "lost", "phantom", "stale", "wrong_value"]
-
 _EVENTS_MAX = 3
 
 

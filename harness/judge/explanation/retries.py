@@ -7,8 +7,6 @@ from harness.history.verdict import Explanation
 from harness.judge.explanation.contradiction import Contradiction
 from harness.judge.explanation.glimpse import Json
 
-__all__ = ["gave_up_early", "retried_anyway", "retry_early", "retry_late", "retry_missing"]
-
 _CALLS_MAX = 8
 
 

@@ -13,8 +13,6 @@ from harness.history.verdict import Explanation
 from harness.judge.explanation.contradiction import Contradiction
 from harness.judge.explanation.glimpse import Json
 
-__all__ = ["row_altered", "row_deleted", "row_disordered", "row_doubled", "row_foreign", "row_missing"]
-
 _EVENTS_MAX = 4
 
 

@@ -23,17 +23,6 @@ from harness.history.verdict import (
 from harness.judge.explanation.explain import ANOMALIES_IN_FULL
 from harness.judge.explanation.guarantee import next_steps
 
-__all__ = [
-    "anomaly_lines",
-    "closing_lines",
-    "events_of",
-    "explanation_lines",
-    "guarantee_lines",
-    "reasons_of",
-    "recovery_lines",
-    "rest_of",
-]
-
 _EVENTS_SHOWN = 12
 
 

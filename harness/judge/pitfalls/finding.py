@@ -18,8 +18,6 @@ from harness.scenario.outcome import Pitfall
 if TYPE_CHECKING:  # level sim needs no database's client
     from harness.database.audit import ServerCounts
 
-__all__ = ["RunSeen", "find_pitfalls"]
-
 Line = Mapping[str, Any]
 
 _WENT_ON_US = 300_000

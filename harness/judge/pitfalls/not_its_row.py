@@ -13,8 +13,6 @@ from typing import Any, Final
 from harness.history.values import brief, identity
 from harness.scenario.outcome import Pitfall
 
-__all__ = ["are_rows", "find_not_its_row"]
-
 Row = Mapping[str, Any]
 Answers = Sequence[tuple[Any, Sequence[Any]]]
 """Pairs of a key, as JSON, and the results for it."""

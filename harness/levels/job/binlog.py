@@ -28,8 +28,6 @@ from pymysqlreplication.row_event import (
 from harness.database.endpoint import Endpoint
 from harness.system.clock import Deadline, monotonic_us
 
-__all__ = ["ChangeLog", "LogPosition", "LoggedChange", "LoggedTransaction", "log_position"]
-
 _ROWS: Final = (WriteRowsEvent, UpdateRowsEvent, PartialUpdateRowsEvent, DeleteRowsEvent)
 _READ: Final = (*_ROWS, QueryEvent, XidEvent, XAPrepareEvent, RotateEvent, HeartbeatLogEvent)
 _HEARTBEAT_S: Final = 0.1

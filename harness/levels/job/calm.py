@@ -20,8 +20,6 @@ from harness.levels.job.spark_engine import find_checkpoints
 from harness.levels.job.traffic import requests_over
 from harness.system.errors import WorldError
 
-__all__ = ["calm_of"]
-
 _INBOX: Final = "inbox"
 _TLS_IS_OFF: Final = "usessl=false"
 """Of the URL that the job is given for JDBC, which a job may print."""

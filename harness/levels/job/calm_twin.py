@@ -17,8 +17,6 @@ from harness.levels.job.life_parts import Pace
 from harness.levels.job.traffic import Message, requests_over
 from harness.system.errors import CannotHere
 
-__all__ = ["CalmRun", "refuse_moments"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalmRun:

@@ -32,8 +32,6 @@ from harness.scenario.outcome import FaultRecord, FaultTime
 from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import WorldError
 
-__all__ = ["JobFaults"]
-
 _ARM_S: Final = 60.0
 """How long the proxy may take to set the holds: a few calls, on a machine that may be busy."""
 

@@ -17,8 +17,6 @@ from harness.levels.job.job_file import JobFile
 from harness.system.errors import UsageError
 from harness.world.ports import LOOPBACK
 
-__all__ = ["MARK", "inherited", "job_environment", "refuse_templates"]
-
 MARK: Final = "FLOODMARK_JOB_RUN"
 """The variable by which every process of a run's job is known, also one whose parent has died."""
 _TEMPLATE: Final = re.compile(r"\{([a-z_]+(?:\.[a-z_]+)?)\}")

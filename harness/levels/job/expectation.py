@@ -22,8 +22,6 @@ from harness.levels.job.sink_rows import id_text, told_value
 from harness.sut.registry import load_attribute
 from harness.system.errors import SutError
 
-__all__ = ["NO_VALUES", "expect_from", "stated"]
-
 CALM: Final = "calm"
 NO_VALUES: Final = "none"
 _FIX: Final = (

@@ -17,8 +17,6 @@ from harness.levels.job.records import JobInput, SourceRecord
 from harness.levels.job.sink_rows import SinkReplay, id_text
 from harness.levels.job.spark_engine import SparkEnd, spark_is_behind
 
-__all__ = ["EndSeen", "ExpectedRows", "has_exited_well", "how_finished", "missing_records"]
-
 ExpectedRows = Mapping[str, Sequence[Sequence[Any]]]
 """The values of the rows that a record must yield, by the text of its id; one that is not in it may yield anything."""
 How = Literal["exit", "file", "all-rows", "settled"]

@@ -30,8 +30,6 @@ from harness.system.errors import UsageError, WorldError
 from harness.world.standalone_cluster import ClusterSize, open_cluster
 from harness.world.world import World
 
-__all__ = ["JobGround", "prepared_ground"]
-
 _MAKE_CUSTOMER: Final = (
     "CREATE TABLE customer (k {kind} NOT NULL PRIMARY KEY, name VARCHAR(200) NOT NULL, city VARCHAR(200) NULL,"
     " tier BIGINT NOT NULL)"

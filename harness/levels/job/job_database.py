@@ -20,8 +20,6 @@ from harness.database.endpoint import Endpoint, connect
 from harness.levels.job.binlog import LoggedTransaction, LogPosition, log_position
 from harness.system.clock import Deadline, pause
 
-__all__ = ["AUDIT", "JobDatabase", "TableReading", "audited_session"]
-
 AUDIT: Final = "floodmark_audit"
 _ASK_S: Final = 1.0
 _READ_S: Final = 60.0

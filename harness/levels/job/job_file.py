@@ -21,20 +21,6 @@ from harness.scenario.mistakes import mistakes_in
 from harness.scenario.yaml_text import FieldPositions, Problem, ScenarioProblems, problem_at
 from harness.system.errors import UsageError
 
-__all__ = [
-    "Claims",
-    "Job",
-    "JobFile",
-    "JobStop",
-    "LookupTables",
-    "SinkTable",
-    "SourceFields",
-    "SourcePlace",
-    "job_of_command",
-    "read_job",
-    "text_in",
-]
-
 _Text = Annotated[str, Field(min_length=1)]
 _Column = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_$]*$")]
 

@@ -26,8 +26,6 @@ from harness.faults.parts.values import Name, Span, Whole
 from harness.faults.registry import AnyFault
 from harness.scenario.rules import at_one_moment
 
-__all__ = ["JobScenario"]
-
 JobEngine = Literal["plain", "spark"]
 
 

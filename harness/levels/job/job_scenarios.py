@@ -22,8 +22,6 @@ from harness.scenario.settings import settings_applied
 from harness.scenario.yaml_text import Document, Problem, ScenarioProblems, problem_at, read_yaml
 from harness.system.errors import NothingRan
 
-__all__ = ["apply_job_settings", "job_catalogue", "load_jobs", "named_alone"]
-
 
 def job_catalogue() -> dict[str, Path]:
     """The shipped job scenarios by name."""

@@ -24,8 +24,6 @@ from harness.world.settings import WorldSettings
 if TYPE_CHECKING:
     from confluent_kafka import Producer
 
-__all__ = ["KafkaSource", "refuse_kafka"]
-
 TOPIC = "records"
 ANSWER_LIMIT_S = 60.0
 """How long the broker may take to make the topic, or to acknowledge what was offered."""

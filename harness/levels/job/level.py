@@ -37,8 +37,6 @@ from harness.sut.user_modules import take_path
 from harness.system.errors import UsageError
 from harness.world.world import DATABASE, Address, World
 
-__all__ = ["JobLevel"]
-
 _CALM_TIMES = 3
 """How many times a scenario's budget the calm twin may take."""
 _SLOW_TIMES = 6

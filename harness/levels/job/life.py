@@ -35,8 +35,6 @@ from harness.system.errors import WorldError
 from harness.world.standalone_cluster import find_executors
 from harness.world.world import World
 
-__all__ = ["JobLife"]
-
 _POLL_S: Final = 0.01
 _ADVANCE_EVERY_US: Final = 30_000
 """The proxy is asked what it saw no more often than that."""

@@ -17,8 +17,6 @@ from harness.levels.job.order import JobOrder
 from harness.levels.job.records import JobInput
 from harness.world.world import World
 
-__all__ = ["LifeParts", "Pace"]
-
 _QUIET_MIN_US: Final = 300_000
 _RECOVER_MIN_US: Final = 5_000_000
 

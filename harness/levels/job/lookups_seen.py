@@ -18,8 +18,6 @@ from harness.levels.job.traffic import Message, requests_over
 from harness.scenario.outcome import Pitfall
 from harness.system.clock import monotonic_us
 
-__all__ = ["LookupsSeen", "connects_for_each_call"]
-
 _BEGIN: Final = (
     "SET GLOBAL log_output = 'TABLE'",
     "TRUNCATE TABLE mysql.general_log",

@@ -16,8 +16,6 @@ from harness.judge.checkers.outside.judge import judge_outside
 from harness.levels.job.life import JobLife
 from harness.levels.job.sink_rows import id_text
 
-__all__ = ["judge_of"]
-
 Judge = Callable[[OutsideHeader, Sequence[OutsideEvent]], Judgement]
 
 

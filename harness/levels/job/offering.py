@@ -17,8 +17,6 @@ from harness.levels.job.sink_rows import id_text
 from harness.levels.job.source_site import JobSource
 from harness.system.clock import monotonic_us
 
-__all__ = ["Offering"]
-
 _CHUNKS: Final = 20
 
 

@@ -14,8 +14,6 @@ from harness.levels.job.job_scenario import JobScenario
 from harness.world.mysql_server import BINLOG
 from harness.world.proxy_program import LOG, PACKETS
 
-__all__ = ["JobOrder"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOrder:

@@ -16,8 +16,6 @@ from harness.levels.job.order import JobOrder
 from harness.scenario.catalogue import catalogue
 from harness.system.errors import NothingRan, UsageError
 
-__all__ = ["gate_scenarios", "job_named", "job_order"]
-
 JobGiven = str | Path
 """A job.toml, a folder that has one, or a command."""
 _NAME = "job.toml"

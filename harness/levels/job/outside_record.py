@@ -27,8 +27,6 @@ from harness.levels.job.recording import events_of
 from harness.scenario.expected import JudgedValues
 from harness.scenario.outcome import FaultRecord
 
-__all__ = ["record_of"]
-
 _SAYS = {
     "given": "Expected values: those of `{name}`.",
     "calm": "Expected values: the table of the calm twin, a run of the same job and records without faults.",

@@ -28,8 +28,6 @@ from harness.system.process_identity import ProcessIdentity, end_process, identi
 from harness.world.standalone_cluster import find_executors
 from harness.world.world import Address
 
-__all__ = ["JobExitSeen", "JobStarts"]
-
 _OWN_SIGNALS: Final = frozenset({"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS", "SIGTRAP"})
 """Signals by which a process ends through a mistake of its own code."""
 _LAST_LINES: Final = 12

@@ -15,8 +15,6 @@ from harness.levels.job.recording import JobRecording
 from harness.levels.job.sink_rows import SinkColumns, id_text
 from harness.system.errors import UsageError
 
-__all__ = ["note_tables", "refuse_columns"]
-
 
 def note_tables(
     recording: JobRecording,

@@ -33,8 +33,6 @@ from harness.levels.job.binlog import LoggedTransaction, LogPosition
 from harness.levels.job.sink_rows import SinkColumns, SinkReplay, id_text
 from harness.system.clock import monotonic_us
 
-__all__ = ["JobRecording", "events_of"]
-
 _KINDS: Mapping[str, type[msgspec.Struct]] = {
     "offer": Offer,
     "start": JobStart,

@@ -17,8 +17,6 @@ from harness.levels.job.sink_rows import id_text
 from harness.system.choices import Choices
 from harness.system.errors import UsageError
 
-__all__ = ["JobInput", "SourceRecord", "read_input"]
-
 _STEP_MS: Final = 10
 _FAILS: Final = "fails"
 

@@ -18,8 +18,6 @@ from harness.system.clock import monotonic_us
 from harness.system.process_identity import ProcessIdentity
 from harness.world.world import World
 
-__all__ = ["JobSessions", "SessionsFollowed"]
-
 _LOOK_EVERY_US: Final = 200_000
 _UNSURE_EVERY_US: Final = 2_000_000
 _ORPHANS_MAX_US: Final = 5_000_000

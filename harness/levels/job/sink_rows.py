@@ -16,8 +16,6 @@ from typing import Any, Final
 from harness.levels.job.binlog import LoggedChange, LoggedTransaction
 from harness.levels.job.job_file import SinkTable
 
-__all__ = ["SinkColumns", "SinkReplay", "expected_of", "id_text", "is_of_table", "told_value"]
-
 _SIGNIFICANT: Final = 6
 """Decimal digits of a FLOAT column, as SELECT shows them."""
 _TAKES_ALL: Final = ("TRUNCATE", "DROP TABLE", "CREATE OR REPLACE TABLE")

@@ -22,8 +22,6 @@ from harness.levels.job.reading_tables import refuse_columns
 from harness.levels.job.sink_rows import SinkColumns, SinkReplay, is_of_table
 from harness.system.errors import WorldError
 
-__all__ = ["SinkSeen"]
-
 
 @dataclass(slots=True, kw_only=True)
 class SinkSeen:

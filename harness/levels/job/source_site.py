@@ -12,8 +12,6 @@ from harness.faults.real.job_site import SourceBroker
 from harness.levels.job.records import SourceRecord
 from harness.levels.job.spark_engine import SparkEnd
 
-__all__ = ["JobSource", "SourceSite"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSite:

@@ -20,8 +20,6 @@ from harness.levels.job.spark_engine import SparkEnd
 from harness.system.errors import UsageError
 from harness.world.settings import WorldSettings
 
-__all__ = ["source_of"]
-
 
 def source_of(job: JobFile) -> JobSource:
     """The source that a job file names.

@@ -21,15 +21,6 @@ import psutil
 from harness.system.clock import Deadline
 from harness.system.process_identity import ProcessIdentity
 
-__all__ = [
-    "SparkEnd",
-    "find_checkpoints",
-    "is_spark",
-    "spark_has_all",
-    "spark_is_behind",
-    "wait_for_gap",
-]
-
 _DRIVER: Final = "org.apache.spark.deploy.SparkSubmit"
 _DEPTH_MAX: Final = 3
 """How deep below the state folder a checkpoint is looked for."""

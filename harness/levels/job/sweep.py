@@ -20,8 +20,6 @@ from harness.levels.job.level import JobLevel
 from harness.levels.job.order import JobOrder
 from harness.levels.job.traffic import Message, requests_over
 
-__all__ = ["SWEPT", "calm_points", "crash_points", "settings_of"]
-
 SWEPT: Final = "killed-at-message"
 """The shipped scenario that each run of a sweep is."""
 _FAULT: Final = "kill"

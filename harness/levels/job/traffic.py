@@ -16,8 +16,6 @@ from harness.faults.real.evidence import Loss, ProxyEvidence
 from harness.faults.real.fault_site import MessageControl, toxics_on
 from harness.history.follower import TimedCall
 
-__all__ = ["NOTES", "Message", "Traffic", "noted", "requests_over"]
-
 NOTES: Final = "job-notes"
 """The name of the toxics that note every message."""
 _LINKS: Final = ("lookups", "sink")

@@ -17,8 +17,6 @@ from harness.levels.job.order import JobOrder
 from harness.levels.job.records import JobInput
 from harness.system.errors import CannotHere
 
-__all__ = ["refuse_unmet", "refuse_unmet_by_calm"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lack:

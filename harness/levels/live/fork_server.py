@@ -31,8 +31,6 @@ import msgspec
 from harness.system.clock import Deadline
 from harness.system.errors import HarnessError
 
-__all__ = ["ForkServer", "ForkedProcess"]
-
 _MESSAGE: Final = 64
 """The most bytes of a message."""
 _ANSWER_S: Final = 60.0

@@ -35,8 +35,6 @@ from harness.system.clock import REAL_CLOCK, Clock
 from harness.system.process_identity import ProcessIdentity, this_process
 from reference_impl.mailbox.loops import real_loop
 
-__all__ = ["RealPlace", "real_parts"]
-
 
 def real_parts(plan: RunPlan, subtask: int, *, variant: Variant) -> AttemptParts:
     """The parts of the next attempt of `subtask`, in this process."""

@@ -34,8 +34,6 @@ from harness.system.errors import HarnessError, OutlivesSigkill
 from harness.system.process_identity import ProcessIdentity, end_process, identify, left_in_sessions
 from harness.world.world import World
 
-__all__ = ["LiveRunner", "Supervisor"]
-
 
 class Superseded:
     """A worker that was declared dead while it lives, and its successor's commits; implements `Succession`.

@@ -19,8 +19,6 @@ from harness.system.clock import pause
 from harness.system.errors import SutError
 from harness.system.own_packages import import_ours
 
-__all__ = ["DONE", "FAILED", "REFUSED", "end", "import_all", "main"]
-
 _end_now = os._exit
 """Kept, because the attribute is another one while user code is imported (`harness.sut.user_code`)."""
 DONE = 64

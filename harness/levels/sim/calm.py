@@ -22,8 +22,6 @@ from harness.sut.calm_twin import CalmTwin, Questions
 from harness.sut.registry import load_lookup
 from harness.system.choices import Draw
 
-__all__ = ["ask_in_child", "ask_simulated"]
-
 _LIMIT_MS: Final = 3_600_000
 _STEPS_MAX: Final = 4_000_000
 _CHILD_S: Final = 120.0

@@ -33,8 +33,6 @@ from harness.scenario.outcome import WorldDescription
 from harness.system.choices import Draw
 from harness.system.errors import HarnessError
 
-__all__ = ["refuse_blind_simulation"]
-
 _LEVEL: Final = "sim"
 _LIMIT: Final = 1_000_000
 """Of the hub that times the canaries, in ms and in steps; no actor runs there."""

@@ -20,8 +20,6 @@ from typing import Final, NoReturn, TypeVar
 from harness.system.clock import Deadline
 from harness.system.errors import HarnessError, SutError
 
-__all__ = ["in_child"]
-
 _T = TypeVar("_T")
 _POLL_S: Final = 0.2
 

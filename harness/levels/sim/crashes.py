@@ -14,8 +14,6 @@ from harness.faults.simulated.act import RunningAttempt
 from harness.scenario.moments import Awaited, Moments, due
 from harness.scenario.plan import Crash
 
-__all__ = ["Crashes"]
-
 
 class Crashes:
     """The kills planned for one subtask; `reach` does not return if a kill is due. Mutable: counts hits.

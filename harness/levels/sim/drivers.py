@@ -17,8 +17,6 @@ from harness.database.simulated.replies import LOST_CONNECTION
 from harness.levels.sim.subtask_loop import SubtaskLoop
 from reference_impl.mailbox.loops import Handle
 
-__all__ = ["AsyncSimulatedDriver", "SimulatedDriver", "SimulatedError"]
-
 _CONNECT_MS: Final = 3_000
 """The connect timeout of `harness.database.endpoint.connect`."""
 _CLOSED: Final = 0

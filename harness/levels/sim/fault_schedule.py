@@ -21,8 +21,6 @@ from harness.levels.sim.workload_faults import WorkloadFaults
 from harness.scenario.model import Scenario
 from harness.scenario.moments import Moments, shown_by
 
-__all__ = ["FaultSchedule", "Noted"]
-
 _LOOK_MS: Final = 10
 """Interval of the checks for evidence."""
 

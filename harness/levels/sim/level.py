@@ -40,8 +40,6 @@ from harness.system.errors import UsageError
 if TYPE_CHECKING:
     from harness.world.world import World
 
-__all__ = ["SIMULATED_WORLD", "SimulatedLevel", "record_of"]
-
 SIMULATED_WORLD = WorldDescription(
     kind="simulated",
     why="--level sim needs no other",

@@ -15,8 +15,6 @@ from typing import Final
 
 from harness.system.own_packages import OURS
 
-__all__ = ["ModuleCopy", "ModulesOfRun"]
-
 _ENTRY: Final = "__main__"
 _STANDARD: Final = Path(get_path("stdlib"))
 _INSTALLED: Final = {"site-packages", "dist-packages"}

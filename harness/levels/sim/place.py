@@ -30,8 +30,6 @@ from harness.sut.positions import SubtaskSource
 from harness.system.errors import HarnessError
 from harness.system.process_identity import ProcessIdentity
 
-__all__ = ["SimulatedAttempt", "SimulatedClock", "SimulatedPlace"]
-
 
 class SimulatedClock:
     """A `Clock` of virtual time; after a pause `catch_up` sets the attempt's loop to the hub's time."""

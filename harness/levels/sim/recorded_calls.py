@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from harness.database.simulated.hub import Hub
     from harness.levels.sim.place import SimulatedAttempt
 
-__all__ = ["RecordedCalls"]
-
 _MS_PER_S: Final = 1000
 
 

@@ -38,8 +38,6 @@ from harness.sut.variant import HONEST, Variant
 from harness.system.choices import Choices
 from harness.system.errors import HarnessError
 
-__all__ = ["Simulated", "customers", "simulate_scenario"]
-
 _TIERS: Final = 5
 
 

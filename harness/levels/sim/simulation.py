@@ -55,8 +55,6 @@ from harness.sut.variant import Variant
 from harness.system.choices import Draw, SparingDraw
 from harness.system.errors import SutError
 
-__all__ = ["Simulation"]
-
 _STEPS_MAX: Final = 4_000_000
 _QUIET_US: Final = 10_000_000
 """A run whose budget is over counts as stuck if nothing was recorded for so long."""

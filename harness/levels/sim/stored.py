@@ -13,8 +13,6 @@ from harness.database.stored_tables import COUNT_OF, ROWS_OF, counting, stored_v
 from harness.history.event import Effect, Row, TableRead
 from harness.scenario.claims import AUDIT, DEAD_LETTERS
 
-__all__ = ["count_tables", "read_tables"]
-
 
 def read_tables(tables: SimulatedTables, tape: Tape, *, names: Collection[str] = ROWS_OF) -> list[str]:
     """The rows of these tables become events of `tape`; a table that cannot be read gets no `read`.

@@ -17,8 +17,6 @@ from harness.database.simulated.tape import CALLBACK, TASK, MemoryRecorder
 from harness.levels.sim.own_modules import ModuleCopy
 from reference_impl.mailbox.loops import NS_PER_MS, Handle, VirtualLoop
 
-__all__ = ["SubtaskLoop", "outer_loop_kept"]
-
 _set_running_loop = asyncio._set_running_loop  # noqa: SLF001 - meant for implementers of event loops
 _LAST_TURNS = 20
 """How many turns cancelled tasks get to end."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from harness.levels.sim.simulation import Simulation
     from reference_impl.operator.functions import AsyncFunction
 
-__all__ = ["WorkloadFaults"]
-
 
 @dataclass(slots=True, kw_only=True)
 class _OfCalls:

@@ -39,8 +39,6 @@ from reference_impl.elements import Record, Watermark
 from reference_impl.errors import CancelTaskException
 from reference_impl.task.positioned_input import Checkpoint
 
-__all__ = ["BatchProgress", "BatchSource", "JournalOfBatch", "ShareOfBatch", "run_batch"]
-
 _NEVER_MS = 1_000_000_000
 _LOOK_AGAIN_MS = 5
 

@@ -22,8 +22,6 @@ from harness.history.recorder import Recorder, driver_file
 from harness.scenario.plan import RunPlan
 from harness.system.process_identity import this_process
 
-__all__ = ["BatchJournal"]
-
 
 class _Earlier:
     """What the drivers before this one have recorded. Mutable while it is read."""

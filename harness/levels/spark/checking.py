@@ -38,8 +38,6 @@ from harness.judge.checkers.shares.seen import ShareSeen, see_share
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["CHECKING", "check_on_spark"]
-
 CHECKING: Final[Mapping[str, str]] = {"spark.sql.execution.arrow.maxRecordsPerBatch": "16384"}
 """The settings of a session that checks."""
 _SQL_TYPES: Final = {pa.int64(): "bigint", pa.bool_(): "boolean", pa.string(): "string"}

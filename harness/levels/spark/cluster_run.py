@@ -36,8 +36,6 @@ from harness.world.standalone_cluster import (
     open_cluster,
 )
 
-__all__ = ["open_cluster_runner"]
-
 _SLOTS = 16
 """The tasks that an executor runs at a time: one of them takes all subtasks of a run if the others are lost. A worker
 has no more, so that each host has one executor, also after another was lost and is back. They are not real cores."""

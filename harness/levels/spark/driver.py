@@ -26,16 +26,6 @@ from harness.system.own_packages import import_ours
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "Cancel",
-    "DriverReply",
-    "DriverSetUp",
-    "Perform",
-    "Ready",
-    "RunOfDriver",
-    "cause_of_failure",
-]
-
 
 class DriverSetUp(msgspec.Struct, frozen=True, kw_only=True):
     """The first line: how to make the session."""

@@ -33,8 +33,6 @@ from harness.system.errors import HarnessError, OutlivesSigkill, WorldError
 from harness.system.process_identity import ProcessIdentity, end_process, identify, is_alive
 from harness.world.ports import LOOPBACK
 
-__all__ = ["DriverRunner", "DriverSeat", "DriverSettings", "end_seats"]
-
 _START_S = 180.0
 """The longest start of a session; on a loaded machine with a cold cache one takes a minute."""
 _STOP_S = 20.0

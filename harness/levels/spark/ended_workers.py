@@ -14,8 +14,6 @@ import msgspec
 from harness.engine.level import ProcessEnd
 from harness.history.follower import AttemptView
 
-__all__ = ["ENDED_WORKERS", "EndedWorkers"]
-
 ENDED_WORKERS = "FLOODMARK_ENDED_WORKERS"
 """The environment variable that tells the daemon the file; Spark passes on nothing else."""
 

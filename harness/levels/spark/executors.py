@@ -33,8 +33,6 @@ from harness.system.errors import FloodmarkError, UsageError, WorldError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkExecutors", "open_executors", "refuse_master"]
-
 _Result = TypeVar("_Result")
 
 _PIECE_S: Final = 2.0

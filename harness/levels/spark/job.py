@@ -32,8 +32,6 @@ from harness.system.process_identity import ProcessIdentity, end_process, identi
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkRunner"]
-
 _STOP_S = 15.0
 _EXECUTORS_S = 60.0
 """How long a run waits for executors that replace those which the run before has lost."""

@@ -37,8 +37,6 @@ from harness.system.process_identity import this_process
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["RESULT", "Batches"]
-
 _QUERIES_MAX = 4
 """So often a query is started in one driver; a commit that fails ends it."""
 RESULT = "subtask int, part binary"

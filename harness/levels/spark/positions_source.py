@@ -25,8 +25,6 @@ from harness.scenario.workloads.lookups import MarkOfTime
 from harness.sut.positions import saved
 from reference_impl.elements import Record, Watermark
 
-__all__ = ["FORMAT", "PositionsSource", "source_option"]
-
 FORMAT = "floodmark_positions"
 ROWS = "subtask int, epoch int, position bigint, element string"
 

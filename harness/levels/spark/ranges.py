@@ -15,8 +15,6 @@ from harness.scenario.model import Scenario
 from harness.scenario.plan import RunPlan
 from harness.scenario.workloads.lookups import LookupSource
 
-__all__ = ["Range", "Ranges"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:

@@ -25,8 +25,6 @@ from harness.scenario.plan import RunPlan
 from harness.sut.past import Past, kinds_that_count, past_of
 from harness.sut.variant import Variant
 
-__all__ = ["remote_parts"]
-
 _HISTORY = Path("history")
 """Where an executor keeps its copy, below the working folder that Spark gave it."""
 

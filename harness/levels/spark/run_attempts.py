@@ -14,8 +14,6 @@ from harness.history.follower import AttemptView, Follower
 from harness.levels.spark.ended_workers import EndedWorkers
 from harness.system.process_identity import ProcessIdentity, is_alive
 
-__all__ = ["RunAttempts", "is_closed"]
-
 _CLOSED = "closed"
 """A file in the folder of a run whose attempts must not begin any more."""
 

@@ -17,8 +17,6 @@ from harness.sut.defects import find_defect
 from harness.sut.variant import HONEST
 from harness.system.errors import CannotHere, UsageError
 
-__all__ = ["lacks_of_mutant", "lacks_of_runner", "refuse_of_runner", "refuse_without_cluster"]
-
 _MASTER = re.compile(r"spark://([^:/]+):\d+")
 _HERE = "127.0.0.1"
 _OF_DRIVER = frozenset({"commit.pre", "commit.post", "close"})

@@ -26,8 +26,6 @@ from harness.system.errors import WorldError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ended_workers", "gateway_pid", "local_master", "spark_session"]
-
 _JAVA_MIN = 17
 _ASK_S = 60
 """How long `java -version` may take on a busy machine."""

@@ -19,8 +19,6 @@ from typing import Final
 import harness
 from harness.system.errors import UsageError
 
-__all__ = ["UNPACKED", "code_archive", "executor_settings", "home_of_our_code"]
-
 UNPACKED: Final = "floodmark-code"
 """The folder, in the working folder of each executor, into which the archive is unpacked."""
 _OURS: Final = ("harness", "reference_impl", "reports", "scenarios")

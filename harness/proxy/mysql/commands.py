@@ -13,25 +13,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = [
-    "ANSWERLESS",
-    "CHANGE_USER",
-    "CLOSE_STATEMENT",
-    "EXECUTES",
-    "HANDSHAKE",
-    "PREPARE",
-    "QUERY",
-    "QUIT",
-    "STATEMENT_BYTES",
-    "UNASKED",
-    "UNTOLD",
-    "WORDS",
-    "CommandExchange",
-    "MessageKind",
-    "changed_tables",
-    "plain",
-]
-
 HANDSHAKE: Final = -1
 """Not a command: the server's greeting and the client's login."""
 UNASKED: Final = -2

@@ -12,8 +12,6 @@ from harness.proxy.mysql.gate import Action, GateToxic, GateWire, PacketGate
 from harness.proxy.mysql.rules import ROLLS_BACK, Then, error_packet, rollback_packet
 from harness.proxy.toxics.stage import Stream
 
-__all__ = ["MySqlConversation"]
-
 
 class MySqlConversation:
     """One connection's packets; its gates' `GatedConversation`. Mutable.

@@ -32,8 +32,6 @@ from harness.proxy.mysql.commands import (
 from harness.proxy.mysql.frames import HEADER_BYTES, LONGEST_FRAME, FrameTracker, Packet
 from harness.proxy.mysql.whole_result import is_whole_result
 
-__all__ = ["DEPRECATE_EOF", "PROTOCOL_41", "Dialogue", "counted", "reply_word", "without_attributes"]
-
 _SIZES: Final = {1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 6: 0, 8: 8, 9: 4, 13: 2}
 """Size of a value by its type, for numbers and NULL."""
 _SHORT: Final = frozenset({7, 10, 11, 12})

@@ -11,8 +11,6 @@ from typing import Protocol
 
 import msgspec
 
-__all__ = ["HEADER_BYTES", "LONGEST_FRAME", "FrameTracker", "Packet", "PacketPart", "framed"]
-
 HEADER_BYTES = 4
 """Three bytes of payload length, one of the sequence number."""
 LONGEST_FRAME = 0xFFFFFF

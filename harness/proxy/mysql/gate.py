@@ -20,8 +20,6 @@ from harness.proxy.mysql.frames import HEADER_BYTES, FrameTracker, Packet, Packe
 from harness.proxy.mysql.rules import ENDING, PacketRule, RuleAction, Then
 from harness.proxy.toxics.stage import Receiver, Stream, Timer
 
-__all__ = ["HELD_MAX", "Action", "GateToxic", "GateWire", "PacketGate", "Tap"]
-
 
 class Action:
     """One packet toxic acting on one message. Mutable: counts what it takes out of the stream."""

@@ -15,21 +15,6 @@ from harness.proxy.mysql.commands import ANSWERLESS, WORDS, CommandExchange, Mes
 from harness.proxy.mysql.frames import framed
 from harness.proxy.toxics.stage import Attributes, Stream
 
-__all__ = [
-    "ATTRIBUTES",
-    "ENDING",
-    "ERRORS",
-    "ROLLS_BACK",
-    "PacketRule",
-    "PacketToxic",
-    "RuleAction",
-    "Then",
-    "error_packet",
-    "refuse",
-    "rollback_packet",
-    "rule_of",
-]
-
 ERRORS: Final = {
     1040: ("08004", "Too many connections"),
     1053: ("08S01", "Server shutdown in progress"),

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["is_whole_result"]
-
 _HEADER: Final = 4
 _COLUMNS_MAX: Final = 250
 """The largest column count that takes one byte."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 from harness.proxy.toxics.kind import HELD_MAX, HeldBytes, ToxicKind
 from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace, Timer
 
-__all__ = ["BANDWIDTH"]
-
 _SLICE_S = 0.02
 """A long chunk is passed on in pieces of this duration."""
 _SHORT_OF_A_BYTE = 1e-9

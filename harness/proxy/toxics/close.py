@@ -11,8 +11,6 @@ from __future__ import annotations
 from harness.proxy.toxics.kind import ToxicKind
 from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace, Timer
 
-__all__ = ["RESET_PEER", "SLOW_CLOSE", "TIMEOUT"]
-
 
 class SlowCloseToxic:
     """Holds the FIN of a direction."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 from harness.proxy.toxics.kind import ToxicKind
 from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace
 
-__all__ = ["HALF_OPEN"]
-
 
 class HalfOpenToxic:
     """Swallows everything and remembers whether it did."""

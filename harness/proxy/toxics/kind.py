@@ -12,8 +12,6 @@ from typing import Generic, TypeVar
 
 from harness.proxy.toxics.stage import Attributes, Receiver, Stage, StagePlace
 
-__all__ = ["HELD_MAX", "HeldBytes", "ToxicKind"]
-
 
 def nothing_refused(attributes: Attributes) -> str:
     """For a kind that accepts any value."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from harness.proxy.toxics.kind import HELD_MAX, HeldBytes, ToxicKind
 from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace, Timer
 
-__all__ = ["LATENCY"]
-
 
 class LatencyToxic:
     """A queue of chunks, each with the time at which it is due."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from harness.proxy.toxics.kind import ToxicKind
 from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace
 
-__all__ = ["LIMIT_DATA"]
-
 
 class LimitDataToxic:
     """Counts the bytes that passed."""

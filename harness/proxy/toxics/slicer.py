@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from harness.proxy.toxics.kind import HELD_MAX, HeldBytes, ToxicKind
 from harness.proxy.toxics.stage import Attributes, Receiver, StagePlace, Timer
 
-__all__ = ["SLICER"]
-
 _PIECES_MAX = 256
 """Pieces of one turn, before other connections are served."""
 

@@ -15,8 +15,6 @@ from typing import Protocol
 
 from harness.system.choices import Choices
 
-__all__ = ["Attributes", "Gate", "Receiver", "Stage", "StagePlace", "Stream", "Timer", "Toxic", "Wire"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toxic:

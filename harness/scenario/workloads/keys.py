@@ -11,8 +11,6 @@ from typing import Any
 
 from harness.scenario.model import Workload
 
-__all__ = ["Key", "key_of", "keys_of", "told_key"]
-
 Key = int | str | tuple[str, int]
 """A key: a number, a text, or a text and a number (`composite`)."""
 

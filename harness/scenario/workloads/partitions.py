@@ -17,8 +17,6 @@ from harness.scenario.workloads.keys import Key
 from harness.scenario.workloads.lookups import LookupSource, least_ts, records_of_all
 from harness.scenario.workloads.shape import Lookup, MarkOfTime
 
-__all__ = ["PartitionedSource", "RecordPlace", "places_before"]
-
 Element = tuple[Lookup, int | None] | MarkOfTime
 
 

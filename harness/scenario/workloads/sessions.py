@@ -17,8 +17,6 @@ from harness.scenario.workloads.lookups import Inputs, LookupSource
 from harness.scenario.workloads.partitions import PartitionedSource
 from harness.scenario.workloads.shape import Lookup, MarkOfTime
 
-__all__ = ["SourceBefore", "Stamp", "expect_stamped", "session_stamps"]
-
 Stamp = Mapping[str, int | bool]
 """The stamp of a record: the `nth` of its key, the `of_input`-th of its key on its input, the `place`-th in the
 `session`-th session of its key. With a `ttl`, the first two count what has not expired. With a task behind that is

@@ -19,19 +19,6 @@ if TYPE_CHECKING:  # the process of the calm twin needs the records only, and st
     from harness.faults.model.workload import ShapingFault
     from harness.scenario.model import Workload
 
-__all__ = [
-    "Burst",
-    "Lookup",
-    "MarkOfTime",
-    "OwnLookup",
-    "StampedLookup",
-    "burst_places",
-    "idle_spans",
-    "marks",
-    "marks_below",
-    "with_hot_keys",
-]
-
 
 class Lookup(Struct, frozen=True, kw_only=True):
     """The value of a record; the first argument of a user's `lookup(record, pool)`. A struct, for speed."""

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, Literal
 
-__all__ = ["with_values_like"]
-
 _TEXTS: Final = (
     "",
     " a space at each end ",

@@ -12,8 +12,6 @@ from harness.scenario.plan import Runner
 from harness.sut.defects.where import NEVER, Applies, anywhere
 from harness.sut.variant import Variant
 
-__all__ = ["EVERY_LEVEL", "HARNESS_CHECKS", "SIM_AND_LIVE", "SIM_ONLY", "Defect"]
-
 HARNESS_CHECKS = {
     "recording": "Every event that was made stands in the history: its numbers have no gap, up to the last.",
     "canary": "The judge convicts each of a set of small histories that it must convict.",

@@ -17,8 +17,6 @@ from harness.system.choices import Draw
 from reference_impl.mailbox.loops import real_loop, virtual_loop
 from reference_impl.mailbox.mailbox import MAX_PRIORITY, MIN_PRIORITY, Mail, Mailbox
 
-__all__ = ["answers_of", "drawn_program", "smallest_program"]
-
 _STEPS_MAX: Final = 14
 _JOIN_S: Final = 30.0
 

@@ -41,26 +41,6 @@ from reference_impl.operator.queues import Emit, UnorderedQueue
 from reference_impl.operator.result import Settlement
 from reference_impl.operator.retry import Attempts, JudgedSettlement
 
-__all__ = [
-    "COMMITS_BLINDLY",
-    "FAULTS_DO_NOTHING",
-    "LOSS_IS_NO_ROW",
-    "OFFSET_ONE_LATE",
-    "RETRIES_AFTER_TIMEOUT",
-    "SEGMENT_LEAK",
-    "SETTLES_TWICE",
-    "SNAPSHOT_OMITS_COMPLETED",
-    "SNAPSHOT_OMITS_KEYED_STATE",
-    "TWELVE",
-    "UNORDERED_EMISSION",
-    "WATERMARKS_AT_ONCE",
-    "ZOMBIE_ACCEPTED",
-    "OperatorOfSettlements",
-    "building",
-    "keeping",
-    "resuming",
-]
-
 
 def building(kind: type[AsyncWaitOperator]) -> BuildOperator:
     """A `build_operator` like the reference's, for operators of class `kind`."""

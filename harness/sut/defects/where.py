@@ -11,26 +11,6 @@ from typing import Final
 
 from harness.scenario.model import Scenario
 
-__all__ = [
-    "CUTS",
-    "NEVER",
-    "Applies",
-    "anywhere",
-    "both",
-    "calls_are_lost",
-    "calls_fail",
-    "calls_once",
-    "can_be_superseded",
-    "commit_replies_are_lost",
-    "has_fault",
-    "has_watermarks",
-    "is_disturbed",
-    "is_ordered",
-    "is_unordered",
-    "retries",
-    "sink_is",
-]
-
 Applies = Callable[[Scenario], bool]
 
 CUTS: Final = (

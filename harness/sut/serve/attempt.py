@@ -21,8 +21,6 @@ from reference_impl.mailbox.loops import VirtualLoop
 from reference_impl.mailbox.mailbox import MIN_PRIORITY, Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 
-__all__ = ["AttemptPhase", "CommandedAttempt", "Unwound"]
-
 _PRIORITY = 0
 """The operator's position in its chain; there is only one operator."""
 

@@ -23,22 +23,6 @@ from reference_impl.operator.retry import (
     empty_result,
 )
 
-__all__ = [
-    "Code",
-    "CommandFields",
-    "CommandRefused",
-    "OperatorConfig",
-    "a_bool",
-    "a_list",
-    "a_text",
-    "a_whole",
-    "anything",
-    "canonical",
-    "key_of",
-    "one_of",
-    "operator_config",
-]
-
 
 class Code(StrEnum):
     """The error codes of the protocol."""

@@ -29,8 +29,6 @@ from harness.sut.serve.systems import System
 from harness.system.versions import VERSION
 from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
 
-__all__ = ["COMMANDS", "converse"]
-
 PROTOCOL = 1
 
 _FEEDS = frozenset({"element", "watermark", "status", "marker", "end_input"})

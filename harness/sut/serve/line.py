@@ -16,8 +16,6 @@ import msgspec
 from harness.history.strict_json import Loose, strictly
 from harness.sut.serve.config import Code, CommandRefused
 
-__all__ = ["CHUNK", "LINE_MAX", "Lines", "object_of", "written"]
-
 LINE_MAX = 32 * 1024 * 1024
 """The longest line in bytes; the rest of a longer one is skipped."""
 CHUNK = 64 * 1024

@@ -12,8 +12,6 @@ from typing import Any
 from harness.sut.serve.config import Code, CommandFields, CommandRefused, a_bool, a_list, a_whole, anything
 from reference_impl.elements import QueueElement, Record, Watermark, WatermarkStatus
 
-__all__ = ["elements_of", "shown"]
-
 
 def shown(elements: Iterable[QueueElement]) -> list[dict[str, Any]]:
     """The JSON form of each element."""

@@ -17,8 +17,6 @@ from reference_impl.errors import CallTimedOut
 from reference_impl.operator.functions import AsyncFunction
 from reference_impl.operator.result import ResultHandle
 
-__all__ = ["ScriptedFunction"]
-
 _FINISHED_MAX = 1000
 """How many calls of finished records are kept; completing an older one has no effect."""
 

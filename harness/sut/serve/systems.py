@@ -20,8 +20,6 @@ from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.build import build_operator
 from reference_impl.operator.quirks import FLINK_1_20, PROFILES, STRICT, Quirks
 
-__all__ = ["QUIRK_SYSTEMS", "SYSTEMS", "System"]
-
 
 class ServedOperator(Protocol):
     """The operator methods that a conversation uses."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from reference_impl.operator.result import ResultHandle, Supplier
 
-__all__ = ["Answering", "Notes", "Told"]
-
 
 class Told:
     """A `ResultHandle`."""

@@ -26,9 +26,6 @@ from reference_impl.task.operator_chain import OperatorChain
 from reference_impl.task.positioned_input import DueTime
 from reference_impl.task.task_environment import LocalRecordWriter
 
-__all__ = ["KeyedRig", "MemoryPhases", "RememberingLookups"]
-
-
 _LONG_AGO_MS = -(10**9)
 
 

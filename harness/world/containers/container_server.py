@@ -22,8 +22,6 @@ from harness.system.errors import WorldError
 from harness.world.containers.engine import Engine, brief
 from harness.world.server import lacking
 
-__all__ = ["ContainerMachine", "SmallVolume", "containers_server_lacks", "make_small_volume"]
-
 SHUT_DOWN_LIMIT_S = 30
 """After that time the engine kills it."""
 END_LIMIT_S = 20.0

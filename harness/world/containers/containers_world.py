@@ -43,8 +43,6 @@ from harness.world.server_pair import PROBE, REPLICA_LINK, PairedServer, ServerP
 from harness.world.toxiproxy import Toxiproxy
 from harness.world.world import DATABASE, LINKS, Address, Credentials, World
 
-__all__ = ["open_containers_world"]
-
 READY_LIMIT_S = 120.0
 """The published image initialises its data folder at each start; ours is ready in a second."""
 POLL_S = 0.05

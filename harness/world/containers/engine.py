@@ -17,8 +17,6 @@ from requests.exceptions import RequestException
 
 from harness.system.errors import WorldError
 
-__all__ = ["Engine", "brief", "connect"]
-
 PING_LIMIT_S = 3
 CALL_LIMIT_S = 30
 REGISTRY_LIMIT_S = 8

@@ -13,8 +13,6 @@ from harness.system.errors import WorldError
 from harness.world.containers.engine import Engine
 from harness.world.settings import WorldSettings
 
-__all__ = ["OFFLINE_MYSQL", "OFFLINE_TOXIPROXY", "Images", "choose_images"]
-
 PUBLISHED_MYSQL = "mysql:8.4"
 PUBLISHED_TOXIPROXY = "ghcr.io/shopify/toxiproxy:2.12.0"
 OFFLINE_MYSQL = "floodmark/mysql:offline"

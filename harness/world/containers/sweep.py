@@ -19,8 +19,6 @@ from harness.system.process_identity import Owner, ProcessIdentity, this_owner
 from harness.world.containers.engine import Engine
 from harness.world.ledger import Ledger, Reaped
 
-__all__ = ["labels_of_run", "sweep_dead_owners", "sweep_run"]
-
 PROJECT_LABEL = "floodmark.project"
 RUN_LABEL = "floodmark.run"
 OWNER_LABEL = "floodmark.owner"

@@ -15,8 +15,6 @@ from harness.world.processes import ChildProcess
 from harness.world.settings import WorldSettings
 from harness.world.world import Address
 
-__all__ = ["KafkaBroker"]
-
 READY_LIMIT_S = 120.0
 """How long it may take until it serves; 3 to 7 s are usual."""
 READY = "Kafka Server started"

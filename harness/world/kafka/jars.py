@@ -21,8 +21,6 @@ from harness.world.places import Places
 from harness.world.processes import run_to_end
 from harness.world.settings import WorldSettings
 
-__all__ = ["find_java_for_kafka", "find_kafka", "install_kafka", "kafka_folder"]
-
 _SETUP = "floodmark setup --kafka"
 DOWNLOAD_LIMIT_S = 900.0
 LIST = Path(__file__).with_name("jars.txt")

@@ -18,8 +18,6 @@ from harness.world.containers.images import OFFLINE_MYSQL, OFFLINE_TOXIPROXY
 from harness.world.processes import run_to_end
 from harness.world.proxy_program import TOXIPROXY_VERSION
 
-__all__ = ["build_mysql_image", "build_toxiproxy_image", "is_current"]
-
 RECIPES = Path(__file__).parent
 RECIPE_LABEL = "floodmark.recipe"
 BASE = "floodmark/debian-mysql:base"

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from harness.world.containers.engine import Engine
     from harness.world.containers.images import Images
 
-__all__ = ["choose_world", "open_world"]
-
 KINDS = ("auto", "containers", "local")
 ONLY_LOCAL = "server-clock"
 """The ability that only the local world has."""

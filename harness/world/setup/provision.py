@@ -21,8 +21,6 @@ from harness.world.server_program import ServerProgram, find_server
 from harness.world.settings import WorldSettings
 from harness.world.unpacked_server import unpack_clock, unpack_server
 
-__all__ = ["Provision", "ProvisionStep", "provide_local_world", "provisioning", "timed_step"]
-
 Say = Callable[[str], None]
 """Gets sentences about the progress."""
 

@@ -16,8 +16,6 @@ from harness.world.offline_images.build import build_mysql_image, build_toxiprox
 from harness.world.proxy_program import build_proxy_program, built_proxy_program
 from harness.world.setup.provision import Provision, ProvisionStep, timed_step
 
-__all__ = ["provide_images", "provide_offline_images"]
-
 
 def provide_images(task: Provision) -> Iterator[ProvisionStep]:
     """Images for `--world containers`: those that exist, else pulled."""

@@ -9,8 +9,6 @@ from harness.system.clock import monotonic_us
 from harness.world.kafka.jars import find_java_for_kafka, install_kafka, kafka_folder
 from harness.world.setup.provision import Provision, ProvisionStep, timed_step
 
-__all__ = ["provide_kafka"]
-
 
 def provide_kafka(task: Provision) -> Iterator[ProvisionStep]:
     """Download the pinned jars into the cache, unless they are there."""

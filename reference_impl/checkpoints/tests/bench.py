@@ -38,20 +38,6 @@ from reference_impl.mailbox.loops import VirtualLoop, virtual_loop
 from reference_impl.mailbox.mailbox import Mailbox, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 
-__all__ = [
-    "CANCELLED",
-    "ENDED",
-    "SUBSUMED",
-    "Bench",
-    "HandlerKind",
-    "NotingTask",
-    "barrier",
-    "cancel_marker",
-    "end",
-    "open_bench",
-    "unaligned",
-]
-
 HandlerKind = Literal["aligned", "alternating"]
 
 SUBSUMED = CheckpointFailureReason.CHECKPOINT_DECLINED_SUBSUMED

@@ -31,19 +31,6 @@ from reference_impl.checkpoints.task_state import TaskStateSnapshot, TaskStateSt
 from reference_impl.mailbox.timers import Timers
 from reference_impl.state.snapshot_future import SnapshotFuture
 
-__all__ = [
-    "ALIGNED",
-    "SUBSUMED",
-    "UNALIGNED",
-    "WITH_TIMEOUT",
-    "CheckpointRig",
-    "CountedHandle",
-    "NotingChain",
-    "NotingResponder",
-    "refused",
-    "stateless",
-]
-
 ALIGNED = CheckpointOptions()
 UNALIGNED = CheckpointOptions(alignment=AlignmentType.UNALIGNED)
 WITH_TIMEOUT = CheckpointOptions(aligned_timeout_ms=10)

@@ -31,8 +31,6 @@ from reference_impl.checkpoints.tests.bench import (
 )
 from reference_impl.elements import Record
 
-__all__ = ["Run", "conserves", "goes_on", "play", "records_before", "restores", "runs", "stays_consistent"]
-
 TIMEOUT_MS = 7
 LAST_ID = 1_000
 """Of a checkpoint that every channel takes part in at the end, and so does the next."""

@@ -17,8 +17,6 @@ from reference_impl.checkpoints.channels import InputChannelInfo
 from reference_impl.checkpoints.tests.bench import Bench
 from reference_impl.checkpoints.tests.interleavings import Run
 
-__all__ = ["NaiveAlignment", "Overheard", "as_the_model"]
-
 Told = tuple[str, int]
 
 

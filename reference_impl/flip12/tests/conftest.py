@@ -13,8 +13,6 @@ from reference_impl.flip12.wait_operator import build_operator
 from reference_impl.operator.build import BuildOperator
 from reference_impl.tests.rig import OpenRig, Rig, open_rig
 
-__all__ = ["rigs"]
-
 
 @pytest.fixture(params=[pytest.param("real", marks=pytest.mark.sweep), "virtual"])
 def rigs(request: pytest.FixtureRequest) -> OpenRig:

@@ -20,16 +20,6 @@ from reference_impl.functions.sink import SinkContext
 from reference_impl.state.keyed_state import ValueState
 from reference_impl.state.state_descriptor import ListStateDescriptor, ValueStateDescriptor
 
-__all__ = [
-    "BufferingSink",
-    "CountWindow",
-    "CountWindowAverage",
-    "CounterSource",
-    "Rounding",
-    "SourceContext",
-    "StreamFilter",
-]
-
 
 class StreamFilter:
     """Passes on the records for which a predicate holds, and everything that is no record. Stateless.

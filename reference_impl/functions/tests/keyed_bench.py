@@ -25,8 +25,6 @@ from reference_impl.state.keyed_state_store import KeyedStateStore
 from reference_impl.state.operator_state import OperatorStateBackend
 from reference_impl.tests.rig import shown
 
-__all__ = ["MAX_PARALLELISM", "KeyedBench", "Saved", "owner_of"]
-
 MAX_PARALLELISM = 8
 
 

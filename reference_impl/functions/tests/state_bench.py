@@ -12,8 +12,6 @@ from reference_impl.state.handles import OperatorStateHandle
 from reference_impl.state.operator_state import OperatorStateBackend
 from reference_impl.state.repartitioner import RoundRobinOperatorStateRepartitioner
 
-__all__ = ["StateBench", "redistributed"]
-
 
 class StateBench:
     """One function and its operator state."""

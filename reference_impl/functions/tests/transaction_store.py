@@ -8,8 +8,6 @@ from typing import Any
 
 from reference_impl.functions.two_phase_commit_sink import Transactions
 
-__all__ = ["Crash", "Phase", "TransactionStore"]
-
 
 class Crash(BaseException):
     """The process is gone; nobody in it can catch this."""

@@ -14,8 +14,6 @@ from reference_impl.functions.two_phase_commit_sink import TwoPhaseCommitSinkFun
 from reference_impl.state.handles import OperatorStateHandle
 from reference_impl.state.operator_state import OperatorStateBackend
 
-__all__ = ["STEPS", "BuildSink", "Store", "TwoPhaseJob", "initialized", "snapshot_of"]
-
 CONTEXT = SinkContext(current_processing_time=0, current_watermark=0, timestamp=None)
 STEPS = (
     "record",

@@ -8,8 +8,6 @@ import pytest
 
 from reference_impl.tests.rig import OpenRig, open_rig
 
-__all__ = ["rigs"]
-
 
 @pytest.fixture(params=[pytest.param("real", marks=pytest.mark.sweep), "virtual"])
 def rigs(request: pytest.FixtureRequest) -> OpenRig:

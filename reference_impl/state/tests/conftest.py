@@ -9,8 +9,6 @@ import pytest
 from reference_impl.mailbox.loops import virtual_loop
 from reference_impl.state.tests.timer_bench import TimerBench
 
-__all__ = ["bench"]
-
 
 @pytest.fixture
 def bench() -> Iterator[TimerBench]:

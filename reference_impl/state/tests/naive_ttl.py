@@ -7,8 +7,6 @@ from typing import Any
 from reference_impl.state.tests.ttl_rig import ON_READ, RETURN
 from reference_impl.state.ttl_config import StateTtlConfig
 
-__all__ = ["NaiveTtlState"]
-
 Entry = tuple[Any, Any, int]
 """The user's key or None, the value, the stamp."""
 

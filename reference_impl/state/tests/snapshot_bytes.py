@@ -9,8 +9,6 @@ from msgspec import msgpack
 from reference_impl.state.state_descriptor import ListStateDescriptor, MapStateDescriptor
 from reference_impl.state.tests.state_rig import keyed, saved
 
-__all__ = ["digest"]
-
 
 def digest() -> str:
     """Of state whose keys, namespaces and values are strings and sets of them."""

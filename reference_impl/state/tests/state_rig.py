@@ -17,21 +17,6 @@ from reference_impl.state.state_descriptor import (
     ValueStateDescriptor,
 )
 
-__all__ = [
-    "COUNT",
-    "OPERATOR",
-    "PAGES",
-    "SEEN",
-    "backend",
-    "backends",
-    "contents",
-    "filled",
-    "keyed",
-    "of",
-    "saved",
-    "written",
-]
-
 OPERATOR = "counts"
 COUNT = ValueStateDescriptor(name="count", value_type=int)
 SEEN = ListStateDescriptor(name="seen")

@@ -16,8 +16,6 @@ from reference_impl.state.key_groups import (
     compute_key_group_range_for_operator_index,
 )
 
-__all__ = ["MAX_PARALLELISM", "Fired", "Keys", "TimerBench"]
-
 MAX_PARALLELISM = 8
 
 

@@ -23,20 +23,6 @@ from reference_impl.state.ttl_config import (
     UpdateType,
 )
 
-__all__ = [
-    "BY_HAND",
-    "DESCRIPTORS",
-    "NEVER",
-    "ON_READ",
-    "ON_WRITE",
-    "RETURN",
-    "STRATEGIES",
-    "TTL_MS",
-    "Collecting",
-    "Subtask",
-    "ttl",
-]
-
 TTL_MS = 100
 ON_READ, ON_WRITE = UpdateType.ON_READ_AND_WRITE, UpdateType.ON_CREATE_AND_WRITE
 NEVER, RETURN = StateVisibility.NEVER_RETURN_EXPIRED, StateVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP

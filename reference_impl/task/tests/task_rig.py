@@ -36,20 +36,6 @@ from reference_impl.task.stream_task import StreamTask
 from reference_impl.task.task_environment import TaskEnvironment
 from reference_impl.tests.rig import shown
 
-__all__ = [
-    "END",
-    "HandCheckpoints",
-    "HandInput",
-    "HandOperator",
-    "HandSource",
-    "HandWriter",
-    "TaskRig",
-    "cut",
-    "heard",
-    "open_task",
-    "savepoint",
-]
-
 END = (DataInputStatus.END_OF_DATA, DataInputStatus.END_OF_INPUT)
 
 

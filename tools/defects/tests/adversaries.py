@@ -16,8 +16,6 @@ from reference_impl.operator.build import operator_around, queue_for
 from reference_impl.operator.gated_queue import GatedQueue
 from reference_impl.operator.queues import Emit, Entry, OrderedQueue, UnorderedQueue
 
-__all__ = ["ADVERSARIES"]
-
 
 class _RecordsFirst(AsyncWaitOperator):
     """A restore replays the records, then the watermarks."""

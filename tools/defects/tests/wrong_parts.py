@@ -10,8 +10,6 @@ from typing import Any
 from tools.defects import DEFECTS
 from tools.defects.kinds import PropertyDefect
 
-__all__ = ["wrong_part"]
-
 
 def wrong_part(name: str) -> Any:
     """The class, or the function that builds one, of the defect `name`, which no run shows."""

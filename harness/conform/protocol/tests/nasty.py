@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["nasty"]
-
 GOOD = r"""
 import os, sys, json
 HELLO = b'{"ev":"hello","protocol":1,"name":"nasty","version":"0","abilities":["ordered","marker","snapshot"]}\n'

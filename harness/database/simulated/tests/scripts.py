@@ -13,8 +13,6 @@ from harness.database.endpoint import QUERY, QUERY_OF_PARTS
 from harness.database.simulated.tests.two_servers import Answer, Ask, End, ReadOnly, Step
 from harness.database.stored_tables import ROWS_OF
 
-__all__ = ["KEYED_SCRIPTS", "SCRIPTS"]
-
 _FENCE = "SELECT token FROM fence WHERE subtask = %s FOR UPDATE"
 _TOKEN = "SELECT token FROM fence WHERE subtask = %s"
 _RAISE = (

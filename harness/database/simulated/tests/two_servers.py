@@ -22,8 +22,6 @@ from harness.database.simulated.tables import Customers, Effects, SimulatedTable
 from harness.system.choices import Draw
 from harness.system.clock import Deadline, wait_until
 
-__all__ = ["ROWS", "SUBTASKS", "Answer", "Ask", "End", "Step", "on_real", "on_simulated", "set_up"]
-
 ROWS = [(key, f"name {key}", f"city {key}", 1 + key % 5) for key in range(5)]
 SUBTASKS = 2
 GONE = (1927, 2006, 2013, 0, 1053)

@@ -12,8 +12,6 @@ from harness.judge.checkers.outside.readings import Reading
 from harness.judge.checkers.outside.replay import SlotSeen, named
 from harness.judge.checkers.outside.slots import RecordKey, SlotKey, SlotRows, cells
 
-__all__ = ["find_delivery", "is_without_values"]
-
 _BY_VALUE = frozenset({"duplicate", "wrong-value"})
 
 

@@ -16,8 +16,6 @@ from harness.judge.checkers.outside.job_trace import OutsideTrace, is_failed_exi
 from harness.judge.checkers.outside.replay import named
 from harness.judge.checkers.outside.slots import RecordKey, cells
 
-__all__ = ["find_evidence", "find_visible_errors"]
-
 
 def find_visible_errors(trace: OutsideTrace, finish: Finish) -> Findings | str:
     """V20."""

@@ -10,8 +10,6 @@ from harness.judge.checkers.outside.job_trace import OutsideTrace, is_by_itself
 from harness.judge.checkers.outside.replay import named
 from harness.judge.checkers.outside.slots import RecordKey, SlotKey
 
-__all__ = ["Finish", "finish_of"]
-
 _US_PER_MS = 1000
 
 

@@ -29,8 +29,6 @@ from harness.judge.checkers.outside.readings import Reading
 from harness.judge.checkers.outside.replay import TableReplay, differs, named
 from harness.judge.checkers.outside.slots import RecordKey, Records, SlotKey
 
-__all__ = ["JobFaultSpan", "OutsideTrace", "is_by_itself", "is_failed_exit"]
-
 
 class JobFaultSpan:
     """One fault, from begin to end. Mutable: the end is set later."""

@@ -27,8 +27,6 @@ from harness.judge.checkers.outside.starts import find_explained_exits, find_fen
 from harness.judge.checkers.overall import overall
 from harness.judge.checkers.registry import CHECKERS
 
-__all__ = ["SEEN_FROM_OUTSIDE", "judge_history", "judge_outside"]
-
 SEEN_FROM_OUTSIDE = (
     "Seen from outside: judged from the source, the table and its log of changes;"
     " what happens inside the job is not claimed."

@@ -8,8 +8,6 @@ from harness.judge.checkers.outside.job_trace import OutsideTrace
 from harness.judge.checkers.outside.replay import SlotOrder
 from harness.judge.checkers.outside.slots import NO_KEY, cells
 
-__all__ = ["find_key_order", "find_source_order", "log_not_read"]
-
 
 def find_source_order(trace: OutsideTrace) -> Findings | str:
     """V1."""

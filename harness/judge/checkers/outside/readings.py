@@ -8,8 +8,6 @@ from harness.history.outside import DeadLetterRow, PartRead, TableRow
 from harness.judge.checkers.outside.replay import SlotSeen, named, slot_of
 from harness.judge.checkers.outside.slots import RecordKey, Records, SlotKey, SlotRows, digest, key_of
 
-__all__ = ["Reading"]
-
 
 class Reading:
     """One reading. Mutable; grows with its slots and dead letters.

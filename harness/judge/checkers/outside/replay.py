@@ -14,8 +14,6 @@ from harness.history.outside import LogRow, OutsideHeader
 from harness.history.values import shown
 from harness.judge.checkers.outside.slots import NO_KEY, Digest, Records, SlotKey, SlotRows, digest, key_of
 
-__all__ = ["SlotOrder", "SlotSeen", "TableReplay", "differs", "named", "slot_of"]
-
 
 class SlotSeen(NamedTuple):
     """What a transaction or a reading shows of a slot."""

@@ -17,17 +17,6 @@ from msgspec import UNSET
 from harness.history.outside import Offer, OutsideHeader, OutsideId
 from harness.history.values import identity
 
-__all__ = [
-    "NO_KEY",
-    "RecordKey",
-    "Records",
-    "SlotKey",
-    "SlotRows",
-    "cells",
-    "digest",
-    "key_of",
-]
-
 RecordKey = int | str | tuple[Any, ...] | None
 """An id as a dictionary key; of several columns a tuple."""
 SlotKey = tuple[RecordKey, int | None]

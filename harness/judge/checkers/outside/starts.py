@@ -14,8 +14,6 @@ from harness.judge.checkers.outside.order import log_not_read
 from harness.judge.checkers.outside.replay import named
 from harness.judge.checkers.outside.slots import RecordKey, cells
 
-__all__ = ["find_explained_exits", "find_fencing", "find_liveness"]
-
 _US_PER_MS = 1000
 _EXCUSES = frozenset({"harness", "outside"})
 """Causes of an exit that need no fault."""

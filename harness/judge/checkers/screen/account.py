@@ -17,8 +17,6 @@ from harness.history.header import Header
 from harness.history.stalls import Stalls
 from harness.judge.checkers.screen.totals import Distinct, ExpectedRows, Irregular, Sums
 
-__all__ = ["US_PER_MS", "Account", "ShownRows"]
-
 US_PER_MS = 1000
 _EARLY_MS = 1
 

@@ -18,8 +18,6 @@ from harness.history.event import Call, Dead, End, Failed, Id, In, Out, Owm, Res
 from harness.history.values import same
 from harness.judge.checkers.screen.totals import Entry, ExpectedRows, Irregular, Segment, Sums
 
-__all__ = ["AttemptScreen", "Saved", "SourceMemory"]
-
 
 class Failures:
     """Failures and dead letters of one attempt, for V20 and for what a failed attempt excuses in V15.

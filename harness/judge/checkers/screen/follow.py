@@ -15,9 +15,6 @@ from harness.history.event import Call, Event, In, Out, Res
 from harness.judge.checkers.screen.attempt import AttemptScreen
 from harness.judge.checkers.screen.totals import Irregular
 
-__all__ = ["Clock", "follow"]
-
-
 Clock = tuple[int, int]
 """`n` and `t` of the last event."""
 Lives = Mapping[int, AttemptScreen]

@@ -51,8 +51,6 @@ from harness.judge.checkers.screen.follow import Clock, follow
 from harness.judge.checkers.screen.subtask import Strand
 from harness.judge.checkers.screen.totals import Irregular
 
-__all__ = ["Screen"]
-
 _OF_A_LIFE: Mapping[type, Callable[[AttemptScreen, Any], None]] = {
     In: AttemptScreen.take,
     Call: AttemptScreen.call,

@@ -15,8 +15,6 @@ from harness.judge.checkers.screen.account import US_PER_MS, Account
 from harness.judge.checkers.screen.attempt import AttemptScreen, Saved, SourceMemory
 from harness.judge.checkers.screen.totals import Irregular
 
-__all__ = ["Strand"]
-
 _SAVED_MAX = 64
 """Most snaps remembered for one subtask if no `retire` event removes them."""
 

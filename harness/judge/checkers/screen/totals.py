@@ -17,8 +17,6 @@ from msgspec import UNSET, Struct
 
 from harness.history.event import Call, Id, In, W
 
-__all__ = ["Distinct", "Entry", "ExpectedRows", "Irregular", "Segment", "Sums"]
-
 
 class Irregular(Exception):
     """The history leaves the regular course that the screen can follow."""

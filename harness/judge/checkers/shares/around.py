@@ -24,8 +24,6 @@ from harness.history.event import (
 )
 from harness.history.header import Header
 
-__all__ = ["OF_SHARES", "TOLD_TO_ALL", "Around", "by_number", "with_told"]
-
 TOLD_TO_ALL = (Done, Abort, Retire, FaultEvent, GiveUp, Ack)
 """The events that every share is told."""
 OF_SHARES = (AttemptEvent, Commit, Effect)

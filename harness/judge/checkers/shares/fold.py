@@ -28,8 +28,6 @@ from harness.judge.checkers.shares.around import Around
 from harness.judge.checkers.shares.found import ShareFound
 from harness.judge.checkers.shares.seen import ShareSeen
 
-__all__ = ["judge_shares"]
-
 _T = TypeVar("_T")
 
 Whole = Callable[[Sequence[Invariant]], Judgement | Malformed]

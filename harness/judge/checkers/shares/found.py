@@ -27,8 +27,6 @@ from harness.judge.checkers.registry import CHECKERS
 from harness.judge.checkers.screen.totals import Distinct
 from harness.judge.checkers.shares.around import Around, by_number
 
-__all__ = ["ShareFound", "examine_share"]
-
 _ACROSS_SHARES: Final = frozenset({"V4", "V5", "V6", "V7", "V9", "V13", "V19"})
 """Invariants whose findings across all subtasks are the sum of those in each share; of V9 and V19 see `foreign`."""
 

@@ -17,8 +17,6 @@ from harness.judge.checkers.screen.screen import Screen
 from harness.judge.checkers.screen.totals import Distinct, Irregular
 from harness.judge.checkers.shares.around import Around, with_told
 
-__all__ = ["ShareSeen", "see_share"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareSeen:

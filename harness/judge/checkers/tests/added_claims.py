@@ -12,8 +12,6 @@ from typing import Any
 from harness.judge.second_judge import ABSENT, Page
 from harness.system.choices import Choices
 
-__all__ = ["with_claims"]
-
 Json = dict[str, Any]
 
 KEYS = [1, 1.0, "k"]

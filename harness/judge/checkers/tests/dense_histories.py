@@ -11,8 +11,6 @@ from typing import Any
 from harness.judge.checkers.tests.small_histories import called, history, left, snap, start, took
 from harness.system.choices import Choices
 
-__all__ = ["acknowledged_history", "caused_history", "tabled_history", "versioned_history"]
-
 Json = dict[str, Any]
 SINKS = ["rollback", "rollback", "append", "atomic", "two-phase"]
 

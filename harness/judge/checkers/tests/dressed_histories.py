@@ -12,8 +12,6 @@ from harness.judge.checkers.tests.legal_claims import with_legal_claims
 from harness.judge.checkers.tests.legal_histories import legal_history
 from harness.system.choices import Choices
 
-__all__ = ["dressed_history"]
-
 Json = dict[str, Any]
 OF_THE_MAILBOX = {"call", "res", "out", "owm", "snap"}
 KEYS = [None, 0, 0.0, "k", ["k"], {"a": 1}]

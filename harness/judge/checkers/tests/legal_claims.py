@@ -10,8 +10,6 @@ from typing import Any
 from harness.judge.checkers.tests.modelled_parts import Json
 from harness.system.choices import Choices
 
-__all__ = ["with_legal_claims"]
-
 
 def with_legal_claims(header: Json, events: list[Json], choices: Choices) -> tuple[Json, list[Json]]:
     """Header and events with more, not numbered yet."""

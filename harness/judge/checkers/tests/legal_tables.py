@@ -11,8 +11,6 @@ from typing import Any
 from harness.judge.checkers.tests.modelled_parts import Json, Settled, Subtask
 from harness.system.choices import Choices
 
-__all__ = ["drawn_tables", "read_tables"]
-
 
 def drawn_tables(choices: Choices, sink: str, effects: str | None) -> dict[str, Json]:
     """Of a header; none for every second history. A key is kept once only where a restart takes back outputs."""

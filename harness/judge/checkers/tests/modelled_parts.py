@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Attempt", "Entry", "Json", "Saved", "Settled", "Subtask"]
-
 Json = dict[str, Any]
 
 

@@ -24,8 +24,6 @@ from harness.judge.checkers.tests.small_histories import (
 )
 from harness.system.choices import Choices
 
-__all__ = ["rescaled_history", "wrongly_rescaled"]
-
 Json = dict[str, Any]
 SINKS = ["rollback", "rollback", "atomic", "two-phase"]
 PARTS = 3

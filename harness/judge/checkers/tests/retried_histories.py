@@ -10,8 +10,6 @@ from typing import Any
 from harness.judge.checkers.tests.small_histories import history, start, took
 from harness.system.choices import Choices
 
-__all__ = ["retried_history"]
-
 Json = dict[str, Any]
 
 

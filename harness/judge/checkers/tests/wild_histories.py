@@ -11,8 +11,6 @@ from typing import Any
 
 from harness.system.choices import Choices
 
-__all__ = ["Json", "wild_history"]
-
 Json = dict[str, Any]
 NONCES = [1, 1.0, "1", True, None, [1], {"a": 1, "b": 2.0}, "x", "y", "z"]
 VALUES = [

@@ -23,7 +23,7 @@ SHIPPED = {path.stem: scenario for path, scenario in load_jobs(["all"])}
 
 
 def job(**fields: Any) -> JobFile:
-    whole = {"job": {"command": ["true"]}, "source": {"kind": "folder"}}
+    whole: dict[str, dict[str, Any]] = {"job": {"command": ["true"]}, "source": {"kind": "folder"}}
     return JobFile.model_validate(
         {name: {**whole.get(name, {}), **more} for name, more in fields.items()}
         | {name: part for name, part in whole.items() if name not in fields}

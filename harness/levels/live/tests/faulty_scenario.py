@@ -8,8 +8,6 @@ from harness.scenario.model import Scenario
 from harness.scenario.outcome import FaultRecord, RunOutcome
 from harness.tests.whole_run import told
 
-__all__ = ["faulty", "what_bit"]
-
 
 def faulty(
     *faults: dict[str, Any],

@@ -12,8 +12,6 @@ import psutil
 from harness.history.follower import Follower
 from harness.system.clock import Deadline, wait_until
 
-__all__ = ["AT_WORK", "killed_from_outside"]
-
 AT_WORK = {"records": 1000}
 """Of the workload: two seconds of work, so that a killer which a busy machine delays still finds its victim."""
 

@@ -17,26 +17,6 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-__all__ = [
-    "AioMySql",
-    "AsyncMySql",
-    "Charges",
-    "ChargesAgain",
-    "ChargesNotAll",
-    "FailsToClose",
-    "FailsToOpen",
-    "LeavesAThread",
-    "Names",
-    "NamesOfAnother",
-    "SharedAioMySql",
-    "SharedAsyncMySql",
-    "SharedPyMySql",
-    "SharedSqlAlchemy",
-    "SqlAlchemy",
-    "ThreadedPyMySql",
-    "names",
-]
-
 QUERY = "SELECT name, SLEEP(%s) FROM customer WHERE k = %s"
 PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 LOST = (OSError, asyncio.IncompleteReadError, AsyncmyError, pymysql.MySQLError, DBAPIError)

@@ -10,8 +10,6 @@ from harness.scenario.model import Scenario
 from harness.scenario.order import Order
 from harness.sut.variant import HONEST, Variant
 
-__all__ = ["SAMPLES", "STORES", "sample", "simulated"]
-
 _LINK = {"link": "lookups"}
 _SINK = {"link": "sink"}
 _AT = {"at": "60ms"}

@@ -10,7 +10,7 @@ import pytest
 from harness.engine.level import Opening, RunSite
 from harness.history.event import FaultEvent
 from harness.levels.sim.level import SimulatedLevel
-from harness.scenario.file import validated
+from harness.scenario.mistakes import validated
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order
 

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-__all__ = ["DIFFERENCES", "Difference", "shows"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:

@@ -14,20 +14,6 @@ from enum import StrEnum
 
 from harness.system.clock import Deadline, monotonic_us
 
-__all__ = [
-    "WAIT_S",
-    "End",
-    "Pair",
-    "Server",
-    "connected",
-    "end_of",
-    "ms_since",
-    "quiet",
-    "receive",
-    "reset_on_close",
-    "upstream",
-]
-
 WAIT_S = 60.0
 """Limit for anything that should happen at once, even on a loaded machine."""
 LOOPBACK = "127.0.0.1"

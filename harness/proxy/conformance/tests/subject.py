@@ -20,8 +20,6 @@ from urllib.parse import quote
 
 from harness.system.clock import Deadline, wait_until
 
-__all__ = ["Link", "Reply", "Subject", "assert_refused", "own_proxy", "toxiproxy"]
-
 ASK_LIMIT_S = 60.0
 START_LIMIT_S = 60.0
 LOOPBACK = "127.0.0.1"

@@ -13,8 +13,6 @@ from harness.proxy.mysql.tests.threaded_link import ThreadedLink
 from harness.system.clock import Deadline, wait_until
 from harness.world.world import DATABASE, World
 
-__all__ = ["Client", "code_of", "connect", "connected", "run", "sessions", "stored", "wait_for_sessions"]
-
 Client: TypeAlias = "pymysql.Connection[Any]"
 
 

@@ -13,8 +13,6 @@ from harness.proxy.mysql.commands import CommandExchange
 from harness.proxy.mysql.dialogue import Dialogue
 from harness.world.world import Address
 
-__all__ = ["Heard", "Recording", "listen_in", "understood"]
-
 _READ_BYTES = 65_536
 _END_S = 10.0
 

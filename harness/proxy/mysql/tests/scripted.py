@@ -12,19 +12,6 @@ from harness.proxy.mysql.frames import framed
 from harness.proxy.mysql.rules import ATTRIBUTES, PacketToxic, refuse
 from harness.proxy.toxics.stage import Stream
 
-__all__ = [
-    "EOF",
-    "GREETING",
-    "LOGGED_IN",
-    "LOGIN",
-    "OK",
-    "Collected",
-    "Exchanged",
-    "FakeWire",
-    "query",
-    "rows",
-]
-
 OK = b"\x00\x00\x00\x02\x00\x00\x00"
 EOF = b"\xfe\x00\x00\x02\x00"
 _ABILITIES = (PROTOCOL_41).to_bytes(4, "little")

@@ -18,8 +18,6 @@ from harness.system.clock import Deadline, wait_until
 from harness.world.world import Address
 from reference_impl.mailbox.loops import real_loop
 
-__all__ = ["ThreadedLink", "threaded_link"]
-
 T = TypeVar("T")
 _LIMIT_S = 60.0
 

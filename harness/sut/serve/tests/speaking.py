@@ -16,8 +16,6 @@ from harness.conform.protocol.events import read_event
 from harness.conform.protocol.program import Program, await_answers
 from harness.sut.serve import SYSTEMS, converse
 
-__all__ = ["asked", "lines_in_process", "spoken_in_process", "spoken_to_program"]
-
 QUIET = '{"ev":"quiet"}'
 
 

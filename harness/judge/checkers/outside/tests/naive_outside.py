@@ -13,8 +13,6 @@ from typing import Any
 
 from harness.history.values import identity
 
-__all__ = ["Opinion", "opinions_on", "verdict_on"]
-
 Json = dict[str, Any]
 Opinion = tuple[str, Counter[Any]]
 """An outcome, and the anomalies: class, id, j, tx, start."""

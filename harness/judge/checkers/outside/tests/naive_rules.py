@@ -9,8 +9,6 @@ from typing import Any
 
 from harness.history.values import identity
 
-__all__ = ["keeps_the_rules"]
-
 Json = dict[str, Any]
 Test = Callable[[Any], bool]
 

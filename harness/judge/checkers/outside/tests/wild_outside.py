@@ -10,8 +10,6 @@ from typing import Any
 
 from harness.system.choices import Draw
 
-__all__ = ["mutated_outside", "wild_outside"]
-
 Json = dict[str, Any]
 _VALUES = (["a"], ["b"], [1], [1.0], [None])
 _FAULTS = ("kill", "cut")

@@ -24,22 +24,6 @@ from harness.judge.checkers.tests.small_histories import (
     wm,
 )
 
-__all__ = [
-    "AGAIN",
-    "BUSY",
-    "CUT",
-    "DEAD",
-    "KILL",
-    "OF_OUTPUT",
-    "PAIR",
-    "ROW",
-    "TWICE",
-    "UNORDERED",
-    "A",
-    "Departure",
-    "row",
-]
-
 Departure = tuple[str, list[Any], dict[str, Any]]
 A, B = {"id": "a"}, {"id": "b"}
 DEAD = event("dead", id="a")

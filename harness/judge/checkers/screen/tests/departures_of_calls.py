@@ -20,8 +20,6 @@ from harness.judge.checkers.tests.small_histories import (
     wm,
 )
 
-__all__ = ["OF_CALLS"]
-
 FAILS = answered("a", r="fail", error="no")
 TIMEOUT = answered("a", r="timeout", v=[], ms=20)
 TIMED = {"timeout_ms": 10}

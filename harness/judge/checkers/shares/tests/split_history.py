@@ -11,8 +11,6 @@ from harness.judge.checkers.shares.around import OF_SHARES, TOLD_TO_ALL, Around
 from harness.judge.checkers.shares.found import ShareFound, examine_share
 from harness.judge.checkers.shares.seen import ShareSeen, see_share
 
-__all__ = ["SplitHistory"]
-
 
 class SplitHistory:
     """The `Shares` of a history in memory, each of whose events is well-formed by itself."""

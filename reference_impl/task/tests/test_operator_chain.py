@@ -359,7 +359,7 @@ def test_whatever_interleaves_each_record_passes_both_once_a59_a90(
         rig.drain()
 
         assert sorted(map(str, rig.values())) == sorted(map(str, taken))
-        assert mode == "unordered" or rig.values() == taken
+        assert mode != "ordered" or rig.values() == taken  # in mode `keyed`, each value is a key of its own
         rig.run_mail()  # emissions that found nothing left may still wait, and do nothing
         assert (rig.sizes(), len(rig.values())) == ([0, 0], len(taken))
 

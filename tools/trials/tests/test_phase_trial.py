@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from harness.faults.parts.triggers import PHASES
@@ -14,7 +15,7 @@ from harness.scenario.file import load, load_many
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order
 from harness.tests.simulated_run import verdict_on
-from tools.cases import each
+from tools.cases import in_sweep_after
 from tools.trials.phase_trial import killed_at, main, phases_of, shortened, try_phases
 
 SHIPPED = load(catalogue()["sessions-calm"])
@@ -32,7 +33,7 @@ def with_task(**task: Any) -> Scenario:
     return Scenario.model_validate({**SHORT["atomic"].model_dump(mode="json", by_alias=True), "task": task})
 
 
-@each(("sink", "phase"), EACH)
+@pytest.mark.parametrize(("sink", "phase"), in_sweep_after(5, EACH))
 def test_a_worker_with_keyed_state_that_dies_at_any_phase_loses_nothing(sink: str, phase: Any) -> None:
     """The run is vacuous, and does not pass, if the kill met nobody."""
     killed = killed_at(SHORT[sink], phase, seed=11)

@@ -25,7 +25,7 @@ from harness.judge.second_judge import Finding, Opinion
 from tools.cases import each
 
 FILE = Path(second_judge.__file__)
-CATALOGUE = Path(__file__).parents[1] / "checkers" / "tests" / "catalogue"
+CATALOGUE = Path(__file__).parents[1] / "judge" / "checkers" / "tests" / "catalogue"
 LINES_AT_MOST = 1_500
 
 

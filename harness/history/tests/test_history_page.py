@@ -145,7 +145,7 @@ def test_the_page_tells_each_invariant() -> None:
 
 def test_every_class_that_a_checker_gives_is_on_the_page() -> None:
     """But for those of V22, which are found in the history of a probe."""
-    folder = Path(__file__).parents[2] / "checkers"
+    folder = Path(__file__).parents[2] / "judge" / "checkers"
     sources = "".join(
         path.read_text(encoding="utf-8")
         for path in sorted(folder.glob("*.py"))

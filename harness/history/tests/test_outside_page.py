@@ -110,7 +110,7 @@ def test_the_table_names_a_kind_s_fields_and_which_may_be_absent(kind: str) -> N
 
 
 def test_every_class_that_a_checker_of_this_view_gives_is_on_the_page() -> None:
-    folder = ROOT / "harness" / "checkers" / "outside"
+    folder = ROOT / "harness" / "judge" / "checkers" / "outside"
     sources = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py")))
     given = set(re.findall(r'(?:kind=|\(\(|yield |found\.setdefault\(\(|replay\.\w+, )"([a-z-]+)"', sources))
 

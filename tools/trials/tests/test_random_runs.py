@@ -18,6 +18,7 @@ from harness.sut.defects import variant_of
 from harness.sut.variant import Variant
 from harness.system.errors import Exit, HarnessError
 from harness.tests.harness_defects import acquits_everything, expects_what_came
+from tools.defects import mutant_named
 from tools.trials.random_runs import main, mistakes, run_seeds
 
 
@@ -133,6 +134,6 @@ def test_a_lookup_that_gets_wrong_rows_is_convicted_in_random_runs_trust6(
     mutant: str, shows_it: Callable[[Scenario], bool]
 ) -> None:
     shown = islice((order for order in map(order_of, range(200)) if shows_it(order.scenario)), 12)
-    runs = (simulate_scenario(order, variant=variant_of(mutant)) for order in shown)
+    runs = (simulate_scenario(order, variant=variant_of(mutant_named(mutant))) for order in shown)
 
     assert any("V8" in {one.invariant for one in judge(ran.header, ran.events).convicted()} for ran in runs)

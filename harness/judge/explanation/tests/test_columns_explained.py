@@ -15,7 +15,7 @@ from tools.bench.regular_history import regular_header, regular_history, write_l
 
 pytest.importorskip("pyarrow")
 
-CATALOGUE = sorted((Path(__file__).parents[3] / "checkers" / "tests" / "catalogue").rglob("*.jsonl"))
+CATALOGUE = sorted((Path(__file__).parents[2] / "checkers" / "tests" / "catalogue").rglob("*.jsonl"))
 SHARES = 30
 PARTS = [0, *(pytest.param(share, marks=pytest.mark.sweep) for share in range(1, SHARES, 3))]
 

@@ -89,7 +89,7 @@ def test_a_named_scenario_that_is_not_for_the_job_is_refused_before_anything_sta
 def message(link: str, statement: str, n: int = 1) -> Message:
     return Message(
         t_us=n, link=link, side="request", n=n, connection=1, peer=1, command="query", statement=statement,
-        table="enriched", commits=statement == "commit",
+        table="enriched", tables=("enriched",), commits=statement == "commit",
     )  # fmt: skip
 
 
@@ -110,6 +110,7 @@ def calm(
             batches=batches,
             keeps_files=files,
             keeps_tables=not files,
+            names_table=True,
             life=SimpleNamespace(has_driver=driver, has_executors=executors),
         ),
     )

@@ -89,8 +89,8 @@ def test_a_two_phase_sink_has_phases_of_its_own(phase: str) -> None:
 
 @pytest.mark.parametrize("phase", ["restore.begin", "restore.mid", "restore.end"])
 def test_an_attempt_dies_in_its_restore(phase: str) -> None:
-    plain = sample("kill_worker", "kill_worker").model_dump(mode="json", by_alias=True)
-    plain["faults"][1]["when"] = {"phase": phase, "hit": 1}
+    plain = sample("kill_worker").model_dump(mode="json", by_alias=True)
+    plain["faults"].append({**plain["faults"][0], "id": "f1", "when": {"phase": phase, "hit": 1}})
 
     ran = simulated(Scenario.model_validate(plain))
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 from examples.tests.fire import Fire, convicted, outcomes
-from harness.levels.job.kafka_source import refuse_kafka
+from harness.levels.job.sources import refuse_kafka
 from harness.scenario.outcome import RunOutcome
 from harness.system.errors import WorldError
 from harness.world.settings import WorldSettings

@@ -18,8 +18,8 @@ from harness.cli.job_beginning import JOB_FILES
 from harness.history.verdict import Outcome
 from harness.levels.job.job_file import read_job
 from harness.levels.job.job_scenarios import load_jobs
-from harness.levels.job.kafka_source import refuse_kafka
 from harness.levels.job.records import read_input
+from harness.levels.job.sources import refuse_kafka
 from harness.levels.job.unmet import refuse_unmet
 from harness.system.errors import CannotHere, Exit, WorldError
 from harness.world.settings import WorldSettings

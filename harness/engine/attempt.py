@@ -19,7 +19,6 @@ from harness.database.checkpoint_store import CheckpointStore, StoreLost
 from harness.database.driver import AsyncDriver, Driver
 from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Takeover
 from harness.database.store_files import Files
-from harness.engine.downstream import ShutDownstream
 from harness.engine.subtask import Subtask
 from harness.faults.kill_worker import InjectedFailure
 from harness.scenario.model import Fault, Operator, Scenario
@@ -54,6 +53,7 @@ from harness.system.clock import Clock
 from harness.system.errors import SutError
 from harness.system.process_identity import ProcessIdentity
 from reference_impl.errors import OperatorError, StreamElementFailed
+from reference_impl.mailbox.availability import AVAILABLE, Availability
 from reference_impl.mailbox.mailbox import MAX_PRIORITY, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.operator.functions import AsyncFunction
@@ -571,3 +571,31 @@ def _in_words(error: BaseException) -> str:
     if (told := failure_of_task(error)) is not None:
         return told
     return f"{type(error).__name__}: {error}" + (f" ({type(cause).__name__}: {cause})" if cause else "")
+
+
+class ShutDownstream:
+    """The downstream of one attempt: blocks for `shut_ms` after every `takes` checks. Mutable."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, takes: int, shut_ms: int) -> None:
+        self._loop = loop
+        self._takes = takes
+        self._shut_s = shut_ms / 1000
+        self._asked = 0
+        self._shut: Availability | None = None
+
+    def __call__(self) -> Availability:
+        """The present availability; if it is blocked, a wait for its end."""
+        if self._shut is not None:
+            return self._shut
+        self._asked += 1
+        if self._asked <= self._takes:
+            return AVAILABLE
+        self._asked = 0
+        self._shut = Availability()
+        self._loop.call_later(self._shut_s, self._open)
+        return self._shut
+
+    def _open(self) -> None:
+        shut, self._shut = self._shut, None
+        assert shut is not None, "it opens once each time that it is shut"
+        shut.end()

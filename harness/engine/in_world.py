@@ -6,7 +6,7 @@ error; an unfinished run is marked as such.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -29,15 +29,17 @@ from harness.engine.calm_process import CalmProcess, calm_process
 from harness.engine.cross_checks import refuse_other_values
 from harness.engine.expectation import NO_VALUES, find_expected, given_by
 from harness.engine.findings import findings, outside_events, refuse_blind_faults, unseen_by_the_client
-from harness.engine.generations import Generations
-from harness.engine.level import Execution, LevelRunner, RunRecord, RunSite
+from harness.engine.level import Execution, ExecutionState, LevelRunner, RunRecord, RunSite
 from harness.engine.reading import Stored, history_of, read_stored
 from harness.engine.refusals import refuse_in_world
 from harness.engine.rescale import Rescaler
 from harness.engine.two_servers import TwoServers, lost_epochs, two_servers, without_lost
 from harness.engine.watch import Ending, Watch, threats_of
 from harness.faults.parts.parts import SINK_FORMS
+from harness.faults.real.fault_site import Succession
+from harness.faults.real.spark_site import SparkProcesses
 from harness.history.event import Event
+from harness.history.follower import Follower
 from harness.history.merge import Leftovers, read_leftovers
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.judge.checkers.judge import judge
@@ -54,7 +56,8 @@ from harness.sut.calm_twin import Questions
 from harness.sut.defects import variant_of
 from harness.sut.registry import SUTS
 from harness.system.clock import monotonic_us
-from harness.system.errors import SutError
+from harness.system.errors import SutError, WorldError
+from harness.system.process_identity import ProcessIdentity
 from harness.world.world import DATABASE, World
 
 
@@ -412,3 +415,71 @@ def _on_history_clock(faults: Sequence[FaultRecord], leftovers: Leftovers) -> tu
     return tuple(
         FaultRecord(id=fault.id, kind=fault.kind, plan=fault.plan, times=times) for fault, times in moved
     )
+
+
+class Generations:
+    """One run that rescales. Mutable: its execution, and the plan of its subtasks."""
+
+    def __init__(
+        self,
+        runner: LevelRunner,
+        plan: RunPlan,
+        *,
+        rescaler: Rescaler,
+        logs: Path,
+        coordinator: Coordinator | None,
+    ) -> None:
+        self._coordinator = coordinator
+        self._runner = runner
+        self._plan = plan
+        self._rescaler = rescaler
+        self._logs = logs
+        self._killed: list[int] = []
+        self._current = self._started()
+
+    def _started(self) -> Execution:
+        return self._runner.start(self._plan, subtasks=len(self._rescaler.running), logs=self._logs)
+
+    def poll(self) -> ExecutionState:
+        """The state of the run; carries out a rescale that is due, which takes as long as its transaction."""
+        state = self._current.poll()
+        if state.running or state.error is not None:
+            return state
+        ended = self._ended()
+        if not self._rescaler.is_due(ended):
+            return state
+        self._killed += self._current.stop()
+        try:
+            self._plan = self._rescaler.rescale(self._plan, ended=ended)
+        except WorldError as error:
+            return ExecutionState(running=False, error=str(error), ends=state.ends)
+        if self._coordinator is not None:
+            self._coordinator.until = self._rescaler.stops_at
+        self._current = self._started()
+        return ExecutionState(running=True, ends=state.ends)
+
+    def _ended(self) -> set[int]:
+        """The subtasks of this generation whose newest attempt has drained; the others have stopped."""
+        attempts = Follower(Path(self._plan.folder)).poll().attempts
+        newest = {view.subtask: view for _, view in sorted(attempts.items())}
+        return {s for s in self._rescaler.running if s in newest and newest[s].drained}
+
+    def process(self, subtask: int) -> ProcessIdentity | None:
+        """See `Workers`; None for a subtask of another generation."""
+        return self._current.process(subtask) if subtask in self._rescaler.running else None
+
+    def supersede(self, subtask: int) -> Succession:
+        """See `Workers`."""
+        return self._current.supersede(subtask)
+
+    def executor(self) -> ProcessIdentity | None:
+        """See `Workers`."""
+        return self._current.executor()
+
+    def spark(self) -> SparkProcesses | None:
+        """See `Workers`."""
+        return self._current.spark()
+
+    def stop(self) -> Collection[int]:
+        """See `Execution`."""
+        return [*self._killed, *self._current.stop()]

@@ -10,11 +10,10 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from harness.scenario.outcome import CountedRun, Extent, LeftOut
-from reports.campaign_grid import cells_of
 from reports.campaign_view import CampaignView, view_of
 from reports.junit import junit_text
 from reports.markdown import MARKDOWN_CHARS_MAX, markdown_text
-from reports.page import page_text
+from reports.page import cells_of, page_text
 from reports.run_document import document_of, document_text
 from reports.tests.sample import counted_pass, lost_outcome, many, pass_outcome
 

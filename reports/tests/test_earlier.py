@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reports.earlier import set_aside
 from reports.tests.sample import pass_outcome
-from reports.write import write_report
+from reports.write import set_aside, write_report
 
 
 def written(folder: Path, name: str, said: list[str]) -> Path:

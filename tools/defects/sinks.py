@@ -18,7 +18,7 @@ from harness.database.two_phase_sink import TwoPhaseSink
 from harness.sut.defects.defect import SIM_AND_LIVE, SIM_ONLY, Defect
 from harness.sut.defects.twelve import COMMITS_BLINDLY, ZOMBIE_ACCEPTED
 from harness.sut.defects.where import NEVER, both, can_be_superseded, sink_is
-from harness.sut.prepared_coordination import TwoPhaseCoordination
+from harness.sut.sink_choice import TwoPhaseCoordination
 from harness.sut.variant import Kind, Variant, made_once
 from tools.defects.where import has_several_results, is_restored, sink_is_disturbed
 

@@ -19,7 +19,7 @@ from harness.database.sink import EpochSink
 from harness.database.transactions import ErrorClass, class_of, code_of
 from harness.database.two_phase_sink import TwoPhaseSink
 from harness.sut.defects.where import both, commit_replies_are_lost, sink_is
-from harness.sut.prepared_coordination import TwoPhaseCoordination
+from harness.sut.sink_choice import TwoPhaseCoordination
 from harness.sut.variant import Kind, Variant, made_once
 from tools.defects.kinds import Stranger
 from tools.defects.where import has_several_results, is_restored, sink_is_disturbed

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.levels.spark.runners import lacks_of_runner
+from harness.levels.spark.level import lacks_of_runner
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 from harness.scenario.model import Scenario

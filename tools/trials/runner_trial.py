@@ -24,7 +24,7 @@ from harness.engine.level import RunSite
 from harness.engine.perform import perform
 from harness.engine.worlds import abilities_needed
 from harness.history.verdict import Outcome
-from harness.levels.spark.runners import lacks_of_mutant, lacks_of_runner
+from harness.levels.spark.level import lacks_of_mutant, lacks_of_runner
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import apply_settings, load
 from harness.scenario.model import Scenario

@@ -6,18 +6,18 @@ of effects show is in `effect_rows`. O(n log n); memory grows with effects, rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from msgspec import UNSET
 
-from harness.history.event import Effect
-from harness.history.values import shown
+from harness.history.event import Effect, Row
+from harness.history.values import listed, shown
 from harness.history.verdict import Anomaly
 from harness.judge.checkers.case import Case, SubtaskView
-from harness.judge.checkers.effect_rows import judge_effect_rows
 from harness.judge.checkers.expected_effects import ExpectedEffects
-from harness.judge.checkers.invariant import Findings, Invariant
-from harness.judge.checkers.tables import Key, among
+from harness.judge.checkers.invariant import Findings, Invariant, OfTable, findings_of_tables
+from harness.judge.checkers.tables import Key, ReadTable, among
 
 
 class EffectOnce(Invariant):
@@ -97,3 +97,126 @@ def _missing(expected: ExpectedEffects, effects: dict[Key, list[Effect]]) -> Ite
 def _anomaly(kind: str, rows: list[Effect], say: str) -> Anomaly:
     first = rows[0]
     return Anomaly(kind=kind, s=first.s, id=first.id, events=tuple(row.n for row in rows), say=say)
+
+
+def judge_effect_rows(
+    case: Case, expected: ExpectedEffects, effects: Mapping[Key, Sequence[Effect]]
+) -> Findings:
+    """The findings on all tables of effects; each table is judged by itself."""
+    tables = case.tables.holding("effects")
+    if not tables:
+        return Findings()
+    found = chain.from_iterable(_TableOfEffects(table, case, expected, effects).found() for table in tables)
+    return findings_of_tables(case, "effects", found)
+
+
+class _TableOfEffects:
+    """One table of effects."""
+
+    def __init__(
+        self, table: ReadTable, case: Case, expected: ExpectedEffects, effects: Mapping[Key, Sequence[Effect]]
+    ) -> None:
+        self._table = table
+        self._case = case
+        self._expected = expected
+        self._effects = effects
+        self._by_key = table.by_key(by_output=expected.by_output)
+
+    def found(self) -> Iterator[OfTable]:
+        """Everything that its rows and its missing rows show."""
+        if not self._case.tables.audited:
+            yield from self._missing() if self._table.whole else ()
+            yield from self._beyond_what_is_expected()
+            yield from self._wrong()
+            return
+        if self._table.whole:
+            yield from self._deleted()
+        yield from self._beyond_the_audit()
+        if self._table.table.keep == "last":
+            yield from self._wrong()
+        elif self._case.tables.audit_whole:
+            yield from self._altered()
+
+    def _missing(self) -> Iterator[OfTable]:
+        for key, view, taken in self._expected.must_exist():
+            if key not in self._by_key:
+                values = self._expected.values(key) or []
+                say = f"{self._table.holds((), key)}, but {listed(values[:1])} should stand there"
+                anomaly = self._table.anomaly("row-missing", key, s=view.s, say=say, others=[taken.n])
+                yield OfTable(anomaly, may_change=True)
+
+    def _beyond_what_is_expected(self) -> Iterator[OfTable]:
+        for key, rows in self._by_key.items():
+            if len(rows) > 1:
+                yield self._told("row-doubled", key, f"{self._table.holds(rows, key)}, for one effect", rows)
+            if excess := self._expected.excess(key):
+                yield self._told("row-foreign", key, f"{self._table.holds(rows, key)}, but {excess}", rows)
+
+    def _wrong(self) -> Iterator[OfTable]:
+        """Rows whose value is not the expected one."""
+        for key, rows in self._by_key.items():
+            values = self._expected.values(key)
+            if values is not None:
+                yield from self._altered_from(key, rows, values, values[:1], may_change=True)
+
+    def _deleted(self) -> Iterator[OfTable]:
+        for key, effects in self._effects.items():
+            rows = self._by_key.get(key, [])
+            if self._table.lacks(rows, len(effects)):
+                values = [effect.v for effect in effects if effect.v is not UNSET]
+                written = f"{len(effects)} written" if len(effects) > 1 else "one was written"
+                wanted = f": {listed(values)} should stand there" if values else " and should stand there"
+                say = f"{self._table.holds(rows, key)}, but the audit log has {written}{wanted}"
+                yield self._told("row-deleted", key, say, rows, effects)
+
+    def _beyond_the_audit(self) -> Iterator[OfTable]:
+        """Rows that the audit does not account for; if it was not read whole, only two rows of one written key."""
+        whole = self._case.tables.audit_whole
+        for key, rows in self._by_key.items():
+            effects = self._effects.get(key, ())
+            if not effects and whole:
+                say = f"{self._table.holds(rows, key)}, but the audit log shows no such write"
+                yield self._told("row-foreign", key, say, rows)
+            elif self._table.exceeds(rows, len(effects)) and (whole or self._table.keyed):
+                once = "one key" if self._table.keyed else f"{len(effects)} in the audit log"
+                yield self._told(
+                    "row-doubled", key, f"{self._table.holds(rows, key)}, for {once}", rows, effects
+                )
+
+    def _altered(self) -> Iterator[OfTable]:
+        """Rows whose value the audit does not show."""
+        for key, rows in self._by_key.items():
+            effects = self._effects.get(key, ())
+            values = [effect.v for effect in effects if effect.v is not UNSET]
+            if effects and len(values) == len(effects):
+                yield from self._altered_from(key, rows, values, values, effects)
+
+    def _altered_from(
+        self,
+        key: Key,
+        rows: list[Row],
+        allowed: Sequence[object],
+        told: Sequence[object],
+        effects: Sequence[Effect] = (),
+        *,
+        may_change: bool = False,
+    ) -> Iterator[OfTable]:
+        altered = [row for row in rows if row.v is not UNSET and not among(row.v, allowed)]
+        if altered:
+            wanted = f"{listed(list(told))} should stand there"
+            say = f"{self._table.holds(rows, key)} with {shown(altered[0].v)}, but {wanted}"
+            yield self._told("row-altered", key, say, altered, effects, may_change=may_change)
+
+    def _told(
+        self,
+        kind: str,
+        key: Key,
+        say: str,
+        rows: Sequence[Row],
+        effects: Sequence[Effect] = (),
+        *,
+        may_change: bool = False,
+    ) -> OfTable:
+        s = self._case.subtask_of(key[0])
+        cited = [effect.n for effect in effects]
+        return OfTable(self._table.anomaly(kind, key, s=s, say=say, rows=rows, others=cited), may_change)

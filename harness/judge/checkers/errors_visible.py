@@ -11,18 +11,21 @@ tables of dead letters show is in `dead_rows`. O(n log n); memory grows with the
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any, assert_never
 
 from msgspec import UNSET
 
-from harness.history.event import Close, Dead, Failed, Id, Kill, Res
-from harness.history.values import shown
+from harness.history.event import Close, Dead, Failed, Id, Kill, Res, Row
+from harness.history.values import listed, shown
 from harness.history.verdict import Anomaly
 from harness.judge.checkers.case import Case, SubtaskView
-from harness.judge.checkers.dead_rows import is_failure, judge_dead_rows
 from harness.judge.checkers.history_trace import AttemptTrace
-from harness.judge.checkers.invariant import Findings, Invariant
+from harness.judge.checkers.invariant import Findings, Invariant, OfTable, findings_of_tables
+from harness.judge.checkers.outputs import outputs
+from harness.judge.checkers.tables import ReadTable, among
 
 
 class ErrorsVisible(Invariant):
@@ -138,3 +141,181 @@ def _swallowed(res: Res) -> Anomaly:
 
 def _named(res: Res) -> str:
     return f"record {shown(res.id)} in attempt {res.a} of subtask {res.s}"
+
+
+def is_failure(event: object) -> bool:
+    """Whether it is an outcome by which a record fails for good."""
+    if not isinstance(event, Res):
+        return False
+    return (event.r == "fail" and event.final) or (event.r == "timeout" and event.error is not UNSET)
+
+
+def judge_dead_rows(case: Case) -> Findings:
+    """The findings on all tables of dead letters; each table is judged by itself."""
+    tables = case.tables.holding("dead")
+    if not tables:
+        return Findings()
+    letters = _Letters(case)
+    found = chain.from_iterable(_TableOfDead(table, case, letters).found() for table in tables)
+    return findings_of_tables(case, "dead", found)
+
+
+class _Letters:
+    """The dead letters of each record: all, those in the chain, those in D*. Memory grows with dead letters."""
+
+    def __init__(self, case: Case) -> None:
+        self.all: dict[Id, list[Dead]] = {}
+        self.standing: dict[Id, list[Dead]] = {}
+        """Those that stand in the chain."""
+        self.shown: dict[Id, list[Dead]] = {}
+        """D*; a dead letter whose epoch was committed twice is here twice."""
+        self.behind: dict[int, Res] = {}
+        """For a `dead`, by its number, the failure behind it; absent if there is none."""
+        self.visible: dict[Id, int] = {}
+        """The number of the first `out` of each record in O*."""
+        for view in case.views:
+            for attempt in view.subtask.attempts.values():
+                self._file(view, attempt)
+            for dead in _effective_dead(view):
+                self.shown.setdefault(dead.id, []).append(dead)
+            for _, out in outputs(view.output):
+                self.visible.setdefault(out.id, out.n)
+
+    def _file(self, view: SubtaskView, attempt: AttemptTrace) -> None:
+        failures: dict[Id, Res] = {}
+        for event in attempt.events:
+            if isinstance(event, Res) and is_failure(event):
+                failures[event.id] = event
+            elif isinstance(event, Dead):
+                self.all.setdefault(event.id, []).append(event)
+                if view.chain.holds(event.a, event.n):
+                    self.standing.setdefault(event.id, []).append(event)
+                if event.id in failures:
+                    self.behind[event.n] = failures[event.id]
+
+    def errors(self, letters: Iterable[Dead]) -> list[Any] | None:
+        """The errors behind some dead letters; None if one of these has no failure or no error behind it."""
+        found: list[Any] = []
+        for dead in letters:
+            failure = self.behind.get(dead.n)
+            if failure is None or failure.error is UNSET:
+                return None
+            found.append(failure.error)
+        return found
+
+
+def _effective_dead(view: SubtaskView) -> Iterator[Dead]:
+    """D*: as `effective_output`, of dead letters in place of emissions."""
+    subtask, checkpoints = view.subtask, view.checkpoints
+    match view.case.header.sink:
+        case "append":
+            for attempt in subtask.attempts.values():
+                yield from _dead_of(attempt)
+        case "rollback":
+            for attempt, _ in view.chain.links:
+                yield from (dead for dead in _dead_of(attempt) if view.chain.holds(attempt.a, dead.n))
+        case "atomic" | "two-phase":
+            written = {a: list(_dead_of(attempt)) for a, attempt in subtask.attempts.items()}
+            for commit in subtask.commits:
+                if (cut := checkpoints.cut_committed(commit)) is not None:
+                    attempt = subtask.attempts[cut.snap.a]
+                    yield from _of_epoch(written[attempt.a], attempt, cut.snap.n)
+        case sink:
+            assert_never(sink)
+
+
+def _of_epoch(letters: list[Dead], attempt: AttemptTrace, snap: int) -> list[Dead]:
+    """The dead letters of an attempt between its snap `snap` and its snap before."""
+    index = bisect_left(attempt.cuts, snap, key=lambda cut: cut.snap.n)
+    until = bisect_left(letters, snap, key=lambda dead: dead.n)
+    if not index:
+        return letters[:until]
+    return letters[bisect_left(letters, attempt.cuts[index - 1].snap.n, key=lambda dead: dead.n) : until]
+
+
+def _dead_of(attempt: AttemptTrace) -> Iterator[Dead]:
+    return (event for event in attempt.events if isinstance(event, Dead))
+
+
+class _TableOfDead:
+    """One table of dead letters."""
+
+    def __init__(self, table: ReadTable, case: Case, letters: _Letters) -> None:
+        self._table = table
+        self._case = case
+        self._letters = letters
+        self._by_key = table.by_key(by_output=False)
+
+    def found(self) -> Iterator[OfTable]:
+        """Everything that its rows and its missing rows show."""
+        if self._table.whole:
+            yield from self._missing()
+        for (record, _), rows in self._by_key.items():
+            yield from self._doubled(record, rows)
+            yield from self._foreign(record, rows)
+            yield from self._altered(record, rows)
+
+    def _missing(self) -> Iterator[OfTable]:
+        for record, standing in self._letters.standing.items():
+            rows = self._by_key.get((record, None), [])
+            if self._table.lacks(rows, len(standing)):
+                failures = [self._letters.behind.get(dead.n) for dead in standing]
+                errors = [res.error for res in failures if res is not None and res.error is not UNSET]
+                wanted = f"with the error {listed(errors)}" if errors else "one for each dead letter"
+                say = f"{self._table.holds(rows, (record, None))}, but {len(standing)} should stand there, {wanted}"
+                yield self._told("row-missing", record, say, rows=rows, letters=standing, may_change=True)
+
+    def _doubled(self, record: Id, rows: list[Row]) -> Iterator[OfTable]:
+        letters = self._letters.shown.get(record, [])
+        if self._table.exceeds(rows, len(letters)):
+            once = "one key" if self._table.keyed else f"{len(letters)} dead letters in D*"
+            say = f"{self._table.holds(rows, (record, None))}, for {once}"
+            yield self._told("row-doubled", record, say, rows=rows, letters=letters)
+
+    def _foreign(self, record: Id, rows: list[Row]) -> Iterator[OfTable]:
+        letters = self._letters.shown.get(record, [])
+        visible = self._letters.visible.get(record)
+        if letters and visible is None:
+            return
+        why = "an output of it is visible" if visible is not None else "no dead letter of it is in D*"
+        say = f"{self._table.holds(rows, (record, None))}, but {why}"
+        others = () if visible is None else (visible,)
+        yield self._told("row-foreign", record, say, rows=rows, letters=letters, others=others)
+
+    def _altered(self, record: Id, rows: list[Row]) -> Iterator[OfTable]:
+        letters = self._letters.shown.get(record, [])
+        if not letters:
+            return
+        if self._table.table.keep == "first" or not self._case.finished:
+            letters = self._letters.all[record]
+        errors = self._letters.errors(letters)
+        if errors is None:
+            return
+        altered = [row for row in rows if row.error is not UNSET and not among(row.error, errors)]
+        if altered:
+            say = (
+                f"{self._table.holds(rows, (record, None))} with the error {shown(altered[0].error)}, but it failed"
+                f" with {listed(errors)}"
+            )
+            failures = [self._letters.behind[dead.n].n for dead in letters]
+            yield self._told(
+                "row-altered", record, say, rows=altered, letters=letters, others=failures, may_change=False
+            )
+
+    def _told(
+        self,
+        kind: str,
+        record: Id,
+        say: str,
+        *,
+        rows: Iterable[Row],
+        letters: Iterable[Dead] = (),
+        others: Iterable[int] = (),
+        may_change: bool | None = None,
+    ) -> OfTable:
+        """By default the run's end may change what has a dead letter in some attempt, and no visible output."""
+        s = self._case.subtask_of(record)
+        cited = [*(dead.n for dead in letters), *others]
+        anomaly = self._table.anomaly(kind, (record, None), s=s, say=say, rows=list(rows), others=cited)
+        undecided = record in self._letters.all and record not in self._letters.visible
+        return OfTable(anomaly, undecided if may_change is None else may_change)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,12 +26,12 @@ from harness.history.verdict import (
     Outcome,
     Recovery,
 )
+from harness.judge.explanation import calls, cuts, effects, life, order, results, retries, rows
 from harness.judge.explanation.contradiction import Contradiction
 from harness.judge.explanation.dossier import Dossier, gather, survey
 from harness.judge.explanation.events import EventLines, FileLines, HeldLines
 from harness.judge.explanation.guarantee import guarantee_of
 from harness.judge.explanation.outside import explained_outside
-from harness.judge.explanation.reasons import REASONS
 
 ANOMALIES_IN_FULL = 10
 """Anomalies explained for each invariant; further ones are counted by class."""
@@ -128,3 +128,87 @@ def _under(dossier: Dossier) -> Iterator[str]:
     for number, what in ((skeleton.kills, "kill"), (skeleton.restarts, "restart")):
         if number:
             yield f"{number} {what}" + "s" * (number > 1)
+
+
+Reason = Callable[[Contradiction], Explanation]
+
+REASONS: Mapping[str, Reason] = {
+    "reordered": order.reordered,
+    "overtook-watermark": order.overtook,
+    "key-reordered": order.key_reordered,
+    "watermark-back": order.watermark_back,
+    "crossed": order.crossed,
+    "watermark-lost": order.watermark_lost,
+    "held": order.held,
+    "phantom-watermark": order.phantom_watermark,
+    "repeated-watermark": order.repeated_watermark,
+    "after-end": order.after_end,
+    "phantom": results.phantom,
+    "duplicate": results.duplicate,
+    "wrong-value": results.wrong_value,
+    "lost": results.lost,
+    "row-missing": rows.row_missing,
+    "row-doubled": rows.row_doubled,
+    "row-foreign": rows.row_foreign,
+    "row-altered": rows.row_altered,
+    "row-disordered": rows.row_disordered,
+    "row-deleted": rows.row_deleted,
+    "inconsistent": results.inconsistent,
+    "stale": results.stale,
+    "future": results.future,
+    "double-effect": effects.double_effect,
+    "phantom-effect": effects.phantom_effect,
+    "wrong-effect": effects.wrong_effect,
+    "no-effect": effects.no_effect,
+    "missing": cuts.missing,
+    "already-out": cuts.already_out,
+    "torn": cuts.torn,
+    "both-sides": cuts.both_sides,
+    "foreign": cuts.foreign,
+    "twice": cuts.twice,
+    "misordered": cuts.misordered,
+    "skipped": cuts.skipped,
+    "incomplete": cuts.incomplete,
+    "two-ends": cuts.two_ends,
+    "stale-ack": cuts.stale_ack,
+    "bad-restore": cuts.bad_restore,
+    "restore-differs": cuts.restore_differs,
+    "wrong-position": cuts.wrong_position,
+    "left-behind": cuts.redistributed,
+    "restored-twice": cuts.redistributed,
+    "not-stored": cuts.redistributed,
+    "shared-partition": cuts.redistributed,
+    "committed-twice": effects.committed_twice,
+    "commit-order": effects.commit_order,
+    "unknown-epoch": effects.unknown_epoch,
+    "early-commit": effects.early_commit,
+    "never-committed": effects.never_committed,
+    "zombie-effect": effects.zombie_effect,
+    "zombie-commit": effects.zombie_commit,
+    "over-capacity": calls.over_capacity,
+    "over-admitted": calls.over_admitted,
+    "two-outcomes": calls.two_outcomes,
+    "call-after-final": calls.call_after_final,
+    "concurrent-call": calls.concurrent_call,
+    "tries": calls.tries,
+    "early-timeout": calls.early_timeout,
+    "late-timeout": calls.late_timeout,
+    "out-before-outcome": calls.out_before_outcome,
+    "unknown-record": calls.unknown_record,
+    "unknown-call": calls.unknown_call,
+    "retry-missing": retries.retry_missing,
+    "retry-early": retries.retry_early,
+    "retry-late": retries.retry_late,
+    "gave-up-early": retries.gave_up_early,
+    "retried-anyway": retries.retried_anyway,
+    "stuck": life.stuck,
+    "checkpoint-gap": effects.checkpoint_gap,
+    "foreign-response": calls.foreign_response,
+    "nonce-reused": calls.nonce_reused,
+    "swallowed": life.swallowed,
+    "double-routed": life.double_routed,
+    "foreign-thread": life.foreign_thread,
+    "outside-life": life.outside_life,
+    "interleaved": life.interleaved,
+    "unexplained-failure": life.unexplained_failure,
+}

@@ -5,23 +5,27 @@ Invariant: the events depend on the order alone: equal orders give equal bytes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from harness.database.endpoint import NOWHERE
 from harness.database.simulated.tables import SimulatedTables
 from harness.database.simulated.tape import Tape, untold
 from harness.database.table_hand import TableHand
 from harness.engine.refusals import refuse_at_level
+from harness.faults.parts.found_parts import RecordedCall
 from harness.faults.parts.own_records import OwnRecord
+from harness.history.causes import PLANTED, Caused
 from harness.history.event import Event
 from harness.history.header import Header, parse_header
 from harness.judge.checkers.judge import uncollected
 from harness.levels.sim.fault_schedule import FaultSchedule, Noted
 from harness.levels.sim.own_modules import ModulesOfRun
-from harness.levels.sim.recorded_calls import RecordedCalls
 from harness.levels.sim.simulation import Simulation
 from harness.scenario.claims import header_of
 from harness.scenario.expected import Expected
@@ -29,14 +33,22 @@ from harness.scenario.model import Scenario
 from harness.scenario.order import Order, planned_crashes
 from harness.scenario.plan import RunPlan
 from harness.scenario.workloads.keys import keys_of
-from harness.scenario.workloads.lookups import own_records
+from harness.scenario.workloads.lookups import Lookup, own_records
 from harness.scenario.workloads.values import with_values_like
+from harness.sut.faulty_calls import PassedOn
 from harness.sut.loop_watch import HoldWatch
 from harness.sut.registry import SUTS
 from harness.sut.user_code import set_aside
 from harness.sut.variant import HONEST, Variant
 from harness.system.choices import Choices
 from harness.system.errors import HarnessError
+from reference_impl.operator.functions import AsyncFunction, close_function, open_function
+from reference_impl.operator.result import ResultHandle
+
+if TYPE_CHECKING:
+    from harness.database.simulated.hub import Hub
+    from harness.levels.sim.place import SimulatedAttempt
+
 
 _TIERS: Final = 5
 
@@ -190,3 +202,75 @@ def _header(order: Order, expected: Expected | None) -> Header:
         message = f"our own header breaks its format: {'; '.join(header)}"
         raise HarnessError(message, fix="please report it, with the command")
     return header
+
+
+_MS_PER_S: Final = 1000
+
+
+class RecordedFailure(Caused):
+    """The error of a call that failed in the recorded run, too."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, by=PLANTED)
+
+
+class RecordedCalls:
+    """The calls of one run. Mutable: counts the calls of each record, over all attempts."""
+
+    def __init__(self, calls: Sequence[RecordedCall], *, hub: Hub) -> None:
+        self.hub = hub
+        self._calls = {(call.id, call.call): call for call in calls}
+        self._made: Counter[int | str] = Counter()
+
+    def around(self, function: AsyncFunction, attempt: SimulatedAttempt) -> AsyncFunction:
+        """`function` with the recorded outcomes of its calls; unchanged if none is recorded."""
+        return _Recorded(function, attempt, calls=self) if self._calls else function
+
+    def next_of(self, record: int | str) -> RecordedCall | None:
+        """What is recorded of the next call of `record`; None: nothing."""
+        self._made[record] += 1
+        return self._calls.get((record, self._made[record]))
+
+
+class _Recorded:
+    """Wraps the function of one attempt."""
+
+    def __init__(self, function: AsyncFunction, attempt: SimulatedAttempt, *, calls: RecordedCalls) -> None:
+        self._function = function
+        self._attempt = attempt
+        self._calls = calls
+
+    def open(self) -> None:
+        open_function(self._function)
+
+    def close(self) -> None:
+        close_function(self._function)
+
+    def timeout(self, value: Any, handle: ResultHandle) -> None:
+        self._function.timeout(value, handle)
+
+    def invoke(self, value: Any, handle: ResultHandle) -> None:
+        recorded = self._calls.next_of(value.id)
+        if recorded is None:
+            self._function.invoke(value, handle)
+            return
+        due_ms = self._calls.hub.now_ms + recorded.takes
+        if recorded.ends == "error":
+            error = RecordedFailure(f"call {recorded.call} of record {value.id} failed in the recorded run")
+            self._at(due_ms, lambda: handle.fail(error))
+            return
+
+        def pass_on(_what: str, act: Callable[[], None]) -> None:
+            self._at(due_ms, act)
+
+        if isinstance(value, Lookup):  # the server takes the time, so that the connection is in use meanwhile
+            value = msgspec.structs.replace(value, service_ms=max(0, recorded.takes - 1))
+        self._function.invoke(value, PassedOn(handle, pass_on))
+
+    def _at(self, due_ms: int, act: Callable[[], None]) -> None:
+        loop, left_ms = self._attempt.loop, due_ms - self._calls.hub.now_ms
+        assert loop is not None, "an attempt has its loop before its function"
+        if left_ms > 0:
+            loop.call_later(left_ms / _MS_PER_S, act)
+        else:
+            act()

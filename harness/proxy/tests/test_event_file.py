@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.proxy import event_file
+from harness.proxy import service
 from harness.proxy.deeds import ProxyEventLog
-from harness.proxy.event_file import EventFile, RawFile, opened
+from harness.proxy.service import EventFile, RawFile, opened
 from harness.proxy.tests.conftest import Stand
 from harness.proxy.toxics.stage import Stream
 from harness.system.clock import Deadline, wait_until
@@ -144,7 +144,7 @@ def test_when_there_is_room_again_whole_lines_follow_a_torn_one_proxy_b(
 def test_more_than_a_slow_disk_can_take_is_lost_and_counted_proxy_b(
     logged: Callable[[RawFile], EventFile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_file, "LINES_MAX", 3)
+    monkeypatch.setattr(service, "LINES_MAX", 3)
     disk = HungDisk()
     file = logged(disk)
 

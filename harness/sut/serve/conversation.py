@@ -6,15 +6,16 @@ Documented in `docs/reference/sut-protocol.md`. Invariant: any line is answered 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from enum import Enum
 from functools import partial
 from typing import Any
 
-from harness.sut.serve.attempt import AttemptPhase, CommandedAttempt, Unwound
 from harness.sut.serve.config import (
     Code,
     CommandFields,
     CommandRefused,
+    OperatorConfig,
     a_bool,
     a_list,
     a_text,
@@ -24,10 +25,267 @@ from harness.sut.serve.config import (
     operator_config,
 )
 from harness.sut.serve.line import object_of, written
-from harness.sut.serve.saved_state import elements_of
+from harness.sut.serve.saved_state import elements_of, shown
+from harness.sut.serve.scripted_function import ScriptedFunction
 from harness.sut.serve.systems import System
 from harness.system.versions import VERSION
-from reference_impl.elements import LatencyMarker, OperatorInput, Record, Watermark, WatermarkStatus
+from reference_impl.elements import (
+    LatencyMarker,
+    OperatorInput,
+    QueueElement,
+    Record,
+    Watermark,
+    WatermarkStatus,
+)
+from reference_impl.errors import CallbackFailed, CallTimedOut, StreamElementFailed
+from reference_impl.mailbox.loops import VirtualLoop
+from reference_impl.mailbox.mailbox import MIN_PRIORITY, Mailbox, MailboxExecutor
+from reference_impl.mailbox.timers import Timers
+
+_PRIORITY = 0
+"""The operator's position in its chain; there is only one operator."""
+
+Event = dict[str, Any]
+
+
+class AttemptPhase(Enum):
+    """The state of the attempt, which decides what commands it accepts."""
+
+    OPEN = "open"
+    ADMITTING = "waiting for capacity"
+    DRAINING = "draining"
+    ENDED = "at the end of its input"
+    FAILED = "failed"
+
+
+class Unwound(Exception):
+    """Internal: the attempt is over, so calls that wait inside the operator are unwound."""
+
+
+class CommandedAttempt:
+    """An operator that is driven by commands. Mutable."""
+
+    def __init__(
+        self,
+        system: System,
+        config: OperatorConfig,
+        *,
+        now_ms: int,
+        write: Callable[[Event], None],
+        next_command: Callable[[], None],
+    ) -> None:
+        self.phase = AttemptPhase.OPEN
+        self.holding = False
+        """Whether the present command has `hold`, so that no mail runs."""
+        self._write_event = write
+        self._next_command = next_command
+        self._loop = VirtualLoop(start_ms=now_ms)
+        self._mailbox = Mailbox(loop=self._loop)
+        executor = _CommandedExecutor(self._mailbox, _PRIORITY, self)
+        self._timers = Timers(self._loop, executor)
+        self._function = ScriptedFunction(config, self._write)
+        self._advancing_to: int | None = None
+        self._blocked = False
+        """Whether `blocked` was sent and `unblocked` not yet."""
+        self._due_snapshots: list[int] = []
+        self._operator = system.build(
+            config,
+            function=self._function,
+            executor=executor,
+            timers=self._timers,
+            emit=self._emit,
+            fail=self._fail,
+            probe=self._function,
+        )
+
+    @property
+    def now_ms(self) -> int:
+        """Virtual time."""
+        return self._loop.now_ms()
+
+    def replay(self, restored: Sequence[QueueElement]) -> None:
+        """Opens the operator with the elements of a snapshot."""
+        self._admit(lambda: self._operator.open(restored))
+
+    def process(self, element: OperatorInput) -> None:
+        """Passes an element of the source to the operator."""
+        self._admit(lambda: self._operator.process(element))
+
+    def complete(self, call: int, results: list[Any]) -> None:
+        """Completes a call with results."""
+        self._function.complete(call, results)
+
+    def fail(self, call: int, error: str) -> None:
+        """Completes a call with an error."""
+        self._function.fail(call, error)
+
+    def require_call(self, call: int) -> None:
+        """Refuses a call number that was never used."""
+        self._function.require(call)
+
+    def advance(self, to_ms: int) -> None:
+        """Advances the clock: with `hold` at once, otherwise timer by timer whenever the mailbox is empty.
+
+        The first step belongs to the command: mail that is pending runs at that time, before its timers.
+        """
+        self._advancing_to = to_ms
+        steps_on = self._step_time()
+        while steps_on and self.holding:
+            steps_on = self._step_time()
+
+    def snapshot(self, number: int) -> None:
+        """Takes a snapshot; while an element waits or the operator drains, directly after that."""
+        self._due_snapshots.append(number)
+        if self.phase in {AttemptPhase.OPEN, AttemptPhase.ENDED}:
+            self._take_due_snapshots()
+
+    def end_input(self) -> None:
+        """Drains the operator and writes `ended`."""
+        self.phase = AttemptPhase.DRAINING
+        self._operator.end_input()
+        self.phase = AttemptPhase.ENDED
+        self._write({"ev": "ended"})
+        self._take_due_snapshots()
+
+    def stats(self) -> None:
+        """Writes the present counters."""
+        self._write_event(
+            {
+                "ev": "stats",
+                "queue": len(self._operator),
+                "calls_running": self._function.running,
+                "timers": len(self._timers),
+                "mails": len(self._mailbox),
+                "now": self.now_ms,
+            }
+        )
+
+    def close(self) -> None:
+        """Releases everything and writes `closed` with what was left."""
+        dropped = self.leave()
+        self._write_event({"ev": "closed", "dropped_mails": dropped, "timers": len(self._timers)})
+
+    def leave(self) -> int:
+        """Releases everything without an event; returns the number of dropped mails."""
+        self._operator.close()
+        dropped = len(self._mailbox.close())
+        self._loop.close()
+        return dropped
+
+    def run(self) -> None:
+        """Runs mail and due timers until there are none, unless the command has `hold`."""
+        while not self.holding:
+            self._raise_if_failed()
+            mail = self._mailbox.try_take(MIN_PRIORITY)
+            if mail is not None:
+                mail.action()
+            elif not self._step_time():
+                return
+
+    def yield_(self, priority: int) -> None:
+        """Runs one mail of at least `priority`. Without one, or with `hold`, ends the command and performs the next."""
+        while True:
+            self._raise_if_failed()
+            mail = None if self.holding else self._mailbox.try_take(priority)
+            if mail is not None:
+                mail.action()
+                return
+            if self.holding or not self._step_time():
+                if self.phase is AttemptPhase.ADMITTING and not self._blocked:
+                    self._blocked = True
+                    self._write({"ev": "blocked"})
+                self._next_command()
+
+    def _step_time(self) -> bool:
+        """Advances the clock to the next due timer; False: there is none up to the target time."""
+        to_ms = self.now_ms if self._advancing_to is None else self._advancing_to
+        due_ms = self._timers.next_due_ms()
+        if due_ms is None or due_ms > to_ms:
+            self._loop.advance(to_ms)
+            self._advancing_to = None
+            return False
+        self._loop.advance(due_ms)
+        self._loop.run_ready()
+        return True
+
+    def _admit(self, admit: Callable[[], None]) -> None:
+        self.phase = AttemptPhase.ADMITTING
+        admit()
+        self._raise_if_failed()
+        self.phase = AttemptPhase.OPEN
+        if self._blocked:
+            self._blocked = False
+            self._write({"ev": "unblocked"})
+        self._take_due_snapshots()
+
+    def _take_due_snapshots(self) -> None:
+        due, self._due_snapshots = self._due_snapshots, []
+        for number in due:
+            elements = shown(self._operator.snapshot())
+            self._write(
+                {"ev": "snapshot", "id": number, "state": {"elements": elements}, "elements": elements}
+            )
+
+    def _emit(self, element: OperatorInput) -> None:
+        match element:
+            case Record():
+                self._write({"ev": "emit", "value": element.value, "ts": element.timestamp})
+            case Watermark():
+                self._write({"ev": "watermark", "ts": element.timestamp})
+            case WatermarkStatus():
+                self._write({"ev": "status", "idle": element.idle})
+            case _:
+                self._write({"ev": "marker", "id": getattr(element, "id", None)})
+
+    def _write(self, event: Event) -> None:
+        """Writes an event, unless the attempt has failed."""
+        if self.phase is not AttemptPhase.FAILED:
+            self._write_event(event)
+
+    def _fail(self, error: BaseException) -> None:
+        """Called by the operator when it fails the task."""
+        if self.phase is AttemptPhase.FAILED:
+            return
+        self._write({"ev": "failed", "error": _kind(error), "message": _in_words(error)})
+        self.phase = AttemptPhase.FAILED
+
+    def failed_with(self, error: Exception) -> None:
+        """Fails the task because a mail or the operator raised `error`."""
+        self._fail(error)
+
+    def _raise_if_failed(self) -> None:
+        if self.phase is AttemptPhase.FAILED:
+            raise Unwound
+
+
+class _CommandedExecutor(MailboxExecutor):
+    """The operator's executor; a yield of a blocked operator performs the next command."""
+
+    __slots__ = ("_at_least", "_attempt")
+
+    def __init__(self, mailbox: Mailbox, priority: int, attempt: CommandedAttempt) -> None:
+        super().__init__(mailbox, priority)
+        self._attempt = attempt
+        self._at_least = priority
+
+    def yield_(self) -> None:
+        self._attempt.yield_(self._at_least)
+
+
+def _kind(error: BaseException) -> str:
+    match error:
+        case StreamElementFailed():
+            return "timeout" if isinstance(error.__cause__, CallTimedOut) else "user-error"
+        case CallbackFailed():
+            return "callback-error"
+        case _:
+            return "internal"
+
+
+def _in_words(error: BaseException) -> str:
+    cause = error.__cause__
+    return f"{type(error).__name__}: {error}" + (f" ({type(cause).__name__}: {cause})" if cause else "")
+
 
 PROTOCOL = 1
 

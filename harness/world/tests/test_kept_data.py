@@ -17,7 +17,7 @@ from harness.database.schema import prepare_database, run_database
 from harness.system.clock import Deadline, wait_until
 from harness.system.errors import WorldError
 from harness.tests.real_world import require_world
-from harness.world.kept_data import keep_data
+from harness.world.local import keep_data
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import open_world
 

@@ -18,7 +18,7 @@ from harness.judge.checkers.tests.legal_histories import legal_history
 from harness.judge.explanation.contradiction import Contradiction
 from harness.judge.explanation.dossier import gather, survey
 from harness.judge.explanation.events import FileLines
-from harness.judge.explanation.reasons import REASONS
+from harness.judge.explanation.explain import REASONS
 from harness.judge.explanation.tests.truths import CLAIMS, untruths
 from harness.system.choices import Choices
 from tools.cases import each

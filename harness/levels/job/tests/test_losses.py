@@ -9,7 +9,7 @@ from typing import Any
 from harness.history.tests.job_lines import job_history
 from harness.history.verdict import InvariantVerdict, Outcome
 from harness.levels.job.job_file import SinkTable
-from harness.levels.job.losses import judge_of
+from harness.levels.job.outside_record import judge_of
 from harness.levels.job.sink_rows import SinkColumns
 
 SINK = SinkTable(values=("v",))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.levels.spark.runners import refuse_of_runner, refuse_without_cluster
+from harness.levels.spark.level import refuse_of_runner, refuse_without_cluster
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
 from harness.scenario.order import Order

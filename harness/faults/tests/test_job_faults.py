@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -133,9 +134,11 @@ def test_a_frozen_start_stands_still_until_the_second_has_committed() -> None:
     with Job() as job:
         begun = job.start_beside
 
-        def start_beside(*, fault: str) -> AbstractContextManager[LiveStart]:
+        @contextmanager
+        def start_beside(*, fault: str) -> Iterator[LiveStart]:
             job.commits += 1
-            return begun(fault=fault)
+            with begun(fault=fault) as second:
+                yield second
 
         job.start_beside = start_beside  # type: ignore[method-assign]
         place, facts = job_site(proxy, job)

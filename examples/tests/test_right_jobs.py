@@ -55,13 +55,14 @@ def _marked(file: Path) -> Any:
 
 
 def _missing_packages(script: Path) -> list[str]:
-    """The top-level modules that a job imports and this environment lacks, its own folder aside."""
+    """The top-level modules that this environment lacks, of those that a job and the modules beside it import."""
     tree = ast.parse(script.read_text("utf-8"))
     names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     names += [str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     tops = {name.partition(".")[0] for name in names}
-    own = {file.stem for file in script.parent.glob("*.py")}
-    return sorted(name for name in tops - own if find_spec(name) is None)
+    own = {file.stem: file for file in script.parent.glob("*.py")}
+    missing = {name for name in tops - own.keys() if find_spec(name) is None}
+    return sorted(missing.union(*(_missing_packages(own[name]) for name in tops & own.keys())))
 
 
 def _ran(scenarios: Sequence[str], job: Path, *, seed: int, report: Path) -> tuple[int, dict[str, Any]]:

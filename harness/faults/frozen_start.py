@@ -69,7 +69,7 @@ class FrozenStart(FaultOfJob):
                     site.held.release()
                 job.expect_death(first, fault=self.id)
                 commits = job.seen_commits()
-                second = job.start_beside(fault=self.id)
+                second = frozen.enter_context(job.start_beside(fault=self.id))
                 self._await_second(site, log, ports=ports, commits=commits)
             woke_us = monotonic_us()
             acts = partial(_acts, job, first, log, ports, woke_us)

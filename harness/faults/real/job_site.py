@@ -7,6 +7,7 @@ exit of a start that a fault has ended is recorded with that fault's name.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -61,8 +62,11 @@ class JobProcesses(Protocol):
     def expect_death(self, start: LiveStart, *, fault: str) -> None:
         """Says that the next exit of `start` is the doing of `fault`, which does not send the signal itself."""
 
-    def start_beside(self, *, fault: str) -> LiveStart:
-        """A further start although the newest one lives. It becomes the newest; the older one is not restarted."""
+    def start_beside(self, *, fault: str) -> AbstractContextManager[LiveStart]:
+        """A further start beside the newest one, which stands still as long as the block lasts.
+
+        It becomes the newest; the older one is not restarted.
+        """
 
     def wait_for_start(self, *, after: int, limit_s: float) -> LiveStart | None:
         """Waits until a start with a number above `after` lives; None: none did within `limit_s`."""

@@ -99,7 +99,7 @@ class Job:
     begun: list[list[subprocess.Popen[bytes]]] = field(default_factory=list)
 
     def __enter__(self) -> Self:
-        self.start_beside(fault="")
+        self._start()
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -136,9 +136,13 @@ class Job:
 
     def expect_death(self, _start: LiveStart, *, fault: str) -> None: ...
 
-    def start_beside(self, *, fault: str) -> LiveStart:
+    @contextmanager
+    def start_beside(self, *, fault: str) -> Iterator[LiveStart]:
+        self._start()
+        yield self._live(len(self.begun))
+
+    def _start(self) -> None:
         self.begun.append([subprocess.Popen(["sleep", "60"]) for _ in range(1 + self.helpers)])
-        return self._live(len(self.begun))
 
     def wait_for_exit(self, start: LiveStart, *, limit_s: float) -> bool:
         return self.begun[start.number - 1][0].poll() is not None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from harness.faults.real.evidence import Seen
+from harness.faults.real.job_site import LiveStart
 from harness.faults.registry import FAULTS
 from harness.faults.tests.entries import made
 from harness.faults.tests.fake_job import Job, MessageProxy, held, job_site, noted, shown
@@ -131,9 +134,11 @@ def test_a_frozen_start_stands_still_until_the_second_has_committed() -> None:
     with Job() as job:
         begun = job.start_beside
 
-        def start_beside(*, fault: str) -> Any:
+        @contextmanager
+        def start_beside(*, fault: str) -> Iterator[LiveStart]:
             job.commits += 1
-            return begun(fault=fault)
+            with begun(fault=fault) as second:
+                yield second
 
         job.start_beside = start_beside  # type: ignore[method-assign]
         place, facts = job_site(proxy, job)

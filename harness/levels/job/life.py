@@ -297,6 +297,7 @@ class JobLife:
             links=parts.world.links,
             peers=_Peers(world=parts.world),
             begins=self._begin_start,
+            wakes=lambda: self.sessions.begin_start(None),
             commits=lambda: len(self.seen.row_times),
             source=parts.ground.source,
             note_process=parts.note_process,

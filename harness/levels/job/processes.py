@@ -11,8 +11,8 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
@@ -101,9 +101,13 @@ class JobStarts:
     begins: Callable[[int], Mapping[str, str]]
     commits: Callable[[], int]
     source: JobSource
+    wakes: Callable[[], None] = lambda: None
+    """Called before a start that stood still goes on beside a newer one."""
     note_process: Callable[[int], None] = lambda pid: None
     state_folder: Path = Path()
     """Where the job keeps its state."""
+    frozen: Sequence[int] = ()
+    """The numbers of the starts that stand still, and so open no session."""
     _started: list[_Started] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -236,11 +240,18 @@ class JobStarts:
         with self._lock:
             self._started[start.number - 1].blamed = fault
 
-    def start_beside(self, *, fault: str) -> LiveStart:
+    @contextmanager
+    def start_beside(self, *, fault: str) -> Iterator[LiveStart]:
         with self._lock:
             for one in self._started:
                 one.blamed = fault if not one.exited else one.blamed
-            return self.start()
+            self.frozen = self.living
+            second = self.start()
+        try:
+            yield second
+        finally:
+            self.frozen = []
+            self.wakes()
 
     def wait_for_start(self, *, after: int, limit_s: float) -> LiveStart | None:
         wait_until(lambda: self._newest_after(after) is not None, deadline=Deadline(limit_s))

@@ -1,7 +1,7 @@
 """Which start of a job a session of the database belongs to, followed while processes come and go.
 
-Invariant: a session is of a start only if it was opened while that start alone lived, or by a process known to be its;
-the start of any other is unknown.
+Invariant: a session is of a start only if it was opened while that start alone went on, or by a process known to be
+its; the start of any other is unknown.
 """
 
 from __future__ import annotations
@@ -116,9 +116,9 @@ class SessionsFollowed:
         """Whether processes that outlive their start still have time to end by themselves."""
         return self._orphans_us is not None and monotonic_us() - self._orphans_us < _ORPHANS_MAX_US
 
-    def begin_start(self, number: int) -> None:
-        """A start is about to be made, perhaps beside another one."""
-        is_alone = not self.starts.living and self._orphans_us is None
+    def begin_start(self, number: int | None) -> None:
+        """A start is about to be made, perhaps beside another one; None: one that stood still goes on beside it."""
+        is_alone = self._orphans_us is None and set(self.starts.living) <= set(self.starts.frozen)
         at = self.end_of_log()
         self.sessions.pass_to(number if is_alone else None, session=self.database.sessions(), at=at)
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import psutil
 import pytest
 
 from harness.levels.job import processes
+from harness.levels.job.binlog import LogPosition
 from harness.levels.job.processes import JobStarts
+from harness.levels.job.sessions import SessionsFollowed
 from harness.system.errors import WorldError
 from harness.system.process_identity import ProcessIdentity, end_process, identify, is_alive
 
@@ -87,3 +92,34 @@ def test_a_process_that_was_killed_and_is_not_reaped_yet_has_ended(
         starts.end_all()
 
     assert orphan.returncode == -signal.SIGKILL
+
+
+def test_a_session_opened_while_the_older_start_stands_still_belongs_to_the_newer_one(tmp_path: Path) -> None:
+    starts = _starts(tmp_path, logs=tmp_path, program="#!/bin/sh\nexec sleep 600\n")
+    newest, places, nothing = 10, count(1), cast("Any", None)
+    followed = SessionsFollowed(
+        database=cast("Any", SimpleNamespace(sessions=lambda: newest)),
+        starts=starts,
+        world=nothing,
+        end_of_log=lambda: LogPosition(file="log.1", offset=next(places)),
+        read_of_log=lambda: LogPosition(file="log.1", offset=0),
+    )
+
+    def begin(number: int) -> Mapping[str, str]:
+        followed.begin_start(number)
+        return {}
+
+    starts.begins = begin
+    starts.wakes = lambda: followed.begin_start(None)
+
+    try:
+        starts.start()
+        newest = 11
+        with starts.start_beside(fault="frozen"):
+            newest = 12
+        newest = 13
+    finally:
+        starts.end_all()
+
+    late = LogPosition(file="log.1", offset=100)
+    assert [followed.sessions.start_of(session, late) for session in (11, 12, 13)] == [1, 2, None]

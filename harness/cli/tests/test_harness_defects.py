@@ -10,6 +10,7 @@ from harness.cli.main import main
 from harness.engine.canaries_in_world import refuse_blind_files
 from harness.engine.findings import refuse_blind_faults
 from harness.judge.canaries.canary import canaries
+from harness.levels.sim.canaries import refuse_blind_simulation
 from harness.scenario.file import load_many
 from harness.system.errors import Exit, HarnessError
 from harness.testing.judging import refuse_blind_judge
@@ -32,6 +33,7 @@ RUN = [
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    refuse_blind_simulation.cache_clear()
 
 
 def test_an_honest_harness_sees_every_canary_trust9(capsys: pytest.CaptureFixture[str]) -> None:

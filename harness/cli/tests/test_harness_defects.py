@@ -41,7 +41,7 @@ def test_an_honest_harness_sees_every_canary_trust9(capsys: pytest.CaptureFixtur
     refuse_blind_files(level="live")
 
 
-@pytest.mark.parametrize("part", in_sweep_after(8, IN_SIMULATION))
+@pytest.mark.parametrize("part", in_sweep_after(4, IN_SIMULATION))
 def test_a_defect_of_the_harness_ends_a_simulated_run_with_3_trust9(
     part: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,7 +68,7 @@ def test_a_defect_of_the_harness_ends_many_simulated_runs_with_3_trust9(
     assert says in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("part", in_sweep_after(3, IN_FILES))
+@pytest.mark.parametrize("part", in_sweep_after(1, IN_FILES))
 def test_a_defect_on_the_way_through_files_is_found_before_a_run_trust9(
     part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,7 +79,7 @@ def test_a_defect_on_the_way_through_files_is_found_before_a_run_trust9(
         refuse_blind_files(level="live")
 
 
-@pytest.mark.parametrize("part", in_sweep_after(5, IN_THE_REPORT))
+@pytest.mark.parametrize("part", in_sweep_after(2, IN_THE_REPORT))
 def test_a_report_that_contradicts_its_run_ends_with_3_trust9(
     part: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,6 +35,7 @@ OFFSET = row(
 CLEAN = Matrix(charge=CHARGE, reference=ReferenceResult(runs=6, convicted={}), rows=(LEAK,))
 
 
+@pytest.mark.sweep
 def test_as_many_processes_as_there_are_fill_the_same_matrix() -> None:
     assert fill(CHARGE, jobs=1, deadline=Deadline(60, clock=CALENDAR_CLOCK)) == fill(
         CHARGE, jobs=2, deadline=Deadline(60)

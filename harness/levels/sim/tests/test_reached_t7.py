@@ -21,7 +21,7 @@ from harness.sut.variant import HONEST, Kind, Variant
 from harness.tests.simulated_run import judgement_of
 from reference_impl.elements import QueueElement, WatermarkStatus
 from reference_impl.operator.async_wait import AsyncWaitOperator
-from tools.cases import each, in_sweep_after
+from tools.cases import in_sweep_after
 from tools.defects import mutant_named
 
 SHORT = {
@@ -174,7 +174,7 @@ def numbers(run: Simulated, kind: type[Any], **wanted: object) -> list[int]:
     ]
 
 
-@each("name", SHORT)
+@pytest.mark.parametrize("name", in_sweep_after(6, SHORT))
 def test_the_reference_passes_it_trust7(name: str) -> None:
     run = ran(name)
 

@@ -8,11 +8,13 @@ the test that needs it first. A test that reaches its limit fails alone, and its
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,6 +42,19 @@ _CANCELLED = pytest.StashKey[bool]()
 def pytest_configure(config: pytest.Config) -> None:
     """Measure the machine; from then on every limit is that much longer."""
     config.stash[_SLOWNESS] = slowness()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Read no scenario file where none can be chosen: without a level its items are `real`."""
+    is_of_catalogue = collection_path == config.rootpath / "scenarios"
+    leaves_out_real = "not real" in (config.option.markexpr or "")
+    return True if is_of_catalogue and leaves_out_real and config.option.floodmark_level is None else None
+
+
+def pytest_collection_finish() -> None:
+    """Collections of garbage pass over what the test modules hold."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,13 @@ def _faults() -> Iterator[Event]:
 
 def write_history(path: Path, *, records: int = 240, forgets: bool = False) -> list[Event]:
     """Write a history of two subtasks and answer its events; `forgets` plants the snapshot's defect."""
+    events, text = _history(records, forgets)
+    path.write_text(text, encoding="utf-8")
+    return events
+
+
+@cache
+def _history(records: int, forgets: bool) -> tuple[list[Event], str]:  # noqa: FBT001 - a key of the cache
     events = [e for s in (0, 1) for e in _Subtask(s=s, records=records, forgets=forgets).run()]
     events = sorted([*events, *_faults()], key=lambda event: event["t"])
     numbered = [{"n": n, **event} for n, event in enumerate(events, start=1)]
@@ -137,8 +145,7 @@ def write_history(path: Path, *, records: int = 240, forgets: bool = False) -> l
         "run": {"scenario": "sample"},
     }
     lines = [json.dumps(value) for value in (header, *numbered)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return numbered
+    return numbered, "\n".join(lines) + "\n"
 
 
 def _verdict(

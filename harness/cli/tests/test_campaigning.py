@@ -46,9 +46,13 @@ def test_a_defect_that_survives_is_a_violation() -> None:
     assert main(survivor) == Exit.VIOLATION  # it shows in unordered operators only
 
 
-def test_the_report_lists_every_run_of_a_campaign(tmp_path: Path) -> None:
-    main([*CALM, "--runs", "14", "--jobs", "1", "--report", "there"])
+def test_json_and_the_report_list_every_run_of_a_campaign(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([*CALM, "--runs", "14", "--jobs", "1", "--report", "there", "--format", "json"])
 
+    [tally] = json.loads(capsys.readouterr().out)["simulated"]
+    assert (tally["scenario"], tally["runs"], tally["pass"], tally["unexpected"]) == ("calm", 14, 14, 0)
     document = json.loads((tmp_path / "there" / "run.json").read_text("utf-8"))
     page = (tmp_path / "there" / "index.html").read_text("utf-8")
     assert [run["seed"] for run in document["counted"]] == list(range(7, 21))
@@ -59,24 +63,13 @@ def test_the_report_lists_every_run_of_a_campaign(tmp_path: Path) -> None:
     assert page.count('<tr><th scope="row" class="num">') == 14
 
 
-def told_in(form: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What a campaign of 13 runs prints."""
-    main([*CALM, "--runs", "13", "--jobs", "1", "--format", form])
+@pytest.mark.sweep
+def test_markdown_has_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    main([*CALM, "--runs", "13", "--jobs", "1", "--format", "markdown"])
 
     told = capsys.readouterr().out
     assert "13 runs: 13 as expected, 0 not, 0 undecided" in told
-    return told
-
-
-def test_json_is_one_document_with_the_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    document = json.loads(told_in("json", capsys))
-
-    [tally] = document["simulated"]
-    assert (tally["scenario"], tally["runs"], tally["pass"], tally["unexpected"]) == ("calm", 13, 13, 0)
-
-
-def test_markdown_has_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "| `calm` | sim | 13 | 13 | 0 | 0 | 0 | 0 | 0 |" in told_in("markdown", capsys)
+    assert "| `calm` | sim | 13 | 13 | 0 | 0 | 0 | 0 | 0 |" in told
 
 
 def test_a_report_that_cannot_be_written_is_one_line_and_the_code_of_the_environment(
@@ -101,6 +94,7 @@ def test_a_budget_holds_for_one_long_run_and_for_the_first_of_many(
     assert "the budget of the command is over" in capsys.readouterr().out
 
 
+@pytest.mark.sweep
 def test_a_violation_before_the_budget_was_over_is_in_the_report_of_many_runs_too(tmp_path: Path) -> None:
     long = ["--set", "workload.records=10000", "--set", "budget=60m", "--budget", "0.3", "--runs", "13"]
 
@@ -166,7 +160,7 @@ def test_a_simulated_world_is_refused_to_real_processes(capsys: pytest.CaptureFi
 
 
 def test_a_budget_that_is_over_leaves_the_rest_unrun(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([*CALM, "--runs", "1000", "--jobs", "2", "--budget", "0.3"])
+    code = main([*CALM, "--runs", "200", "--jobs", "2", "--budget", "0.3"])
 
     assert code == Exit.UNDECIDED
     assert "runs did not run: the budget is over" in capsys.readouterr().err

@@ -32,6 +32,10 @@ FAILING = "".join(json.dumps(line) + "\n" for line in (HEADER, START, GHOST)).en
 VACUOUS = "".join(json.dumps(line) + "\n" for line in (HEADER, START)).encode()
 
 
+pytestmark = pytest.mark.real
+"""Not of a server, but each starts commands as processes, and some wait for signals."""
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "spool").mkdir()

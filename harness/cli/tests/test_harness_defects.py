@@ -10,6 +10,7 @@ from harness.cli.main import main
 from harness.engine.canaries_in_world import refuse_blind_files
 from harness.engine.findings import refuse_blind_faults
 from harness.judge.canaries.canary import canaries
+from harness.levels.sim.canaries import refuse_blind_simulation
 from harness.scenario.file import load_many
 from harness.system.errors import Exit, HarnessError
 from harness.testing.judging import refuse_blind_judge
@@ -32,6 +33,7 @@ RUN = [
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    refuse_blind_simulation.cache_clear()
 
 
 def test_an_honest_harness_sees_every_canary_trust9(capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,7 +41,7 @@ def test_an_honest_harness_sees_every_canary_trust9(capsys: pytest.CaptureFixtur
     refuse_blind_files(level="live")
 
 
-@pytest.mark.parametrize("part", in_sweep_after(8, IN_SIMULATION))
+@pytest.mark.parametrize("part", in_sweep_after(4, IN_SIMULATION))
 def test_a_defect_of_the_harness_ends_a_simulated_run_with_3_trust9(
     part: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,7 +68,7 @@ def test_a_defect_of_the_harness_ends_many_simulated_runs_with_3_trust9(
     assert says in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("part", in_sweep_after(3, IN_FILES))
+@pytest.mark.parametrize("part", in_sweep_after(1, IN_FILES))
 def test_a_defect_on_the_way_through_files_is_found_before_a_run_trust9(
     part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,7 +79,7 @@ def test_a_defect_on_the_way_through_files_is_found_before_a_run_trust9(
         refuse_blind_files(level="live")
 
 
-@pytest.mark.parametrize("part", in_sweep_after(5, IN_THE_REPORT))
+@pytest.mark.parametrize("part", in_sweep_after(2, IN_THE_REPORT))
 def test_a_report_that_contradicts_its_run_ends_with_3_trust9(
     part: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

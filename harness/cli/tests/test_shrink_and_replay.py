@@ -15,7 +15,12 @@ from harness.explore.drawing import draw_scenario
 from harness.explore.find import Find, load_find
 from harness.scenario.file import loads
 from harness.system.errors import Exit
-from tools.cases import each
+from tools.cases import each, in_sweep_after
+
+SMALL = [
+    "--set", "workload.records=20", "--set", "workload.checkpoint_every=6",
+    "--set", "expects.records=40", "--set", "expects.checkpoints=3",
+]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -137,8 +142,20 @@ def wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("of_find", None)  # the next test has one of its own
 
 
-@pytest.mark.parametrize("command", ["run", "replay", "shrink"])
-@pytest.mark.parametrize("place", ["project", "environment"])
+@pytest.mark.parametrize(
+    ("place", "command"),
+    in_sweep_after(
+        3,
+        [
+            ("project", "run"),
+            ("environment", "replay"),
+            ("project", "shrink"),
+            ("environment", "run"),
+            ("project", "replay"),
+            ("environment", "shrink"),
+        ],
+    ),
+)
 def test_a_find_shows_what_it_found_whatever_project_and_environment_say_h1(
     wrong: Path, monkeypatch: pytest.MonkeyPatch, place: str, command: str
 ) -> None:
@@ -269,17 +286,19 @@ def test_neither_or_both_of_a_name_and_the_last_failed_is_refused(capsys: pytest
     assert "or give --last-failed" in capsys.readouterr().err
 
 
-CAMPAIGN = [
-    "run", "calm", "--level", "sim", "--seed", "7", "--runs", "13", "--jobs", "1", "--quiet",
-    "--set", "workload.records=20", "--set", "workload.checkpoint_every=6",
-    "--set", "expects.records=40", "--set", "expects.checkpoints=3",
-]  # fmt: skip
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a campaign in which each run convicts a planted defect."""
+    report = tmp_path_factory.mktemp("campaign") / "report"
+    words = ["run", "calm", "--level", "sim", "--seed", "7", "--runs", "13", "--jobs", "1", "--quiet", *SMALL]
+    assert main([*words, "--mutant", "watermarks-at-once", "--report", str(report)]) == Exit.HOLD
+    return report
 
 
 def test_of_a_campaign_each_failed_run_is_repeated_not_only_the_one_shown(
-    capsys: pytest.CaptureFixture[str],
+    campaign: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main([*CAMPAIGN, "--mutant", "watermarks-at-once", "--report", "reports/out/first"])
+    shutil.copytree(campaign, "reports/out/first")
 
     assert main(["replay", "--last-failed", "--jobs", "1", "--quiet", "--report", "again"]) == Exit.HOLD
 
@@ -289,9 +308,9 @@ def test_of_a_campaign_each_failed_run_is_repeated_not_only_the_one_shown(
 
 
 def test_a_campaign_is_replayed_whole_and_a_run_of_another_digest_is_named(
-    capsys: pytest.CaptureFixture[str],
+    campaign: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main([*CAMPAIGN, "--report", "first"])
+    shutil.copytree(campaign, "first")
     file = Path("first/run.json")
     document = json.loads(file.read_text("utf-8"))
     document["counted"][5]["digest"] = "0" * 64

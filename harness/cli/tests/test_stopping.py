@@ -45,6 +45,7 @@ with stop_on_interrupt(), open_processes(2) as machines:
 """
 
 
+@pytest.mark.real
 def test_the_second_signal_ends_the_workers_too() -> None:
     """The pipes of the process are closed only when the last worker that inherited them is gone."""
     killed = subprocess.run(

@@ -15,7 +15,7 @@ scenario: slow
 about: A few lookups of one subtask, answered slowly.
 levels: [sim]
 operator: {{mode: ordered}}
-workload: {{records: 20, subtasks: 1, service: 20ms}}
+workload: {{records: 8, subtasks: 1, service: 20ms}}
 thresholds:
   {thresholds}
 decisive: [V1]

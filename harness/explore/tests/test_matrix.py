@@ -10,6 +10,7 @@ import pytest
 from harness.explore import kill_matrix as module
 from harness.explore.kill_matrix import Charge, Matrix, MatrixRow, ReferenceResult, SuspectResult, fill
 from harness.explore.kill_matrix_table import as_json, as_markdown, as_text, summary
+from harness.levels.sim.canaries import refuse_blind_simulation
 from harness.sut.defects import DEFECTS, Defect
 from harness.sut.variant import HONEST
 from harness.system.clock import CALENDAR_CLOCK, Deadline
@@ -34,6 +35,7 @@ OFFSET = row(
 CLEAN = Matrix(charge=CHARGE, reference=ReferenceResult(runs=6, convicted={}), rows=(LEAK,))
 
 
+@pytest.mark.sweep
 def test_as_many_processes_as_there_are_fill_the_same_matrix() -> None:
     assert fill(CHARGE, jobs=1, deadline=Deadline(60, clock=CALENDAR_CLOCK)) == fill(
         CHARGE, jobs=2, deadline=Deadline(60)
@@ -58,6 +60,7 @@ def test_a_matrix_has_a_row_for_each_that_is_charged_and_a_clean_reference() -> 
 
 
 def test_a_judge_who_overlooks_a_canary_fills_no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_blind_simulation.cache_clear()
     acquits_everything(monkeypatch)
 
     with pytest.raises(HarnessError, match="V1 reordered"):

@@ -19,6 +19,7 @@ from harness.history.event import Event
 from harness.sut.defects import Defect
 from harness.sut.variant import HONEST, Variant
 from harness.system.clock import Deadline
+from tools.cases import in_sweep_after
 
 
 def tried(suspect: Defect, *, runs: int = 20, seconds: float = 60) -> SuspectResult:
@@ -97,7 +98,10 @@ def test_the_reference_is_acquitted() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.soak] if name == "zombie-accepted" else []) for name in OURS],
+    [
+        *in_sweep_after(3, [name for name in OURS if name != "zombie-accepted"]),
+        pytest.param("zombie-accepted", marks=pytest.mark.soak),
+    ],
 )
 def test_one_of_the_twelve_is_convicted_by_who_is_meant_for_it(name: str) -> None:
     """From another seed than `floodmark mutants`; by the first who is meant. A zombie shows in few scenarios."""

@@ -42,8 +42,12 @@ _NOTED: Final = frozenset({"abort", "ack", "retire"})
 """What a coordinator notes."""
 
 
+@cache
 def refuse_blind_simulation() -> None:
-    """Raises HarnessError if level sim overlooks a canary, invents evidence or does not follow the seed."""
+    """Once in each process.
+
+    Raises HarnessError if level sim overlooks a canary, invents evidence or does not follow the seed.
+    """
     refuse_overlooked(carried, level=_LEVEL)
     first, other = _SEEDS
     run = _short_run(first)

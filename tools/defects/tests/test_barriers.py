@@ -16,6 +16,7 @@ from reference_impl.checkpoints.tests.interleavings import Run, conserves, goes_
 from reference_impl.checkpoints.tests.naive_alignment import NaiveAlignment, Overheard, as_the_model
 from reference_impl.checkpoints.tests.test_status_watermark_valve import STEPS, does_as_the_model
 from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve
+from tools.cases import in_sweep_after
 from tools.defects.tests.wrong_parts import wrong_part
 
 searching = settings(
@@ -58,14 +59,14 @@ WRONG_VALVES = ("new-channel-left-out", "idle-order-decides")
 CONVICTIONS = (*DECIDES_OTHERWISE, *LEAVES_BLOCKED, *FAILS_TASK, *LOSES_OR_DOUBLES, *WRONG_VALVES)
 
 
-@pytest.mark.parametrize("name", DECIDES_OTHERWISE)
+@pytest.mark.parametrize("name", in_sweep_after(1, DECIDES_OTHERWISE))
 def test_a_handler_that_decides_otherwise_than_its_model_is_convicted_c20_c21_c22_c23_c24(name: str) -> None:
     run = convicting(partial(tells_as_the_model, handler=wrong_part(name)), runs(["aligned"]))
 
     tells_as_the_model(run, handler=SingleCheckpointBarrierHandler)
 
 
-@pytest.mark.parametrize("name", LEAVES_BLOCKED)
+@pytest.mark.parametrize("name", in_sweep_after(1, LEAVES_BLOCKED))
 def test_a_handler_that_leaves_a_channel_blocked_is_convicted_c20_c25(name: str) -> None:
     handler = wrong_part(name).alternating
     run = convicting(lambda run: play(run, goes_on, handler=handler), runs(["aligned"]))
@@ -81,7 +82,7 @@ def test_a_handler_that_fails_the_task_over_an_overtaken_checkpoint_is_convicted
     play(run, goes_on)
 
 
-@pytest.mark.parametrize("name", LOSES_OR_DOUBLES)
+@pytest.mark.parametrize("name", in_sweep_after(1, LOSES_OR_DOUBLES))
 def test_a_channel_that_loses_or_doubles_what_is_in_flight_is_convicted_c28(name: str) -> None:
     channel = wrong_part(name)
     run = convicting(
@@ -91,7 +92,7 @@ def test_a_channel_that_loses_or_doubles_what_is_in_flight_is_convicted_c28(name
     play(run, conserves)
 
 
-@pytest.mark.parametrize("name", WRONG_VALVES)
+@pytest.mark.parametrize("name", in_sweep_after(1, WRONG_VALVES))
 def test_a_valve_that_does_otherwise_than_its_model_is_convicted_w1_w3(name: str) -> None:
     steps = convicting(partial(does_as_the_model, kind=wrong_part(name)), STEPS)
 

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.system.errors import Exit, UsageError
+from tools.cases import in_sweep_after
 from tools.defects import STRANGERS
 from tools.defects.strangers_trial import Tried, main, page_text, try_stranger
 
@@ -38,7 +39,8 @@ def test_a_survivor_holds_only_with_a_recorded_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [("truncates-texts", Exit.VIOLATION), ("misses-remembered", Exit.HOLD)]
+    ("name", "code"),
+    in_sweep_after(1, [("truncates-texts", Exit.VIOLATION), ("misses-remembered", Exit.HOLD)]),
 )
 def test_a_survivor_without_a_reason_fails_the_trial(name: str, code: Exit) -> None:
     ended = CliRunner().invoke(main, [name, "--draws", "0", "--scenarios", "0"])

@@ -11,6 +11,7 @@ import pytest
 
 from harness.explore.drawing import draw_scenario
 from harness.judge.checkers.judge import judge
+from harness.levels.sim.canaries import refuse_blind_simulation
 from harness.levels.sim.run import simulate_scenario
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order
@@ -98,6 +99,7 @@ def test_a_run_that_shows_nothing_is_replaced_trust8() -> None:
 
 
 def test_runs_begin_with_the_canaries_trust9(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_blind_simulation.cache_clear()
     acquits_everything(monkeypatch)
 
     with pytest.raises(HarnessError, match="blind at level sim"):

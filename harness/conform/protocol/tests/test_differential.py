@@ -33,7 +33,10 @@ def fake(plant: str = "") -> list[str]:
     return [sys.executable, "-S", "-E", fake_operator.__file__, plant]
 
 
-@pytest.mark.parametrize("defect", in_sweep_after(2, sorted(DEFECTS - BREACHES)))
+@pytest.mark.parametrize(
+    "defect",
+    in_sweep_after(1, sorted(DEFECTS - BREACHES, key=lambda name: (name != "drops the second result", name))),
+)
 def test_a_planted_defect_is_found_and_shrunk_to_a_few_commands(defect: str) -> None:
     with Twins(fake(), fake(defect), limits=LIMITS) as twins:
         settings = common_settings(twins, mode="both", profile="strict")

@@ -120,6 +120,7 @@ def test_rows_that_are_deleted_give_no_results_until_they_are_inserted_again_tru
     assert (0, UNSET) in found[1] & found[3]
 
 
+@pytest.mark.sweep
 def test_a_key_without_rows_that_is_never_asked_for_again_convicts_trust6() -> None:
     assert kinds(judged("rows-come-and-go", mutant="misses-remembered", settings=()), "V8") == {
         "inconsistent"

@@ -85,10 +85,10 @@ def test_a_planted_defect_is_convicted_in_its_scenario_by_what_is_meant_for_it(m
     planted = find_defect(mutant)
     assert planted.scenario is not None
 
-    judgements = [
+    judgements = (
         judgement_of(simulated(planted.scenario, seed=seed, variant=planted.variant), variant=planted.variant)
         for seed in range(4)
-    ]
+    )
 
     wrong = {Outcome.VACUOUS} if planted.convicted_by == ("V23",) else {Outcome.FAIL}
     assert any(

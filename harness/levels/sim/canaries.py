@@ -7,6 +7,7 @@ seeds give equal runs, and different seeds different ones.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -64,6 +65,10 @@ def refuse_blind_simulation() -> None:
     if replace(run, events=run.events[:-1]).whole or replace(run, untold=1).whole:
         missed.append("of an event that was not recorded")
     refuse_blindness(missed, level=_LEVEL)
+
+
+# A forked process judges by itself, so it begins with the canaries too.
+os.register_at_fork(after_in_child=refuse_blind_simulation.cache_clear)
 
 
 # ------------------------------------------------------------------------------------ recorded histories

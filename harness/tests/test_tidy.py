@@ -13,6 +13,7 @@ BAD: list[tuple[str, str, str]] = [
     ("a function fits a screen", "harness/tall.py", "def tall():\n" + "    x = 1\n" * FUNCTION_LINES_MAX),
     ("a module says what it is", "harness/mute.py", "x = 1\n"),
     ("a module says what it is", "harness/blank.py", '"""   """\n'),
+    ("a program starts last", "harness/x.py", 'if __name__ == "__main__":\n    main()\nx = 1\n'),
     ("a file is named for a noun", "harness/utils.py", ""),
     ("a file is named for a noun", "harness/world/port_helpers.py", ""),
     ("a file is named for a noun", "harness/common/ports.py", ""),

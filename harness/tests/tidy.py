@@ -67,6 +67,13 @@ def _says_what_it_is(path: PurePosixPath, text: str) -> Iterator[str]:
         yield "the module does not open with a sentence that says what it is"
 
 
+def _program_starts_last(path: PurePosixPath, text: str) -> Iterator[str]:
+    """What stands below `if __name__ == "__main__":` is not defined yet when the program runs."""
+    for node in parse(text).body[:-1] if path.suffix == ".py" else ():
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'":
+            yield f"line {node.lineno}: the program starts above other definitions; put this last"
+
+
 def _file_is_named_for_a_noun(path: PurePosixPath, _text: str) -> Iterator[str]:
     if path.suffix != ".py":
         return
@@ -146,6 +153,7 @@ def _is_test(path: PurePosixPath) -> bool:
 RULES: Mapping[str, Rule] = {
     "a function fits a screen": _functions_fit,
     "a module says what it is": _says_what_it_is,
+    "a program starts last": _program_starts_last,
     "a file is named for a noun": _file_is_named_for_a_noun,
     "a class is named for a noun": _classes_are_named_for_nouns,
     "lines end plainly": _lines_end_plainly,

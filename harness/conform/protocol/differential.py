@@ -206,10 +206,6 @@ def _main() -> int:
     return Exit.HOLD  # after `--help`; a comparison exits by itself
 
 
-if __name__ == "__main__":
-    sys.exit(_main())
-
-
 BATCH_COMMANDS = 1_500
 """About 150 kB of commands: the pipes can hold all batches in flight and their answers."""
 BATCHES_FLYING = 2
@@ -405,3 +401,7 @@ def _exchanges(job: _Job, count: int) -> list[ComparedCommand]:
         ComparedCommand(life=job.place, left_command=ours[0], right_command=theirs[0], left=left, right=right)
         for (ours, theirs, left, right), _ in zip(rows, range(count), strict=False)
     ]
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

@@ -57,7 +57,7 @@ def certify(**asked: Any) -> int:
     from harness.conform.profiles import profile_named
     from harness.conform.subjects import fitting_profile
     from harness.sut.user_modules import add_current_folder
-    from reports.certificate_page import drawing
+    from reports.certificate_write import drawing
 
     add_current_folder()
     profile = profile_named(asked["profile"] or fitting_profile(asked["sut"]))

@@ -18,8 +18,7 @@ from harness.levels import level_named
 from harness.scenario.certificate import CERTIFICATE, Certificate, certificate_text
 from harness.scenario.order import new_run_id
 from harness.system.errors import Exit, UsageError
-from reports.certificate_page import certificate_markdown
-from reports.certificate_write import write_certificate
+from reports.certificate_write import certificate_markdown, write_certificate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -67,8 +67,7 @@ def _of_text(certificate: Certificate, path: Path) -> Iterator[str]:
 
 def _of_pages(certificate: Certificate, folder: Path) -> Iterator[str]:
     """Page and badge that are not those of the certificate, if the same templates drew them."""
-    from reports.certificate_page import certificate_page, drawing
-    from reports.certificate_write import BADGE, PAGE, certificate_badge
+    from reports.certificate_write import BADGE, PAGE, certificate_badge, certificate_page, drawing
 
     if certificate.versions.get("page") != drawing():
         return  # another version drew them

@@ -257,7 +257,10 @@ def changed_lines(certificate: Certificate, folder: Path) -> Iterator[tuple[Cert
 
 
 def conversations_judged_again(certificate: Certificate, folder: Path) -> Iterator[tuple[CertifiedRun, str]]:
-    """Each run whose transcript can be judged, with what is wrong with its verdict; empty: nothing."""
+    """Each run whose transcript can be judged, with what is wrong with its verdict; empty: nothing.
+
+    Random scripts have no transcript and are not judged again, only their seed repeats them.
+    """
     files = {file.name: file for file in catalogue()}
     for run in certificate.runs:
         transcript = None if run.scenario is None else beside_certificate(run.scenario, folder)

@@ -574,7 +574,10 @@ def _in_words(error: BaseException) -> str:
 
 
 class ShutDownstream:
-    """The downstream of one attempt: blocks for `shut_ms` after every `takes` checks. Mutable."""
+    """The downstream of one attempt: blocks for `shut_ms` after every `takes` checks. Mutable.
+
+    Invariant: it accepts `takes` checks between two blocked times, so a result waits for at most `shut_ms`.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, takes: int, shut_ms: int) -> None:
         self._loop = loop

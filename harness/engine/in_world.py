@@ -418,7 +418,10 @@ def _on_history_clock(faults: Sequence[FaultRecord], leftovers: Leftovers) -> tu
 
 
 class Generations:
-    """One run that rescales. Mutable: its execution, and the plan of its subtasks."""
+    """One run that rescales. Mutable: its execution, and the plan of its subtasks.
+
+    Invariant: the next generation starts only after every subtask of the one before has stopped or ended.
+    """
 
     def __init__(
         self,

@@ -40,7 +40,10 @@ class NoteTaker(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class ActingOutside:
-    """Call `start`, then `heal`, from one thread. Mutable: its own thread fills in times, facts and proxy events."""
+    """Call `start`, then `heal`, from one thread. Mutable: its own thread fills in times, facts and proxy events.
+
+    Invariant: the context manager of `inject` ends in the thread that began it, once `over` is set or an error occurs.
+    """
 
     fault: OutsideFault
     control: Control

@@ -372,7 +372,11 @@ class HandOver(Protocol):
 
 
 class HandedCheckpoints(SubtaskCheckpointCoordinator):
-    """Ends the asynchronous part before the next mail, so a checkpoint is one step of the task. Mutable."""
+    """Ends the asynchronous part before the next mail, so a checkpoint is one step of the task. Mutable.
+
+    Invariant: the coordination gets the snapshot after the acknowledgement has returned, so that its errors (fenced,
+    sink lost) fail the task and do not only decline the checkpoint.
+    """
 
     def __init__(
         self,

@@ -156,6 +156,8 @@ class EventFile:
 
     `complain` gets a sentence at the first failure and one with the number of lost entries at the end; it is called on
     the file's thread or on the closing one.
+
+    Invariant: `write` neither waits nor raises, whatever the disk does.
     """
 
     def __init__(self, file: RawFile, *, name: str, complain: Callable[[str], None]) -> None:
@@ -229,7 +231,11 @@ _Handler = Callable[[_RoutedRequest], HttpResponse]
 
 
 class Api:
-    """Answers requests; `handle` turns every `Refusal` into an answer. Its only state is the registry."""
+    """Answers requests; `handle` turns every `Refusal` into an answer. Its only state is the registry.
+
+    Toxiproxy's paths, statuses and bodies, and a few of our own.
+    A request whose User-Agent is a browser's is refused, as Toxiproxy does, so that no web page can control a proxy.
+    """
 
     def __init__(self, registry: Registry, *, version: str, token: str | None = None) -> None:
         self._registry = registry

@@ -265,7 +265,10 @@ def _wait_until_ready(server: MysqlServer, *, links: dict[str, Address], app: Cr
 
 
 def keep_data(data: Path, folder: Path) -> None:
-    """Copy the data folder of a server that has ended to `folder`. Raises WorldError if that fails."""
+    """Copy the data folder of a server that has ended to `folder`. Raises WorldError if that fails.
+
+    Invariant: the server was shut down in order, so any server of its version opens the folder.
+    """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(data, folder)
@@ -312,7 +315,11 @@ STOP_LIMIT_S = 5.0
 
 
 class LocalMachine:
-    """A `harness.world.server.Machine` over a child process. Mutable: the process is replaced."""
+    """A `harness.world.server.Machine` over a child process. Mutable: the process is replaced.
+
+    Invariants: every start uses the same command, port and data folder; a server that ended without a fault is an
+    error that quotes the end of its log.
+    """
 
     def __init__(
         self,

@@ -13,8 +13,12 @@ import pytest
 
 from harness.scenario.certificate import schema_of_certificates
 from harness.system.errors import WorldError
-from reports.certificate_page import certificate_markdown, certificate_page
-from reports.certificate_write import certificate_badge, write_certificate
+from reports.certificate_write import (
+    certificate_badge,
+    certificate_markdown,
+    certificate_page,
+    write_certificate,
+)
 from reports.tests.certificate_sample import HOSTILE, certificate
 from reports.tests.test_run_document import breaches
 

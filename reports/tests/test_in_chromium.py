@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reports.campaign_view import view_of
-from reports.certificate_page import certificate_page
+from reports.certificate_write import certificate_page
 from reports.over_time import series_of
 from reports.page import page_text
 from reports.past_report import past_reports

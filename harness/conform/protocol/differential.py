@@ -235,7 +235,11 @@ class _Job:
 
 
 class ScriptStream:
-    """The runner. Mutable: counts."""
+    """The runner. Mutable: counts.
+
+    A life that restores is sent in a later batch than the one with its snapshot. Invariant: its result is only "alike"
+    or "run again in lockstep"; `run_lockstep` decides what is a difference.
+    """
 
     def __init__(self, twins: Twins, *, coverage: Coverage) -> None:
         self._twins = twins

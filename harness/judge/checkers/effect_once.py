@@ -104,7 +104,11 @@ def _anomaly(kind: str, rows: list[Effect], say: str) -> Anomaly:
 def judge_effect_rows(
     case: Case, expected: ExpectedEffects, effects: Mapping[Key, Sequence[Effect]]
 ) -> Findings:
-    """The findings on all tables of effects; each table is judged by itself."""
+    """The findings on all tables of effects; each table is judged by itself.
+
+    A table that keeps the last of several writes is compared by value with what is expected, since the audit does not
+    say which write was the last.
+    """
     tables = case.tables.holding("effects")
     if not tables:
         return Findings()

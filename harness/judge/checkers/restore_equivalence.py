@@ -7,17 +7,20 @@ its subtask stored, in a checkpoint that was completed and not retired; or its s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
-from harness.history.event import In, Snap, Start, Wm
-from harness.history.values import listed
+from msgspec import UNSET
+
+from harness.history.event import Id, In, Rescale, Snap, Start, W, Wm
+from harness.history.values import listed, shown
 from harness.history.verdict import Anomaly
 from harness.judge.checkers.attempt_state import equal_replays
 from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace
-from harness.judge.checkers.inputs import elements_of
+from harness.judge.checkers.inputs import Element, Mark, RecordOf, elements_of
 from harness.judge.checkers.invariant import Findings, Invariant
-from harness.judge.checkers.redistribution import judge_redistribution
 
 
 class RestoreEquivalence(Invariant):
@@ -109,3 +112,224 @@ class _Restart:
             events=tuple(sorted({self._start.n, *witnesses})),
             say=f"{self._named}, {say}",
         )
+
+
+def judge_redistribution(case: Case) -> Findings:
+    """The findings on every rescale."""
+    if not case.rescalings:
+        return Findings()
+    rescales = case.trace.rescales
+    anomalies: list[Anomaly] = []
+    pending: list[str] = []
+    for rescale in rescales:
+        one = _Redistribution(case, rescale)
+        anomalies += [*one.unfit_cuts(), *one.restarts(), *one.elements(), *one.partitions()]
+        left = list(one.left_behind())
+        if one.all_restored:
+            anomalies += left
+        else:
+            pending += [anomaly.say for anomaly in left]
+    return Findings(
+        anomalies=tuple(anomalies), pending=tuple(pending), observed=len(rescales), exposed=bool(rescales)
+    )
+
+
+class _Redistribution:
+    """One rescale."""
+
+    def __init__(self, case: Case, rescale: Rescale) -> None:
+        by_s = {view.s: view for view in case.views}
+        self._case = case
+        self._rescale = rescale
+        self._ordered = case.header.operator.mode == "ordered"
+        self._named = f"the rescale of event {rescale.n}, at checkpoint {rescale.c},"
+        self._running = list(case.rescalings.running(rescale))
+        self._cuts = {view.s: case.rescalings.cut(view) for view in self._running}
+        self._stored = {
+            s: list(elements_of(cut.snap.elements)) for s, cut in self._cuts.items() if cut is not None
+        }
+        """For each old subtask what its snap holds."""
+        self._new = [view for s in rescale.to if (view := by_s.get(s)) is not None]
+        shares = ((view, case.rescalings.share(view)) for view in self._new)
+        self._shares = {view.s: share for view, share in shares if share is not None}
+        self.all_restored = len(self._shares) == len(rescale.to)
+
+    def unfit_cuts(self) -> Iterator[Anomaly]:
+        """Each subtask that was running and whose snap may not be restored."""
+        c, n = self._rescale.c, self._rescale.n
+        for view in self._running:
+            cut = self._cuts[view.s]
+            if cut is None:
+                yield self._anomaly(
+                    "bad-restore", view.s, f"{self._named} finds no snap of it by subtask {view.s}"
+                )
+            elif not view.checkpoints.completed_by(c, n):
+                say = (
+                    f"{self._named} takes the snap of subtask {view.s}, and the checkpoint was not completed"
+                )
+                yield self._anomaly("bad-restore", view.s, say, cut.snap.n)
+            elif (retired := view.checkpoints.retired_by(c, n)) is not None:
+                say = f"{self._named} takes the snap of subtask {view.s}, and the checkpoint was retired"
+                yield self._anomaly("bad-restore", view.s, say, retired)
+
+    def restarts(self) -> Iterator[Anomaly]:
+        """Each attempt that starts from the rescale, with another share than the first one or at another position."""
+        for view in self._new:
+            share = self._shares.get(view.s)
+            for attempt in view.subtask.attempts.values():
+                if share is None or self._case.rescalings.inherits(view, attempt) is None:
+                    continue
+                assert attempt.start is not None  # it inherits
+                named = f"attempt {attempt.a} of subtask {view.s} starts from {self._named}"
+                restore = attempt.restore
+                if restore is not None and not equal_replays(
+                    share, list(elements_of(restore.elements)), ordered=self._ordered
+                ):
+                    say = f"{named} and restores another share than the attempt before it"
+                    yield self._anomaly("restore-differs", view.s, say, attempt.start.n, restore.n)
+                first = next((e for e in attempt.events if isinstance(e, In | Wm)), None)
+                if attempt.start.pos != len(share):
+                    say = f"{named} with its source at position {attempt.start.pos}, behind {len(share)} elements"
+                    yield self._anomaly("wrong-position", view.s, say, attempt.start.n)
+                elif first is not None and first.pos != len(share):
+                    say = f"{named} and reads position {first.pos} first, behind {len(share)} elements"
+                    yield self._anomaly("wrong-position", view.s, say, attempt.start.n, first.n)
+
+    def elements(self) -> Iterator[Anomaly]:
+        """What is in the shares and should not be, or not so often, or not in that order."""
+        stored = Counter(map(_named, self._all(self._stored)))
+        seen: Counter[_Name] = Counter()
+        for s, share in self._shares.items():
+            for element in share:
+                seen[_named(element)] += 1
+                if not stored[_named(element)]:
+                    say = f"{_told(element)} is in the share of subtask {s}, and no subtask had stored it"
+                    yield self._of_element(element, s, say, kind="not-stored")
+                elif seen[_named(element)] > stored[_named(element)]:
+                    say = f"{_told(element)} is in the share of subtask {s}, and in another place of the shares too"
+                    yield self._of_element(element, s, say, kind="restored-twice")
+            yield from self._disorder(s, share)
+
+    def left_behind(self) -> Iterator[Anomaly]:
+        """What was stored and is in no share."""
+        given = Counter(map(_named, self._all(self._shares)))
+        for s, elements in self._stored.items():
+            for element in elements:
+                if given[_named(element)]:
+                    given[_named(element)] -= 1
+                else:
+                    say = f"{_told(element)}, which subtask {s} had stored, is in the share of no subtask"
+                    yield self._of_element(element, s, say, kind="left-behind")
+
+    def _all(self, lists: Mapping[int, Sequence[Element]]) -> Iterator[Element]:
+        return (element for elements in lists.values() for element in elements)
+
+    def _disorder(self, s: int, share: Sequence[Element]) -> Iterator[Anomaly]:
+        """The first element that stands ahead of one that its old subtask had stored before it."""
+        places = self._places()
+        furthest: dict[int, float] = {}
+        for element in share:
+            place = places.get(element if isinstance(element, RecordOf) else element.w)
+            if place is None:
+                continue
+            old, rank = place
+            # In unordered mode the records between two watermarks have one rank, and a watermark its own.
+            if rank < furthest.get(old, -math.inf):
+                say = f"{_told(element)} stands in the share of subtask {s} behind what followed it in subtask {old}"
+                yield self._anomaly("restore-differs", s, say)
+                return
+            furthest[old] = rank
+
+    def _places(self) -> dict[RecordOf | W, tuple[int, int]]:
+        """Of each stored element its subtask and its rank there; of a watermark only if no other has its value."""
+        values = Counter(e.w for e in self._all(self._stored) if isinstance(e, Mark))
+        places: dict[RecordOf | W, tuple[int, int]] = {}
+        for s, elements in self._stored.items():
+            rank = 0
+            for element in elements:
+                is_mark = isinstance(element, Mark)
+                rank += self._ordered or is_mark
+                if not isinstance(element, Mark):
+                    places[element] = s, rank
+                elif values[element.w] == 1:
+                    places[element.w] = s, rank
+                rank += not self._ordered and is_mark
+        return places
+
+    def partitions(self) -> Iterator[Anomaly]:
+        """Each partition of the source that is not read on where it was cut, or by two subtasks."""
+        due = self._due()
+        reader: dict[int, In] = {}
+        for view in self._new:
+            for part, taken in _read(view).items():
+                first = taken[0]
+                assert first.at is not UNSET  # `_read` leaves out what has none
+                if part in reader:
+                    say = f"partition {part} is read by subtask {reader[part].s} and by subtask {view.s}"
+                    yield self._anomaly("shared-partition", view.s, say, reader[part].n, first.n)
+                reader.setdefault(part, first)
+                if first.at != due.get(part, 0):
+                    say = (
+                        f"subtask {view.s} reads partition {part} from place {first.at} on, and it was cut at place"
+                        f" {due.get(part, 0)}"
+                    )
+                    yield self._anomaly("wrong-position", view.s, say, first.n)
+                    continue
+                skipped = next((e for e, place in zip(taken, range(first.at, first.at + len(taken)), strict=True)
+                                if e.at != place), None)  # fmt: skip
+                if skipped is not None:
+                    say = f"subtask {view.s} does not read partition {part} place by place: {skipped.at} is out of turn"
+                    yield self._anomaly("wrong-position", view.s, say, skipped.n)
+
+    def _due(self) -> dict[int, int]:
+        """For each partition the place behind the last one that a subtask had read ahead of its cut."""
+        due: dict[int, int] = {}
+        for view in self._case.views:
+            ended = self._case.rescalings.ended.get(view.s)
+            if ended is None or ended.n > self._rescale.n:
+                continue
+            cut = self._case.rescalings.cut(view)
+            until = math.inf if cut is None else cut.snap.pos
+            for part, taken in _read(view).items():
+                before = [e.at + 1 for e in taken if e.pos < until and e.at is not UNSET]
+                due[part] = max([due.get(part, 0), *before])
+        return due
+
+    def _of_element(self, element: Element, s: int, say: str, *, kind: str) -> Anomaly:
+        known = element.id if isinstance(element, RecordOf) else None
+        w = element.w if isinstance(element, Mark) else None
+        return Anomaly(
+            kind=kind,
+            s=s,
+            id=known,
+            w=w,
+            c=self._rescale.c,
+            events=(self._rescale.n,),
+            say=f"{say} ({self._named[:-1]})",
+        )
+
+    def _anomaly(self, kind: str, s: int, say: str, *witnesses: int) -> Anomaly:
+        events = tuple(sorted({self._rescale.n, *witnesses}))
+        return Anomaly(kind=kind, s=s, c=self._rescale.c, events=events, say=say)
+
+
+def _read(view: SubtaskView) -> dict[int, list[In]]:
+    """For each partition that the subtask reads its records, by position."""
+    found: dict[int, dict[int, In]] = {}
+    for attempt in view.subtask.attempts.values():
+        for event in attempt.events:
+            if isinstance(event, In) and event.part is not UNSET and event.at is not UNSET:
+                found.setdefault(event.part, {}).setdefault(event.pos, event)
+    return {part: [taken[pos] for pos in sorted(taken)] for part, taken in found.items()}
+
+
+_Name = Id | tuple[str, W]
+"""What an element is counted by: positions differ before and after a rescale."""
+
+
+def _named(element: Element) -> _Name:
+    return ("w", element.w) if isinstance(element, Mark) else element.id
+
+
+def _told(element: Element) -> str:
+    return f"watermark {shown(element.w)}" if isinstance(element, Mark) else f"record {shown(element.id)}"

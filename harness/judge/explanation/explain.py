@@ -26,7 +26,7 @@ from harness.history.verdict import (
     Outcome,
     Recovery,
 )
-from harness.judge.explanation import calls, cuts, effects, life, order, results, retries, rows
+from harness.judge.explanation import calls, cuts, effects, life, order, results, rows
 from harness.judge.explanation.contradiction import Contradiction
 from harness.judge.explanation.dossier import Dossier, gather, survey
 from harness.judge.explanation.events import EventLines, FileLines, HeldLines
@@ -196,11 +196,11 @@ REASONS: Mapping[str, Reason] = {
     "out-before-outcome": calls.out_before_outcome,
     "unknown-record": calls.unknown_record,
     "unknown-call": calls.unknown_call,
-    "retry-missing": retries.retry_missing,
-    "retry-early": retries.retry_early,
-    "retry-late": retries.retry_late,
-    "gave-up-early": retries.gave_up_early,
-    "retried-anyway": retries.retried_anyway,
+    "retry-missing": calls.retry_missing,
+    "retry-early": calls.retry_early,
+    "retry-late": calls.retry_late,
+    "gave-up-early": calls.gave_up_early,
+    "retried-anyway": calls.retried_anyway,
     "stuck": life.stuck,
     "checkpoint-gap": effects.checkpoint_gap,
     "foreign-response": calls.foreign_response,

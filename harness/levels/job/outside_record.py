@@ -144,7 +144,10 @@ Judge = Callable[[OutsideHeader, Sequence[OutsideEvent]], Judgement]
 
 
 def judge_of(life: JobLife) -> Judge:
-    """The judge of a life: with two servers the database is judged too."""
+    """The judge of a life: with two servers the database is judged too.
+
+    Invariant: a job is neither convicted nor acquitted of what another server had acknowledged to it (V22).
+    """
     second = life.parts.ground.second
     if second is None:
         return judge_outside

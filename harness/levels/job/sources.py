@@ -193,7 +193,11 @@ def refuse_kafka(settings: WorldSettings) -> None:
 
 
 class KafkaSource:
-    """A topic and its broker. Mutable, as every source is."""
+    """A topic and its broker. Mutable, as every source is.
+
+    Invariants: a record is in the topic, written to disk by the broker, when `offer` returns; its partition is the one
+    that the history tells, and its offset there is its `pos`.
+    """
 
     def __init__(self, *, partitions: int) -> None:
         self._partitions = partitions

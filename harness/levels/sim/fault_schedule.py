@@ -225,7 +225,10 @@ class _OfCalls:
 
 
 class WorkloadFaults:
-    """The workload faults of one scenario. Mutable."""
+    """The workload faults of one scenario. Mutable.
+
+    Attempts and sources perform these faults themselves. Invariant: each changed call or element is counted once.
+    """
 
     def __init__(self, scenario: Scenario, run: Simulation, *, seed: int) -> None:
         self._run = run

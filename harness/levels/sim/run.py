@@ -215,7 +215,10 @@ class RecordedFailure(Caused):
 
 
 class RecordedCalls:
-    """The calls of one run. Mutable: counts the calls of each record, over all attempts."""
+    """The calls of one run. Mutable: counts the calls of each record, over all attempts.
+
+    Invariant: a call ends at its recorded time or, if the simulated answer comes later, with that answer.
+    """
 
     def __init__(self, calls: Sequence[RecordedCall], *, hub: Hub) -> None:
         self.hub = hub

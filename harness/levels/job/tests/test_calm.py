@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.levels.job.calm import calm_of
 from harness.levels.job.job_file import SinkTable
+from harness.levels.job.level import calm_of
 from harness.system.errors import WorldError
 
 

@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Read no scenario file where none can be chosen: without a level its items are `real`."""
-    is_of_catalogue = collection_path == config.rootpath / "scenarios"
+    is_of_catalogue = config.rootpath / "scenarios" in collection_path.parents
     leaves_out_real = "not real" in (config.option.markexpr or "")
     return True if is_of_catalogue and leaves_out_real and config.option.floodmark_level is None else None
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
-
-import pytest
 
 from harness.explore.drawing import draw_scenario
 from harness.history.verdict import INVARIANTS
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
+from harness.scenario.model import Scenario
 from harness.sut.defects import HARNESS_CHECKS, find_defect
 from harness.sut.variant import HONEST
 from harness.tests.tidy import ROOT
@@ -18,7 +19,6 @@ from tools.defects import DEFECTS, IN_RUNS, MAILBOXES, RUNNER_DEFECTS, STRANGERS
 from tools.defects.failovers import OF_FAILOVERS
 from tools.defects.kinds import PropertyDefect
 
-EACH = pytest.mark.parametrize("name", IN_RUNS)
 PROPERTY_DEFECTS = {name: defect for name, defect in DEFECTS.items() if isinstance(defect, PropertyDefect)}
 FOLDER = Path(__file__).parent
 STATEMENTS = (ROOT / "docs" / "reference" / "statements.md").read_text("utf-8")
@@ -26,53 +26,68 @@ DRAWN = [name for name, defect in IN_RUNS.items() if defect.tried_in is None]
 IN_A_SCENARIO = [name for name, defect in IN_RUNS.items() if defect.tried_in is not None]
 
 
-@EACH
-def test_it_names_invariants_that_are_judged_or_a_check_of_the_harness(name: str) -> None:
-    defect = IN_RUNS[name]
-
-    assert defect.convicted_by
-    assert set(defect.convicted_by) <= {*INVARIANTS, *HARNESS_CHECKS}
+@cache
+def _scenario(name: str | None) -> Scenario:
+    assert name is not None
+    return load(catalogue()[name])
 
 
-@EACH
-def test_it_is_not_the_reference(name: str) -> None:
-    assert IN_RUNS[name].variant != HONEST
+def test_each_names_invariants_that_are_judged_or_a_check_of_the_harness() -> None:
+    known = {*INVARIANTS, *HARNESS_CHECKS}
+
+    assert [name for name, defect in IN_RUNS.items() if not set() < set(defect.convicted_by) <= known] == []
 
 
-@pytest.mark.parametrize("name", [name for name, defect in IN_RUNS.items() if defect.scenario])
-def test_its_scenario_is_of_the_catalogue_and_about_one_of_them(name: str) -> None:
-    defect = IN_RUNS[name]
-    assert defect.scenario in catalogue()
+def test_none_is_the_reference() -> None:
+    variants = {name: defect.variant for table in (IN_RUNS, STRANGERS) for name, defect in table.items()}
 
-    scenario = load(catalogue()[defect.scenario])
-
-    assert {*scenario.decisive, "V23"} & set(defect.convicted_by)
+    assert [name for name, variant in variants.items() if variant == HONEST] == []
 
 
-@EACH
-def test_it_shows_at_sim_and_at_other_levels_in_a_scenario_that_lists_them(name: str) -> None:
+def test_the_scenario_of_each_is_of_the_catalogue_and_about_one_of_its_invariants() -> None:
+    decisive = {
+        name: {*_scenario(defect.scenario).decisive, "V23"}
+        for name, defect in IN_RUNS.items()
+        if defect.scenario
+    }
+
+    assert [name for name, about in decisive.items() if not about & set(IN_RUNS[name].convicted_by)] == []
+
+
+def test_each_shows_at_sim_and_at_other_levels_in_a_scenario_that_lists_them() -> None:
     """What needs two servers shows at no simulated one."""
-    defect = IN_RUNS[name]
-    others = set(defect.levels) - {"sim"}
+    at_others = {
+        name: set(defect.levels) - {"sim"}
+        for name, defect in IN_RUNS.items()
+        if set(defect.levels) != {"sim"}
+    }
 
-    assert "sim" in defect.levels or defect in OF_FAILOVERS
-    if others:
-        assert defect.scenario is not None
-        assert others <= set(load(catalogue()[defect.scenario]).levels)
+    assert [
+        name for name, one in IN_RUNS.items() if "sim" not in one.levels and one not in OF_FAILOVERS
+    ] == []
+    assert [
+        name
+        for name, levels in at_others.items()
+        if not levels <= set(_scenario(IN_RUNS[name].scenario).levels)
+    ] == []
 
 
-@pytest.mark.parametrize("name", DRAWN)
-def test_some_of_five_hundred_random_scenarios_lets_it_show(name: str) -> None:
-    assert any(IN_RUNS[name].applies(draw_scenario(seed)) for seed in range(500))
+def test_some_of_five_hundred_random_scenarios_lets_each_show() -> None:
+    unseen = {name: IN_RUNS[name] for name in DRAWN}
+    for seed in range(500):
+        drawn = draw_scenario(seed)
+        unseen = {name: defect for name, defect in unseen.items() if not defect.applies(drawn)}
+
+    assert list(unseen) == []
 
 
-@pytest.mark.parametrize("name", IN_A_SCENARIO)
-def test_one_that_no_random_scenario_can_show_is_named_by_the_scenario_that_does(name: str) -> None:
-    scenario = IN_RUNS[name].tried_in
-    assert scenario is not None
+def test_one_that_no_random_scenario_can_show_is_named_by_the_scenario_that_does() -> None:
+    drawn = [draw_scenario(seed) for seed in range(10)]
 
-    assert load(catalogue()[scenario]).mutant == name
-    assert not any(IN_RUNS[name].applies(draw_scenario(seed)) for seed in range(10))
+    assert {name: _scenario(IN_RUNS[name].tried_in).mutant for name in IN_A_SCENARIO} == {
+        name: name for name in IN_A_SCENARIO
+    }
+    assert [name for name in IN_A_SCENARIO if any(map(IN_RUNS[name].applies, drawn))] == []
 
 
 def test_a_defect_of_who_records_or_judges_shows_in_no_run() -> None:
@@ -88,9 +103,10 @@ def test_every_number_of_the_catalogue_has_its_mutant() -> None:
     assert numbers == set(range(1, 31))
 
 
-@pytest.mark.parametrize("name", [*IN_RUNS, *STRANGERS, *RUNNER_DEFECTS, *MAILBOXES])
-def test_what_a_run_takes_is_reached_by_the_name_that_stands_for_it(name: str) -> None:
-    assert find_defect(mutant_named(name)).name == name
+def test_what_a_run_takes_is_reached_by_the_name_that_stands_for_it() -> None:
+    names = [*IN_RUNS, *STRANGERS, *RUNNER_DEFECTS, *MAILBOXES]
+
+    assert [find_defect(mutant_named(name)).name for name in names] == names
 
 
 def test_each_defect_that_no_run_shows_is_convicted_by_one_module_of_property_tests() -> None:
@@ -100,9 +116,8 @@ def test_each_defect_that_no_run_shows_is_convicted_by_one_module_of_property_te
     assert sorted(convicted) == sorted(PROPERTY_DEFECTS)
 
 
-@pytest.mark.parametrize("name", PROPERTY_DEFECTS)
-def test_one_that_no_run_shows_names_statements_that_there_are(name: str) -> None:
-    statements = PROPERTY_DEFECTS[name].statements
+def test_each_that_no_run_shows_names_statements_that_there_are() -> None:
+    statements = {name: defect.statements for name, defect in PROPERTY_DEFECTS.items()}
 
-    assert statements
-    assert all(f"\n- **{statement}** " in STATEMENTS for statement in statements)
+    assert [name for name, numbers in statements.items() if not numbers] == []
+    assert [one for one in {*chain(*statements.values())} if f"\n- **{one}** " not in STATEMENTS] == []

@@ -105,7 +105,8 @@ def test_no_accepted_mail_is_lost_whenever_the_mailbox_ends_m5_m20(mailbox: Mail
     assert len(mailbox) == 0
     assert sorted(taken) == sorted(what for sender in senders for what in sender.accepted)
     for sender in senders:  # and each sender's normal mail in the order in which it was put
-        own = [what for what in taken if what in set(sender.accepted) and int(what.split(".")[1]) % 3]
+        accepted = set(sender.accepted)
+        own = [what for what in taken if what in accepted and int(what.split(".")[1]) % 3]
         assert own == [what for what in sender.accepted if int(what.split(".")[1]) % 3]
 
 

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from examples.tests.fire import EXAMPLES, SEED
 from harness.cli.job_beginning import JOB_FILES
 from harness.history.verdict import Outcome
 from harness.levels.job.job_file import read_job
+from harness.levels.job.job_scenario import JobScenario
 from harness.levels.job.job_scenarios import load_jobs
 from harness.levels.job.records import read_input
 from harness.levels.job.sources import refuse_kafka
@@ -29,10 +31,15 @@ TIMES = 3
 """How often a scenario is drawn whose fault got no chance (decision 38)."""
 
 
+@cache
+def _shipped() -> list[tuple[Path, JobScenario]]:
+    return load_jobs(["all"])
+
+
 def _unmet(file: Path) -> set[str]:
     """The shipped scenarios that its file shows to be unmet; a driver without a cluster has no executors."""
     job, unmet = read_job(file), set[str]()
-    for path, scenario in load_jobs(["all"]):
+    for path, scenario in _shipped():
         try:
             refuse_unmet(job, scenario, read_input(job, scenario, seed=SEED))
         except CannotHere:
@@ -89,7 +96,7 @@ def _assert_all_pass(job: Path, folder: Path) -> None:
         scenarios = [run["scenario"] for run in open_runs]
         if not time:
             met = len(document["counted"])
-            assert met + len(document["left_out"]) == len(load_jobs(["all"]))
+            assert met + len(document["left_out"]) == len(_shipped())
         if any(run["verdict"] != Outcome.VACUOUS for run in open_runs) or not open_runs:
             break
     assert (code, scenarios) == (Exit.HOLD, []), document["sentence"]

@@ -1,6 +1,7 @@
 """`down`: close a link's live connections and refuse new ones until it heals (Toxiproxy's disabled proxy).
 
-Evidence: connections lost at its beginning or refused during it, with their error codes.
+Evidence: connections lost at its beginning or refused during it, with their error codes. Of a job only the former are
+seen, for the kernel refuses without a trace; a start that ends with an error during the fault stands for the latter.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ class Down(LinkFault):
     """Closes `link` for a while."""
 
     about = "The link is down: live connections are closed, new ones refused."
-    must_show = "Connections were lost at its beginning or refused during it, with their error codes."
+    must_show = (
+        "Connections were lost at its beginning or refused during it, with their error codes; "
+        "or a start of a job ended with an error during it."
+    )
     can = ("res",)
 
     do: Literal["down"]
@@ -39,7 +43,8 @@ class Down(LinkFault):
             site.control.enable(self.link)
 
     def evidence(self, seen: Seen) -> Evidence:
-        return loss_evidence(seen.over(self.link))
+        failed = [at_us for at_us in seen.failed_starts_us if seen.armed_us <= at_us <= seen.healed_us]
+        return loss_evidence(seen.over(self.link)) or ({"starts_failed": len(failed)} if failed else {})
 
     def on_links(self) -> LinkAct:
         return ShutPort()

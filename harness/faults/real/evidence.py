@@ -86,6 +86,8 @@ class Seen:
     """The connections lost or refused in the whole run."""
     errors: Sequence[Loss] = ()
     """The errors that clients got in the whole run, including `losses`."""
+    failed_starts_us: Sequence[int] = ()
+    """When starts of a job ended by themselves with an error, in the whole run."""
     deeds: Sequence[ProxyEvidence] | None = None
     """What the proxy did for this fault; None: it keeps no log, or the fault does not use the proxy."""
     found: Sequence[Mapping[str, Any]] = ()

@@ -44,6 +44,10 @@ class SourceBroker(Protocol):
 class JobProcesses(Protocol):
     """The processes of a job's run; every method may be called from any thread."""
 
+    @property
+    def failed_us(self) -> Sequence[int]:
+        """When each start that ended by itself with an error was reaped."""
+
     def newest(self) -> LiveStart | None:
         """The start with the highest number, if its main process lives."""
 

@@ -43,6 +43,8 @@ def witnesses_of(evidence: Callable[[Seen], Evidence], seen: Seen, *, by: str) -
             rest["found"] = ()
         elif PROXY in names:  # which told the fault what it held
             rest["found"] = [fact for fact in seen.found if "held" not in fact]
+        if HARNESS in names:
+            rest["failed_starts_us"] = ()
         rest["events"] = _without(seen.events, names)
         return bool(evidence(replace(seen, **rest)))
 

@@ -259,6 +259,19 @@ def test_lost_connections_are_evidence_by_code(kind: str) -> None:
     assert evidence == {"connections_lost": 3, "codes": {"2013": 2, "ConnectionResetError": 1}}
 
 
+@each(
+    "kind, shown",
+    [("down", {"starts_failed": 2}), *((kind, {}) for kind in ("reset", "limit", "cut", "blackhole"))],
+)
+def test_a_start_that_fails_meanwhile_is_evidence_of_a_link_that_refuses_and_of_no_other(
+    kind: str, shown: dict[str, int]
+) -> None:
+    failed = [ARMED - 1, ARMED, HEALED, HEALED + 1]
+
+    assert made(kind).evidence(seen(usual(), failed_starts_us=failed)) == shown
+    assert made(kind).evidence(seen(usual(), failed_starts_us=[ARMED - 1, HEALED + 1])) == {}
+
+
 @each("kind", ["down", "reset", "limit", "cut"])
 @each("at_us", [ARMED - 1, HEALED + 1], ids=["before", "after"])
 def test_losses_at_another_time_are_no_evidence(kind: str, at_us: int) -> None:

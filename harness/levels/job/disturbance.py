@@ -150,6 +150,7 @@ class JobFaults(OutsideFaults):
             calls=[*self.traffic.calls, *self.traffic.waiting()],
             losses=self.traffic.losses,
             errors=self.traffic.errors,
+            failed_starts_us=self.job.failed_us,
             deeds=acting.log,
             found=list(acting.facts),
         )

@@ -108,6 +108,8 @@ class JobStarts:
     """Where the job keeps its state."""
     frozen: Sequence[int] = ()
     """The numbers of the starts that stand still, and so open no session."""
+    failed_us: list[int] = field(default_factory=list)
+    """See `JobProcesses`."""
     _started: list[_Started] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -160,6 +162,8 @@ class JobStarts:
         by = one.blamed if code != 0 or one.blamed == "harness" else None
         if by is None and code < 0 and _name_of(-code) not in _OWN_SIGNALS:
             by = "outside"
+        if by is None and code != 0:
+            self.failed_us.append(monotonic_us())
         return JobExitSeen(start=one.number, code=code, by=by, lived_s=(monotonic_us() - one.began_us) / 1e6)
 
     # ------------------------------------------------------------------------------------ for faults

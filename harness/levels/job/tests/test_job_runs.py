@@ -249,6 +249,17 @@ def test_a_fault_that_outlasts_the_input_heals_before_the_job_counts_as_finished
     assert finished["t"] - healed["t"] >= 1000 * header["bounds"]["quiet"]
 
 
+def test_a_link_that_is_down_when_no_connection_is_open_is_shown_by_the_start_that_it_ends(
+    stage: RunStage,
+) -> None:
+    outcome = stage.run(_order("right", "connects", faults=_faults_of("lookups-cut")))
+
+    assert outcome.judgement.outcome is Outcome.PASS, outcome.judgement
+    [down] = outcome.faults
+    assert [time.evidence for time in down.times] == [{"starts_failed": 1}]
+    assert [time.witnesses for time in down.times] == [("the harness, which reaps processes",)]
+
+
 def test_a_job_that_gives_up_for_good_is_stuck(stage: RunStage) -> None:
     outcome = stage.run(_order("crashes-late", starts=3))
     assert "V16" in _failed(outcome)

@@ -19,6 +19,7 @@
     pace=S       pauses for S seconds before each batch
     nonsense     writes another name each time
     skips        leaves out a record whose lookup fails: loses it
+    connects     opens a connection for the lookups of each batch
 """
 
 from __future__ import annotations
@@ -203,7 +204,11 @@ def main() -> int:
     position = begun(sink)
     for batch in batches(position):
         NEVER.wait(seconds("pace"))
+        if not lookups.open:
+            lookups = connect("LOOKUPS")
         rows = list(looked_up(lookups, batch))
+        if "connects" in WORDS:
+            lookups.close()
         position += len(batch)
         written(sink, rows, position)
         if "crashes" in WORDS:

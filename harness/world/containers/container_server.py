@@ -27,6 +27,8 @@ SHUT_DOWN_LIMIT_S = 30
 END_LIMIT_S = 20.0
 FREEZE_LIMIT_S = 5.0
 POLL_S = 0.02
+ASKED_MAX = 10
+"""How often a program is run again whose output did not come: a busy engine loses it (docker/docker-py#2042)."""
 DATA = "/var/lib/mysql"
 HELD = "/floodmark-disk"
 """Where the second container mounts the volume; the image's own data folder stays visible beside it."""
@@ -59,7 +61,10 @@ class SmallVolume:
         self._run(f"rm -f {BALLAST}")
 
     def _free_bytes(self) -> int:
-        return 1024 * int(self._run(f"df --output=avail -k {HELD}").split()[-1])
+        for _ in range(ASKED_MAX):
+            if words := self._run(f"df --output=avail -k {HELD}").split():
+                return 1024 * int(words[-1])
+        raise WorldError(f"the engine gave no output of df beside the server, asked {ASKED_MAX} times")
 
     def _run(self, script: str) -> str:
         with _asked("the engine could not act on the server's small disk"):

@@ -105,7 +105,7 @@ def _steps(task: Provision, *, world: str, offline_images: bool, toxiproxy: bool
         if not offline_images:
             return
     find_engine(task.settings)  # before anything of Docker is imported, for this error says it best
-    from harness.world.setup.provision import provide_images, provide_offline_images
+    from harness.world.setup.provision_images import provide_images, provide_offline_images
 
     yield from provide_offline_images(task) if offline_images else provide_images(task)
 

@@ -1,7 +1,7 @@
 """`down`: close a link's live connections and refuse new ones until it heals (Toxiproxy's disabled proxy).
 
-Evidence: connections lost at its beginning or refused during it, with their error codes. Of a job only the former are
-seen, for the kernel refuses without a trace; a start that ends with an error during the fault stands for the latter.
+Evidence: connections lost at its beginning or refused during it, with their error codes. The kernel refuses a job's
+connections without a trace, so of a job a start that ends with an error during the fault is evidence too.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Down(LinkFault):
             site.control.enable(self.link)
 
     def evidence(self, seen: Seen) -> Evidence:
-        failed = [at_us for at_us in seen.failed_starts_us if seen.armed_us <= at_us <= seen.healed_us]
-        return loss_evidence(seen.over(self.link)) or ({"starts_failed": len(failed)} if failed else {})
+        failed = seen.starts_failed()
+        return loss_evidence(seen.over(self.link)) or ({"starts_failed": failed} if failed else {})
 
     def on_links(self) -> LinkAct:
         return ShutPort()

@@ -148,6 +148,10 @@ class Seen:
         met = [error[2] for error in self.errors if self._is_inside(error[0], grace_us)]
         return [code for code in met if not codes or code in codes]
 
+    def starts_failed(self) -> int:
+        """How many starts of a job ended by themselves with an error during the fault."""
+        return sum(self._is_inside(at_us, 0) for at_us in self.failed_starts_us)
+
     def did(self, *dids: str, stream: str = "") -> list[ProxyEvidence]:
         """The proxy's events of these kinds, of one direction if `stream` is given."""
         return [

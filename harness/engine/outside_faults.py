@@ -16,7 +16,7 @@ import pymysql
 
 from harness.engine.schedule import Schedule
 from harness.faults.model.fault import Fault, OutsideFault
-from harness.faults.parts.triggers import SinkMoment, SparkGap
+from harness.faults.parts.triggers import MomentOfJob
 from harness.faults.real.evidence import Evidence, ProxyEvidence, Seen, as_the_proxy_saw
 from harness.faults.real.fault_site import Control, Site, Workers
 from harness.faults.real.server_control import ServerControl
@@ -277,7 +277,7 @@ class OutsideFaults:
         acting = self.acting(cast("OutsideFault", fault), cycle=cycle, after=after)
         self._begun.append(acting)
         self.note("~due", fault.id, cycle=cycle, due=due_us)
-        waits = isinstance(fault.when, SinkMoment | SparkGap)
+        waits = isinstance(fault.when, MomentOfJob)
         self.tell(f"{fault.id} {'waits for its moment' if waits else 'begins'}")
         return acting
 

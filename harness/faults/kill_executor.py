@@ -17,7 +17,6 @@ from harness.faults.model.fields import Subtask
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.job_kill import awaited_start, job_of, kill_evidence, kill_processes
-from harness.faults.real.sink_message import SINK
 from harness.faults.real.spark_kill import (
     await_end,
     await_replaced,
@@ -81,7 +80,7 @@ class KillExecutor(SparkFault):
 
 def _chosen(site: Site, executors: Sequence[ProcessIdentity], *, fault: str) -> ProcessIdentity:
     """The executor that sent the held message itself or by a child of its own; else one drawn."""
-    owner = None if site.held is None else job_of(site).owner(SINK, site.held.connection)
+    owner = None if site.held is None else job_of(site).owner(site.held.when.link, site.held.connection)
     lineage = [] if owner is None else _lineage(owner.pid)
     at_work = [executor for executor in executors if executor.pid in lineage]
     if at_work:

@@ -18,10 +18,9 @@ from harness.faults.parts.triggers import (
     Between,
     CallMade,
     CheckpointDone,
+    MomentOfJob,
     Phase,
     RecordTaken,
-    SinkMoment,
-    SparkGap,
     When,
 )
 from harness.history.follower import Progress
@@ -109,7 +108,7 @@ def due(waits: Awaited, moments: Moments) -> bool:
         case RecordTaken(record=record, subtask=subtask):
             of = waits.subtask if subtask is None else subtask
             return _count(moments.taken, of, whole=False) >= record
-        case SinkMoment() | SparkGap():
+        case MomentOfJob():
             return True  # the fault itself waits for it, from before the job's first start
         case Phase(phase=phase, hit=hit):
             return waits.fault in moments.stopped or _hits(moments, phase, waits.subtask, hit)

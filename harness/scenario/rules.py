@@ -23,10 +23,10 @@ from harness.faults.parts.triggers import (
     Between,
     CallMade,
     CheckpointDone,
+    MomentOfJob,
     Phase,
     RecordTaken,
     SinkMoment,
-    SparkGap,
     name_of,
 )
 from harness.faults.parts.values import Duration, duration_text
@@ -181,7 +181,7 @@ def _of_jobs(parts: Standing) -> Iterator[Breach]:
         if fault.by == "job" and not fault.levels:
             say = f"`{fault.do}` is done to the processes of a user's job, and this scenario runs an operator"
             yield Breach(path=("faults", index, "do"), say=say, hint=_IN_A_JOB_SCENARIO)
-        elif isinstance(fault.when, SinkMoment | SparkGap):
+        elif isinstance(fault.when, MomentOfJob):
             say = f"a `{name_of(fault.when)}` moment is of a user's job, and this scenario runs an operator"
             yield Breach(path=("faults", index, "when"), say=say, hint=_IN_A_JOB_SCENARIO)
 

@@ -326,7 +326,7 @@ class LinkFault(OutsideFault, Repeats):
     """A fault of the connections of one link."""
 
     by = "link"
-    triggers = (*OutsideFault.triggers, "sink", "spark")
+    triggers = (*OutsideFault.triggers, "sink", "lookups", "spark")
 
     link: OnLink
 
@@ -395,7 +395,7 @@ class ServerFault(OutsideFault, Repeats):
     """A fault of the database server itself."""
 
     by = "server"
-    triggers = (*OutsideFault.triggers, "sink", "spark")
+    triggers = (*OutsideFault.triggers, "sink", "lookups", "spark")
 
     def simulated(self, run: SimulatedRun) -> Act:
         raise NotImplementedError
@@ -406,7 +406,7 @@ class FaultOfJob(OutsideFault):
 
     by = "job"
     levels: ClassVar[tuple[Level, ...]] = ()
-    triggers: ClassVar[tuple[TriggerName, ...]] = ("at", "between", "record", "sink", "spark")
+    triggers: ClassVar[tuple[TriggerName, ...]] = ("at", "between", "record", "sink", "lookups", "spark")
 
 
 class SparkFault(FaultOfJob):

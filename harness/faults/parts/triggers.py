@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
-from harness.faults.parts.parts import Breach, Part, refuse
+from harness.faults.parts.parts import Breach, Link, Part, refuse
 from harness.faults.parts.values import Duration, Whole
 
 PhaseName = Literal[
@@ -69,7 +69,7 @@ NOT_RECORDED = frozenset(name for name, form in PHASE_FORMS.items() if not form.
 PHASE_ALIASES: Mapping[str, PhaseName] = {"snapshot-taken": "snap.end", "committed": "commit.post"}
 """Older names that files may still use."""
 
-TriggerName = Literal["at", "between", "checkpoint", "call", "record", "phase", "sink", "spark"]
+TriggerName = Literal["at", "between", "checkpoint", "call", "record", "phase", "sink", "lookups", "spark"]
 
 
 def _today(name: object) -> object:
@@ -150,8 +150,14 @@ class Phase(Part):
     )
 
 
-class SinkMoment(Part):
+class MomentOfJob(Part):
+    """A moment of a user's job, for which the fault itself waits, from before the job's first start."""
+
+
+class SinkMoment(MomentOfJob):
     """Begins while the `nth` message of a kind on the sink's link is held; only in runs of a user's job."""
+
+    link: ClassVar[Link] = "sink"
 
     sink: Literal["commit", "write", "message"] = Field(
         description="Which messages of the sink's link count, over all its connections. `commit`: a COMMIT of a "
@@ -165,8 +171,30 @@ class SinkMoment(Part):
         "out, and its answer is held.",
     )
 
+    @property
+    def counts(self) -> Literal["commit", "write", "message"]:
+        """Which messages count."""
+        return self.sink
 
-class SparkGap(Part):
+
+class LookupMoment(MomentOfJob):
+    """Begins while the `nth` message on the lookups' link is held; only in runs of a user's job."""
+
+    link: ClassVar[Link] = "lookups"
+
+    lookups: Literal["message"] = Field(
+        description="Any request of the lookups' link counts, a login included."
+    )
+    nth: Whole = Field(default=1, gt=0, description="Which of them, counted from the first start of the job.")
+    moment: Literal["before", "after"] = Field(default="before", description="As of `sink`.")
+
+    @property
+    def counts(self) -> Literal["message"]:
+        """Which messages count."""
+        return self.lookups
+
+
+class SparkGap(MomentOfJob):
     """Begins when Spark has begun a batch and not completed it; only in runs of a user's Spark job."""
 
     spark: Literal["gap"] = Field(
@@ -175,7 +203,7 @@ class SparkGap(Part):
     batch: Whole = Field(default=0, ge=0, description="The number of the batch, from 0.")
 
 
-When = At | Between | CheckpointDone | CallMade | RecordTaken | Phase | SinkMoment | SparkGap
+When = At | Between | CheckpointDone | CallMade | RecordTaken | Phase | SinkMoment | LookupMoment | SparkGap
 TRIGGERS: dict[TriggerName, type[When]] = {
     "at": At,
     "between": Between,
@@ -184,6 +212,7 @@ TRIGGERS: dict[TriggerName, type[When]] = {
     "record": RecordTaken,
     "phase": Phase,
     "sink": SinkMoment,
+    "lookups": LookupMoment,
     "spark": SparkGap,
 }
 """The class of each trigger by its field name."""
@@ -196,6 +225,7 @@ TRIGGER_FORMS: dict[TriggerName, str] = {
     "record": "{record: 40}",
     "phase": "{phase: snap.end, hit: 3}",
     "sink": "{sink: commit, nth: 2, moment: before}",
+    "lookups": "{lookups: message, nth: 20, moment: before}",
     "spark": "{spark: gap, batch: 2}",
 }
 """An example of each trigger, for hints."""
@@ -222,6 +252,7 @@ Trigger = Annotated[
     | Annotated[RecordTaken, Tag("<record>")]
     | Annotated[Phase, Tag("<phase>")]
     | Annotated[SinkMoment, Tag("<sink>")]
+    | Annotated[LookupMoment, Tag("<lookups>")]
     | Annotated[SparkGap, Tag("<spark>")],
     Discriminator(
         _trigger, custom_error_type="trigger", custom_error_message="should hold exactly one trigger"

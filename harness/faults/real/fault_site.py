@@ -22,7 +22,7 @@ from harness.system.clock import monotonic_us
 from harness.system.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
-    from harness.faults.real.sink_message import HeldMessage
+    from harness.faults.real.held_message import HeldMessage
 
 
 class Succession(Protocol):

@@ -12,7 +12,6 @@ from typing import Any
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.job_site import JobProcesses, LiveStart
-from harness.faults.real.sink_message import SINK
 from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import WorldError
 from harness.system.process_identity import ProcessIdentity, is_alive
@@ -51,7 +50,7 @@ def awaited_start(site: Site, *, fault: str) -> LiveStart:
 def owner_of_held(site: Site, *, fault: str) -> ProcessIdentity:
     """The process that sent the held request, or waits for the held answer."""
     assert site.held is not None, "the kind has no trigger without a held message"
-    owner = job_of(site).owner(SINK, site.held.connection)
+    owner = job_of(site).owner(site.held.when.link, site.held.connection)
     if owner is None:
         message = f"no process owns connection {site.held.connection}, whose message is held for {fault}"
         raise WorldError(message, fix="the job must run on this machine, as a user whose sockets can be seen")
@@ -64,7 +63,7 @@ def kill_processes(site: Site, victims: Sequence[ProcessIdentity], *, fault: str
     The held request never arrives if its sender is among the dead.
     """
     job, held = job_of(site), site.held
-    owner = None if held is None else job.owner(SINK, held.connection)
+    owner = None if held is None else job.owner(held.when.link, held.connection)
     at_us = monotonic_us()
     killed = [victim for victim in victims if job.kill(victim, fault=fault)]
     gone = wait_until(lambda: not any(map(is_alive, killed)), deadline=Deadline(_GONE_S))

@@ -12,7 +12,6 @@ from typing import Final
 
 from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.real.fault_site import Control, Messages, packets_on
-from harness.faults.real.sink_message import SINK
 from harness.system.clock import monotonic_us
 
 _WRITES: Final = frozenset({"insert", "update", "delete", "replace", "load", "call", "truncate", "merge"})
@@ -25,7 +24,7 @@ def sink_noted(control: Control, fault: str) -> Iterator[SinkLog]:
     with ExitStack() as stack:
         for stream in ("upstream", "downstream"):
             stack.enter_context(
-                packets_on(control, SINK, every, name=f"{fault}.notes", stream=stream, do="note")
+                packets_on(control, "sink", every, name=f"{fault}.notes", stream=stream, do="note")
             )
         yield SinkLog(control=control, toxics=f"{fault}.notes.")
 
@@ -40,7 +39,7 @@ class SinkLog:
     _noted: list[ProxyEvidence] = field(default_factory=list)
 
     def _read(self) -> Sequence[ProxyEvidence]:
-        read = self.control.deeds(SINK, self._after)
+        read = self.control.deeds("sink", self._after)
         if read is not None:
             self._after = read.next
             self._noted += [
@@ -50,7 +49,7 @@ class SinkLog:
 
     def newest_connection(self, *, known: int) -> int:
         """The highest number of a connection in the whole log of the link, at least `known`."""
-        read = self.control.deeds(SINK)
+        read = self.control.deeds("sink")
         return max([known, *(deed.connection for deed in (() if read is None else read.deeds))])
 
     def has_written(self, *, table: str, since: int) -> bool:

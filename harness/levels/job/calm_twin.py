@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.faults.parts.triggers import SinkMoment
+from harness.faults.parts.triggers import LookupMoment, SinkMoment
 from harness.levels.job.finished import ExpectedRows
 from harness.levels.job.job_scenario import JobScenario
 from harness.levels.job.life import JobLife
@@ -65,24 +65,24 @@ def refuse_moments(scenario: JobScenario, messages: Sequence[Message], *, table:
     `messages`: those of the calm twin. COMMITs and writes count if they change `table`; empty: any table. Their number
     may differ from run to run, so in a scenario that was named, a moment that is missed by little is waited for.
     """
-    sent = requests_over(messages, "sink")
-    counts = {
-        "commit": sum(one.commits and one.changes(table) for one in sent),
-        "write": sum(one.is_write and one.changes(table) for one in sent),
-        "message": len(sent),
-    }
     for fault in scenario.faults:
-        if not isinstance(fault.when, SinkMoment):
+        when = fault.when
+        if not isinstance(when, SinkMoment | LookupMoment):
             continue
-        kind, nth = fault.when.sink, fault.when.nth
-        count = counts[kind]
+        sent = requests_over(messages, when.link)
+        kind, nth = when.counts, when.nth
+        count = {
+            "commit": sum(one.commits and one.changes(table) for one in sent),
+            "write": sum(one.is_write and one.changes(table) for one in sent),
+            "message": len(sent),
+        }[kind]
         if (2 * count <= nth) if named else (count < nth):
             message = (
-                f"scenario {scenario.scenario} cannot run here: fault {fault.id} waits for {kind} {nth} over the sink's"
-                f" link{f' that changes {table}' if table and kind != 'message' else ''}, and the job without faults"
-                f" sends {count} of them"
+                f"scenario {scenario.scenario} cannot run here: fault {fault.id} waits for {kind} {nth} over the link"
+                f" `{when.link}`{f' that changes {table}' if table and kind != 'message' else ''}, and the job without"
+                f" faults sends {count} of them"
             )
             lower = f"--set faults.{fault.id}.when.nth={count}, or " if count else ""
-            need = f"{nth} {'COMMIT' if kind == 'commit' else kind}s to the sink"
+            need = f"{nth} {'COMMIT' if kind == 'commit' else kind}s to the {when.link}"
             fix = f"{lower}choose a scenario with another moment, or --sweep"
             raise CannotHere(message, fix=fix, need=need)

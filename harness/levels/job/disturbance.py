@@ -18,12 +18,12 @@ from typing import Any, Final, Protocol, Self, cast
 
 from harness.engine.outside_faults import OutsideFaults, ToldFault, in_words
 from harness.faults.model.fault import Fault, OutsideFault
-from harness.faults.parts.triggers import SinkMoment, SparkGap
+from harness.faults.parts.triggers import LookupMoment, MomentOfJob, SinkMoment, SparkGap
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import MessageControl, Workers
+from harness.faults.real.held_message import HeldMessage
+from harness.faults.real.held_moment import held_at
 from harness.faults.real.job_site import JobProcesses
-from harness.faults.real.sink_message import HeldMessage
-from harness.faults.real.sink_moment import held_at
 from harness.faults.real.witnesses import witnesses_of
 from harness.history.follower import Progress
 from harness.levels.job.spark_engine import wait_for_gap
@@ -112,10 +112,14 @@ class JobFaults(OutsideFaults):
             raise WorldError(f"the proxy did not set the holds of the faults within {_ARM_S:g} s")
 
     def advance(self, *, offered: int, first_offer_us: int | None) -> None:
-        """Begins and ends what is due: `offered` records are in the source, the first since `first_offer_us`."""
+        """Begins and ends what is due: `offered` records are in the source, the first since `first_offer_us`.
+
+        Neither times nor records count before the job has sent its first message: a JVM takes seconds to start.
+        """
         self.traffic.poll()
-        progress = Progress(began_us={} if first_offer_us is None else {0: first_offer_us})
-        if offered:
+        progress = Progress(began_us={})
+        if first_offer_us is not None and self.traffic.messages:
+            progress.began_us[0] = max(first_offer_us, self.traffic.messages[0].t_us)
             progress.taken[0] = offered
         self.step(progress, now_us=monotonic_us())
 
@@ -201,7 +205,7 @@ class _JobFaultActing(ToldFault):
     @property
     def waits(self) -> bool:
         """Whether it waits for a moment of the job, from before its first start."""
-        return isinstance(self.fault.when, SinkMoment | SparkGap)
+        return isinstance(self.fault.when, MomentOfJob)
 
     @property
     def is_settled(self) -> bool:
@@ -247,7 +251,7 @@ class _JobFaultActing(ToldFault):
     def _moment(self) -> Iterator[_Moment | None]:
         """Waits for the fault's moment; None: the run ended before."""
         match self.fault.when:
-            case SinkMoment() as when:
+            case (SinkMoment() | LookupMoment()) as when:
                 with held_at(
                     when,
                     name=f"{self.fault.id}.moment",

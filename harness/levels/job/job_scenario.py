@@ -17,8 +17,8 @@ from harness.faults.parts.triggers import (
     TRIGGER_FORMS,
     At,
     Between,
+    MomentOfJob,
     RecordTaken,
-    SinkMoment,
     SparkGap,
     name_of,
 )
@@ -113,7 +113,7 @@ class JobScenario(Part):
 
 
 _OF_ATTEMPTS: Final = frozenset({"process", "inside", "workload"})
-_SHOWN: Final = (At, Between, RecordTaken, SinkMoment, SparkGap)
+_SHOWN: Final = (At, Between, RecordTaken, MomentOfJob)
 """The triggers that can be seen from outside of a job."""
 
 

@@ -81,9 +81,10 @@ def _lacks_of_calm(order: JobOrder, calm: CalmRun) -> Iterator[_Lack]:
         acts = f"fault {of_lookups[0]} acts on the link `lookups`" if of_lookups else "it moves the lookups"
         say = f"{acts}, and the job without faults sends nothing over it: its lookups go over the sink's link"
         yield _Lack(need="lookups over their own link", say=say, fix="give the job {lookups.url} for them")
-    is_outside = calm.keeps_files or (order.job.source.kind == "kafka" and not calm.keeps_tables)
-    if scenario.loses_commits and is_outside and not order.named:
-        say = "the database forgets commits, and the job keeps its position elsewhere, which does not forget them"
+    reads_sink = any(one.statement == "select" and one.table == order.job.sink.table for one in calm.messages)
+    is_in_database = not calm.keeps_files and (calm.keeps_tables or reads_sink)
+    if scenario.loses_commits and not is_in_database and not order.named:
+        say = "the database forgets commits, and the job keeps no position there that would be forgotten with them"
         yield _Lack(need="the position in the sink's database", say=say)
     for fault in scenario.faults:
         if fault.do == "kill_executor" and not life.has_executors:

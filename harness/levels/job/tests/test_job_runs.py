@@ -252,12 +252,32 @@ def test_a_fault_that_outlasts_the_input_heals_before_the_job_counts_as_finished
 def test_a_link_that_is_down_when_no_connection_is_open_is_shown_by_the_start_that_it_ends(
     stage: RunStage,
 ) -> None:
-    outcome = stage.run(_order("right", "connects", faults=_faults_of("lookups-cut")))
+    down = {"id": "cut", "do": "down", "link": "lookups", "for": "300ms", "when": {"sink": "write", "nth": 3}}
+    outcome = stage.run(_order("right", "connects", faults=[down]))
 
     assert outcome.judgement.outcome is Outcome.PASS, outcome.judgement
     [[time]] = [fault.times for fault in outcome.faults]
     assert time.evidence.keys() == {"starts_failed"}
     assert time.witnesses == ("the harness, which reaps processes",)
+
+
+def test_a_lookup_that_is_held_while_its_link_goes_down_is_lost(stage: RunStage) -> None:
+    """However the job shares its time between lookups and writes: a link that is idle then would show nothing."""
+    outcome = stage.run(_order("right", faults=_faults_of("lookups-cut")))
+
+    assert outcome.judgement.outcome is Outcome.PASS, outcome.judgement
+    [[time]] = [fault.times for fault in outcome.faults]
+    assert time.evidence["connections_lost"] >= 1
+
+
+def test_a_fault_does_not_begin_before_the_job_has_connected(stage: RunStage) -> None:
+    """A JVM takes seconds to start, in which all records are offered, and the fault would be over."""
+    down = {"id": "cut", "do": "down", "link": "lookups", "for": "300ms", "when": {"record": 10}}
+    outcome = stage.run(_order("right", "late=1.5", faults=[down]))
+
+    assert outcome.judgement.outcome is Outcome.PASS, outcome.judgement
+    [[time]] = [fault.times for fault in outcome.faults]
+    assert time.evidence
 
 
 def test_a_job_that_gives_up_for_good_is_stuck(stage: RunStage) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pytest
 
@@ -86,30 +86,34 @@ def test_a_named_scenario_that_is_not_for_the_job_is_refused_before_anything_sta
     JobLevel().refuse(order("executor-killed", PLAIN, calm_only=True))
 
 
-def message(link: str, statement: str, n: int = 1) -> Message:
+def message(link: str, statement: str, n: int = 1, table: str = "enriched") -> Message:
     return Message(
         t_us=n, link=link, side="request", n=n, connection=1, peer=1, command="query", statement=statement,
-        table="enriched", tables=("enriched",), commits=statement == "commit",
+        table=table, tables=("enriched",), commits=statement == "commit",
     )  # fmt: skip
 
 
 def calm(
     *,
-    lookups: bool = True,
+    lookups: int = 20,
     driver: bool = False,
     executors: bool = False,
     batches: int = 0,
-    files: bool = False,
+    place: Literal["files", "tables", "rows", "none"] = "tables",
 ) -> CalmRun:
-    """A calm twin with nine writes and nine COMMITs; `files`: its position is in its state folder."""
+    """A calm twin with nine writes and nine COMMITs; `place`: where its position is."""
     sent = [message("sink", statement, n) for n in range(9) for statement in ("insert", "commit")]
     return cast(
         "CalmRun",
         SimpleNamespace(
-            messages=[*sent, *([message("lookups", "select")] if lookups else [])],
+            messages=[
+                *([message("sink", "select")] if place == "rows" else []),
+                *sent,
+                *(message("lookups", "select", n, "customer") for n in range(lookups)),
+            ],
             batches=batches,
-            keeps_files=files,
-            keeps_tables=not files,
+            keeps_files=place == "files",
+            keeps_tables=place == "tables",
             names_table=True,
             life=SimpleNamespace(has_driver=driver, has_executors=executors),
         ),
@@ -141,15 +145,27 @@ ONE_LINK = "lookups over their own link"
         (SPARK, calm(executors=True, batches=1), {"killed-in-spark-gap": "a checkpoint of 2 batches"}),
         (
             SPARK,
-            calm(executors=True, batches=2, files=True),
+            calm(executors=True, batches=2, place="files"),
             {
                 "server-fails-over": "the position in the sink's database",
                 "server-splits": "the position in the sink's database",
             },
         ),
         (
+            job(),
+            calm(place="none", lookups=19),
+            {
+                "executor-killed": "Spark",
+                "killed-in-spark-gap": "Spark",
+                "lookups-cut": "20 messages to the lookups",
+                "server-fails-over": "the position in the sink's database",
+                "server-splits": "the position in the sink's database",
+            },
+        ),
+        (job(), calm(place="rows"), {"executor-killed": "Spark", "killed-in-spark-gap": "Spark"}),
+        (
             PLAIN,
-            calm(lookups=False),
+            calm(lookups=0),
             {
                 "answers-held": ONE_LINK,
                 "executor-killed": "executors",
@@ -160,7 +176,15 @@ ONE_LINK = "lookups over their own link"
             },
         ),
     ],
-    ids=["plain", "local-spark", "batch-on-a-cluster", "position-in-files", "one-link"],
+    ids=[
+        "plain",
+        "local-spark",
+        "batch-on-a-cluster",
+        "position-in-files",
+        "no-position",
+        "position-in-its-rows",
+        "one-link",
+    ],
 )
 def test_the_calm_twin_shows_which_further_scenarios_a_job_cannot_meet(
     of: JobFile, twin: CalmRun, needs: dict[str, str]

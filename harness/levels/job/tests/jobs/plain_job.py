@@ -14,6 +14,7 @@
     hangs        does nothing
     ignores-term goes on when it is asked to end
     slow=S       needs S seconds before it reads, from its second start on
+    late=S       needs S seconds before it connects, in each start, as a JVM does
     autocommit   has each statement committed by itself: doubles after a kill behind the rows
     alone        exits with code 0 if another start of it runs
     pace=S       pauses for S seconds before each batch
@@ -200,6 +201,7 @@ def main() -> int:
         return 0
     if os.environ["FLOODMARK_JOB_START"] != "1":
         NEVER.wait(seconds("slow"))
+    NEVER.wait(seconds("late"))
     lookups, sink = connect("LOOKUPS"), connect("SINK")
     position = begun(sink)
     for batch in batches(position):

@@ -9,9 +9,9 @@ import pytest
 
 from harness.faults.parts.triggers import SinkMoment
 from harness.faults.real.evidence import ProxyEvidence
+from harness.faults.real.held_message import HeldMessage
+from harness.faults.real.held_moment import held_at
 from harness.faults.real.server_control import ServerControl
-from harness.faults.real.sink_message import HeldMessage
-from harness.faults.real.sink_moment import held_at
 from harness.faults.tests.fake_job import MessageProxy, Server
 
 

@@ -1,4 +1,4 @@
-"""A message of the sink's link that our proxy holds, and the two ways to let it go.
+"""A message of a job's link that our proxy holds, and the two ways to let it go.
 
 Invariant: it is let go once, by whichever of `release` and `cut` is called first.
 """
@@ -6,12 +6,9 @@ Invariant: it is let go once, by whichever of `release` and `cut` is called firs
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
-from harness.faults.parts.triggers import SinkMoment
-
-SINK: Final = "sink"
-"""The link whose messages are held."""
+from harness.faults.parts.triggers import LookupMoment, SinkMoment
 
 
 class LetsGo(Protocol):
@@ -34,7 +31,7 @@ class HeldMessage:
     connection: int
     peer: int
     """The client's port."""
-    when: SinkMoment
+    when: SinkMoment | LookupMoment
     said: str
     """The request, in words: `COMMIT`, `UPDATE offsets`."""
     counted: str
@@ -48,7 +45,7 @@ class HeldMessage:
     def name(self) -> str:
         """In words: `before COMMIT 3 of enriched`, `after UPDATE offsets (message 7)`."""
         moment, nth = f"{self.when.moment} {self.said}", self.when.nth
-        match self.when.sink:
+        match self.when.counts:
             case "commit":
                 return f"{moment} {nth} {self.counted}"
             case "write":
@@ -60,10 +57,10 @@ class HeldMessage:
         """Lets it go on."""
         if not self.is_over:
             self.is_over = True
-            self.control.release(SINK, self.toxic, self.connection)
+            self.control.release(self.when.link, self.toxic, self.connection)
 
     def cut(self) -> None:
         """Resets its connection: a request never arrives, and the server rolls back what was open."""
         if not self.is_over:
             self.is_over = True
-            self.control.cut_one(SINK, self.connection)
+            self.control.cut_one(self.when.link, self.connection)

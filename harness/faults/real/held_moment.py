@@ -1,4 +1,4 @@
-"""Holds one message of a job's sink link: the n-th COMMIT or write that changes the sink's table, or message at all.
+"""Holds one message of a job's link: the n-th COMMIT or write that changes the sink's table, or message at all.
 
 Answers to a debugger's breakpoint, set on the wire: while the message is held, the job stands still at a known point,
 so whatever is done then is done without a race. Invariants: the proxy counts, so that two moments of one run do not
@@ -14,11 +14,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from harness.faults.parts.triggers import SinkMoment
+from harness.faults.parts.triggers import LookupMoment, SinkMoment
 from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.real.fault_site import MessageControl, ToxicRequest
+from harness.faults.real.held_message import HeldMessage
 from harness.faults.real.server_control import RootLine, ServerControl
-from harness.faults.real.sink_message import SINK, HeldMessage
 from harness.system.clock import Deadline, monotonic_us, wait_until
 
 _LOOK_S: Final = 0.01
@@ -31,7 +31,7 @@ _WRITERS: Final = "SELECT trx_mysql_thread_id, trx_rows_modified FROM informatio
 
 @contextmanager
 def held_at(
-    when: SinkMoment,
+    when: SinkMoment | LookupMoment,
     *,
     name: str,
     control: MessageControl,
@@ -60,7 +60,7 @@ def held_at(
 class _Holding:
     """The toxics of one moment and a cursor in the proxy's log. Mutable; use it as a block."""
 
-    when: SinkMoment
+    when: SinkMoment | LookupMoment
     name: str
     control: MessageControl
     server: ServerControl
@@ -80,26 +80,26 @@ class _Holding:
 
     @property
     def _is_commit(self) -> bool:
-        return self.when.sink == "commit"
+        return self.when.counts == "commit"
 
     def arm(self) -> None:
         """Sets the toxic that holds the `nth` message; of COMMITs also later ones, for that one may change no row."""
-        read = self.control.deeds(SINK, self._after)
+        read = self.control.deeds(self.when.link, self._after)
         self._after = 0 if read is None else read.next
         if self._is_commit:
             self._root = self._stack.enter_context(RootLine(self.server))
             self._hold("upstream", on="commit", table=self.table, nth=self.when.nth, times=0)
         else:
             stream = "upstream" if self.when.moment == "before" else "downstream"
-            is_write = self.when.sink == "write"
+            is_write = self.when.counts == "write"
             of_table = {"on": "write", "table": self.table} if is_write else {"on": "any"}
             self._hold(stream, **of_table, nth=self.when.nth, times=1)
 
     def _hold(self, stream: str, **attributes: int | str) -> None:
         toxic = f"{self.name}.{stream}"
-        self._stack.callback(self.control.remove_toxic, SINK, toxic)
+        self._stack.callback(self.control.remove_toxic, self.when.link, toxic)
         self.control.add_toxic(
-            SINK,
+            self.when.link,
             ToxicRequest(name=toxic, type="packet", stream=stream, attributes={"do": "hold", **attributes}),
         )
 
@@ -110,13 +110,13 @@ class _Holding:
                 rows = self._rows_modified(deed) if self._is_commit and deed.command == "commit" else None
                 if rows != 0:
                     return self._found(deed, rows)
-                self.control.release(SINK, deed.toxic, deed.connection)
+                self.control.release(self.when.link, deed.toxic, deed.connection)
             self.over.wait(_LOOK_S)
         return None
 
     def _next_hold(self) -> ProxyEvidence | None:
         """The next message that the toxics of this moment hold."""
-        read = self.control.deeds(SINK, self._after) if not self._queue else None
+        read = self.control.deeds(self.when.link, self._after) if not self._queue else None
         if read is not None:
             self._after = read.next
             own = (deed for deed in read.deeds if deed.toxic.startswith(f"{self.name}."))
@@ -127,13 +127,13 @@ class _Holding:
         """Later COMMITs pass; with `after`, this one is let through and its answer held."""
         if self._is_commit and self.when.moment == "after":
             self._hold("downstream", on="commit", nth=1, times=0)
-            self.control.release(SINK, deed.toxic, deed.connection)
+            self.control.release(self.when.link, deed.toxic, deed.connection)
             answer = self._await_answer(deed.connection)
             if answer is None:
                 return None
             deed = answer
         if self._is_commit:
-            self.control.hold_no_more(SINK, deed.toxic)
+            self.control.hold_no_more(self.when.link, deed.toxic)
             self._pass_others(deed.connection)
         return HeldMessage(
             control=self.control,
@@ -161,17 +161,17 @@ class _Holding:
             while (deed := self._next_hold()) is not None:
                 if deed.connection == connection and deed.stream == "downstream":
                     return deed
-                self.control.release(SINK, deed.toxic, deed.connection)
+                self.control.release(self.when.link, deed.toxic, deed.connection)
             self.over.wait(_LOOK_S)
         return None
 
     def _pass_others(self, connection: int) -> None:
         """Releases what was held beside it until now; with `after` the COMMITs to come are no longer held either."""
         if self.when.moment == "after":
-            self.control.hold_no_more(SINK, f"{self.name}.upstream")
+            self.control.hold_no_more(self.when.link, f"{self.name}.upstream")
         while (other := self._next_hold()) is not None:
             if other.connection != connection:
-                self.control.release(SINK, other.toxic, other.connection)
+                self.control.release(self.when.link, other.toxic, other.connection)
 
     def _rows_modified(self, deed: ProxyEvidence) -> int:
         """How many rows the transaction of a held COMMIT has changed; 0: it only reads, or there is none."""

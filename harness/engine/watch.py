@@ -153,9 +153,9 @@ class Watch:
             deadline, turn = Deadline(budget_s), count()
             while True:
                 progress = follower.poll()
-                state = execution.poll()
-                self._record_ends(state, reaper)
                 self._tell_dead(reaper.look(progress, again=follower.poll))
+                state = execution.poll()  # may start the successors of those that have just been recorded
+                self._record_ends(state, reaper)
                 why = state.error or _why_stop(stop, deadline)
                 if why is not None or not state.running:
                     break

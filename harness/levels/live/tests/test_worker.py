@@ -159,6 +159,21 @@ def test_a_worker_that_dies_is_replaced_and_the_last_death_ends_the_run(tmp_path
     assert len(set(noted)) == ATTEMPTS_MAX
 
 
+def test_no_successor_starts_in_the_poll_that_reaps_so_that_the_history_says_first_why(
+    supervisor: Supervisor,
+) -> None:
+    """Found under load: the successor had begun, and nothing yet said that its predecessor had been killed."""
+    old = supervisor.process(1)
+    assert old is not None
+    psutil.Process(old.pid).kill()
+
+    assert wait_until(lambda: bool(supervisor.poll().ends), deadline=Deadline(LIMIT_S))
+
+    assert supervisor.process(1) is None
+    supervisor.poll()
+    assert supervisor.process(1) not in {None, old}
+
+
 def test_a_worker_that_is_taken_for_dead_lives_on_beside_its_successor_until_the_run_ends(
     supervisor: Supervisor,
 ) -> None:

@@ -49,7 +49,8 @@ class KillDriver(SparkFault):
     def inject(self, site: Site) -> Iterator[None]:
         """There is nothing to heal: the driver is started again after every exit."""
         if site.spark is None:
-            kill_processes(site, [awaited_start(site, fault=self.id).main], fault=self.id)
+            while not kill_processes(site, [awaited_start(site, fault=self.id).main], fault=self.id):
+                pass  # another fault killed that start in between: its successor is awaited
         else:
             self._kill(site)
         yield

@@ -29,15 +29,15 @@ def job_of(site: Site) -> JobProcesses:
 
 
 def awaited_start(site: Site, *, fault: str) -> LiveStart:
-    """The newest start that lives; waits for one between two starts."""
+    """The newest start that lives; waits for one between two starts, or where another fault has just killed one."""
     job = job_of(site)
     found: list[LiveStart] = []
 
     def lives() -> bool:
         start = job.newest()
-        if start is not None:
+        if start is not None and is_alive(start.main):
             found.append(start)
-        return start is not None or site.over.is_set()
+        return bool(found) or site.over.is_set()
 
     wait_until(lives, deadline=Deadline(_START_S))
     if not found:
@@ -57,25 +57,29 @@ def owner_of_held(site: Site, *, fault: str) -> ProcessIdentity:
     return owner
 
 
-def kill_processes(site: Site, victims: Sequence[ProcessIdentity], *, fault: str) -> None:
+def kill_processes(site: Site, victims: Sequence[ProcessIdentity], *, fault: str) -> bool:
     """Kills all of `victims`, the first one first, and records what it found; then lets the held message go.
 
-    The held request never arrives if its sender is among the dead.
+    False, and nothing done: none of them lived. The held request never arrives if its sender is among the dead.
     """
     job, held = job_of(site), site.held
     owner = None if held is None else job.owner(held.when.link, held.connection)
     at_us = monotonic_us()
     killed = [victim for victim in victims if job.kill(victim, fault=fault)]
+    if not killed:
+        return False
     gone = wait_until(lambda: not any(map(is_alive, killed)), deadline=Deadline(_GONE_S))
-    facts: dict[str, Any] = {"pids": [victim.pid for victim in killed], "gone": gone and bool(killed)}
+    facts: dict[str, Any] = {"pids": [victim.pid for victim in killed], "gone": gone}
     if held is not None:
         if held.when.moment == "before" and owner in killed:
             held.cut()
             facts["never_arrived"] = True
         else:
             held.release()
-        facts["held"] = held.name
+        if owner is not None:  # else another fault killed it, and nothing waits for the message any more
+            facts["held"] = held.name
     site.found(what="killed", at_us=at_us, **facts)
+    return True
 
 
 def kill_evidence(seen: Seen) -> Evidence:

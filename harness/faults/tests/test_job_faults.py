@@ -58,6 +58,23 @@ def test_the_request_of_a_process_that_lives_on_goes_on() -> None:
         assert proxy.log == ["release 5"]
 
 
+def test_a_start_that_another_fault_has_just_killed_is_not_killed_again_but_its_successor_is() -> None:
+    """Nobody has reaped it yet, and nobody waits for the held message any more."""
+    proxy = MessageProxy()
+    with Job() as job:
+        dead = job.newest()
+        assert dead is not None
+        job.kill(dead.main, fault="another")
+        job._start()
+        starts = iter([dead, dead, job.newest()])
+        job.newest = lambda: next(starts)  # type: ignore[method-assign]
+
+        message = held(proxy, 5, moment="after")
+        evidence = shown(made("kill_driver", when=AT_COMMIT), *job_site(proxy, job, message=message))
+
+        assert evidence == {"pid": job.begun[1][0].pid}
+
+
 def test_at_a_message_all_processes_die() -> None:
     proxy = MessageProxy()
     with Job(helpers=2, owner_of={5: 1}) as job:

@@ -114,12 +114,11 @@ class JobFaults(OutsideFaults):
     def advance(self, *, offered: int, first_offer_us: int | None) -> None:
         """Begins and ends what is due: `offered` records are in the source, the first since `first_offer_us`.
 
-        Neither times nor records count before the job has sent its first message: a JVM takes seconds to start.
+        No record counts before the job has sent its first message: a JVM takes seconds to start.
         """
         self.traffic.poll()
-        progress = Progress(began_us={})
-        if first_offer_us is not None and self.traffic.messages:
-            progress.began_us[0] = max(first_offer_us, self.traffic.messages[0].t_us)
+        progress = Progress(began_us={} if first_offer_us is None else {0: first_offer_us})
+        if offered and self.traffic.messages:
             progress.taken[0] = offered
         self.step(progress, now_us=monotonic_us())
 

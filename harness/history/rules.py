@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from harness.history.header import Header, Table
 from harness.history.values import identity, shown
 
-_NO_KEY = ("no key",)
+EVERY_KEY = ("no key",)
 """The identity of an absent key; no JSON value has it."""
 
 
@@ -102,7 +102,7 @@ class SourceIdentity:
 
     def _record(self, line: int, good: Mapping[str, Any]) -> Iterator[str]:
         id_ = good["id"]
-        key = identity(good["key"]) if "key" in good else _NO_KEY
+        key = identity(good["key"]) if "key" in good else EVERY_KEY
         now = _Taken(line, good["s"], good["pos"], key, good.get("ts"))
         first = self._taken.setdefault(id_, now)
         if first.s != now.s and self._rescalings.follows(now.s, first.s):
@@ -234,7 +234,7 @@ class _TableRules:
             yield f"`seq` {shown(seq)} in {shown(name)} is the one of line {first}"
 
 
-class _Versions:
+class AnnouncedVersions:
     """The versions that `change`s have announced. Mutable; grows with keys and open changes."""
 
     def __init__(self) -> None:
@@ -246,7 +246,9 @@ class _Versions:
     def begin(self, key: Hashable, ver: int) -> int | None:
         """Note the `begin` of a change; returns the version that `ver` had to exceed, or None if it does."""
         earlier = (
-            self._of_all if key is _NO_KEY else max(self._highest.get(key, 0), self._highest.get(_NO_KEY, 0))
+            self._of_all
+            if key is EVERY_KEY
+            else max(self._highest.get(key, 0), self._highest.get(EVERY_KEY, 0))
         )
         self._highest[key] = max(ver, self._highest.get(key, 0))
         self._of_all = max(ver, self._of_all)
@@ -269,7 +271,7 @@ class Rules:
         self._explained = header is not None and header.explained is not None
         self._unexpecting = header is not None and header.expect_from == "none"
         self._tables = _TableRules(header)
-        self._versions = _Versions()
+        self._versions = AnnouncedVersions()
         self._order = LineOrder()
         self._lives: dict[tuple[int, int], _Life] = {}
         self._newest: dict[int, int] = {}
@@ -441,7 +443,7 @@ class Rules:
             self.unread("change")
             return
         ver = good["ver"]
-        key = identity(good["key"]) if "key" in good else _NO_KEY
+        key = identity(good["key"]) if "key" in good else EVERY_KEY
         told = f"of the key {shown(good['key'])}" if "key" in good else "of every key"
         if good["phase"] == "begin":
             if (earlier := self._versions.begin(key, ver)) is not None:

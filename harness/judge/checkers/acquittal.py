@@ -15,10 +15,10 @@ from harness.history.event import Call, Commit, Effect, Event, FaultEvent, In, S
 from harness.history.header import Expects, Header
 from harness.history.verdict import InvariantVerdict, Outcome
 from harness.judge.checkers.case import Case
+from harness.judge.checkers.evidence import evidence_found
 from harness.judge.checkers.history_trace import Trace
 from harness.judge.checkers.invariant import Findings, Invariant, settle
 from harness.judge.checkers.registry import CHECKERS
-from harness.judge.checkers.screen.account import Account
 from harness.judge.checkers.screen.screen import Screen
 from harness.judge.checkers.screen.totals import Irregular
 
@@ -50,8 +50,6 @@ def screen_history(
     header: Header, batches: Iterable[Sequence[Event]], *, checkers: Sequence[Invariant]
 ) -> Acquittal | Declined:
     """Run the screen over a history, in one pass. Exceptions that `batches` raises are passed on."""
-    if claims_beyond_the_screen(header):
-        return Declined()
     screen = Screen(header, asks_of_calls=not {checker.name for checker in checkers} <= _WITHOUT_CALLS)
     for events in batches:
         declined = _declined(partial(screen.feed, events))
@@ -64,11 +62,6 @@ def screen_history(
         found.append(acquit(screen, checkers))
 
     return _declined(conclude) or found[0]
-
-
-def claims_beyond_the_screen(header: Header) -> bool:
-    """Whether the header claims what the screen does not follow: tables, and values by key or version."""
-    return bool(header.tables) or header.expect_from is not None or header.by_key or header.versions
 
 
 def _declined(step: Callable[[], object]) -> Declined | None:
@@ -86,7 +79,6 @@ def acquit(screen: Screen, checkers: Sequence[Invariant]) -> Acquittal:
     account = screen.account
     outs, owms = map(sum, zip(*(strand.visible() for strand in screen.strands.values()), strict=True))
     accounting = _accounting(screen, outs, owms)
-    _short(account, accounting)
     seen = _Grounds(screen, outs)
     reasons = _not_claimed(_claims(account.header), seen.features)
     verdicts = {
@@ -94,6 +86,10 @@ def acquit(screen: Screen, checkers: Sequence[Invariant]) -> Acquittal:
         for checker in checkers
         if type(checker) in _KNOWN and checker.name not in account.suspected
     }
+    if "V23" in verdicts and not reasons["V23"]:
+        expects = account.header.expects or Expects()
+        counts = {name: accounting[name] for name in ("records", "checkpoints", "restores")}
+        verdicts["V23"] = settle(_BY_NAME["V23"], [evidence_found(account.faults, expects, **counts)])
     return Acquittal(verdicts, accounting, took_anything=accounting["records"] + accounting["watermarks"] > 0)
 
 
@@ -145,6 +141,8 @@ class _Grounds:
     def __init__(self, screen: Screen, outs: int) -> None:
         account, strands = screen.account, screen.strands.values()
         effects, faults = screen.rows.count, len(account.faults)
+        rows = screen.tables.count
+        in_outputs, in_effects, in_dead = rows("outputs"), rows("effects"), rows("dead")
         self.features = _Features(
             keyed=account.keyed,
             restarts=account.restarts > 0,
@@ -159,10 +157,11 @@ class _Grounds:
         marks = account.watermarks > 0
         cuts = account.completed_snaps
         self._by_name: Mapping[str, tuple[int, bool]] = {
-            **dict.fromkeys(("V1", "V2", "V3", "V8"), (outs, outs > 0)),
+            **dict.fromkeys(("V1", "V2", "V3"), (outs, outs > 0)),
+            "V8": (outs + in_outputs, outs + in_outputs > 0),
             **dict.fromkeys(("V4", "V5", "V7"), (account.owms, marks)),
             "V6": (account.watermarks, marks),
-            "V9": (effects, outs > 0),
+            "V9": (effects + in_effects, outs + in_effects > 0),
             "V10": (cuts, cuts > 0),
             "V11": (account.restarts, True),
             "V12": (account.commits, account.commits + cuts > 0),
@@ -171,7 +170,7 @@ class _Grounds:
             "V16": (0, True),
             "V18": (completions, True),
             "V19": (account.answers, True),
-            "V20": (account.failures, account.failures > 0),
+            "V20": (account.failures + in_dead, account.failures + in_dead > 0),
             "V21": (acts, acts > 0),
             "V23": (faults, True),
             "V24": (account.incidents, True),
@@ -203,29 +202,13 @@ def _accounting(screen: Screen, outs: int, owms: int) -> dict[str, int]:
     }
 
 
-def _short(account: Account, accounting: Mapping[str, int]) -> None:
-    """Suspect V23 if a count is below the expected one, or a fault lacks evidence or never began."""
-    expects = account.header.expects or Expects()
-    begun = {fault.f for fault in account.faults if fault.phase == "begin"}
-    least = {
-        "records": expects.records,
-        "checkpoints": expects.checkpoints,
-        "restores": expects.restores,
-        "rescales": expects.rescales,
-    }
-    enough = all(accounting.get(name, 0) >= (count or 0) for name, count in least.items())
-    proven = all(fault.evidence for fault in account.faults if fault.phase == "end")
-    if not (enough and proven and begun.issuperset(expects.faults)):
-        account.suspect("V23")
-
-
 @lru_cache(maxsize=_SPECIMENS_MAX)
 def _not_claimed(claims: tuple[Any, ...], features: _Features) -> Mapping[str, str]:
     """For each invariant, by name, why it does not apply; empty if it does."""
-    operator, sink, effects, fenced, bounds, expects, explained = claims
+    operator, sink, effects, fenced, tables, bounds, expects, explained = claims
     header = Header(
-        operator=operator, sink=sink, effects=effects, fenced=fenced, bounds=bounds, expects=expects,
-        explained=explained,
+        operator=operator, sink=sink, effects=effects, fenced=fenced, tables=dict(tables), bounds=bounds,
+        expects=expects, explained=explained,
     )  # fmt: skip
     case = Case(Trace(header).extend(_specimen(features)))
     return {checker.name: checker.not_claimed(case) for checker in CHECKERS}
@@ -234,7 +217,8 @@ def _not_claimed(claims: tuple[Any, ...], features: _Features) -> Mapping[str, s
 def _claims(header: Header) -> tuple[Any, ...]:
     """The hashable parts of a header that decide which invariants apply: the key of the cache."""
     limits = header.bounds, header.expects, header.explained
-    return header.operator, header.sink, header.effects, header.fenced, *limits
+    tables = tuple((header.tables or {}).items())
+    return header.operator, header.sink, header.effects, header.fenced, tables, *limits
 
 
 def _specimen(features: _Features) -> Iterator[Event]:

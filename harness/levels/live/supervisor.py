@@ -2,8 +2,9 @@
 
 Answers to Spark's task scheduler, and to an executor whose heartbeat was lost. A successor starts only after the
 process was reaped and its end could be recorded, except when a fault declares it dead while it lives; then both run,
-and the successor's commits are counted in the run's files. After `stop`, every process that was started has ended, and so have the processes that
-the function under test has started in the session of its worker, as those of a pool that a SIGKILL has orphaned.
+and the successor's commits are counted in the run's files. After `stop`, every process that was started has ended,
+and so have the processes that the function under test has started in the session of its worker, as those of a pool
+that a SIGKILL has orphaned.
 """
 
 from __future__ import annotations

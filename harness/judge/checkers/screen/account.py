@@ -40,6 +40,9 @@ class Account:
         self.hold_us = None if bounds.watermark_hold is None else bounds.watermark_hold * US_PER_MS
         self.by_row = header.effects
         self.retry = operator.retry
+        keeps_keys = operator.per_key_order and not self.ordered
+        self.keeps_resolved = bool(header.tables) or header.by_key or keeps_keys
+        """Whether what was resolved is kept to the end, to be compared with rows and by key."""
         self.explained = header.explained is not None
         self.asks_of_calls = asks_of_calls
         """Whether any invariant that is asked for depends on calls; if none does, they are passed over."""

@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import UNSET
 
 from harness.history.event import Call, Dead, End, Failed, Id, In, Out, Owm, Res, Restore, Snap, Wm
 from harness.history.values import same
-from harness.judge.checkers.screen.totals import Entry, ExpectedRows, Irregular, Segment, Sums
+from harness.judge.checkers.screen.tables import Epoch
+from harness.judge.checkers.screen.totals import Entry, ExpectedRows, Irregular, Segment, Sums, alike
 
 
 class Failures:
@@ -28,8 +28,8 @@ class Failures:
     __slots__ = ("_dead", "_named", "reported_t", "unanswered_t", "untold")
 
     def __init__(self) -> None:
-        self.untold: dict[Id, None] = {}
-        """Records that failed, and neither a dead letter nor the attempt's failure has reported that."""
+        self.untold: dict[Id, Any] = {}
+        """The errors of records that failed, while no dead letter and no failure of the attempt reports them."""
         self.reported_t: int | None = None
         """When the attempt first reported that it fails."""
         self.unanswered_t: int | None = None
@@ -123,6 +123,7 @@ class Saved:
         "completed",
         "elements",
         "epoch_filled",
+        "filled",
         "final",
         "last_pos",
         "outs",
@@ -141,6 +142,7 @@ class Saved:
         self.last_pos = life.last_pos
         self.outs, self.owms = life.outs, life.owms
         self.sums = Sums() if life.rows is None else life.rows.sums
+        self.filled = life.filling
         self.completed = self.acknowledged = False
         self.superseded = life.over_t is not None
         """Whether a newer attempt had started before it was taken."""
@@ -216,24 +218,8 @@ if TYPE_CHECKING:
     from harness.judge.checkers.screen.account import Account
 
 
-_PLAIN = frozenset({str, int, type(None), bool})
-"""Types whose values are equal if `type` and `==` agree."""
 _NO_RECORD = Entry(In(n=0, t=0, s=0, a=0, pos=-1, id=""), Segment(0), wanted=[])
 _EMPTIES_MAX = 1024
-_encode = msgspec.json.encode
-
-
-def alike(left: Any, right: Any) -> bool:
-    """As `history.values.same`, but faster for equal values."""
-    if type(left) is not type(right) or left != right:
-        return False
-    if type(left) in _PLAIN:
-        return True
-    try:
-        written_alike = _encode(left) == _encode(right)
-    except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
-        written_alike = False
-    return written_alike or same(left, right)
 
 
 class AttemptScreen:
@@ -241,7 +227,7 @@ class AttemptScreen:
 
     __slots__ = (
         "a", "account", "answers", "called_order", "calls", "closed", "empties", "end", "ended", "epoch",
-        "failures", "final", "free", "head", "last", "last_c", "last_pos", "limit_us", "note_nonce", "open",
+        "failures", "filling", "final", "free", "head", "last", "last_c", "last_pos", "limit_us", "note_nonce", "open",
         "ordered", "outs", "over_t", "owms", "partial", "pos", "reading", "restored", "retry", "rows", "settled_t",
         "shown_before", "source", "tail", "thread",
     )  # fmt: skip
@@ -276,6 +262,8 @@ class AttemptScreen:
         """When the last record of the segments before `head` was resolved."""
         self.thread: object = UNSET
         self.rows = ExpectedRows(account.by_row) if account.by_row else None
+        self.filling = Epoch(a) if account.keeps_resolved else None
+        """What it has resolved since its last snap, where tables are claimed."""
         self.outs = self.owms = 0
         """Numbers of visible results and watermarks, including the chain before this attempt."""
         self.shown_before = (0, 0)
@@ -447,8 +435,11 @@ class AttemptScreen:
         failures = self.failures
         if failures.write_dead_letter(event.id):
             self.account.suspect("V20")
-        if event.id in failures.untold:
-            del failures.untold[event.id]
+        has_failed = event.id in failures.untold
+        error = failures.untold.pop(event.id, UNSET)
+        if self.filling is not None:
+            self.filling.letters.append((event.id, error))
+        if has_failed:
             return
         entry = self.open[event.id]
         if entry.wanted is not None:
@@ -554,7 +545,7 @@ class AttemptScreen:
     def _settle_finally(self, event: Res, entry: Entry) -> None:
         expect = entry.source.expect
         if event.r == "fail" or (event.r == "timeout" and event.error is not UNSET):
-            self.failures.untold[event.id] = None
+            self.failures.untold[event.id] = event.error
             self.account.failures += 1
             self._end_empty(event.id, entry, event.t)
             return
@@ -586,6 +577,8 @@ class AttemptScreen:
             self.free += 1
         if self.rows is not None and self.over_t is None:
             self.rows.expect(entry, self.account.either)
+        if self.filling is not None:
+            self.filling.resolved.append(entry)
 
     def _admit(self, order: int) -> None:
         """A record of segment `order` is called, so the watermarks before it take slots."""

@@ -46,9 +46,12 @@ from harness.history.event import (
     Wm,
 )
 from harness.history.header import Header
+from harness.history.rules import EVERY_KEY, AnnouncedVersions
+from harness.history.values import identity
 from harness.judge.checkers.screen.account import US_PER_MS, Account, ShownRows
 from harness.judge.checkers.screen.attempt import AttemptScreen
 from harness.judge.checkers.screen.subtask import Strand
+from harness.judge.checkers.screen.tables import ReadTables
 from harness.judge.checkers.screen.totals import Irregular
 
 _OF_A_LIFE: Mapping[type, Callable[[AttemptScreen, Any], None]] = {
@@ -61,6 +64,8 @@ _OF_A_LIFE: Mapping[type, Callable[[AttemptScreen, Any], None]] = {
     Dead: AttemptScreen.write_dead_letter,
     Failed: AttemptScreen.fail,
 }
+_FIRST = frozenset({UNSET, 0})
+"""The versions of an answer from a table that has not changed."""
 _ODD = (KeyError, IndexError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
 """Raised by the steps at a record, attempt or snap that is not open, and at values that have no digest."""
 
@@ -72,6 +77,10 @@ class Screen:
         """Without `asks_of_calls` it says nothing certain of the invariants that depend on calls, and is faster."""
         self.account = Account(header, asks_of_calls=asks_of_calls)
         self.rows = ShownRows(self.account)
+        self.tables = ReadTables(header)
+        self._versions = AnnouncedVersions()
+        self._has_no_values = header.expect_from is not None
+        """Whether the header says where the records' expected values come from, and no record has one."""
         self.strands: dict[int, Strand] = {}
         self._lives: dict[int, AttemptScreen] = {}
         """The latest attempt of each subtask; its number is set to 0 when it is closed or killed."""
@@ -87,8 +96,8 @@ class Screen:
         self._steps: Mapping[type, Callable[[Any], None]] = {
             Start: self._start, Restore: self._restore, Snap: self._snap, End: self._end, Ended: self._ended,
             Close: self._close, Kill: self._kill, Done: self._done, Abort: self._abort, Retire: self._retire,
-            Commit: self._commit, Effect: self.rows.show, FaultEvent: self._fault, GiveUp: self._give_up,
-            Ack: self._ack, **dict.fromkeys((Row, TableRead, Change, Rescale), self._unfollowed),
+            Commit: self._commit, FaultEvent: self._fault, GiveUp: self._give_up, Ack: self._ack,
+            **dict.fromkeys((Effect, Row, TableRead), self._read), Change: self._change, Rescale: self._rescale,
         }  # fmt: skip
 
     def feed(self, events: Sequence[Event]) -> None:
@@ -104,12 +113,20 @@ class Screen:
             raise Irregular(
                 "a record, attempt or snap that is not open, or a value beyond 64 bits"
             ) from error
+        self._look_at_values(events)
         self.events += len(events)
         self.account.ids.settle()
         self.account.nonces.settle()
         for strand in self.strands.values():
             strand.source.bound()
             strand.life.trim()
+
+    def _look_at_values(self, events: Sequence[Event]) -> None:
+        """Follow what the header claims of values."""
+        if self._has_no_values:
+            self._has_no_values = not any(type(one) is In and one.expect is not UNSET for one in events)
+        if self.account.header.versions and any(type(one) is Res and one.ver not in _FIRST for one in events):
+            self.account.suspect("V8")  # no version is announced, or the history would be irregular
 
     def _step(self, event: Event) -> None:
         step = _OF_A_LIFE.get(type(event))
@@ -123,6 +140,8 @@ class Screen:
         account, strands = self.account, self.strands
         if self._clock is None or not strands:
             raise Irregular("nothing ever started")
+        if self._has_no_values or account.header.expect_from == "none":
+            raise Irregular("no record has an expected value")
         last_t = self._clock[1]
         finished = all(strand.life.ended for strand in strands.values())
         for strand in strands.values():
@@ -131,14 +150,16 @@ class Screen:
             raise Irregular("a record is taken in twice")
         if not account.nonces.all_different():
             account.suspect("V19")
-        if account.keyed and account.header.operator.per_key_order and not account.ordered:
-            account.suspect("V3")
         if not finished:
             account.suspect("V6", "V8", "V16")
         if account.acknowledged and account.unacknowledged:
             account.suspect("V10")
         if not self._rows_match(finished=finished):
             account.suspect("V9")
+        if account.keeps_resolved:
+            lives = [(s, strand.life) for s, strand in strands.items()] if finished else []
+            chains = [(s, life.filling) for s, life in lives if life.filling is not None]
+            account.suspect(*(self.tables.suspects(chains) if chains else ("V3", "V8", "V9", "V13", "V20")))
         self._gap(self._last_end_t if finished and self._last_end_t is not None else last_t)
         return finished
 
@@ -163,6 +184,7 @@ class Screen:
         return life if life.a == event.a else self._zombie(event)
 
     def _start(self, event: Start) -> None:
+        self._refuse_after_reading()
         strand = self.strands.get(event.s)
         if strand is None:
             strand = self.strands[event.s] = Strand(self.account)
@@ -227,15 +249,38 @@ class Screen:
         self.account.acknowledged = True
         self.strands[event.s].acknowledge(event)
 
-    def _unfollowed(self, event: Row | TableRead | Change) -> None:
-        raise Irregular(f"a `{type(event).__name__}`, which the screen does not follow")
+    def _read(self, event: Effect | Row | TableRead) -> None:
+        if type(event) is Effect:
+            self.rows.show(event)
+        if self.account.header.tables or type(event) is not Effect:
+            self.tables.take(event)
+            self._lives.clear()  # whatever an attempt does from now on is irregular: the table may miss it
+
+    def _change(self, event: Change) -> None:
+        key = EVERY_KEY if event.key is UNSET else identity(event.key)
+        if event.phase == "begin":
+            is_legal = self._versions.begin(key, event.ver) is None
+        else:
+            is_legal = self._versions.end(key, event.ver)
+        if not is_legal:
+            raise Irregular("a change of versions that does not rise, or is not under way")
+        self.account.suspect("V8")
+
+    def _rescale(self, event: Rescale) -> None:
+        del event
+        raise Irregular("a rescale, which the screen does not follow")
 
     def _retire(self, event: Retire) -> None:
         self._retired = event.c if self._retired is None else max(self._retired, event.c)
         for strand in self.strands.values():
             strand.forget(event.c)
 
+    def _refuse_after_reading(self) -> None:
+        if self.strands and not self._lives:
+            raise Irregular("an act after a table was read")
+
     def _commit(self, event: Commit) -> None:
+        self._refuse_after_reading()
         self.strands[event.s].commit(event)
 
     def _fault(self, event: FaultEvent) -> None:
@@ -305,7 +350,7 @@ def follow(  # noqa: C901, PLR0912
                     continue
         elif kind is Out:  # as AttemptScreen.emit
             life, v = lives[event.s], event.v
-            plain = life.partial is None and life.rows is None
+            plain = life.partial is None and life.rows is None and life.filling is None
             if plain and life.a == event.a and event.thread == life.thread:
                 entry = life.open[event.id]
                 source, segment, due = entry.source, entry.segment, entry.wanted

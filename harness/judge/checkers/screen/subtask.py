@@ -13,6 +13,7 @@ from msgspec import UNSET
 from harness.history.event import Ack, Commit, Restore, Snap, Start
 from harness.judge.checkers.screen.account import US_PER_MS, Account
 from harness.judge.checkers.screen.attempt import AttemptScreen, Saved, SourceMemory
+from harness.judge.checkers.screen.tables import Epoch
 from harness.judge.checkers.screen.totals import Irregular
 
 _SAVED_MAX = 64
@@ -92,6 +93,8 @@ class Strand:
         if not self._transactional:
             saved.before = None
         life.last_c, life.epoch = event.c, saved
+        if life.filling is not None:
+            life.filling = life.filling.end(event.c)
         self.account.snaps += 1
         self._keep(saved)
 
@@ -153,6 +156,8 @@ class Strand:
         self._check_uncommitted(saved.before)
         self.committed = saved
         saved.before = None
+        if saved.filled is not None:
+            saved.filled.is_committed = True
         self._epochs = {c: epoch for c, epoch in self._epochs.items() if c > saved.c}
         self.account.commits += 1
         self.account.named_commits += named
@@ -193,6 +198,8 @@ class Strand:
         life.epoch = saved
         if life.rows is not None:
             life.rows.sums = saved.sums
+        if saved.filled is not None:
+            life.filling = Epoch(life.a, before=saved.filled)
         self.account.restarts += 1
 
     def _check_uncommitted(self, epoch: Saved | None) -> None:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from harness.history.event import Call, Id, In, W
+from harness.history.values import same
 
 
 class Irregular(Exception):
@@ -187,6 +188,24 @@ def _runs(values: list[int]) -> list[tuple[int, int]] | None:
     return runs
 
 
+_SIMPLE = frozenset({str, int, type(None), bool})
+"""Types whose values are equal if `type` and `==` agree."""
+
+
+def alike(left: Any, right: Any) -> bool:
+    """As `history.values.same`, but faster for equal values."""
+    if type(left) is not type(right) or left != right:
+        return False
+    if type(left) in _SIMPLE:
+        return True
+    try:
+        written_alike = _encode_fast(left) == _encode_fast(right)
+    except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        written_alike = False
+    return written_alike or same(left, right)
+
+
+_encode_fast = msgspec.json.encode
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 

@@ -78,7 +78,7 @@ def test_the_screen_does_not_vouch_for_what_the_checkers_convict(departure: str)
     verdict = next(verdict for verdict in exact.invariants if verdict.invariant == invariant)
     assert verdict.outcome is (Outcome.VACUOUS if invariant == "V23" else Outcome.FAIL), verdict
     assert judge(found.header, found.events) == exact
-    assert invariant not in (acquitted(found) or ())
+    assert invariant == "V23" or invariant not in (acquitted(found) or ())  # V23 never convicts
 
 
 @each("departure", MALFORMED)

@@ -199,7 +199,8 @@ class Hub:
         self.steps += 1
         if self.steps > self._steps_max or (self.steps >= self._ask_at and self._is_ended()):
             return False
-        self.now_ms = max(self.now_ms, instant_ms)
+        if instant_ms > self.now_ms:  # noqa: PLR1730 - as in `at`
+            self.now_ms = instant_ms
         return True
 
     def run(self) -> str | None:

@@ -200,7 +200,7 @@ def _variant_of(order: Order) -> Variant:
 
 def _faults(order: Order, simulated: Simulated) -> tuple[FaultRecord, ...]:
     """The plan of each fault, and the times and evidence of its acts."""
-    acted = [event for event in simulated.events if isinstance(event, FaultEvent)]
+    acted = [event for event in simulated.events if type(event) is FaultEvent]
     return tuple(
         FaultRecord(
             id=fault.id,

@@ -76,10 +76,10 @@ def verified(
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Verification:
     """Verifies all that the files in `folder` can show. Raises WorldError if a judging process was killed."""
-    if certificate.subject.kind == PROTOCOL:
-        return _protocol_verified(certificate, folder)
     problems = list(_of_document(certificate))
     problems += [problem for run in certificate.runs for problem in _of_files(run, folder, certificate)]
+    if certificate.subject.kind == PROTOCOL:
+        return _protocol_verified(certificate, folder, problems)
     readable: list[CertifiedRun] = []
     paths: list[Path] = []
     for run in certificate.runs:
@@ -107,10 +107,8 @@ def verified(
     )
 
 
-def _protocol_verified(certificate: Certificate, folder: Path) -> Verification:
+def _protocol_verified(certificate: Certificate, folder: Path, problems: list[str]) -> Verification:
     """Of an operator that was judged over the protocol: its transcripts are its histories."""
-    problems = list(_of_document(certificate))
-    problems += [problem for run in certificate.runs for problem in _of_files(run, folder, certificate)]
     again = list(conversations_judged_again(certificate, folder))
     wrongs = [*changed_lines(certificate, folder), *again]
     problems += [f"{_named(run)}: {wrong}" for run, wrong in wrongs if wrong]

@@ -41,23 +41,14 @@ class _Shrinking:
 
     def smallest(self) -> DifferingScript:
         self._try(_by_name(self._best))
-        while self._left > 0 and self._one_round():
-            pass
+        helped = True
+        while self._left > 0 and helped:
+            helped = False
+            for plainer in (_fewer_lives, _fewer_commands, _plainer_lives, _plainer_commands, _plain_values):
+                # The first candidate that still differs is taken, and those of this kind are made from it again.
+                while self._left > 0 and any(self._try(script) for script in plainer(self._best.script)):
+                    helped = True
         return self._best
-
-    def _one_round(self) -> bool:
-        """Try every kind of simplification; returns whether one helped."""
-        helped = False
-        for plainer in (_fewer_lives, _fewer_commands, _plainer_lives, _plainer_commands, _plain_values):
-            helped = self._go_on(plainer) or helped
-        return helped
-
-    def _go_on(self, plainer: Any) -> bool:
-        """Take the first candidate that still differs and start again from it, until none does."""
-        helped = False
-        while self._left > 0 and any(self._try(script) for script in plainer(self._best.script)):
-            helped = True
-        return helped
 
     def _try(self, script: Script) -> bool:
         if self._left <= 0 or script == self._best.script:

@@ -172,7 +172,6 @@ def _changed_in(left: Sequence[Json], right: Sequence[Json], stream: str) -> Par
 
 
 def _differing(one: Json, other: Json, *, free: frozenset[str] = _FREE) -> list[str]:
-    """The fields in which two events differ."""
     return [name for name in {**one, **other} if name not in free and not _agree(one, other, name)]
 
 

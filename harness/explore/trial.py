@@ -141,7 +141,6 @@ def _refuse_blindness_here() -> None:
 
 
 def _try_one(subject: Subject, scenario: Scenario, seed: int) -> Trial:
-    """Run, judge and describe one scenario."""
     try:
         record, judgement = _run(subject, scenario, seed)
     except (SutError, CannotHere) as error:

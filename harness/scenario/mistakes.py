@@ -260,7 +260,6 @@ def _shown(value: object) -> str:
 
 
 def _fields_at(path: Path, root: type[Part]) -> tuple[str, ...]:
-    """The names of the fields allowed at `path`."""
     if path and path[-1] == "when":
         return tuple(dict.fromkeys(name for kind in TRIGGERS.values() for name in kind.model_fields))
     model = _model_at(path, root)

@@ -253,32 +253,21 @@ class _Author:
         for entry in entries:
             self._belief.give(DrawnRecord(entry.value, is_record=entry.is_record))
         self._written = []
-        self._live()
-        return Life(
-            config=config, now=now, restore=restore[0] if restore else None, commands=tuple(self._written)
-        )
-
-    def _live(self) -> None:
-        """Draw commands until the script is long enough or this life is over."""
         stay = self._choices.between(8, 40)
         while self._left > 0 and stay > 0:
+            table = self._FREELY
+            if self._belief.failed:
+                table = self._AFTER_FAILURE
+            elif self._belief.blocked or self._belief.draining:
+                table = self._WHILE_WAITING
             before = len(self._written)
-            self._step()
+            table[self._choices.index(len(table))](self)
             stay -= len(self._written) - before
             if self._belief.failed or self._belief.ended:
                 stay = min(stay, 1 + self._choices.index(3))
-
-    def _step(self) -> None:
-        belief = self._belief
-        if belief.failed:
-            self._pick(self._AFTER_FAILURE)(self)
-        elif belief.blocked or belief.draining:
-            self._pick(self._WHILE_WAITING)(self)
-        else:
-            self._pick(self._FREELY)(self)
-
-    def _pick(self, table: _Table) -> Callable[[_Author], None]:
-        return table[self._choices.index(len(table))]
+        return Life(
+            config=config, now=now, restore=restore[0] if restore else None, commands=tuple(self._written)
+        )
 
     def _write(self, command: dict[str, Any], *, hold: bool | None = None) -> None:
         if self._choices.index(5) == 0 if hold is None else hold:

@@ -218,13 +218,12 @@ def _of_verdict_file(run: CertifiedRun, judged: TwiceJudged, folder: Path) -> It
 
 def _core(judgement: Mapping[str, Any]) -> Sequence[Any]:
     """The part of a judgement that does not depend on how a version words it."""
-    return [judgement["verdict"], [_core_of_one(one) for one in judgement["invariants"]]]
-
-
-def _core_of_one(one: Mapping[str, Any]) -> Sequence[Any]:
     named = ("class", "s", "id", "j", "w", "c", "table", "events")
-    anomalies = [[str(anomaly.get(name)) for name in named] for anomaly in one["anomalies"]]
-    return [one["invariant"], one["verdict"], one["omitted"], anomalies]
+    found: list[Sequence[Any]] = []
+    for one in judgement["invariants"]:
+        anomalies = [[str(anomaly.get(name)) for name in named] for anomaly in one["anomalies"]]
+        found.append([one["invariant"], one["verdict"], one["omitted"], anomalies])
+    return [judgement["verdict"], found]
 
 
 def _remarks(certificate: Certificate) -> Iterator[str]:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
 
 from harness.engine.executors import Executors, open_processes
 from harness.explore.drawing import draw_scenario
+from harness.explore.trial import refuse_blindness_here
 from harness.history.verdict import Outcome
 from harness.judge.canaries.canary import canaries, overlooked
 from harness.judge.checkers.judge import judge
@@ -272,11 +272,5 @@ def fill(
 
 def _tried(tasks: Sequence[_SuspectTask]) -> _Finding:
     (task,) = tasks
-    _refuse_blindness_here()
+    refuse_blindness_here()
     return task()
-
-
-@cache
-def _refuse_blindness_here() -> None:
-    """Once in each process of the pool, which judges by itself."""
-    SimulatedLevel().refuse_blindness(None)

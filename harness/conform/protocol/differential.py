@@ -287,7 +287,11 @@ class ScriptStream:
         try:
             left, right = self._twins.receive(sum(len(job.left) for job in batch), owing=owing)
         except SideBreach as broken:
-            self._give_up([*batch, *(job for later in flying for job in later)], broken)
+            self._twins.start()
+            kind = MismatchKind.LEFT_BREACH if broken.left else MismatchKind.RIGHT_BREACH
+            for job in (*batch, *(job for later in flying for job in later)):
+                job.doubt = Mismatch(kind=kind, detail=str(broken.breach))
+                self._doubtful.append(job)
             flying.clear()
             return
         start = 0
@@ -296,13 +300,6 @@ class ScriptStream:
             job.answers = (left[start:end], right[start:end])
             start = end
             self._judge(job)
-
-    def _give_up(self, jobs: list[_Job], broken: SideBreach) -> None:
-        self._twins.start()
-        kind = MismatchKind.LEFT_BREACH if broken.left else MismatchKind.RIGHT_BREACH
-        for job in jobs:
-            job.doubt = Mismatch(kind=kind, detail=str(broken.breach))
-        self._doubtful.extend(jobs)
 
     def _judge(self, job: _Job) -> None:
         if job.place == 0:

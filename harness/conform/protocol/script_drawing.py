@@ -172,7 +172,10 @@ class Belief:
     def _emit_one(self) -> bool:
         waited_for: list[object] = []
         for place, entry in enumerate(self.queue):
-            key = _key_of(entry) if self.config["mode"] == "keyed" else None
+            key = None
+            if self.config["mode"] == "keyed":
+                value = entry.value
+                key = value_key(value[KEY] if isinstance(value, dict) and KEY in value else [value])
             is_next = key is None or key not in waited_for
             if entry.stage is RecordStage.DONE and is_next and (place == 0 or entry.is_record):
                 del self.queue[place]
@@ -181,11 +184,6 @@ class Belief:
                 return False
             waited_for.append(key)
         return False
-
-
-def _key_of(entry: DrawnRecord) -> bytes:
-    value = entry.value
-    return value_key(value[KEY] if isinstance(value, dict) and KEY in value else [value])
 
 
 COMMANDS_MIN = 10

@@ -108,7 +108,11 @@ def _plainer_lives(script: Script) -> Iterator[Script]:
         for config in _plainer_configs(life.config):
             yield script.with_life(place, replace(life, config=config))
         if life.now:
-            yield script.with_life(place, _from_zero(life))
+            moved = [
+                {**command, "to": command["to"] - life.now} if type(command.get("to")) is int else command
+                for command in life.commands
+            ]
+            yield script.with_life(place, replace(life, now=0, commands=tuple(moved)))
         timeout_ms = life.config.get("timeout_ms", 0)
         yield from (
             script.with_life(place, _sooner(life, less)) for less in (timeout_ms // 2, 1) if less < timeout_ms
@@ -126,14 +130,6 @@ def _sooner(life: Life, by_ms: int) -> Life:
         for command in life.commands
     ]
     return replace(life, config=config, commands=tuple(moved))
-
-
-def _from_zero(life: Life) -> Life:
-    moved = [
-        {**command, "to": command["to"] - life.now} if type(command.get("to")) is int else command
-        for command in life.commands
-    ]
-    return replace(life, now=0, commands=tuple(moved))
 
 
 def _plainer_configs(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

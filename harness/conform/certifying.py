@@ -28,7 +28,7 @@ from harness.conform.filing import (
 )
 from harness.conform.profiles import families_of
 from harness.engine.level import Observer, Stop
-from harness.engine.stage import RunStage, StagePlan, open_stage
+from harness.engine.stage import StagePlan, open_stage
 from harness.history.values import without_secrets
 from harness.history.verdict import INVARIANTS, Outcome
 from harness.scenario.certificate import (
@@ -100,7 +100,13 @@ def certified(
     began_us = monotonic_us()
     made = _carried_out(wanted, plan, observer=observer, stop=stop)
     if not made.outcomes:
-        _refuse_no_run(made, stop)
+        if stop.is_set():
+            raise KeyboardInterrupt
+        if made.refused:
+            raise made.refused[0][1]
+        if made.left_out:
+            raise CannotHere(made.left_out[0], fix="use another world: --world, --proxy")
+        raise WorldError("no run was made: the --budget was used up", fix="give a larger --budget")
     observer.phase("judge", f"{len(made.outcomes)} histories")
     with disk_errors_told(f"the certificate could not be written to {plan.report}"):
         runs, second = _filed(wanted, made, plan.report, observer=observer, stop=stop)
@@ -159,40 +165,24 @@ def _carried_out(wanted: Certification, plan: StagePlan, *, observer: Observer, 
             if stop.is_set() or made.is_over_budget:
                 break
             try:
-                _carry_out_one(made, planned, stage, budget=budget)
+                outcome = stage.run(planned.order, limit_s=None if budget is None else budget.left_s)
+            except CannotHere as sentence:
+                made.left_out.append(f"{planned.name} could not run here: {sentence.what}")
+            except SutError as error:
+                made.refused.append((planned, error))
             except WorldError as error:
                 if not made.outcomes:
                     raise
                 made.error = error
                 break
+            else:
+                if budget is not None and budget.passed and outcome.judgement.outcome is Outcome.UNKNOWN:
+                    made.is_over_budget = True
+                elif not outcome.interrupted:
+                    made.outcomes.append((planned, outcome))
             observer.counted(done=number, asked=asked)
         made.secrets = stage.secrets
     return made
-
-
-def _carry_out_one(made: _Made, planned: PlannedRun, stage: RunStage, *, budget: Deadline | None) -> None:
-    try:
-        outcome = stage.run(planned.order, limit_s=None if budget is None else budget.left_s)
-    except CannotHere as sentence:
-        made.left_out.append(f"{planned.name} could not run here: {sentence.what}")
-        return
-    except SutError as error:
-        made.refused.append((planned, error))
-        return
-    if budget is not None and budget.passed and outcome.judgement.outcome is Outcome.UNKNOWN:
-        made.is_over_budget = True
-    elif not outcome.interrupted:
-        made.outcomes.append((planned, outcome))
-
-
-def _refuse_no_run(made: _Made, stop: Stop) -> None:
-    if stop.is_set():
-        raise KeyboardInterrupt
-    if made.refused:
-        raise made.refused[0][1]
-    if made.left_out:
-        raise CannotHere(made.left_out[0], fix="use another world: --world, --proxy")
-    raise WorldError("no run was made: the --budget was used up", fix="give a larger --budget")
 
 
 def _filed(
@@ -299,13 +289,10 @@ def _with_values(subject: SubjectOfCertificate, made: _Made) -> SubjectOfCertifi
         outcome.values.partition("; ")[0].rstrip(".") + "." for _, outcome in made.outcomes if outcome.values
     )
     from_runs = list(told)
-    expected_from = [*subject.expected_from, *from_runs[:_VALUES_TOLD], *_more(from_runs)]
+    expected_from = [*subject.expected_from, *from_runs[:_VALUES_TOLD]]
+    if (left := len(from_runs) - _VALUES_TOLD) > 0:
+        expected_from.append(f"{left} more sentences of this kind are in the runs.")
     return replace_fields(subject, expected_from=expected_from)
 
 
 _VALUES_TOLD = 6
-
-
-def _more(sentences: Sequence[str]) -> list[str]:
-    left = len(sentences) - _VALUES_TOLD
-    return [f"{left} more sentences of this kind are in the runs."] if left > 0 else []

@@ -59,12 +59,13 @@ def concluded(runs: Sequence[CertifiedRun], *, asked: int, second: SecondWord) -
         f"{len(runs)} of {asked} runs made: {len(runs) - len(bad) - len(undecided)} hold, {len(bad)} do not"
     )
     counts += f", {len(undecided)} are undecided." if undecided else "."
-    judges = _of_judges(second)
-    if second.differs:
-        return Conclusion(
-            tone="bad", word="the judges disagree", sentence=f"{counts} {judges}", cause=second.differs[0]
-        )
+    judges = "One judge judged them."
+    if second.judged:
+        judges = f"Two judges judged {second.judged} of them and agree on {second.agreed}."
+        judges += f" One judge alone judged {second.silent}." if second.silent else ""
     sentence = f"{counts} {judges}"
+    if second.differs:
+        return Conclusion(tone="bad", word="the judges disagree", sentence=sentence, cause=second.differs[0])
     if bad:
         return Conclusion(tone="bad", word="not conformant", sentence=sentence, cause=_cause(bad[0]))
     if undecided or len(runs) < asked or not runs:
@@ -101,13 +102,6 @@ def _is_bad(run: CertifiedRun) -> bool:
 
 def _cause(run: CertifiedRun) -> str:
     return f"{run.sentence} (first in {run.name}, seed {run.seed})"
-
-
-def _of_judges(second: SecondWord) -> str:
-    if not second.judged:
-        return "One judge judged them."
-    told = f"Two judges judged {second.judged} of them and agree on {second.agreed}."
-    return f"{told} One judge alone judged {second.silent}." if second.silent else told
 
 
 def silences(runs: Sequence[CertifiedRun], rows: Sequence[CheckRow], *, second: SecondWord) -> Iterator[str]:

@@ -8,18 +8,17 @@ silent.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import file_digest
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from harness.conform.case import CaseOutcome, Spoken
 from harness.conform.protocol import comparison
 from harness.conform.protocol.comparison import MismatchKind, Moment, compare
 from harness.conform.protocol.conversation import ConversationPhase
 from harness.conform.protocol.conversation_file import HELLO, ConversationFile, ConversationScript
-from harness.conform.protocol.driver import ProgramDriver
+from harness.conform.protocol.driver import ProgramDriver, command_in
 from harness.conform.protocol.events import Event, Hello, read_event
 from harness.scenario.certificate import Agreement
 
@@ -50,9 +49,11 @@ def agreement_of(
         told = script.line(index)
         answer = reference.tell_line(told)
         script.learn(answer)
-        command = _command(told)
+        command = command_in(told)
         if command.get("cmd") == "open":
-            moment = _opened(command)
+            config = command.get("config")
+            mode = str(config.get("mode", "")) if isinstance(config, dict) else ""
+            moment = Moment(mode=mode, reissued=mode != "ordered" and command.get("restore") is not None)
         left, right = _events(answer), _events(theirs.answer)
         mismatch = compare(command, left, right, moment=moment)
         if mismatch is not None:
@@ -73,17 +74,3 @@ def _events(answer: Sequence[str]) -> list[Event]:
     """Without `hello`, in which each program names itself."""
     events = [read_event(line.encode()) for line in answer]
     return [event for event in events if type(event) is not Hello]
-
-
-def _opened(command: Mapping[str, Any]) -> Moment:
-    config = command.get("config")
-    mode = str(config.get("mode", "")) if isinstance(config, dict) else ""
-    return Moment(mode=mode, reissued=mode != "ordered" and command.get("restore") is not None)
-
-
-def _command(line: str) -> Mapping[str, Any]:
-    try:
-        command = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return command if isinstance(command, dict) else {}

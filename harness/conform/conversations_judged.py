@@ -103,8 +103,17 @@ def judge_conversations(
             if case is None:
                 judged = _judged(speaker, file, asks=asks)
                 in_a_row = in_a_row + 1 if judged.broke_off else 0
-                agreement = _agreement(second, file, judged, asks=asks)
-                case = _case(file, judged, known=quirks.explaining(file, judged), second=agreement)
+                case = ConformCase(
+                    name=file.name,
+                    claim=file.claim,
+                    outcome=judged.outcome,
+                    why=judged.why,
+                    expected=judged.expected,
+                    came=judged.came,
+                    spoken=judged.spoken,
+                    second=_agreement(second, file, judged, asks=asks),
+                    known=quirks.explaining(file, judged),
+                )
             heard(case)
             cases.append(case)
     finally:
@@ -236,20 +245,6 @@ def _agreement(second: Speaker, file: ConversationFile, judged: _Judged, *, asks
     finally:
         if file.greeted:
             second.end()
-
-
-def _case(file: ConversationFile, judged: _Judged, *, known: str, second: Agreement) -> ConformCase:
-    return ConformCase(
-        name=file.name,
-        claim=file.claim,
-        outcome=judged.outcome,
-        why=judged.why,
-        expected=judged.expected,
-        came=judged.came,
-        spoken=judged.spoken,
-        known=known,
-        second=second,
-    )
 
 
 def _first_line(breach: ProtocolBreach) -> str:

@@ -72,6 +72,11 @@ class OperatorJudged:
     def as_json(self) -> dict[str, Any]:
         """The document of the terminal, the page and the certificate."""
         asked, random = self.asked, self.random
+        groups: dict[str, Counter[str]] = {}
+        spoken = hashlib.sha256()
+        for case in self.cases:
+            groups.setdefault(case.group, Counter())[case.outcome.value] += 1
+            spoken.update(f"{case.name}\n{case.transcript}\n".encode())
         return {
             "label": asked.label,
             "holds": self.holds,
@@ -86,7 +91,10 @@ class OperatorJudged:
             "scripts": random.scripts if random else 0,
             "commands": random.commands if random else 0,
             "counts": dict(self.counts),
-            "groups": self._groups(),
+            "groups": [
+                {"group": name, **{outcome.value: found[outcome.value] for outcome in CaseOutcome}}
+                for name, found in groups.items()
+            ],
             "failed": [_failed_json(case, asked.argv) for case in self.failed],
             "cases": [
                 {"name": case.name, "claim": case.claim, "outcome": case.outcome.value, "why": case.why}
@@ -94,19 +102,10 @@ class OperatorJudged:
             ],
             "not_shown": self.not_shown,
             "coverage": dict(random.coverage) if random else {},
-            "digests": {"conversations": _digest(self.cases), "scripts": random.digest if random else ""},
+            "digests": {"conversations": spoken.hexdigest(), "scripts": random.digest if random else ""},
             "versions": self.versions,
             "again": repeated_by(asked),
         }
-
-    def _groups(self) -> list[dict[str, Any]]:
-        groups: dict[str, Counter[str]] = {}
-        for case in self.cases:
-            groups.setdefault(case.group, Counter())[case.outcome.value] += 1
-        return [
-            {"group": name, **{outcome.value: found[outcome.value] for outcome in CaseOutcome}}
-            for name, found in groups.items()
-        ]
 
     @property
     def versions(self) -> dict[str, str]:
@@ -188,14 +187,6 @@ def _failed_json(case: ConformCase, argv: Sequence[str]) -> dict[str, Any]:
         "known": case.known,
         "explained": f"{explained.say} ({explained.source})" if explained else "",
     }
-
-
-def _digest(cases: Sequence[ConformCase]) -> str:
-    """Of every command that was sent in a conversation, and every answer."""
-    digest = hashlib.sha256()
-    for case in cases:
-        digest.update(f"{case.name}\n{case.transcript}\n".encode())
-    return digest.hexdigest()
 
 
 def repeated_by(asked: Asked) -> str:

@@ -7,7 +7,6 @@ certificates of one version of Floodmark made with one profile are about the sam
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -76,7 +75,12 @@ def profile_named(name: str) -> CertificationProfile:
         level=told["level"],
         levels=tuple(told["levels"]),
         seeds=tuple(told["seeds"]),
-        scenarios=tuple(_chosen(told["scenarios"])),
+        scenarios=tuple(
+            ChosenScenario(scenario=one)
+            if isinstance(one, str)
+            else ChosenScenario(scenario=one["scenario"], settings=tuple(one["set"]))
+            for one in told["scenarios"]
+        ),
         not_shown=tuple(told["not_shown"]),
     )
 
@@ -84,14 +88,6 @@ def profile_named(name: str) -> CertificationProfile:
 @cache
 def _read() -> dict[str, Any]:
     return tomllib.loads(_FILE.read_text(encoding="utf-8"))
-
-
-def _chosen(entries: Sequence[Any]) -> Iterator[ChosenScenario]:
-    for entry in entries:
-        if isinstance(entry, str):
-            yield ChosenScenario(scenario=entry)
-        else:
-            yield ChosenScenario(scenario=entry["scenario"], settings=tuple(entry["set"]))
 
 
 def families_of(scenario: AnyScenario) -> list[str]:

@@ -149,11 +149,15 @@ def _run(case: ConformCase, judged: OperatorJudged, folder: Path) -> CertifiedRu
     if case.outcome is CaseOutcome.FAIL and case.spoken:
         _written(folder, lines_file(case.name), case.to_paste)
         paste = case.told
+    families = [case.name.partition("/")[2].partition(" ")[0]]
+    if case.group != RANDOM_SCRIPTS:
+        told = "".join(one.told for one in case.spoken)
+        families = [mode for mode in MODES if f'"mode":"{mode}"' in told] or [_NO_MODE]
     command = shlex.join(judged.asked.argv)
     return CertifiedRun(
         name=case.name,
         seed=judged.asked.seed,
-        families=_families(case),
+        families=families,
         verdict=verdict,
         holds=verdict == "pass",
         sentence=case.sentence,
@@ -163,13 +167,6 @@ def _run(case: ConformCase, judged: OperatorJudged, folder: Path) -> CertifiedRu
         paste=paste,
         second=case.second,
     )
-
-
-def _families(case: ConformCase) -> list[str]:
-    if case.group == RANDOM_SCRIPTS:
-        return [case.name.partition("/")[2].partition(" ")[0]]
-    told = "".join(one.told for one in case.spoken)
-    return [mode for mode in MODES if f'"mode":"{mode}"' in told] or [_NO_MODE]
 
 
 def _written(folder: Path, name: str, text: str) -> SealedFile:

@@ -65,7 +65,7 @@ def script_difference(left: str, right: str, *, seed: int, scripts: int, mode: s
     sides = (left, right)
     with_flink = "flink" in sides
     served = tuple(STRICT if with_flink and name == "reference" else name for name in sides)
-    with _twins(*served) as twins:
+    with Twins(*map(serving_command, served), limits=Limits()) as twins:
         left_can, right_can = (list(hello.abilities) for hello in twins.hellos)
         settings = common_settings(twins, mode=mode, profile="flink" if with_flink else "strict")
         for number in range(scripts):
@@ -95,10 +95,6 @@ def _without(abilities: Iterable[str], others: Iterable[str]) -> tuple[str, ...]
 def serving_command(name: str) -> list[str]:
     """The command line that serves one of our systems."""
     return [sys.executable, "-m", "harness", "sut", "serve", name]
-
-
-def _twins(left: str, right: str) -> Twins:
-    return Twins(serving_command(left), serving_command(right), limits=Limits())
 
 
 def explaining_quirks(

@@ -126,7 +126,8 @@ def _cases(
     mode: str, differences: Sequence[DifferingScript], argv: Sequence[str], *, yardstick: str, limits: Limits
 ) -> list[ConformCase]:
     """One case for each difference; those that one quirk explains are told once."""
-    named = [one for one in differences if _has_answers(one)]
+    unanswered = {MismatchKind.LEFT_BREACH, MismatchKind.RIGHT_BREACH, MismatchKind.ONCE}
+    named = [one for one in differences if one.exchanges and one.mismatch.kind not in unanswered]
     quirks = explaining_quirks(
         [one.script for one in named], argv, limits=limits, systems=systems_by_statement(yardstick)
     )
@@ -152,14 +153,6 @@ def _cases(
             )
         )
     return cases
-
-
-def _has_answers(found: DifferingScript) -> bool:
-    return bool(found.exchanges) and found.mismatch.kind not in {
-        MismatchKind.LEFT_BREACH,
-        MismatchKind.RIGHT_BREACH,
-        MismatchKind.ONCE,
-    }
 
 
 def _lines(events: Sequence[Event]) -> list[str]:

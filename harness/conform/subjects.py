@@ -96,24 +96,19 @@ def job_subject(job: JobFile, named: str) -> SubjectOfCertificate:
         "sink": f"table {sink.table}, {sink.write}",
         "claims": f"{claims.delivery}, order {claims.order}",
     }
+    stated = {
+        "calm": "what the job itself writes without faults (its calm twin)",
+        "none": "not known: no value is judged",
+    }
+    expected = stated.get(claims.expected, f"stated by `{claims.expected}`")
     return SubjectOfCertificate(
         kind="pipeline",
         name=path.name if path.is_file() else named,
         about="a whole job as it is, seen from outside",
         files=[certified_file(file, below=job.folder) for file in found],
         facts=facts,
-        expected_from=[f"The job's claims: expected rows are {_expected(claims.expected)}."],
+        expected_from=[f"The job's claims: expected rows are {expected}."],
     )
-
-
-def _expected(expected: str) -> str:
-    match expected:
-        case "calm":
-            return "what the job itself writes without faults (its calm twin)"
-        case "none":
-            return "not known: no value is judged"
-        case _:
-            return f"stated by `{expected}`"
 
 
 def _loaded(modules: Iterable[str]) -> Iterator[SealedFile]:

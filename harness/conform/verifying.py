@@ -76,10 +76,10 @@ def verified(
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Verification:
     """Verifies all that the files in `folder` can show. Raises WorldError if a judging process was killed."""
-    if certificate.subject.kind == PROTOCOL:
-        return _protocol_verified(certificate, folder)
     problems = list(_of_document(certificate))
     problems += [problem for run in certificate.runs for problem in _of_files(run, folder, certificate)]
+    if certificate.subject.kind == PROTOCOL:
+        return _protocol_verified(certificate, folder, problems)
     readable: list[CertifiedRun] = []
     paths: list[Path] = []
     for run in certificate.runs:
@@ -107,10 +107,8 @@ def verified(
     )
 
 
-def _protocol_verified(certificate: Certificate, folder: Path) -> Verification:
+def _protocol_verified(certificate: Certificate, folder: Path, problems: list[str]) -> Verification:
     """Of an operator that was judged over the protocol: its transcripts are its histories."""
-    problems = list(_of_document(certificate))
-    problems += [problem for run in certificate.runs for problem in _of_files(run, folder, certificate)]
     again = list(conversations_judged_again(certificate, folder))
     wrongs = [*changed_lines(certificate, folder), *again]
     problems += [f"{_named(run)}: {wrong}" for run, wrong in wrongs if wrong]
@@ -220,13 +218,12 @@ def _of_verdict_file(run: CertifiedRun, judged: TwiceJudged, folder: Path) -> It
 
 def _core(judgement: Mapping[str, Any]) -> Sequence[Any]:
     """The part of a judgement that does not depend on how a version words it."""
-    return [judgement["verdict"], [_core_of_one(one) for one in judgement["invariants"]]]
-
-
-def _core_of_one(one: Mapping[str, Any]) -> Sequence[Any]:
     named = ("class", "s", "id", "j", "w", "c", "table", "events")
-    anomalies = [[str(anomaly.get(name)) for name in named] for anomaly in one["anomalies"]]
-    return [one["invariant"], one["verdict"], one["omitted"], anomalies]
+    found: list[Sequence[Any]] = []
+    for one in judgement["invariants"]:
+        anomalies = [[str(anomaly.get(name)) for name in named] for anomaly in one["anomalies"]]
+        found.append([one["invariant"], one["verdict"], one["omitted"], anomalies])
+    return [judgement["verdict"], found]
 
 
 def _remarks(certificate: Certificate) -> Iterator[str]:

@@ -17,7 +17,14 @@ from harness.history.event import Call, Done, Event, FaultEvent, In
 
 def by_event(fault: Fault, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
     """Triggers in place of the time of `fault`, the likeliest first; none if it begins by an event, or never began."""
-    began = _begun_at(fault.id, events)
+    began = next(
+        (
+            index
+            for index, event in enumerate(events)
+            if isinstance(event, FaultEvent) and event.f == fault.id and event.phase == "begin"
+        ),
+        None,
+    )
     if began is None or not isinstance(fault.when, At | Between):
         return
     calls, records, done = Counter[int](), Counter[int](), 0
@@ -41,13 +48,3 @@ def by_event(fault: Fault, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
         yield from ({name: number, **of} for number in (count, count + 1) if number)
     if done and "checkpoint" in type(fault).triggers:
         yield {"checkpoint": done}
-
-
-def _begun_at(fault: str, events: Sequence[Event]) -> int | None:
-    """The index of the event with which `fault` first began; None: it never did."""
-    found = (
-        index
-        for index, event in enumerate(events)
-        if isinstance(event, FaultEvent) and event.f == fault and event.phase == "begin"
-    )
-    return next(found, None)

@@ -95,8 +95,8 @@ def _forms(recorded: Recorded, left: list[str]) -> Iterator[tuple[str, Find]]:
         )
     data["levels"] = ["sim"]
     data["decisive"] = [recorded.shown[0][0]]
-    timed = _with_faults(data, list(_faults(recorded, left, by_events=False)))
-    evented = _with_faults(data, list(_faults(recorded, [], by_events=True)))
+    timed = {**data, "faults": list(_faults(recorded, left, by_events=False))}
+    evented = {**data, "faults": list(_faults(recorded, [], by_events=True))}
     every = list(calls_of(recorded.events))
     calls = every[:_CALLS_MAX]
     if len(every) > len(calls):
@@ -128,10 +128,6 @@ _OF_REAL_SERVERS: Final = {
     "lookups_from": "`lookups_from`: the simulated database has no replica",
     "pitfall": "`pitfall`: a mistake of a real client, which level sim has not",
 }
-
-
-def _with_faults(data: Data, faults: list[Data]) -> Data:
-    return {**{name: value for name, value in data.items() if name != "faults"}, "faults": faults}
 
 
 def _faults(recorded: Recorded, left: list[str], *, by_events: bool) -> Iterator[Data]:

@@ -142,7 +142,10 @@ def _fit(plain: Plain) -> None:
         workload.pop("checkpoint_interval", None)
     else:
         workload.pop("checkpoint_every", None)
-    subtasks = workload["subtasks"] + sum(step["to"] for step in _rescales(plain))
+    steps = plain.get("rescale") or []
+    subtasks = workload["subtasks"] + sum(
+        step["to"] for step in (steps if isinstance(steps, list) else [steps])
+    )
     for number, fault in enumerate(plain["faults"], 1):
         fault["id"] = f"{fault['do'].replace('_', '-')}-{number}"
         if fault.get("subtask", 0) >= subtasks:
@@ -168,11 +171,6 @@ def _bearable(faults: list[Plain], *, budget_ms: int) -> Iterator[Plain]:
             if crashes[fault["subtask"]] > _CRASHES_MAX:
                 continue
         yield fault
-
-
-def _rescales(plain: Plain) -> list[Plain]:
-    steps = plain.get("rescale") or []
-    return steps if isinstance(steps, list) else [steps]
 
 
 def _can_be_finished(plain: Plain) -> bool:

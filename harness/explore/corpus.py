@@ -59,35 +59,29 @@ class Corpus:
             raise WorldError(message, fix="name another folder with --corpus") from error
         for file in files:
             if file.suffix in {".yaml", ".yml"} or file.is_file():
-                entry = self._read_one(file, tell)
-                if entry is not None:
+                entry = self._read_one(file)
+                if isinstance(entry, str):
+                    tell(f"corpus: {file} is skipped: {entry}")
+                else:
                     yield entry
 
-    def _read_one(self, file: Path, tell: Callable[[str], None]) -> CorpusEntry | None:
+    def _read_one(self, file: Path) -> CorpusEntry | str:
+        """The entry, or why there is none."""
         try:
             if file.exists() and not file.is_file():  # a pipe would be waited for
-                tell(f"corpus: {file} is skipped: it is no file")
-                return None
+                return "it is no file"
             text = file.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            tell(f"corpus: {file} is skipped: {_reason(error)}")
-            return None
+            return _reason(error)
         found = _FIRST_LINE.match(text)
         if found is None:
-            tell(
-                f"corpus: {file} is skipped: its first line is not `# floodmark corpus {CORPUS_VERSION}, seed N`"
-            )
-            return None
+            return f"its first line is not `# floodmark corpus {CORPUS_VERSION}, seed N`"
         if int(found[1]) != CORPUS_VERSION:
-            tell(
-                f"corpus: {file} is skipped: it is of version {found[1]} of the corpus, and this is {CORPUS_VERSION}"
-            )
-            return None
+            return f"it is of version {found[1]} of the corpus, and this is {CORPUS_VERSION}"
         try:
             return CorpusEntry(scenario=loads(text, file=str(file)), seed=int(found[2]))
         except FloodmarkError as error:
-            tell(f"corpus: {file} is skipped: {_reason(error)}")
-            return None
+            return _reason(error)
 
     def keep(self, entry: CorpusEntry, *, reached: int) -> Path:
         """Write one entry, unless it is there; `reached`: the number of its features. Raises WorldError."""

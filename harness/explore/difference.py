@@ -172,7 +172,6 @@ def _changed_in(left: Sequence[Json], right: Sequence[Json], stream: str) -> Par
 
 
 def _differing(one: Json, other: Json, *, free: frozenset[str] = _FREE) -> list[str]:
-    """The fields in which two events differ."""
     return [name for name in {**one, **other} if name not in free and not _agree(one, other, name)]
 
 
@@ -241,18 +240,13 @@ def _rows(
         yield _shown(one), _shown(other), _what(one) == _what(other)
     ours, theirs = left[at : at + _LOOKED_AT], right[place : place + _LOOKED_AT]
     matcher = SequenceMatcher(None, [_what(e) for e in ours], [_what(e) for e in theirs], autojunk=False)
-    rows = [row for block in matcher.get_opcodes() for row in _of_block(block, ours, theirs)]
+    rows: list[tuple[str, str, bool]] = []
+    for tag, begin, end, other_begin, other_end in matcher.get_opcodes():
+        for i in range(max(end - begin, other_end - other_begin)):
+            here = _shown(ours[begin + i]) if begin + i < end else ""
+            there = _shown(theirs[other_begin + i]) if other_begin + i < other_end else ""
+            rows.append((here, there, tag == "equal"))
     yield from rows[:_AFTER]
-
-
-def _of_block(
-    block: tuple[str, int, int, int, int], ours: Sequence[Json], theirs: Sequence[Json]
-) -> Iterator[tuple[str, str, bool]]:
-    tag, begin, end, other_begin, other_end = block
-    for i in range(max(end - begin, other_end - other_begin)):
-        one = _shown(ours[begin + i]) if begin + i < end else ""
-        other = _shown(theirs[other_begin + i]) if other_begin + i < other_end else ""
-        yield one, other, tag == "equal"
 
 
 def _title(event: Json) -> str:

@@ -239,31 +239,21 @@ def _disturbed(draw: Draw) -> dict[str, Any]:
         workload["rate"] = f"{draw.between(4, 12)}/s"
     drawn: dict[str, Any] = {"operator": operator, "workload": workload, "sink": sink, "faults": faults}
     if is_keyed:
-        every = workload["checkpoint_every"]
-        drawn["task"] = {
-            "inputs": inputs,
-            "gap": gap,
-            **_features(draw, inputs=inputs, checkpoint_every=every),
-        }
+        # Only records that are not all due at once make a task's time pass.
+        drawn["task"] = task = {"inputs": inputs, "gap": gap}
+        if draw.chance(300):
+            task["timers"] = "processing-time"
+        if draw.chance(300):
+            task["ttl"] = duration_text(draw.between(5, 100))
+        if inputs > 1 and draw.chance(400):
+            task["idle"] = draw.between(1, 3)
+        elif inputs > 1 and draw.chance(300):
+            task["lag"] = duration_text(draw.between(1, 100))
+        if draw.chance(300):
+            task["latency_markers"] = draw.between(1, 6)
+        if draw.chance(400):
+            task["async_snapshot"] = draw.between(1, workload["checkpoint_every"] - 1)
     return drawn
-
-
-def _features(draw: Draw, *, inputs: int, checkpoint_every: int) -> dict[str, Any]:
-    """What else a keyed task does; only records that are not all due at once make its time pass."""
-    features: dict[str, Any] = {}
-    if draw.chance(300):
-        features["timers"] = "processing-time"
-    if draw.chance(300):
-        features["ttl"] = duration_text(draw.between(5, 100))
-    if inputs > 1 and draw.chance(400):
-        features["idle"] = draw.between(1, 3)
-    elif inputs > 1 and draw.chance(300):
-        features["lag"] = duration_text(draw.between(1, 100))
-    if draw.chance(300):
-        features["latency_markers"] = draw.between(1, 6)
-    if draw.chance(400):
-        features["async_snapshot"] = draw.between(1, checkpoint_every - 1)
-    return features
 
 
 def _operator(draw: Draw, *, is_keyed: bool, sink: str) -> dict[str, Any]:
@@ -276,7 +266,13 @@ def _operator(draw: Draw, *, is_keyed: bool, sink: str) -> dict[str, Any]:
         operator["on_error"] = "fail"
     retries = draw.chance(350)
     if retries or draw.chance(550):
-        operator |= _timeout(draw, is_repeated=sink != "idempotent")
+        # One that fails the task is longer than an undisturbed call, so a run is not only restarts. With the idempotent
+        # sink a record must yield the same result after every restart: it is neither substituted nor dropped.
+        stand_ins = ([_SUBSTITUTE], [_SUBSTITUTE], [], "dead-letter") if sink != "idempotent" else ()
+        on_timeout = draw.one_of("fail", *stand_ins)
+        timeout_ms = draw.between(400, 2_000) if on_timeout == "fail" else draw.between(15, 150)
+        cancels = {} if draw.chance(500) else {"cancels": False}
+        operator |= {"timeout": duration_text(timeout_ms), "on_timeout": on_timeout, **cancels}
     if retries:
         operator |= {"tries": draw.between(2, 4), "retry_delay": duration_text(draw.between(1, 40))}
     if draw.chance(500):
@@ -289,19 +285,6 @@ def _operator(draw: Draw, *, is_keyed: bool, sink: str) -> dict[str, Any]:
             "shut": duration_text(draw.between(1, 25)),
         }
     return operator
-
-
-def _timeout(draw: Draw, *, is_repeated: bool) -> dict[str, Any]:
-    """A timeout that fails the task is longer than an undisturbed call, so a run is not only restarts.
-
-    Without `is_repeated` (idempotent sink) a record must yield the same result after every restart, so a timeout may
-    neither substitute a result nor drop the record.
-    """
-    stand_ins = ([_SUBSTITUTE], [_SUBSTITUTE], [], "dead-letter") if is_repeated else ()
-    on_timeout = draw.one_of("fail", *stand_ins)
-    timeout_ms = draw.between(400, 2_000) if on_timeout == "fail" else draw.between(15, 150)
-    cancels = {} if draw.chance(500) else {"cancels": False}
-    return {"timeout": duration_text(timeout_ms), "on_timeout": on_timeout, **cancels}
 
 
 def _plan_failures(operator: dict[str, Any], workload: dict[str, Any], draw: Draw) -> None:

@@ -70,7 +70,10 @@ def draw_faults(setting: Setting, draw: Draw) -> list[Fault]:
     """Between none and about six faults."""
     stops = _kills(setting, draw)
     if len(stops) < _RESTARTS_MAX and draw.chance(350):
-        stops.append(_zombie(setting, draw))
+        # Triggered at a phase or at any time, for instance in the middle of a statement.
+        when = _moment(setting, draw) if draw.chance(500) else _any_time(setting, draw)
+        subtask, lasts = draw.index(setting.subtasks), _ms(draw, 10, 1_500)
+        stops.append({"do": "zombie", "subtask": subtask, "for": lasts, "when": when})
     may_fail = len(stops) < _RESTARTS_MAX
     drawn = [*stops, *_disturbances(setting, draw), *_single_failures(setting, draw, may_fail=may_fail)]
     return [
@@ -127,17 +130,6 @@ def another_moment(do: str, draw: Draw, *, records: int) -> Fault | None:
     }
     fitting = [when for name, when in drawn.items() if name in FAULTS[do].triggers]
     return draw.one_of(*fitting) if fitting else None
-
-
-def _zombie(setting: Setting, draw: Draw) -> Fault:
-    """A zombie, triggered at a phase or at any time, for instance in the middle of a statement."""
-    when = _moment(setting, draw) if draw.chance(500) else _any_time(setting, draw)
-    return {
-        "do": "zombie",
-        "subtask": draw.index(setting.subtasks),
-        "for": _ms(draw, 10, 1_500),
-        "when": when,
-    }
 
 
 # ------------------------------------------------------------------------------------------- disturbances
@@ -375,19 +367,11 @@ def draw_rare_faults(
     return draw.one_of(*makes)(setting, draw)
 
 
-def _rate(draw: Draw) -> str:
-    return f"{draw.one_of(1, 8, 64)}kB/s"
-
-
-def _bytes(draw: Draw) -> int:
-    return draw.between(1, 700)
-
-
 _RARE: Final[tuple[Make, ...]] = (
-    _on_link("bandwidth", rate=_rate),
+    _on_link("bandwidth", rate=lambda draw: f"{draw.one_of(1, 8, 64)}kB/s"),
     _on_link("flap", open=lambda draw: _ms(draw, 5, 40), closed=lambda draw: _ms(draw, 5, 40)),
     _on_link("slow_loris", bytes=lambda draw: draw.between(1, 16), gap=lambda draw: _ms(draw, 1, 20)),
-    _on_link("limit", bytes=_bytes),
+    _on_link("limit", bytes=lambda draw: draw.between(1, 700)),
     _of_server("db_restart"),
     _of_server("max_connections"),
     _of_server("offline_mode"),

@@ -129,7 +129,8 @@ def explore(plan: Plan, using: Exploring, *, explored: Explored | None = None) -
     explored = Explored() if explored is None else explored
     search = _Search(plan)
     while using.goes_on and not _is_over(plan, explored):
-        candidates = list(islice(search.candidates(), _left(plan, explored)))
+        left = plan.round if plan.runs is None else min(plan.round, plan.runs - explored.runs)
+        candidates = list(islice(search.candidates(), left))
         work = partial(try_all, plan.subject)
         done = 0
         for trials in using.executors.map(work, candidates, most=_PIECE, goes_on=lambda: using.goes_on):
@@ -142,10 +143,6 @@ def explore(plan: Plan, using: Exploring, *, explored: Explored | None = None) -
             break
         search.round_over()
     return explored
-
-
-def _left(plan: Plan, explored: Explored) -> int:
-    return plan.round if plan.runs is None else min(plan.round, plan.runs - explored.runs)
 
 
 def _is_over(plan: Plan, explored: Explored) -> bool:
@@ -198,19 +195,6 @@ def _as_it_is(entry: CorpusEntry) -> Candidate:
     return Candidate(way="given", seed=entry.seed, parent=entry.scenario)
 
 
-def _shelf_as_it_is(plan: Plan) -> list[CorpusEntry]:
-    """The shelf, small scenarios first, so that many are seen early; nothing if its scenarios are not to be used."""
-    given = {entry.scenario.scenario for entry in plan.given}
-    whole = [
-        scenario for scenario in plan.shelf if scenario.scenario not in given and "shortened" in plan.ways
-    ]
-    whole.sort(key=lambda scenario: scenario.workload.records * scenario.workload.subtasks)
-    return [
-        CorpusEntry(scenario=exploring_form(scenario), seed=plan.seed + number)
-        for number, scenario in enumerate(whole)
-    ]
-
-
 @dataclass(slots=True, kw_only=True)
 class _Kept:
     """An entry and how often it was changed. Mutable."""
@@ -230,7 +214,15 @@ class _Search:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._drawn = 0
-        self._whole = iter(_shelf_as_it_is(plan))
+        given = {entry.scenario.scenario for entry in plan.given}
+        shelf = plan.shelf if "shortened" in plan.ways else ()
+        whole = [scenario for scenario in shelf if scenario.scenario not in given]
+        whole.sort(key=lambda scenario: scenario.workload.records * scenario.workload.subtasks)
+        self._whole = (
+            CorpusEntry(scenario=exploring_form(scenario), seed=plan.seed + number)
+            for number, scenario in enumerate(whole)
+        )
+        """The shelf as it is, small scenarios first, so that many are seen early."""
         self._kept: list[_Kept] = []
         self._fresh: list[_Kept] = []
         """Kept in this round; changed from the next one on."""

@@ -15,7 +15,6 @@ from harness.explore.exploration import Sighting
 from harness.explore.find import Find
 from harness.explore.shrink import NotShown, ShrinkStep, open_runs, shrink, size_of
 from harness.explore.trial import Subject, Violation
-from harness.scenario.model import Scenario
 from harness.system.errors import WorldError
 
 _VALUES: Final = "V8"
@@ -31,7 +30,7 @@ class Group:
     invariant: str
     kind: str
     shape: str
-    """Faults, sink and mode of the shrunk scenario, in words."""
+    """Of the shrunk scenario: `kill_worker at emit; ordered, atomic sink`."""
     find: Find
     """The smallest of what its runs shrank to."""
     file: Path
@@ -128,10 +127,12 @@ def _shrunk(
         small, smaller_file, unsaved = find, file, error.what
     if smaller_file != file:
         file.unlink(missing_ok=True)
+    phases = ((fault.do, getattr(fault.when, "phase", None)) for fault in small.scenario.faults)
+    faults = ", ".join(sorted(f"{do} at {phase}" if phase else do for do, phase in phases)) or "no fault"
     return Group(
         invariant=invariant,
         kind=kind,
-        shape=_shape_of(small.scenario),
+        shape=f"{faults}; {small.scenario.operator.mode}, {small.scenario.sink} sink",
         find=small,
         file=smaller_file,
         first_run=sighting.run,
@@ -139,13 +140,3 @@ def _shrunk(
         repeats=repeats,
         unsaved=unsaved,
     )
-
-
-def _shape_of(scenario: Scenario) -> str:
-    """`kill_worker at emit; ordered, atomic sink`."""
-    faults = sorted(_in_words(fault.do, getattr(fault.when, "phase", None)) for fault in scenario.faults)
-    return f"{', '.join(faults) or 'no fault'}; {scenario.operator.mode}, {scenario.sink} sink"
-
-
-def _in_words(do: str, phase: str | None) -> str:
-    return f"{do} at {phase}" if phase else do

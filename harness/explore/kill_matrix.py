@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
 
 from harness.engine.executors import Executors, open_processes
 from harness.explore.drawing import draw_scenario
+from harness.explore.trial import refuse_blindness_here
 from harness.history.verdict import Outcome
 from harness.judge.canaries.canary import canaries, overlooked
 from harness.judge.checkers.judge import judge
@@ -85,7 +85,10 @@ def try_suspect(
     suspect: Defect, *, first_seed: int, runs: int, deadline: Deadline, least: int = RUNS_LEAST
 ) -> SuspectResult:
     """Simulates up to `runs` runs; ends after `least` runs if all named invariants have convicted."""
-    convicted = _by_canary(suspect.variant)
+    # A judge that overlooks a canary convicts its variant; `fill` has shown the canaries to the judge of all others.
+    its_judge = suspect.variant.judge(judge)
+    is_blind = its_judge is not judge and overlooked(its_judge, canaries("operator"))
+    convicted = {"canary": 1} if is_blind else {}
     made = 0
     for seed, simulated_by in _runs(suspect, first_seed, runs):
         if made >= least and suspect.convicted_by and all(name in convicted for name in suspect.convicted_by):
@@ -115,15 +118,6 @@ def hear_the_reference(*, first_seed: int, runs: int, deadline: Deadline) -> Ref
         if by:
             convicted[seed] = by
     return ReferenceResult(runs=made, convicted=convicted)
-
-
-def _by_canary(variant: Variant) -> dict[str, int]:
-    """Convicts a variant whose judge overlooks a canary; counts as the first run.
-
-    The judge of all other variants has been shown the canaries before the first trial (`fill`).
-    """
-    its_judge = variant.judge(judge)
-    return {"canary": 1} if its_judge is not judge and overlooked(its_judge, canaries("operator")) else {}
 
 
 def _runs(suspect: Defect, first_seed: int, runs: int) -> Iterator[tuple[int, Simulate]]:
@@ -278,11 +272,5 @@ def fill(
 
 def _tried(tasks: Sequence[_SuspectTask]) -> _Finding:
     (task,) = tasks
-    _refuse_blindness_here()
+    refuse_blindness_here()
     return task()
-
-
-@cache
-def _refuse_blindness_here() -> None:
-    """Once in each process of the pool, which judges by itself."""
-    SimulatedLevel().refuse_blindness(None)

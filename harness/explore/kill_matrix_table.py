@@ -22,18 +22,18 @@ def summary(matrix: Matrix) -> str:
     killed, numbers = matrix.numbers
     convicted = sum(row.trial.is_convicted for row in matrix.rows)
     reference = matrix.reference
+    never = "the scenarios in which it shows never occurred"
     told = [
         f"{killed} of {numbers} convicted by who is meant for them ({convicted} of {len(matrix.rows)} variants)",
         f"the reference: {len(reference.convicted)} of {reference.runs} runs convicted",
         *(f"survivor: {row.suspect.name}, in {row.trial.runs} runs" for row in matrix.survivors),
-        *(f"not tried: {row.suspect.name}, {_why_untried(row)}" for row in matrix.untried),
+        *(
+            f"not tried: {row.suspect.name}, {never if row.trial.in_time else 'the budget was over'}"
+            for row in matrix.untried
+        ),
         *(f"the reference, seed {seed}: {', '.join(by)}" for seed, by in reference.convicted.items()),
     ]
     return "\n".join(told)
-
-
-def _why_untried(row: MatrixRow) -> str:
-    return "the scenarios in which it shows never occurred" if row.trial.in_time else "the budget was over"
 
 
 def as_text(matrix: Matrix) -> str:
@@ -91,20 +91,20 @@ def as_json(matrix: Matrix) -> str:
             "runs": matrix.reference.runs,
             "convicted": {str(seed): list(by) for seed, by in matrix.reference.convicted.items()},
         },
-        "mutants": [_object(row) for row in matrix.rows],
+        "mutants": [
+            {
+                "number": row.suspect.label,
+                "mutant": row.suspect.name,
+                "about": row.suspect.about,
+                "convicted_by": list(row.trial.named),
+                "convicted": row.trial.is_convicted,
+                "runs": row.trial.runs,
+                "in_time": row.trial.in_time,
+                "first": {
+                    name: row.trial.convicted[name] for name in _COLUMNS if name in row.trial.convicted
+                },
+            }
+            for row in matrix.rows
+        ],
     }
     return json.dumps(told, ensure_ascii=False, indent=2)
-
-
-def _object(row: MatrixRow) -> dict[str, Any]:
-    trial = row.trial
-    return {
-        "number": row.suspect.label,
-        "mutant": row.suspect.name,
-        "about": row.suspect.about,
-        "convicted_by": list(trial.named),
-        "convicted": trial.is_convicted,
-        "runs": trial.runs,
-        "in_time": trial.in_time,
-        "first": {name: trial.convicted[name] for name in _COLUMNS if name in trial.convicted},
-    }

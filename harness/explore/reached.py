@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from harness.explore.features import PHASES_SHOWN, Feature
 from harness.faults.parts.triggers import PHASE_FORMS, PHASES, PhaseName
@@ -78,17 +78,7 @@ def sources() -> tuple[Source, ...]:
 def written(counted: Mapping[tuple[str, str], Source]) -> str:
     """The text of the file."""
     ordered = [counted[key] for key in sorted(counted)]
-    return json.dumps({"sources": [_plain(source) for source in ordered]}, indent=1) + "\n"
-
-
-def _plain(source: Source) -> dict[str, Any]:
-    return {
-        "what": source.what,
-        "level": source.level,
-        "runs": source.runs,
-        "seed": source.seed,
-        "pairs": source.pairs,
-    }
+    return json.dumps({"sources": [asdict(source) for source in ordered]}, indent=1) + "\n"
 
 
 def holes(counted: tuple[Source, ...]) -> Iterator[Hole]:

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from pydantic import ValidationError
 
-from harness.engine.level import Opening, Play, RunRecord, RunSite, Stop
+from harness.engine.level import Opening, RunRecord, RunSite, Stop
 from harness.engine.perform import judged_by_order
 from harness.explore.by_event import by_event
 from harness.explore.find import Find
@@ -95,19 +95,15 @@ def open_runs(stop: Stop | None = None) -> Iterator[Runs]:
         made += 1
         if made % _COLLECT_EVERY == 0:
             gc.collect(1)
-        return _seen(find, play, site)
+        try:
+            record = play(find.order, site)
+            assert isinstance(record, RunRecord), "level sim runs operators"
+            return SeenRun(record=record, judgement=judged_by_order(find.order, record))
+        except FloodmarkError:
+            return None
 
     with level.open(Opening()) as play:
         yield run
-
-
-def _seen(find: Find, play: Play, site: RunSite) -> SeenRun | None:
-    try:
-        record = play(find.order, site)
-        assert isinstance(record, RunRecord), "level sim runs operators"
-        return SeenRun(record=record, judgement=judged_by_order(find.order, record))
-    except FloodmarkError:
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +178,9 @@ class _OneShrinking:
             message = f"{name} with seed {seed} does not show {self.find.shows} at level sim"
             raise NotShown(message, fix="run it with `floodmark run` to see what it shows")
         self.seen = seen
-        self.first = self.data = _data_of(self.find.scenario)
+        self.data = self.find.scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        self.data.pop("shows", None)
+        self.first = self.data
 
     def tries(self, data: Data, what: str, *, seed: int | None = None) -> bool:
         """Whether `data` shows the same; if so, it is the smallest now."""
@@ -232,8 +230,11 @@ class _OneShrinking:
         if faults <= _SMALL_FAULTS and records <= _SMALL_RECORDS:
             return False
         self._leaped += 1
-        if faults > _SMALL_FAULTS and any(map(self._tries_alone, alone(self.data, records=_SMALL_RECORDS))):
-            return True
+        # One fault that shows it is smaller than several with fewer records.
+        for data in alone(self.data, records=_SMALL_RECORDS) if faults > _SMALL_FAULTS else ():
+            data["decisive"] = [self.find.invariant]
+            if self.tries(data, f"{data['faults'][0]['id']} alone"):
+                return True
         draw = Draw(self._leaped, "leaps of a shrinking")
         for number in range(_LEAPS):
             base = self.first if number % 2 else self.data
@@ -245,30 +246,35 @@ class _OneShrinking:
                 continue
             if self.tries(data, f"a leap to {records_then} records", seed=seed):
                 return True
-        return not first and any(map(self._with_other_seeds, _fewer(self.data["workload"]["records"])))
-
-    def _tries_alone(self, data: Data) -> bool:
-        """Whether one fault shows it: that is smaller than several with fewer records."""
-        data["decisive"] = [self.find.invariant]
-        return self.tries(data, f"{data['faults'][0]['id']} alone")
-
-    def _with_other_seeds(self, records: int) -> bool:
-        data = with_value(self.data, ("workload", "records"), records)
-        return any(self.tries(data, f"{records} records, seed {seed}", seed=seed) for seed in range(_SEEDS))
+        now = self.data["workload"]["records"]
+        return not first and any(
+            self.tries(
+                with_value(self.data, ("workload", "records"), fewer),
+                f"{fewer} records, seed {seed}",
+                seed=seed,
+            )
+            for fewer in sorted({max(1, now // 2), max(1, now - 1)} - {now})
+            for seed in range(_SEEDS)
+        )
 
     def round(self) -> bool:
         """Try everything once; whether anything became smaller."""
         before = repr(self.data), self.find.seed
         self._fewer_records()
         self._fewer_calls()
-        self._simple_schedule()
+        if at(self.data, ("choices", "order")) != "fifo":
+            self.tries({**self.data, "choices": self._fifo}, "choices: fifo")
         self._fewer_faults()
         self._fewer_records()
-        self._fewer_subtasks()
+        for data in one_subtask(self.data):
+            if self._tries_decided(data, f"{data['workload']['subtasks']} subtasks"):
+                break
         self._fewer_features()
         self._triggers_by_event()
         self._lower_numbers()
-        self._other_seeds()
+        for seed in range(min(self.find.seed, _SEEDS)):
+            if self.tries(self.data, f"seed {seed}", seed=seed):
+                break
         self._fewer_calls()
         self._plain_names()
         return before != (repr(self.data), self.find.seed)
@@ -300,11 +306,6 @@ class _OneShrinking:
                 for data in halved(self.data)
             )
 
-    def _fewer_subtasks(self) -> None:
-        for data in one_subtask(self.data):
-            if self._tries_decided(data, f"{data['workload']['subtasks']} subtasks"):
-                return
-
     def _fewer_features(self) -> None:
         for paths in list(features(self.data)):
             if all(at(self.data, path) is not None for path in paths):
@@ -326,25 +327,27 @@ class _OneShrinking:
                     break
 
     def _lower_numbers(self) -> None:
+        """A search by halves for each least value that shows it; then the values just below are tried."""
         for path in list(numbers(self.data)):
             value = at(self.data, path)
             if value is None and path in OF_SIZE:
-                value = _default_of(path)
-            if value is not None:
-                self._lower(path, value)
-
-    def _lower(self, path: Path, value: Any) -> None:
-        """A search by halves for the least value that shows it; then the values just below are tried."""
-        simpler = lesser(path, value)
-        low, high = 0, len(simpler)  # simpler[high] shows it, or is `value` itself
-        while low < high:
-            middle = low if low == 0 and high == len(simpler) else (low + high) // 2
-            if self._lowers(path, simpler[middle]):
-                high = middle
-            else:
-                low = middle + 1
-        if (above := rounded_up(at(self.data, path))) is not None:
-            self._lowers(path, above)
+                section, name = path
+                model = Scenario.model_fields[str(section)].annotation
+                assert model is not None, "sections have models"
+                default = model.model_fields[str(name)].default
+                value = default if isinstance(default, int) else None
+            if value is None:
+                continue
+            simpler = lesser(path, value)
+            low, high = 0, len(simpler)  # simpler[high] shows it, or is `value` itself
+            while low < high:
+                middle = low if low == 0 and high == len(simpler) else (low + high) // 2
+                if self._lowers(path, simpler[middle]):
+                    high = middle
+                else:
+                    low = middle + 1
+            if (above := rounded_up(at(self.data, path))) is not None:
+                self._lowers(path, above)
 
     def _lowers(self, path: Path, value: Any) -> bool:
         return self.tries(with_value(self.data, path, value), f"{in_words(path)}: {value}")
@@ -361,20 +364,9 @@ class _OneShrinking:
         self.tries(with_value(self.data, _CALLS, used), f"{len(used)} recorded calls")
         self._fewer_of(_CALLS, "recorded calls")
 
-    def _other_seeds(self) -> None:
-        """A small seed."""
-        for seed in range(min(self.find.seed, _SEEDS)):
-            if self.tries(self.data, f"seed {seed}", seed=seed):
-                return
-
     @property
     def _fifo(self) -> Data:
         return {**(self.data.get("choices") or {}), "seed": self.find.seed, "order": "fifo"}
-
-    def _simple_schedule(self) -> None:
-        """First come, first served."""
-        if at(self.data, ("choices", "order")) != "fifo":
-            self.tries({**self.data, "choices": self._fifo}, "choices: fifo")
 
     def fewest_reorderings(self) -> None:
         """If `fifo` does not show it: `fifo` with as few exceptions as are needed, if these are few."""
@@ -425,24 +417,5 @@ def size_of(scenario: Scenario) -> tuple[int, int]:
     return len(scenario.faults), scenario.workload.records * scenario.workload.subtasks
 
 
-def _fewer(records: int) -> list[int]:
-    """Numbers of records worth another seed."""
-    return sorted({max(1, records // 2), max(1, records - 1)} - {records})
-
-
 def _shows(seen: SeenRun, find: Find) -> bool:
     return (find.invariant, find.kind) in seen.judgement.shown
-
-
-def _default_of(path: Path) -> int | None:
-    section, name = path
-    model = Scenario.model_fields[str(section)].annotation
-    assert model is not None, "sections have models"
-    default = model.model_fields[str(name)].default
-    return default if isinstance(default, int) else None
-
-
-def _data_of(scenario: Scenario) -> Data:
-    data = scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    data.pop("shows", None)
-    return data

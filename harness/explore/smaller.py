@@ -143,18 +143,17 @@ def simplest(data: Data) -> Iterator[tuple[Path, str]]:
 def numbers(data: Data) -> Iterator[Path]:
     """The fields that hold a number or a time, those of size first."""
     yield from OF_SIZE
-    found = list(_numbers(data))
+    found: list[Path] = [
+        path
+        for section in ("faults", "operator", "workload", "task", "rescale", "expects", "budget")
+        for path in _leaves(data.get(section), (section,))
+        if path not in OF_SIZE and path != ("workload", "subtasks")
+    ]
+    found += [
+        ("choices", "calls", index, "takes") for index in range(len(at(data, ("choices", "calls")) or ()))
+    ]
     yield from (path for path in found if path[-1] not in _PERIODS)
     yield from (path for path in found if path[-1] in _PERIODS)
-
-
-def _numbers(data: Data) -> Iterator[Path]:
-    for section in ("faults", "operator", "workload", "task", "rescale", "expects", "budget"):
-        for path in _leaves(data.get(section), (section,)):
-            if path not in OF_SIZE and path != ("workload", "subtasks"):
-                yield path
-    for index in range(len(at(data, ("choices", "calls")) or ())):
-        yield ("choices", "calls", index, "takes")
 
 
 def _leaves(value: Any, path: Path) -> Iterator[Path]:
@@ -202,16 +201,13 @@ def halved(data: Data) -> Iterator[Data]:
             if workload.get(name):
                 workload[name] = max(1, workload[name] // part)
         if as_long:
-            workload["rate"] = f"{max(1, _rate(workload) // part)}/s"
+            rate = int(workload.get("rate", _RATE).removesuffix("/s"))
+            workload["rate"] = f"{max(1, rate // part)}/s"
         for fault in made.get("faults", ()):
             for name in _COUNTED:
                 if name in fault["when"]:
                     fault["when"][name] = max(1, fault["when"][name] // part)
         yield made
-
-
-def _rate(workload: Data) -> int:
-    return int(workload.get("rate", _RATE).removesuffix("/s"))
 
 
 def leap(data: Data, draw: Draw, *, faults: int) -> Data:

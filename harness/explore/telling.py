@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.explore.exploration import Explored, Plan, Sighting
+from harness.explore.exploration import Explored, Plan
 from harness.explore.finds import Group
 from harness.scenario.file import dump
 
@@ -51,10 +51,11 @@ def as_text(end: ExplorationEnd) -> str:
     where = machines(end.jobs, end.on)
     rate = explored.runs / seconds if seconds else 0
     counted = ", ".join(f"{name.lower()} {count}" for name, count in sorted(explored.outcomes.items()))
+    kept = len(explored.kept)
     lines = [
         f"runs     {explored.runs} in {seconds:.1f} s, {rate:.0f} a second, judging included ({where})",
         f"verdicts {counted or 'none'}",
-        f"features {len(explored.features)}, reached by {_scenarios(len(explored.kept))}"
+        f"features {len(explored.features)}, reached by {kept} scenario{'s' * (kept != 1)}"
         + (f", kept in {end.corpus}" if end.corpus is not None else ""),
     ]
     lines += [f"unknown  {count} x {why}" for why, count in explored.whys.most_common(3)]
@@ -76,7 +77,13 @@ def as_text(end: ExplorationEnd) -> str:
                 f"note     it is not made smaller: {group.unsaved}; later: floodmark shrink {group.file}"
             )
     if explored.sightings and not groups:
-        lines += _unsaved(explored.sightings[0])
+        first = explored.sightings[0]  # no file could be written, so the scenario is told here
+        shown = ", ".join(" ".join(violation) for violation in first.violations)
+        run = f"run {first.run}, with seed {first.entry.seed}"
+        lines += [
+            f"found    {shown} in {run}; no file could be written, so here it is:",
+            dump(first.entry.scenario).rstrip(),
+        ]
     if not explored.sightings:
         lines.append(
             f"found    nothing{' before it was interrupted' if end.interrupted else ''}; seed {end.plan.seed}"
@@ -84,25 +91,11 @@ def as_text(end: ExplorationEnd) -> str:
     return "\n".join(lines)
 
 
-def _scenarios(count: int) -> str:
-    return "1 scenario" if count == 1 else f"{count} scenarios"
-
-
 def machines(jobs: int, on: str | None) -> str:
     """Where the runs are made: `2 processes`, or the master of the executors."""
     if on is not None:
         return f"on {on}"
     return "1 process" if jobs == 1 else f"{jobs} processes"
-
-
-def _unsaved(sighting: Sighting) -> list[str]:
-    """The run that shows a violation, where no file could be written."""
-    shown = ", ".join(" ".join(violation) for violation in sighting.violations)
-    entry = sighting.entry
-    return [
-        f"found    {shown} in run {sighting.run}, with seed {entry.seed}; no file could be written, so here it is:",
-        dump(entry.scenario).rstrip(),
-    ]
 
 
 def as_json(end: ExplorationEnd) -> str:

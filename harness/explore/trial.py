@@ -127,7 +127,7 @@ def made(candidate: Candidate) -> Scenario:
 
 def try_all(subject: Subject, candidates: Sequence[Candidate]) -> list[Trial]:
     """The trials of `candidates`, in order. Raises HarnessError if the harness overlooks a canary in this process."""
-    _refuse_blindness_here()
+    refuse_blindness_here()
     trials = []
     for candidate in candidates:
         trials.append(_try_one(subject, made(candidate), candidate.seed))
@@ -136,12 +136,12 @@ def try_all(subject: Subject, candidates: Sequence[Candidate]) -> list[Trial]:
 
 
 @cache
-def _refuse_blindness_here() -> None:
+def refuse_blindness_here() -> None:
+    """Shows the judge of this process the canaries, once. Raises HarnessError if it overlooks one."""
     SimulatedLevel().refuse_blindness(None)
 
 
 def _try_one(subject: Subject, scenario: Scenario, seed: int) -> Trial:
-    """Run, judge and describe one scenario."""
     try:
         record, judgement = _run(subject, scenario, seed)
     except (SutError, CannotHere) as error:

@@ -57,7 +57,8 @@ def resolve(names: Iterable[str | Path]) -> list[Path]:
         unknown += [] if files is not None else [str(name)]
         found |= dict.fromkeys(files or [])
     if unknown:
-        raise _unknown(unknown, shipped)
+        told = [f"there is no scenario, file or folder `{name}`{_nearest(name, shipped)}" for name in unknown]
+        raise UsageError("\n".join(told), fix="`floodmark list scenarios` lists them")
     if not found:
         raise NothingRan("no scenario was named", fix="name files, folders or scenarios, or write `all`")
     return list(found)
@@ -106,11 +107,6 @@ def _files_below(folder: Path) -> Iterator[Path]:
     yield from (path for path in sorted(found) if path.is_file())
 
 
-def _unknown(names: list[str], shipped: dict[str, Path]) -> UsageError:
-    told = [f"there is no scenario, file or folder `{name}`{_nearest(name, shipped)}" for name in names]
-    return UsageError("\n".join(told), fix="`floodmark list scenarios` lists them")
-
-
 def _nearest(name: str, shipped: dict[str, Path]) -> str:
     stem = Path(name).stem
     beside = sorted(map(str, Path(name).parent.glob("*.y*ml"))) if name.endswith(_SUFFIXES) else []
@@ -126,13 +122,9 @@ _AROUND_S = 1.5
 
 def expected_s(scenario: Scenario) -> float:
     """Expected seconds of one run at level live in an open world: until the source and every fault are over."""
-    source_s = _source_s(scenario.workload)
+    source_s = scenario.workload.records / scenario.workload.rate
     over_s = [_begins_s(fault, scenario.workload) + _lasts_s(fault) for fault in scenario.faults]
     return _AROUND_S + max(source_s, *over_s, 0.0)
-
-
-def _source_s(workload: Workload) -> float:
-    return workload.records / workload.rate
 
 
 def _begins_s(fault: Fault, workload: Workload) -> float:
@@ -150,7 +142,7 @@ def _begins_s(fault: Fault, workload: Workload) -> float:
             if workload.checkpoint_every is None:
                 return checkpoint * (workload.checkpoint_interval or 0) / 1000
             share = checkpoint * workload.checkpoint_every / workload.positions
-            return share * _source_s(workload)
+            return share * (workload.records / workload.rate)
         case _:
             return 0.0
 

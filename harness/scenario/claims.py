@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.faults.parts.parts import SINK_FORMS, Operator, OwnEffects
+from harness.faults.parts.parts import SINK_FORMS, OwnEffects
 from harness.scenario.expected import Expected
 from harness.scenario.model import Scenario
 from harness.scenario.order import Order
@@ -34,10 +34,13 @@ def header_of(order: Order, *, expected: Expected | None = None) -> Mapping[str,
     """The header as a JSON object. `expected`: what is known of the results of a user's lookup."""
     scenario = order.scenario
     operator, expects = scenario.operator, scenario.expects.model_dump(exclude_none=True)
+    is_keyed = operator.mode == "keyed"
     return {
         "history": 1,
         "operator": {
-            **_order(operator),
+            # An operator that keeps the order of each key is an unordered one besides.
+            "mode": "unordered" if is_keyed else operator.mode,
+            **({"per_key_order": True} if is_keyed else {}),
             "capacity": operator.capacity,
             # A timeout handler that completes nothing gives no bound (A46).
             "timeout_ms": 0 if operator.on_timeout == "nothing" else operator.timeout,
@@ -88,13 +91,6 @@ _NOT_CLAIMED: Mapping[Runner, frozenset[str]] = {
     "stateful": frozenset({"V12", "V13"}),
 }
 """What a runner's sink does not promise: one that replaces a batch shows it twice."""
-
-
-def _order(operator: Operator) -> Mapping[str, Any]:
-    """What is claimed of the order: an operator that keeps the order of each key is an unordered one besides."""
-    if operator.mode == "keyed":
-        return {"mode": "unordered", "per_key_order": True}
-    return {"mode": operator.mode}
 
 
 def _expect_from(order: Order, expected: Expected | None) -> Mapping[str, str]:

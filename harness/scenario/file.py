@@ -22,7 +22,7 @@ from harness.scenario.mistakes import Mistake, validated
 from harness.scenario.model import Scenario
 from harness.scenario.own_files import with_own_files
 from harness.scenario.settings import apply_settings
-from harness.scenario.yaml_text import Document, Problem, ScenarioProblems, Slip, problem_at, read_yaml
+from harness.scenario.yaml_text import Document, Problem, ScenarioProblems, problem_at, read_yaml
 from harness.system.errors import UsageError
 
 __all__ = [
@@ -82,27 +82,29 @@ def _read(path: Path) -> _Reading:
     try:
         return _reading(raw.decode("utf-8-sig"), str(path))
     except UnicodeDecodeError as error:
-        return _not_utf8(raw, error, str(path))
-
-
-def _not_utf8(raw: bytes, error: UnicodeDecodeError, file: str) -> _Reading:
-    lines = raw[: error.start].decode("utf-8", "replace").split("\n")
-    place = len(lines), len(lines[-1]) + 1
-    problem = problem_at(place, file=file, lines=lines, say="this is not UTF-8 text", hint="save it as UTF-8")
-    return _Reading(file=file, document=Document(lines=lines), scenario=None, problems=(problem,))
+        lines = raw[: error.start].decode("utf-8", "replace").split("\n")
+        place, say, hint = (len(lines), len(lines[-1]) + 1), "this is not UTF-8 text", "save it as UTF-8"
+        problem = problem_at(place, file=str(path), lines=lines, say=say, hint=hint)
+        return _Reading(file=str(path), document=Document(lines=lines), scenario=None, problems=(problem,))
 
 
 @lru_cache(maxsize=512)
 def _reading(text: str, file: str) -> _Reading:
     """Values only, so a text that is read again (a catalogue, for each of its tests) is parsed once a process."""
     document = read_yaml(text)
-    found = [] if document.broken else _judged(document, folder=Path(file).parent)
+    found: Scenario | list[Mistake] = []
+    if document.data is None and not document.slips:
+        hint = "docs/reference/scenarios.md shows an example"
+        found = [Mistake(path=(), say="this holds no scenario", hint=hint)]
+    elif not document.broken:
+        found = validated(with_own_files(document.data, folder=Path(file).parent.absolute()))
     scenario = None if isinstance(found, list) else found
     mistakes = found if isinstance(found, list) else []
     problems = [
-        *(_slip(slip, document, file) for slip in document.slips),
-        *(_problem(mistake, document, file) for mistake in mistakes),
+        problem_at(slip.place, file=file, lines=document.lines, say=slip.say, hint=slip.hint)
+        for slip in document.slips
     ]
+    problems += [_problem(mistake, document, file) for mistake in mistakes]
     problems.sort(key=lambda problem: (problem.line, problem.column))
     return _Reading(
         file=file,
@@ -110,20 +112,6 @@ def _reading(text: str, file: str) -> _Reading:
         scenario=None if problems else scenario,
         problems=tuple(problems),
     )
-
-
-def _judged(document: Document, *, folder: Path) -> Scenario | list[Mistake]:
-    if document.data is None and not document.slips:
-        return [
-            Mistake(
-                path=(), say="this holds no scenario", hint="docs/reference/scenarios.md shows an example"
-            )
-        ]
-    return validated(with_own_files(document.data, folder=folder.absolute()))
-
-
-def _slip(slip: Slip, document: Document, file: str) -> Problem:
-    return problem_at(slip.place, file=file, lines=document.lines, say=slip.say, hint=slip.hint)
 
 
 def _problem(mistake: Mistake, document: Document, file: str) -> Problem:

@@ -16,7 +16,6 @@ from typing import Any, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from harness.faults.model.fault import Fault
 from harness.faults.parts.parts import Part
 from harness.faults.parts.triggers import TRIGGER_FORMS, TRIGGERS
 from harness.faults.registry import FAULTS
@@ -55,28 +54,19 @@ def validated(data: object) -> Scenario | list[Mistake]:
     try:
         return Scenario.model_validate(data)
     except ValidationError as error:
-        return list(_mistakes(error, data))
+        told = mistakes_in(error, data, root=Scenario)
+        # Between valid parts pydantic looks only if all fields are valid.
+        broken = breaches(standing(data)) if isinstance(data, Mapping) else ()
+        of_rules = [Mistake(path=one.path, say=one.say, hint=one.hint) for one in broken]
+        return [*told, *(mistake for mistake in of_rules if mistake not in told)]
 
 
 def mistakes_in(error: ValidationError, data: object, *, root: type[Part]) -> list[Mistake]:
     """The mistakes of `data` in its fields, as pydantic found them when it validated `root`."""
-    return [_mistake(details, data, root) for details in error.errors(include_url=False)]
-
-
-def _mistakes(error: ValidationError, data: object) -> Iterator[Mistake]:
-    """The mistakes in fields, then those between valid parts (pydantic checks these only if all fields are valid)."""
-    told = mistakes_in(error, data, root=Scenario)
-    yield from told
-    if isinstance(data, Mapping):
-        for breach in breaches(standing(data)):
-            mistake = Mistake(path=breach.path, say=breach.say, hint=breach.hint)
-            if mistake not in told:
-                yield mistake
-
-
-def _mistake(error: ErrorDetails, data: object, root: type[Part]) -> Mistake:
-    path = _path(error["loc"], data)
-    return _TOLD.get(error["type"], _other)(path, data, error, root)
+    return [
+        _TOLD.get(details["type"], _other)(_path(details["loc"], data), data, details, root)
+        for details in error.errors(include_url=False)
+    ]
 
 
 def _rule(path: Path, _data: object, error: ErrorDetails, _root: type[Part]) -> Mistake:
@@ -93,8 +83,9 @@ def _unknown_field(path: Path, data: object, _error: ErrorDetails, root: type[Pa
     if kind is not None:
         return _not_of_this_kind(path, kind, name)
     fields = _fields_at(path[:-1], root)
+    parts = ((part,) for part, field in root.model_fields.items() if _only_part(field.annotation) is not None)
     elsewhere = next(
-        (where for where in _parts(root) if name in _fields_at(where, root) and where != path[:-1]), None
+        (where for where in parts if name in _fields_at(where, root) and where != path[:-1]), None
     )
     if not get_close_matches(name, fields) and elsewhere:
         hint = f"it belongs to `{'.'.join(map(str, elsewhere))}`"
@@ -116,7 +107,10 @@ def _not_of_this_kind(path: Path, kind: str, name: str) -> Mistake:
 def _missing(path: Path, data: object, _error: ErrorDetails, root: type[Part]) -> Mistake:
     kind = _kind_at(path[:-1], data)
     if kind is not None and path[-1] in FAULTS[kind].needs():
-        hint = f"add `{path[-1]}: {_example(FAULTS[kind], str(path[-1]))}`, say"
+        fields = FAULTS[kind].model_fields.items()
+        own = (field for name, field in fields if (field.alias or name) == path[-1])
+        example = next((field.examples[0] for field in own if field.examples), "...")
+        hint = f"add `{path[-1]}: {example}`, say"
         return Mistake(path=path, say=f"`{kind}` needs `{path[-1]}`", hint=hint)
     around = (
         f"`{dotted(path[:-1], data)}`"
@@ -266,7 +260,6 @@ def _shown(value: object) -> str:
 
 
 def _fields_at(path: Path, root: type[Part]) -> tuple[str, ...]:
-    """The names of the fields allowed at `path`."""
     if path and path[-1] == "when":
         return tuple(dict.fromkeys(name for kind in TRIGGERS.values() for name in kind.model_fields))
     model = _model_at(path, root)
@@ -285,12 +278,6 @@ def _kind_at(path: Path, data: object) -> str | None:
             return do if isinstance(do, str) and do in FAULTS else None
         case _:
             return None
-
-
-def _example(fault: type[Fault], name: str) -> object:
-    """An example value of the field."""
-    own = (field for field_name, field in fault.model_fields.items() if (field.alias or field_name) == name)
-    return next((field.examples[0] for field in own if field.examples), "...")
 
 
 def _model_at(path: Path, root: type[Part]) -> type[Part] | None:
@@ -315,10 +302,3 @@ def _parts_in(annotation: Any) -> Iterator[type[Part]]:
         yield annotation
     for argument in get_args(annotation):
         yield from _parts_in(argument)
-
-
-def _parts(root: type[Part]) -> Iterator[Path]:
-    """The paths of the parts of a scenario, or of another model."""
-    for name, field in root.model_fields.items():
-        if _only_part(field.annotation) is not None:
-            yield (name,)

@@ -153,7 +153,28 @@ class Scenario(Part):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        refuse("Scenario", breaches(self._standing()))
+        parts = Standing(
+            operator=self.operator,
+            workload=self.workload,
+            faults=tuple(enumerate(self.faults)),
+            ids=tuple((index, fault.id) for index, fault in enumerate(self.faults)),
+            calm=not self.faults,
+            decisive=self.decisive,
+            expects=self.expects,
+            budget=self.budget,
+            levels=self.levels,
+            sink=self.sink,
+            task=self.task,
+            rescales=self.rescales,
+            has_task=self.task is not None,
+            pitfall=self.pitfall,
+            schema=self.own_schema,
+            data=self.data,
+            records=self.records,
+            has_effects=self.effects is not None,
+            lookups_from=self.lookups_from,
+        )
+        refuse("Scenario", breaches(parts))
         return self
 
     @property
@@ -177,29 +198,6 @@ class Scenario(Part):
     def most_subtasks(self) -> int:
         """How many subtasks run at the same time at most."""
         return max([self.workload.subtasks, *(rescale.to for rescale in self.rescales)])
-
-    def _standing(self) -> Standing:
-        return Standing(
-            operator=self.operator,
-            workload=self.workload,
-            faults=tuple(enumerate(self.faults)),
-            ids=tuple((index, fault.id) for index, fault in enumerate(self.faults)),
-            calm=not self.faults,
-            decisive=self.decisive,
-            expects=self.expects,
-            budget=self.budget,
-            levels=self.levels,
-            sink=self.sink,
-            task=self.task,
-            rescales=self.rescales,
-            has_task=self.task is not None,
-            pitfall=self.pitfall,
-            schema=self.own_schema,
-            data=self.data,
-            records=self.records,
-            has_effects=self.effects is not None,
-            lookups_from=self.lookups_from,
-        )
 
     @property
     def has_two_servers(self) -> bool:

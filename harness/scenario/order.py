@@ -12,11 +12,9 @@ from harness.scenario.plan import Crash, Runner
 from harness.system.choices import fresh_seed
 from harness.system.clock import utc_now
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the process of the calm twin needs no scenario, and starts sooner without
     from collections.abc import Mapping, Sequence
 
-if TYPE_CHECKING:  # the process of the calm twin needs no scenario, and starts sooner without
-    from harness.faults.kill_worker import KillWorker
     from harness.faults.parts.thresholds import Thresholds
     from harness.scenario.model import Fault, Scenario
 
@@ -131,30 +129,28 @@ class Order:
 def planned_crashes(scenario: Scenario) -> list[Crash]:
     """The kills that its faults ask for."""
     from harness.faults.kill_worker import KillWorker  # noqa: PLC0415 - see above
-
-    return [_crash(fault) for fault in scenario.faults if isinstance(fault, KillWorker)]
-
-
-def _crash(fault: KillWorker) -> Crash:
     from harness.scenario.model import Phase  # noqa: PLC0415
 
-    at = fault.when
-    assert isinstance(at, Phase), "a worker is killed at a phase"
-    return Crash(fault=fault.id, subtask=fault.subtask, phase=at.phase, hit=at.hit, how=fault.how)
+    crashes: list[Crash] = []
+    for fault in scenario.faults:
+        if isinstance(fault, KillWorker):
+            at = fault.when
+            assert isinstance(at, Phase), "a worker is killed at a phase"
+            crashes.append(
+                Crash(fault=fault.id, subtask=fault.subtask, phase=at.phase, hit=at.hit, how=fault.how)
+            )
+    return crashes
 
 
 def planned_inside(scenario: Scenario) -> list[dict[str, Any]]:
-    """The other faults that attempts perform themselves, as JSON for the plan."""
-    return [
-        fault.model_dump(mode="json", by_alias=True) for fault in scenario.faults if _is_acted_inside(fault)
-    ]
-
-
-def _is_acted_inside(fault: Fault) -> bool:
-    """Whether the attempt performs it: an inside or workload fault, or one that stops the attempt at a phase."""
+    """The inside and workload faults, and those that stop the attempt at a phase, as JSON for the plan."""
     from harness.scenario.model import Phase  # noqa: PLC0415
 
-    return fault.by in {"inside", "workload"} or (fault.attempts_own and isinstance(fault.when, Phase))
+    return [
+        fault.model_dump(mode="json", by_alias=True)
+        for fault in scenario.faults
+        if fault.by in {"inside", "workload"} or (fault.attempts_own and isinstance(fault.when, Phase))
+    ]
 
 
 def new_run_id() -> str:

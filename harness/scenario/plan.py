@@ -92,13 +92,9 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 def numbers_of(plan: RunPlan, *, subtasks: int) -> range:
     """The numbers of the `subtasks` subtasks that run now: after a rescale those that it began."""
-    first = min(_newest(plan.shares), default=0)
+    newest = max((share.generation for share in plan.shares.values()), default=0)
+    first = min((number for number, share in plan.shares.items() if share.generation == newest), default=0)
     return range(first, first + subtasks)
-
-
-def _newest(shares: dict[int, RescaledShare]) -> list[int]:
-    generation = max((share.generation for share in shares.values()), default=0)
-    return [number for number, share in shares.items() if share.generation == generation]
 
 
 def encode_plan(plan: RunPlan) -> bytes:

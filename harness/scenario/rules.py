@@ -68,8 +68,11 @@ class Standing:
 
 def standing(data: Mapping[str, Any]) -> Standing:
     """The valid parts of a scenario that has mistakes, from its plain data."""
-    drafts = _drafts(data)
-    found = ((index, _sound_fault(draft)) for index, draft in drafts)
+    faults, rescales = data.get("faults"), data.get("rescale") or []
+    listed = enumerate(faults if isinstance(faults, list) else [])
+    drafts = [(index, fault) for index, fault in listed if isinstance(fault, Mapping)]
+    found = ((index, _valid(fault_of, draft)) for index, draft in drafts)
+    plans = rescales if isinstance(rescales, list) else [rescales]
     ids = ((index, draft.get("id")) for index, draft in drafts)
     return Standing(
         operator=_sound(Operator, data.get("operator")),
@@ -79,12 +82,12 @@ def standing(data: Mapping[str, Any]) -> Standing:
         calm=data.get("faults", []) == [],
         decisive=tuple(_sound(list[str], data.get("decisive")) or ()),
         expects=_sound(Expectations, data.get("expects", {})),
-        budget=_sound_budget(data.get("budget", "60s")),
+        budget=_valid(TypeAdapter[int](Duration).validate_python, data.get("budget", "60s")),
         levels=tuple(_sound(list[str], data.get("levels")) or ()),
         sink=_sound(str, data.get("sink", "atomic")),
         task=_sound(Task, data.get("task")),
         has_task=data.get("task") is not None,
-        rescales=_sound_rescales(data.get("rescale") or []),
+        rescales=tuple(plan for draft in plans if (plan := _sound(RescalePlan, draft)) is not None),
         pitfall=_sound(str, data.get("pitfall")),
         schema=_sound(str, data.get("schema")),
         data=_sound(tuple[str, ...], data.get("data")),
@@ -94,35 +97,13 @@ def standing(data: Mapping[str, Any]) -> Standing:
     )
 
 
-def _drafts(data: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
-    """The faults as written, with their index; entries that are no mapping are left out."""
-    faults = data.get("faults")
-    listed = faults if isinstance(faults, list) else []
-    return [(index, fault) for index, fault in enumerate(listed) if isinstance(fault, Mapping)]
-
-
 def _sound(kind: type[T], value: object) -> T | None:
+    return _valid(TypeAdapter(kind).validate_python, value)
+
+
+def _valid(validate: Callable[[Any], T], value: object) -> T | None:
     try:
-        return TypeAdapter(kind).validate_python(value)
-    except ValidationError:
-        return None
-
-
-def _sound_rescales(value: object) -> tuple[RescalePlan, ...]:
-    listed = value if isinstance(value, list) else [value]
-    return tuple(one for one in (_sound(RescalePlan, draft) for draft in listed) if one is not None)
-
-
-def _sound_fault(draft: object) -> Fault | None:
-    try:
-        return fault_of(draft)
-    except ValidationError:
-        return None
-
-
-def _sound_budget(value: object) -> int | None:
-    try:
-        return TypeAdapter[int](Duration).validate_python(value)
+        return validate(value)
     except ValidationError:
         return None
 
@@ -205,6 +186,9 @@ def _subtasks(parts: Standing) -> Iterator[Breach]:
 
 
 def _levels(parts: Standing) -> Iterator[Breach]:
+    mistake = None if parts.operator is None else parts.operator.mistake
+    if parts.pitfall is not None:
+        mistake = f"pitfall: {parts.pitfall}"
     for index, level in enumerate(parts.levels):
         unable = [fault for _, fault in parts.faults if fault.levels and level not in fault.levels]
         if unable:
@@ -212,16 +196,9 @@ def _levels(parts: Standing) -> Iterator[Breach]:
             say = f"`{unable[0].do}` cannot be done at level {level}"
             hint = f"write levels: [{', '.join(able or unable[0].levels)}]"
             yield Breach(path=("levels", index), say=say, hint=hint)
-        elif level == "sim" and (mistake := _mistake_of_a_client(parts)) is not None:
+        elif level == "sim" and mistake is not None:
             say = f"`{mistake}` is a mistake of a database client, and level sim has no such client"
             yield Breach(path=("levels", index), say=say, hint="write levels: [live, spark]")
-
-
-def _mistake_of_a_client(parts: Standing) -> str | None:
-    """The setting that makes or expects such a mistake."""
-    if parts.pitfall is not None:
-        return f"pitfall: {parts.pitfall}"
-    return None if parts.operator is None else parts.operator.mistake
 
 
 def _of_another_sink(parts: Standing) -> Iterator[Breach]:
@@ -268,13 +245,9 @@ def _of_two_servers(parts: Standing) -> Iterator[Breach]:
 
 def _of_rescales(parts: Standing) -> Iterator[Breach]:
     """What a run cannot have whose source is dealt anew while it runs."""
-    if parts.rescales and parts.workload is not None:
-        yield from _steps_of_rescales(parts, parts.workload)
-        yield from _source_of_rescales(parts, parts.workload)
-        yield from _others_of_rescales(parts)
-
-
-def _steps_of_rescales(parts: Standing, workload: Workload) -> Iterator[Breach]:
+    workload = parts.workload
+    if not parts.rescales or workload is None:
+        return
     count, last = workload.subtasks, 0
     for index, rescale in enumerate(parts.rescales):
         if rescale.to == count:
@@ -287,9 +260,6 @@ def _steps_of_rescales(parts: Standing, workload: Workload) -> Iterator[Breach]:
     if workload.subtasks > _KEY_GROUPS:
         say = f"a run that rescales has {_KEY_GROUPS} key groups, and a subtask owns one at least"
         yield Breach(path=("workload", "subtasks"), say=say, hint=f"write {_KEY_GROUPS} or fewer")
-
-
-def _source_of_rescales(parts: Standing, workload: Workload) -> Iterator[Breach]:
     if workload.watermarks != "rising":
         say = "the watermarks of a source that is dealt anew stay below all its records, so they rise"
         yield Breach(path=("workload", "watermarks"), say=say, hint="remove it, or remove `rescale`")
@@ -299,6 +269,7 @@ def _source_of_rescales(parts: Standing, workload: Workload) -> Iterator[Breach]
     if parts.records is not None or parts.schema is not None:
         say = "the records of a run that rescales are drawn, for the source needs a partition for each key group"
         yield Breach(path=("rescale",), say=say, hint="remove `records` and `schema`, or remove `rescale`")
+    yield from _others_of_rescales(parts)
 
 
 def _others_of_rescales(parts: Standing) -> Iterator[Breach]:
@@ -543,28 +514,17 @@ def _decisive(parts: Standing) -> Iterator[Breach]:
         path = ("decisive", index)
         if name in parts.decisive[:index]:
             yield Breach(path=path, say=f"`{name}` is named {counts[name]} times", hint="name it once")
+        elif name in NOT_ON_A_HISTORY:
+            say = f"`{name}` cannot be decisive: {NOT_ON_A_HISTORY[name]}"
+            yield Breach(path=path, say=say, hint="take it out")
         elif name not in INVARIANTS:
-            yield _unknown_invariant(path, name)
-        elif (blind := _blind(name, parts)) is not None:
-            yield Breach(path=path, say=f"`{name}` cannot be violated here: {blind.say}", hint=blind.hint)
-
-
-def _unknown_invariant(path: tuple[str | int, ...], name: str) -> Breach:
-    if name in NOT_ON_A_HISTORY:
-        say = f"`{name}` cannot be decisive: {NOT_ON_A_HISTORY[name]}"
-        return Breach(path=path, say=say, hint="take it out")
-    close = get_close_matches(name.upper(), INVARIANTS, n=1)
-    meant = f"did you mean `{close[0]}`? " if close else ""
-    hint = f"{meant}see `floodmark list invariants`"
-    return Breach(path=path, say=f"there is no invariant `{name}`", hint=hint)
-
-
-def _bounds_checkpoints(parts: Standing) -> bool:
-    """Whether there is a bound on the time between two checkpoints, as far as the valid parts say."""
-    workload = parts.workload
-    if workload is None or workload.checkpoint_gap is not None:
-        return True
-    return parts.calm and workload.checkpoint_interval is not None
+            close = get_close_matches(name.upper(), INVARIANTS, n=1)
+            meant = f"did you mean `{close[0]}`? " if close else ""
+            hint = f"{meant}see `floodmark list invariants`"
+            yield Breach(path=path, say=f"there is no invariant `{name}`", hint=hint)
+        elif blind := [one for one in _BLIND if name in one.invariants and one.when(parts)]:
+            say = f"`{name}` cannot be violated here: {blind[0].say}"
+            yield Breach(path=path, say=say, hint=blind[0].hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -624,7 +584,11 @@ _BLIND = (
     ),
     _Blind(
         invariants=("V18",),
-        when=lambda parts: not _bounds_checkpoints(parts),
+        when=lambda parts: (
+            parts.workload is not None
+            and parts.workload.checkpoint_gap is None
+            and not (parts.calm and parts.workload.checkpoint_interval is not None)
+        ),
         say="nothing bounds the time between two checkpoints",
         hint="write `workload.checkpoint_gap`, or `checkpoint_interval` and no fault",
     ),
@@ -635,11 +599,6 @@ _BLIND = (
         hint="add `expects`",
     ),
 )
-
-
-def _blind(name: str, parts: Standing) -> _Blind | None:
-    """Why invariant `name` could not be violated by this scenario; None if it could."""
-    return next((blind for blind in _BLIND if name in blind.invariants and blind.when(parts)), None)
 
 
 def _expectations(parts: Standing) -> Iterator[Breach]:

@@ -69,19 +69,14 @@ class RunEnding:
 def cause_of(judgement: Judgement, ended: RunEnding) -> str:
     """Invariant and class of the violation, exception and line, or why nothing was shown; empty: it simply passed."""
     if ended.mutant is not None:
-        return f"planted {ended.mutant}: {_of_mutant(judgement, ended)}"
+        if ended.as_expected:
+            shown = _violation(judgement, ended.convicts) or "a vacuous V23"
+            return f"planted {ended.mutant}: convicted by {shown}"
+        found = _found(judgement, ended) if judgement.outcome is not Outcome.PASS else "all holds"
+        return f"planted {ended.mutant}: not convicted; {found}"
     if ended.as_expected:
         return f"pitfall {ended.pitfalls[0]}" if ended.pitfalls else ""
     return _found(judgement, ended)
-
-
-def _of_mutant(judgement: Judgement, ended: RunEnding) -> str:
-    shown = _violation(judgement, ended.convicts)
-    if ended.as_expected:
-        return f"convicted by {shown or 'a vacuous V23'}"
-    return (
-        f"not convicted; {_found(judgement, ended) if judgement.outcome is not Outcome.PASS else 'all holds'}"
-    )
 
 
 def _found(judgement: Judgement, ended: RunEnding) -> str:

@@ -40,14 +40,11 @@ class Problem:
     hint: str = ""
 
     def __str__(self) -> str:
-        parts = [f"{self.file}:{self.line}:{self.column}: {self.say}", *self._gutter()]
-        return "\n".join([*parts, *([f"    {self.hint}"] if self.hint else [])])
-
-    def _gutter(self) -> list[str]:
         number = str(self.line)
-        lines = self.excerpt.splitlines()
-        margins = [f"  {number} | ", f"  {' ' * len(number)} | "]
-        return [margin + line for margin, line in zip(margins, lines, strict=False)]
+        lines = zip((number, " " * len(number)), self.excerpt.splitlines(), strict=False)
+        shown = [f"  {margin} | {line}" for margin, line in lines]
+        hint = [f"    {self.hint}"] if self.hint else []
+        return "\n".join([f"{self.file}:{self.line}:{self.column}: {self.say}", *shown, *hint])
 
 
 class ScenarioProblems(ScenarioError):
@@ -80,18 +77,12 @@ class FieldPositions:
 
 
 def problem_at(place: Place, *, file: str, lines: Sequence[str], say: str, hint: str = "") -> Problem:
-    """A problem at `place` of a text, with an excerpt of the line."""
+    """A problem at `place` of a text, with its line, or a part of a long one, and a caret."""
     line, column = place
     text = lines[line - 1] if 0 < line <= len(lines) else ""
-    excerpt = _excerpt(text, column)
-    return Problem(file=file, line=line, column=column, excerpt=excerpt, say=_plain(say), hint=_plain(hint))
-
-
-def _excerpt(text: str, column: int) -> str:
-    """The line (or a part of a long line) with a caret; control characters are replaced."""
     first = max(0, column - _EXCERPT_WIDTH_MAX) if len(text) > _EXCERPT_WIDTH_MAX else 0
-    window = _plain(text[first : first + _EXCERPT_WIDTH_MAX])
-    return f"{window}\n{' ' * (column - 1 - first)}^"
+    excerpt = f"{_plain(text[first : first + _EXCERPT_WIDTH_MAX])}\n{' ' * (column - 1 - first)}^"
+    return Problem(file=file, line=line, column=column, excerpt=excerpt, say=_plain(say), hint=_plain(hint))
 
 
 def _plain(text: str) -> str:
@@ -147,7 +138,8 @@ def _not_yaml(error: Exception, text: str) -> Slip:
         case MarkedYAMLError(problem_mark=StringMark() as mark):
             context = f" ({error.context})" if error.context else ""
             say = f"this is not YAML: {error.problem or error.context}{context if error.problem else ''}"
-            return Slip(place=_place(mark), say=say, hint=_cure(str(error.problem)))
+            cures = (cure for sign, cure in _CURES.items() if sign in str(error.problem))
+            return Slip(place=_place(mark), say=say, hint=next(cures, ""))
         case ReaderError():
             before = _BREAKS.split(text[: error.position])
             shown = chr(error.character) if isinstance(error.character, int) else error.character
@@ -157,13 +149,6 @@ def _not_yaml(error: Exception, text: str) -> Slip:
             return Slip(place=(1, 1), say="this is nested too deeply to be a scenario")
         case _:
             return Slip(place=(1, 1), say=f"this is not YAML: {error}")
-
-
-def _cure(problem: str) -> str:
-    for sign, cure in _CURES.items():
-        if sign in problem:
-            return cure
-    return ""
 
 
 _CURES = {

@@ -192,16 +192,13 @@ def compile_program(
             limit_s=COMPILE_LIMIT_S,
             fix=JDK_FIX,
         )
-        _pack(classes, fresh / target.name)
+        with zipfile.ZipFile(
+            fresh / target.name, "w"
+        ) as jar:  # class data archives accept classes from jars only
+            for file in sorted(classes.rglob("*.class")):
+                jar.write(file, file.relative_to(classes))
         adopt(fresh, target.parent)
     return target
-
-
-def _pack(classes: Path, jar: Path) -> None:
-    """Pack the classes into a jar, which is a zip; class data archives accept classes from jars only."""
-    with zipfile.ZipFile(jar, "w") as packed:
-        for file in sorted(classes.rglob("*.class")):
-            packed.write(file, file.relative_to(classes))
 
 
 def rehearse(

@@ -125,12 +125,16 @@ def compare(
     if alike(left, right):
         return None
     ours, theirs = _Answer(left, blocked=moment.blocked), _Answer(right, blocked=moment.blocked)
-    for judge in (_refusals, _failures):
-        if mismatch := judge(command, ours, theirs, moment):
-            return mismatch
+    codes = [answer.refusal.error if answer.refusal else "none" for answer in (ours, theirs)]
+    # A command with several flaws may be refused for any of them; a bad state counts before an unknown call.
+    if codes[0] != codes[1] and not (command in FLAWED and "none" not in codes):
+        return _differ(MismatchKind.REFUSAL, *codes)
+    errors = [answer.failure.error if answer.failure else "none" for answer in (ours, theirs)]
+    if errors[0] != errors[1]:
+        return _differ(MismatchKind.FAILURE, *errors)
     if ours.failure or ours.refusal or moment.failed:
         return None
-    return next((found for judge in _JUDGES if (found := judge(command, ours, theirs, moment))), None)
+    return next((found for judge in _JUDGES if (found := judge(ours, theirs, moment))), None)
 
 
 def alike(left: Sequence[Event], right: Sequence[Event]) -> bool:
@@ -145,19 +149,7 @@ def segments(elements: Sequence[dict[str, Any]], *, mode: str) -> list[list[byte
     return _between(elements, lambda element: "value" not in element)
 
 
-def _refusals(command: Command, ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
-    codes = [answer.refusal.error if answer.refusal else "none" for answer in (ours, theirs)]
-    # A command with several flaws may be refused for any of them; a bad state counts before an unknown call.
-    any_will_do = command in FLAWED and "none" not in codes
-    return None if codes[0] == codes[1] or any_will_do else _differ(MismatchKind.REFUSAL, *codes)
-
-
-def _failures(_command: Command, ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
-    errors = [answer.failure.error if answer.failure else "none" for answer in (ours, theirs)]
-    return None if errors[0] == errors[1] else _differ(MismatchKind.FAILURE, *errors)
-
-
-def _outputs(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) -> Mismatch | None:
+def _outputs(ours: _Answer, theirs: _Answer, moment: Moment) -> Mismatch | None:
     if moment.reissued and _groups(ours.outputs) == _groups(theirs.outputs):
         return None
     if _keys(ours.outputs) == _keys(theirs.outputs):
@@ -165,7 +157,7 @@ def _outputs(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) 
     return _differ(MismatchKind.OUTPUTS, ours.outputs, theirs.outputs)
 
 
-def _calls(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) -> Mismatch | None:
+def _calls(ours: _Answer, theirs: _Answer, moment: Moment) -> Mismatch | None:
     names = [[_name(call) for call in answer.calls] for answer in (ours, theirs)]
     if names[0] == names[1]:
         return None
@@ -175,21 +167,21 @@ def _calls(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) ->
     return _differ(MismatchKind.NUMBERS if permuted else MismatchKind.CALLS, ours.calls, theirs.calls)
 
 
-def _interleavings(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) -> Mismatch | None:
+def _interleavings(ours: _Answer, theirs: _Answer, moment: Moment) -> Mismatch | None:
     """Calls and emissions interleave freely in an answer with a wait, since `unblocked` may stand anywhere in it."""
     if ours.waited or theirs.waited or moment.reissued or _named(ours.mixed) == _named(theirs.mixed):
         return None
     return _differ(MismatchKind.INTERLEAVING, ours.mixed, theirs.mixed)
 
 
-def _blocks(_command: Command, ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
+def _blocks(ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
     if ours.blocked == theirs.blocked:
         return None
     words = ["blocked" if answer.blocked else "not blocked" for answer in (ours, theirs)]
     return _differ(MismatchKind.BLOCKED, *words)
 
 
-def _snapshots(_command: Command, ours: _Answer, theirs: _Answer, moment: Moment) -> Mismatch | None:
+def _snapshots(ours: _Answer, theirs: _Answer, moment: Moment) -> Mismatch | None:
     if [taken.id for taken in ours.snapshots] != [taken.id for taken in theirs.snapshots]:
         return _differ(MismatchKind.SNAPSHOT, ours.snapshots, theirs.snapshots)
     for mine, other in zip(ours.snapshots, theirs.snapshots, strict=True):
@@ -208,23 +200,20 @@ def _one_is_later(one: list[list[bytes]], other: list[list[bytes]]) -> bool:
     return all(less.count(key) <= more.count(key) for key in less)
 
 
-def _stats(_command: Command, ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
-    counts = [_counters(answer.stats) for answer in (ours, theirs)]
+def _stats(ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
+    counts = [
+        stats and (stats.queue, stats.calls_running, stats.timers, stats.mails > 0, stats.now)
+        for stats in (ours.stats, theirs.stats)
+    ]
     return None if counts[0] == counts[1] else _differ(MismatchKind.STATS, ours.stats, theirs.stats)
 
 
-def _closings(_command: Command, ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
+def _closings(ours: _Answer, theirs: _Answer, _moment: Moment) -> Mismatch | None:
     left = [(closed.timers, closed.dropped_mails > 0) for closed in (ours.closed, theirs.closed) if closed]
     return None if len(set(left)) <= 1 else _differ(MismatchKind.CLOSED, ours.closed, theirs.closed)
 
 
 _JUDGES = (_outputs, _calls, _interleavings, _blocks, _snapshots, _stats, _closings)
-
-
-def _counters(stats: Stats | None) -> tuple[object, ...]:
-    if stats is None:
-        return ()
-    return (stats.queue, stats.calls_running, stats.timers, stats.mails > 0, stats.now)
 
 
 def _name(call: FunctionCall | Timeout) -> bytes:
@@ -248,19 +237,13 @@ def _groups(outputs: Sequence[Event]) -> list[list[bytes]]:
 
 def _between(things: Sequence[Any], is_barrier: Callable[[Any], bool]) -> list[list[bytes]]:
     """The keys sorted between barriers; the barriers keep their places."""
-    return [sorted(part) for part in _parts(things, is_barrier)]
-
-
-def _parts(things: Sequence[Any], is_barrier: Callable[[Any], bool]) -> Iterator[list[bytes]]:
-    part: list[bytes] = []
+    parts: list[list[bytes]] = [[]]
     for thing in things:
         if is_barrier(thing):
-            yield part
-            yield [_key(thing)]
-            part = []
+            parts += [[_key(thing)], []]
         else:
-            part.append(_key(thing))
-    yield part
+            parts[-1].append(_key(thing))
+    return [sorted(part) for part in parts]
 
 
 def _differ(kind: MismatchKind, ours: object, theirs: object) -> Mismatch:
@@ -307,20 +290,20 @@ class DifferingScript:
 
 def report(difference: DifferingScript) -> str:
     """The difference as text: its kind, the last commands side by side, and the lines to paste."""
-    return "\n".join(_lines(difference))
-
-
-def _lines(difference: DifferingScript) -> Iterator[str]:
-    mismatch = difference.mismatch
-    yield f"DIFFERENCE in {mismatch.kind} ({difference.script.name}, life {difference.life + 1})"
-    yield f"  {mismatch.detail}"
-    for exchange in difference.exchanges[-LAST_EXCHANGES:]:
-        yield from _side_by_side(exchange)
-    yield "  to paste into the left system:"
-    yield from (f"{_sent(exchange.left_command)}" for exchange in difference.exchanges)
-    if any(exchange.left_command != exchange.right_command for exchange in difference.exchanges):
-        yield "  to paste into the right system:"
-        yield from (f"{_sent(exchange.right_command)}" for exchange in difference.exchanges)
+    mismatch, exchanges = difference.mismatch, difference.exchanges
+    lines = [
+        f"DIFFERENCE in {mismatch.kind} ({difference.script.name}, life {difference.life + 1})",
+        f"  {mismatch.detail}",
+        *(line for exchange in exchanges[-LAST_EXCHANGES:] for line in _side_by_side(exchange)),
+        "  to paste into the left system:",
+        *(_sent(exchange.left_command) for exchange in exchanges),
+    ]
+    if any(exchange.left_command != exchange.right_command for exchange in exchanges):
+        lines += [
+            "  to paste into the right system:",
+            *(_sent(exchange.right_command) for exchange in exchanges),
+        ]
+    return "\n".join(lines)
 
 
 def _side_by_side(exchange: ComparedCommand) -> Iterator[str]:

@@ -92,7 +92,14 @@ class Conversation:
         for event in events:
             self._require_possible(event)
             self._TAKE[type(event)](self, event)
-        self._require_answered()
+        if self._failed_here:
+            return
+        owed = _OWED.get(self._name)
+        if owed is not None and owed not in self._answered:
+            raise Misplaced(f"the answer to `{self._name}` lacks the event that it must have")
+        waits = self.blocked or self.phase in {ConversationPhase.DRAINING, ConversationPhase.FAILED}
+        if self._due_snapshots and not waits:
+            raise Misplaced(f"snapshot {self._due_snapshots[0]} was due, but is not taken")
 
     def _perform(self, command: Mapping[str, Any]) -> None:
         name = command.get("cmd")
@@ -198,16 +205,6 @@ class Conversation:
 
     def _take_plain(self, _event: Event) -> None:
         """An event that is allowed anywhere in an answer."""
-
-    def _require_answered(self) -> None:
-        if self._failed_here:
-            return
-        owed = _OWED.get(self._name)
-        if owed is not None and owed not in self._answered:
-            raise Misplaced(f"the answer to `{self._name}` lacks the event that it must have")
-        waits = self.blocked or self.phase in {ConversationPhase.DRAINING, ConversationPhase.FAILED}
-        if self._due_snapshots and not waits:
-            raise Misplaced(f"snapshot {self._due_snapshots[0]} was due, but is not taken")
 
     _TAKE: ClassVar[Mapping[type[Event], Callable[[Conversation, Any], None]]] = {
         Hello: _take_hello,

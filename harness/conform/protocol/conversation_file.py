@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 FOLDER = Path(__file__).with_name("conversations")
@@ -82,18 +83,16 @@ class ConversationScript:
 
 def catalogue() -> list[ConversationFile]:
     """All files, in order of their names."""
-    return [_read(path) for path in sorted(FOLDER.rglob("*.txt"))]
-
-
-def _read(path: Path) -> ConversationFile:
-    name = path.relative_to(FOLDER).with_suffix("").as_posix()
-    return conversation_in(path.read_text(encoding="utf-8"), name=name)
+    files = {
+        path.relative_to(FOLDER).with_suffix("").as_posix(): path for path in sorted(FOLDER.rglob("*.txt"))
+    }
+    return [conversation_in(path.read_text(encoding="utf-8"), name=name) for name, path in files.items()]
 
 
 def conversation_in(text: str, *, name: str) -> ConversationFile:
     """A conversation as a file holds it."""
     lines = text.splitlines()
-    head = [line[2:] for line in lines[: _head_end(lines)]]
+    head = [line[2:] for line in takewhile(lambda line: line.startswith("#"), lines)]
     fields = dict(line.split(": ", 1) for line in head if line.startswith(("profiles: ", "not for ")))
     greeted = "greeting: in the file" in head
     spoken = [Exchange(told=HELLO, answer=(GREETING,), line=0)] if not greeted else []
@@ -105,10 +104,6 @@ def conversation_in(text: str, *, name: str) -> ConversationFile:
         not_for={key.removeprefix("not for "): why for key, why in fields.items() if key != "profiles"},
         exchanges=[*spoken, *_exchanges(lines)],
     )
-
-
-def _head_end(lines: Sequence[str]) -> int:
-    return next((at for at, line in enumerate(lines) if not line.startswith("#")), len(lines))
 
 
 def _exchanges(lines: Sequence[str]) -> Iterator[Exchange]:

@@ -7,8 +7,8 @@ race of A36-A48 and A76-A87 that a script can reach has a line, even if its coun
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from harness.conform.protocol.driver import Command
 from harness.conform.protocol.events import (
@@ -138,8 +138,7 @@ class Coverage:
         behind = False
         for event in events:
             kind = type(event)
-            if handler := self._SEEN.get(kind):
-                handler(self, event, name)
+            self._note_event(event, name)
             counts["emissions right behind a watermark"] += behind and kind is Emit
             behind = behind or kind is Watermark
         if not held:
@@ -166,6 +165,37 @@ class Coverage:
                 self._retried.add(call)
         self._answered.add(call)
 
+    def _note_event(self, event: Event, name: object) -> None:
+        match event:
+            case FunctionCall():
+                self._saw_call(event, name)
+            case Timeout():
+                self._saw_timeout(event)
+            case Emit():
+                self.counts["emissions"] += 1
+                self.counts["emissions without a timestamp"] += event.ts is None
+            case TaskFailed():
+                self.counts["timeouts that fail the task"] += event.error == "timeout"
+                self.counts["task fails of a failed call"] += event.error == "user-error"
+            case Blocked():
+                self.counts["waits that outlast their command"] += 1
+                self._blocked = True
+            case Unblocked():
+                self.counts["waits that end in a later command"] += 1
+                self._blocked = False
+            case Snapshot():
+                self.counts["snapshots"] += 1
+                self.counts["snapshots that hold something"] += bool(event.elements)
+                self._modes[event.id] = (self._config["mode"], len(event.elements))
+            case DrainEnded():
+                at_once = name == "end_input"
+                self.counts[
+                    "ends of input that drain at once" if at_once else "ends of input that drain later"
+                ] += 1
+                self._draining = False
+            case Watermark() | Status() | Marker():
+                self.counts[_OUTPUTS[type(event)]] += 1
+
     def _saw_call(self, event: FunctionCall, name: object) -> None:
         counts, value = self.counts, value_key(event.value)
         counts["calls"] += 1
@@ -180,7 +210,7 @@ class Coverage:
         self._calls[event.call] = (value, event.attempt)
         self._latest[value] = event.call
 
-    def _saw_timeout(self, event: Timeout, _name: object) -> None:
+    def _saw_timeout(self, event: Timeout) -> None:
         counts, value = self.counts, value_key(event.value)
         answer = self._config.get("on_timeout", "fail")
         counts["timeouts"] += 1
@@ -190,49 +220,6 @@ class Coverage:
         counts["timeout of a record whose outcome is held"] += is_held
         counts["timeout in the backoff"] += not is_held and self._latest.get(value) in self._retried
         self._timed_out.add(value)
-
-    def _saw_emit(self, event: Emit, _name: object) -> None:
-        self.counts["emissions"] += 1
-        self.counts["emissions without a timestamp"] += event.ts is None
-
-    def _saw_failed(self, event: TaskFailed, _name: object) -> None:
-        self.counts["timeouts that fail the task"] += event.error == "timeout"
-        self.counts["task fails of a failed call"] += event.error == "user-error"
-
-    def _saw_blocked(self, _event: Blocked, _name: object) -> None:
-        self.counts["waits that outlast their command"] += 1
-        self._blocked = True
-
-    def _saw_unblocked(self, _event: Unblocked, _name: object) -> None:
-        self.counts["waits that end in a later command"] += 1
-        self._blocked = False
-
-    def _saw_snapshot(self, event: Snapshot, _name: object) -> None:
-        self.counts["snapshots"] += 1
-        self.counts["snapshots that hold something"] += bool(event.elements)
-        self._modes[event.id] = (self._config["mode"], len(event.elements))
-
-    def _saw_ended(self, _event: DrainEnded, name: object) -> None:
-        at_once = name == "end_input"
-        self.counts["ends of input that drain at once" if at_once else "ends of input that drain later"] += 1
-        self._draining = False
-
-    def _saw_output(self, event: Watermark | Status | Marker, _name: object) -> None:
-        self.counts[_OUTPUTS[type(event)]] += 1
-
-    _SEEN: ClassVar[Mapping[type, Callable[[Coverage, Any, object], None]]] = {
-        FunctionCall: _saw_call,
-        Timeout: _saw_timeout,
-        Emit: _saw_emit,
-        TaskFailed: _saw_failed,
-        Blocked: _saw_blocked,
-        Unblocked: _saw_unblocked,
-        Snapshot: _saw_snapshot,
-        DrainEnded: _saw_ended,
-        Watermark: _saw_output,
-        Status: _saw_output,
-        Marker: _saw_output,
-    }
 
 
 _OUTPUTS: Mapping[type, str] = {

@@ -69,38 +69,30 @@ def compare_systems(
     shrink_runs: int = RUNS_MAX,
 ) -> DifferentialResult:
     """Run scripts `first`, `first + 1`, ... of a seed until all are done or `differences_max` are found."""
-    coverage, run = Coverage(), _Counted(seed, first, scripts, settings)
+    coverage, drawn = Coverage(), 0
+
+    def draw_all() -> Iterator[Script]:
+        nonlocal drawn
+        for number in range(first, first + scripts):
+            drawn += 1
+            yield draw_script(seed, number, settings=settings)
+
     stream = ScriptStream(twins, coverage=coverage)
     began = monotonic_us()
-    found = tuple(islice(stream.run(iter(run)), differences_max))
+    found = tuple(islice(stream.run(draw_all()), differences_max))
     seconds = (monotonic_us() - began) / 1e6
     if found:
         # Answers still in flight are not needed, and would disturb the shrinking.
         twins.kill()
         twins.start()
     return DifferentialResult(
-        scripts=run.count,
+        scripts=drawn,
         commands=coverage.counts["commands"],
         seconds=seconds,
         looked_closer=stream.looked_closer,
         coverage=coverage,
         differences=tuple(shrink(twins, one, runs_max=shrink_runs) for one in found),
     )
-
-
-class _Counted:
-    """Draws scripts and counts them. Mutable."""
-
-    def __init__(self, seed: int, first: int, scripts: int, settings: ScriptSettings) -> None:
-        self._numbers = range(first, first + scripts)
-        self._seed = seed
-        self._settings = settings
-        self.count = 0
-
-    def __iter__(self) -> Iterator[Script]:
-        for number in self._numbers:
-            self.count += 1
-            yield draw_script(self._seed, number, settings=self._settings)
 
 
 def common_settings(twins: Twins, *, mode: str, profile: str) -> ScriptSettings:
@@ -165,20 +157,16 @@ def differential(
             outcome = compare_systems(
                 twins, seed=seed, first=first, scripts=scripts, settings=settings, differences_max=differences
             )
-            _sum_up(outcome)
+            for line in outcome.coverage.lines():
+                click.echo(line)
+            click.echo(
+                f"{outcome.scripts} scripts, {outcome.commands} commands in {outcome.seconds:.1f} s: "
+                f"{outcome.scripts_per_s:.0f} scripts/s; {outcome.looked_closer} run again in lockstep;  "
+                f"{len(outcome.differences)} differences"
+            )
             found = outcome.differences
     _print(found, save=None if again else save)
     sys.exit(Exit.VIOLATION if found else Exit.HOLD)
-
-
-def _sum_up(outcome: DifferentialResult) -> None:
-    for line in outcome.coverage.lines():
-        click.echo(line)
-    click.echo(
-        f"{outcome.scripts} scripts, {outcome.commands} commands in {outcome.seconds:.1f} s: "
-        f"{outcome.scripts_per_s:.0f} scripts/s; {outcome.looked_closer} run again in lockstep;  "
-        f"{len(outcome.differences)} differences"
-    )
 
 
 def _print(differences: Sequence[DifferingScript], *, save: Path | None) -> None:
@@ -269,34 +257,28 @@ class ScriptStream:
         batch: list[_Job] = []
         commands = 0
         while commands < BATCH_COMMANDS:
-            job = self._ready.popleft() if self._ready else self._new(scripts)
-            if job is None:
+            if self._ready:
+                job = self._ready.popleft()
+            elif (script := next(scripts, None)) is not None:
+                job = _Job(script=script)
+            else:
                 break
             batch.append(job)
             commands += len(job.life.commands) + 2
         return batch
 
-    @staticmethod
-    def _new(scripts: Iterator[Script]) -> _Job | None:
-        script = next(scripts, None)
-        return None if script is None else _Job(script=script)
-
     def _send(self, batch: Sequence[_Job]) -> None:
         left: list[tuple[Command, bytes]] = []
         right: list[tuple[Command, bytes]] = []
         for job in batch:
-            self._write(job)
+            restored = job.snapshots.restored(job.life)
+            told = [(command, command_line(command)) for command in job.life.commands]
+            ours, theirs = (open_command(job.life, state) for state in (restored.left, restored.right))
+            job.left = [(ours, command_line(ours)), *told, _CLOSE]
+            job.right = [(theirs, command_line(theirs)), *told, _CLOSE]
             left.extend(job.left)
             right.extend(job.right)
         self._twins.send(left, right)
-
-    @staticmethod
-    def _write(job: _Job) -> None:
-        restored = job.snapshots.restored(job.life)
-        told = [(command, command_line(command)) for command in job.life.commands]
-        ours, theirs = (open_command(job.life, state) for state in (restored.left, restored.right))
-        job.left = [(ours, command_line(ours)), *told, _CLOSE]
-        job.right = [(theirs, command_line(theirs)), *told, _CLOSE]
 
     def _receive(self, flying: deque[list[_Job]]) -> None:
         """Compare the oldest batch; after a breach, every script in flight becomes doubtful."""
@@ -305,7 +287,11 @@ class ScriptStream:
         try:
             left, right = self._twins.receive(sum(len(job.left) for job in batch), owing=owing)
         except SideBreach as broken:
-            self._give_up([*batch, *(job for later in flying for job in later)], broken)
+            self._twins.start()
+            kind = MismatchKind.LEFT_BREACH if broken.left else MismatchKind.RIGHT_BREACH
+            for job in (*batch, *(job for later in flying for job in later)):
+                job.doubt = Mismatch(kind=kind, detail=str(broken.breach))
+                self._doubtful.append(job)
             flying.clear()
             return
         start = 0
@@ -314,13 +300,6 @@ class ScriptStream:
             job.answers = (left[start:end], right[start:end])
             start = end
             self._judge(job)
-
-    def _give_up(self, jobs: list[_Job], broken: SideBreach) -> None:
-        self._twins.start()
-        kind = MismatchKind.LEFT_BREACH if broken.left else MismatchKind.RIGHT_BREACH
-        for job in jobs:
-            job.doubt = Mismatch(kind=kind, detail=str(broken.breach))
-        self._doubtful.extend(jobs)
 
     def _judge(self, job: _Job) -> None:
         if job.place == 0:

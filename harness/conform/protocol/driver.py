@@ -88,7 +88,7 @@ class ProgramDriver:
         self.program.feed(sent, commands=1)
         await_answers(self.program)
         (answer,) = self.program.take(1)
-        self._validated(_command_in(line), sent, answer)
+        self._validated(command_in(line), sent, answer)
         return [event.decode() for event in answer]
 
     def send(self, commands: Sequence[tuple[Command, bytes]]) -> None:
@@ -123,7 +123,7 @@ class ProgramDriver:
         return self.conversation.phase
 
 
-def _command_in(line: str) -> Command:
+def command_in(line: str) -> Command:
     """The command that a line is; empty for one that can only be refused."""
     try:
         command = json.loads(line)

@@ -196,16 +196,12 @@ def read_event(line: bytes) -> Event:
     except msgspec.MsgspecError as error:
         raise MalformedEvent(str(error)) from None
     if type(event) is Snapshot:
-        _require_elements(event.elements)
+        for place, element in enumerate(event.elements):
+            if not _is_element(element):
+                raise MalformedEvent(
+                    f"elements[{place}] is not one of {{value, ts}}, {{watermark}}, {{idle}} with their types"
+                )
     return event
-
-
-def _require_elements(elements: list[dict[str, Any]]) -> None:
-    for place, element in enumerate(elements):
-        if not _is_element(element):
-            raise MalformedEvent(
-                f"elements[{place}] is not one of {{value, ts}}, {{watermark}}, {{idle}} with their types"
-            )
 
 
 def _is_element(element: dict[str, Any]) -> bool:

@@ -105,9 +105,6 @@ class AnswerSplitter:
         rest = lines.pop()
         self._pieces = [rest] if rest else []
         self._piece_bytes = len(rest)
-        return self._gather(lines)
-
-    def _gather(self, lines: list[bytes]) -> int:
         whole = 0
         for line in lines:
             if line == QUIET or (b'"quiet"' in line and _is_quiet(line)):
@@ -119,14 +116,11 @@ class AnswerSplitter:
                 self._answer.append(line)
                 self._answer_bytes += len(line)
         self.last_line = lines[-1]
-        self._require_bounds()
-        return whole
-
-    def _require_bounds(self) -> None:
         if len(self._answer) > self._limits.events:
             raise AnswerLimit(f"wrote more than {self._limits.events} events for one command")
         if self._answer_bytes > self._limits.answer_bytes:
             raise AnswerLimit(f"wrote more than {self._limits.answer_bytes} bytes for one command")
+        return whole
 
 
 def _is_quiet(line: bytes) -> bool:
@@ -279,7 +273,9 @@ class Program:
         if pipe == self._out:
             self._read_answers()
         elif pipe == self._err:
-            self._read_last_words()
+            chunk = _read(self._err)
+            self._err_open = chunk != b""
+            self._last_words = (self._last_words + (chunk or b""))[-self.limits.last_words_bytes :]
         elif pipe == self._in:
             self._write()
         else:
@@ -364,12 +360,6 @@ class Program:
             if self._answered > self._told:
                 self._answered = self._told
                 raise self.breach("wrote a `quiet` without a command to answer", kind=BreachKind.TURN)
-
-    def _read_last_words(self) -> None:
-        chunk = _read(self._err)
-        self._err_open = chunk != b""
-        if chunk:
-            self._last_words = (self._last_words + chunk)[-self.limits.last_words_bytes :]
 
     def _has_exited(self) -> bool:
         """Whether it has ended; does not reap it, so its id keeps naming its process group."""

@@ -172,7 +172,10 @@ class Belief:
     def _emit_one(self) -> bool:
         waited_for: list[object] = []
         for place, entry in enumerate(self.queue):
-            key = _key_of(entry) if self.config["mode"] == "keyed" else None
+            key = None
+            if self.config["mode"] == "keyed":
+                value = entry.value
+                key = value_key(value[KEY] if isinstance(value, dict) and KEY in value else [value])
             is_next = key is None or key not in waited_for
             if entry.stage is RecordStage.DONE and is_next and (place == 0 or entry.is_record):
                 del self.queue[place]
@@ -181,11 +184,6 @@ class Belief:
                 return False
             waited_for.append(key)
         return False
-
-
-def _key_of(entry: DrawnRecord) -> bytes:
-    value = entry.value
-    return value_key(value[KEY] if isinstance(value, dict) and KEY in value else [value])
 
 
 COMMANDS_MIN = 10
@@ -253,32 +251,21 @@ class _Author:
         for entry in entries:
             self._belief.give(DrawnRecord(entry.value, is_record=entry.is_record))
         self._written = []
-        self._live()
-        return Life(
-            config=config, now=now, restore=restore[0] if restore else None, commands=tuple(self._written)
-        )
-
-    def _live(self) -> None:
-        """Draw commands until the script is long enough or this life is over."""
         stay = self._choices.between(8, 40)
         while self._left > 0 and stay > 0:
+            table = self._FREELY
+            if self._belief.failed:
+                table = self._AFTER_FAILURE
+            elif self._belief.blocked or self._belief.draining:
+                table = self._WHILE_WAITING
             before = len(self._written)
-            self._step()
+            table[self._choices.index(len(table))](self)
             stay -= len(self._written) - before
             if self._belief.failed or self._belief.ended:
                 stay = min(stay, 1 + self._choices.index(3))
-
-    def _step(self) -> None:
-        belief = self._belief
-        if belief.failed:
-            self._pick(self._AFTER_FAILURE)(self)
-        elif belief.blocked or belief.draining:
-            self._pick(self._WHILE_WAITING)(self)
-        else:
-            self._pick(self._FREELY)(self)
-
-    def _pick(self, table: _Table) -> Callable[[_Author], None]:
-        return table[self._choices.index(len(table))]
+        return Life(
+            config=config, now=now, restore=restore[0] if restore else None, commands=tuple(self._written)
+        )
 
     def _write(self, command: dict[str, Any], *, hold: bool | None = None) -> None:
         if self._choices.index(5) == 0 if hold is None else hold:

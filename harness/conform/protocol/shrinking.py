@@ -41,23 +41,14 @@ class _Shrinking:
 
     def smallest(self) -> DifferingScript:
         self._try(_by_name(self._best))
-        while self._left > 0 and self._one_round():
-            pass
+        helped = True
+        while self._left > 0 and helped:
+            helped = False
+            for plainer in (_fewer_lives, _fewer_commands, _plainer_lives, _plainer_commands, _plain_values):
+                # The first candidate that still differs is taken, and those of this kind are made from it again.
+                while self._left > 0 and any(self._try(script) for script in plainer(self._best.script)):
+                    helped = True
         return self._best
-
-    def _one_round(self) -> bool:
-        """Try every kind of simplification; returns whether one helped."""
-        helped = False
-        for plainer in (_fewer_lives, _fewer_commands, _plainer_lives, _plainer_commands, _plain_values):
-            helped = self._go_on(plainer) or helped
-        return helped
-
-    def _go_on(self, plainer: Any) -> bool:
-        """Take the first candidate that still differs and start again from it, until none does."""
-        helped = False
-        while self._left > 0 and any(self._try(script) for script in plainer(self._best.script)):
-            helped = True
-        return helped
 
     def _try(self, script: Script) -> bool:
         if self._left <= 0 or script == self._best.script:
@@ -117,7 +108,11 @@ def _plainer_lives(script: Script) -> Iterator[Script]:
         for config in _plainer_configs(life.config):
             yield script.with_life(place, replace(life, config=config))
         if life.now:
-            yield script.with_life(place, _from_zero(life))
+            moved = [
+                {**command, "to": command["to"] - life.now} if type(command.get("to")) is int else command
+                for command in life.commands
+            ]
+            yield script.with_life(place, replace(life, now=0, commands=tuple(moved)))
         timeout_ms = life.config.get("timeout_ms", 0)
         yield from (
             script.with_life(place, _sooner(life, less)) for less in (timeout_ms // 2, 1) if less < timeout_ms
@@ -135,14 +130,6 @@ def _sooner(life: Life, by_ms: int) -> Life:
         for command in life.commands
     ]
     return replace(life, config=config, commands=tuple(moved))
-
-
-def _from_zero(life: Life) -> Life:
-    moved = [
-        {**command, "to": command["to"] - life.now} if type(command.get("to")) is int else command
-        for command in life.commands
-    ]
-    return replace(life, now=0, commands=tuple(moved))
 
 
 def _plainer_configs(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -69,7 +69,7 @@ def test_a_judge_who_overlooks_a_canary_fills_no_matrix(monkeypatch: pytest.Monk
 
 def test_each_process_of_a_matrix_begins_with_the_canaries_trust9(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parent's are seen; those of the processes that judge are not."""
-    monkeypatch.setattr(module, "_refuse_blindness_here", blind)
+    monkeypatch.setattr(module, "refuse_blindness_here", blind)
 
     with pytest.raises(HarnessError, match="blind in a process"):
         fill(CHARGE, jobs=2, deadline=Deadline(60, clock=CALENDAR_CLOCK))

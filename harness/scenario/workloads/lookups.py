@@ -337,7 +337,8 @@ class Inputs:
         self._over = [
             self._inputs_of(source[position], self._idle[position]) for position in range(len(source))
         ]
-        self._clock_ms = _clock(source, lag_ms=[self._lag(over) for over in self._over])
+        due_ms = (source.due_ms(at) + max(map(self.lag_ms, over)) for at, over in enumerate(self._over))
+        self._clock_ms = list(accumulate(due_ms, max))
 
     def _inputs_of(
         self, element: tuple[Lookup, int | None] | MarkOfTime, idle: int | None
@@ -348,9 +349,6 @@ class Inputs:
         if idle is not None:
             self._of_records[lookup.id] = 1 - idle
         return (self._of_records.get(lookup.id, 0),)  # what is inherited came over an input before
-
-    def _lag(self, over: tuple[int, ...]) -> int:
-        return max(map(self.lag_ms, over))
 
     def __len__(self) -> int:
         """The number of source positions."""
@@ -444,8 +442,3 @@ def _last_marks(source: LookupSource) -> list[int | None]:
         before = found[-1] if found else None
         found.append(element.timestamp if isinstance(element, MarkOfTime) else before)
     return found
-
-
-def _clock(source: LookupSource, *, lag_ms: Sequence[int]) -> list[int]:
-    due_ms = (source.due_ms(position) + later_ms for position, later_ms in enumerate(lag_ms))
-    return list(accumulate(due_ms, max))

@@ -56,18 +56,15 @@ class PartitionedSource(LookupSource):
             if part in owns and at >= begin_at.get(part, 0):
                 self.places[lookup.id] = RecordPlace(part=part, at=at)
                 self.records.append((lookup, ts))
-        self._marks = self._rising_marks()
+        numbers = [lookup.id for lookup, _ in self.records]
+        behind = [*numbers, numbers[-1] + 1 if numbers else 0]
+        places = range(self._every, len(numbers) + 1, self._every) if self._every else ()
+        self._marks = [least_ts(behind[place], workload) - 1 for place in places]
+        """Each below all records behind it, and above the one before."""
         self._idle = []
         self._plain = len(self.records) + len(self._marks) + workload.final_watermark
         self._bursts = []
         self._length = len(inherited) + self._plain
-
-    def _rising_marks(self) -> list[int]:
-        """The watermarks: each below all records behind it, and above the one before."""
-        numbers = [lookup.id for lookup, _ in self.records]
-        behind = [*numbers, numbers[-1] + 1 if numbers else 0]
-        places = range(self._every, len(numbers) + 1, self._every) if self._every else ()
-        return [least_ts(behind[place], self._workload) - 1 for place in places]
 
     @property
     def inherited(self) -> int:

@@ -69,7 +69,9 @@ def _stamped(
         counts.inherit(their_counts, inherited)
         sessions.inherit(their_sessions, inherited)
     by_clock = task.timers == "processing-time"
-    joined = _Joined(task.joined) if task.joined else None
+    # The watermark of the task behind, which has a second input: that says the next step above each of our watermarks.
+    # While we are idle it counts alone, and we count again once we have caught up with it (W2).
+    joined_ms = -1
     for position in range(first, cut):
         clock_ms = inputs.clock_ms(position)
         if by_clock:
@@ -78,14 +80,17 @@ def _stamped(
             case MarkOfTime(timestamp=mark):
                 if not by_clock:
                     sessions.end_until(inputs.combined(mark))
-                if joined is not None:
-                    joined.reach(inputs.combined(mark), is_idle=inputs.all_fall_idle(position))
+                if task.joined:
+                    reached_ms = inputs.combined(mark)
+                    if inputs.all_fall_idle(position):
+                        reached_ms = (reached_ms // task.joined + 1) * task.joined
+                    joined_ms = max(joined_ms, reached_ms)
             case (lookup, ts):
                 assert ts is not None, "each record of a keyed task has an event time"
                 stamps[lookup.id] = {
                     **counts.add(lookup.key, inputs.of_record(lookup), clock_ms=clock_ms),
                     **sessions.add(lookup.key, at_ms=clock_ms if by_clock else ts),
-                    **({} if joined is None else {"late": ts <= joined.reached_ms}),
+                    **({"late": ts <= joined_ms} if task.joined else {}),
                 }
     return stamps, counts, sessions
 
@@ -141,22 +146,6 @@ class _Sessions:
         self._place[key] += 1
         self._ends_ms[key] = max(self._ends_ms.get(key, at_ms), at_ms + self._gap_ms)
         return {"session": self._ended[key] + 1, "place": self._place[key]}
-
-
-class _Joined:
-    """The expected watermark of the task behind, which has a second input. Mutable.
-
-    That input says the next step above each of our watermarks. While we are idle it counts alone, and we count again
-    once we have caught up with it (W2).
-    """
-
-    def __init__(self, step_ms: int) -> None:
-        self._step_ms = step_ms
-        self.reached_ms = -1
-
-    def reach(self, mark: int, *, is_idle: bool) -> None:
-        reached_ms = (mark // self._step_ms + 1) * self._step_ms if is_idle else mark
-        self.reached_ms = max(self.reached_ms, reached_ms)
 
 
 def expect_stamped(

@@ -136,23 +136,16 @@ def marks(workload: Workload, *, seed: int, subtask: int, step_ms: int, records:
     if workload.watermarks == "rising":
         return rising
     draw = Draw(seed, f"watermarks/subtask {subtask}")
-    if workload.watermarks == "repeating":
-        return _repeating(rising, draw)
-    wild: list[int] = []
+    found: list[int] = []
     for mark in rising:
+        if workload.watermarks == "repeating":  # two of five are equal to the one before
+            found.append(found[-1] if found and draw.chance(400) else mark)
+            continue
         fate = draw.index(4)
-        if fate == 0 and wild:
-            wild.append(wild[-1])
+        if fate == 0 and found:
+            found.append(found[-1])
         elif fate == 1:
-            wild.append(mark - step_ms * (1 + draw.index(_STEPS_BACK_MAX)))
+            found.append(mark - step_ms * (1 + draw.index(_STEPS_BACK_MAX)))
         else:
-            wild.append(mark)
-    return wild
-
-
-def _repeating(rising: Iterable[int], draw: Draw) -> list[int]:
-    """Makes two of five watermarks equal to the one before."""
-    marks: list[int] = []
-    for mark in rising:
-        marks.append(marks[-1] if marks and draw.chance(400) else mark)
-    return marks
+            found.append(mark)
+    return found

@@ -50,11 +50,9 @@ def with_values_like(rows: Iterable[list[Any]], like: Literal["plain", "odd"]) -
     """`rows` (key, name, city, tier); `odd`: with other values, of which one city in thirteen is NULL."""
     if like == "plain":
         return list(rows)
-    return [[row[0], *_values(place)] for place, row in enumerate(rows)]
-
-
-def _values(place: int) -> tuple[str, str | None, int]:
-    """Name, city and tier of the row at `place` of the table."""
-    turn, at = divmod(place, len(_TEXTS))
-    city = None if at == turn % len(_TEXTS) else _TEXTS[(at + turn + 1) % len(_TEXTS)]
-    return _TEXTS[at], city, _NUMBERS[place % len(_NUMBERS)]
+    found: list[list[Any]] = []
+    for place, row in enumerate(rows):
+        turn, at = divmod(place, len(_TEXTS))
+        city = None if at == turn % len(_TEXTS) else _TEXTS[(at + turn + 1) % len(_TEXTS)]
+        found.append([row[0], _TEXTS[at], city, _NUMBERS[place % len(_NUMBERS)]])
+    return found

@@ -114,7 +114,13 @@ class _Drawer:
         rows_base = rows_top + _ROWS
         most = max(len(outside.offers_us), *(tx.visible for tx in outside.transactions), 1)
         heights = LinearScale(low=0, high=most, start=rows_base, end=rows_top + 4)
-        done = outside.finished or outside.giveup
+        done = None
+        if outside.finished is not None:
+            at_us, how = outside.finished
+            done = Tick(at=self._x(at_us), label=f"done at {self._at(at_us)}, known by: {how}")
+        elif outside.giveup is not None:
+            at_us, _ = outside.giveup
+            done = Tick(at=self._x(at_us), label=f"given up at {self._at(at_us)}")
         strip = strip_of(told, scale=self._scale, top=top, lanes={}, whole=(first, rows_base))
         return JobTimeline(
             width=WIDTH,
@@ -124,7 +130,13 @@ class _Drawer:
             top=top,
             bottom=rows_base + 4,
             lives=lives,
-            held=tuple(self._held()),
+            held=tuple(
+                Tick(
+                    at=self._x(fault.begin_us),
+                    label=f"{fault.name} takes effect at {self._at(fault.begin_us)}{_evidence(fault)}",
+                )
+                for fault in outside.faults[:_MARKS_AT_MOST]
+            ),
             held_y=held_y,
             commits_base=commits_base,
             commits=self._commits(commits_base),
@@ -136,7 +148,7 @@ class _Drawer:
                 ((at_us, count) for count, at_us in enumerate(outside.offers_us, start=1)), heights
             ),
             most=most,
-            done=None if done is None else Tick(at=self._x(done[0]), label=self._done_label()),
+            done=done,
             bands=bands,
             ticks=time_ticks(self._scale),
             strip=strip,
@@ -166,6 +178,11 @@ class _Drawer:
             room = max(width + 8, len(label) * _LETTER_WIDTH + 4)
             row = next((i for i, taken in enumerate(row_ends) if taken <= x), len(row_ends))
             row_ends[row : row + 1] = [x + room]
+            title = f"start {span.number}, {self._at(span.begin_us)}"
+            if span.end_us is None:
+                title += ", still ran at the end"
+            else:
+                title += f" to {self._at(span.end_us)}: {span.ending}, by {span.by or 'itself'}"
             yield LifeBar(
                 x=x,
                 width=width,
@@ -173,20 +190,7 @@ class _Drawer:
                 label=label,
                 label_x=min(x + 4, WIDTH - _RIGHT - len(label) * _LETTER_WIDTH),
                 mark=_mark_of(span),
-                title=self._life_title(span),
-            )
-
-    def _life_title(self, span: StartSpan) -> str:
-        begun = f"start {span.number}, {self._at(span.begin_us)}"
-        if span.end_us is None:
-            return f"{begun}, still ran at the end"
-        return f"{begun} to {self._at(span.end_us)}: {span.ending}, by {span.by or 'itself'}"
-
-    def _held(self) -> Iterator[Tick]:
-        for fault in self._outside.faults[:_MARKS_AT_MOST]:
-            yield Tick(
-                at=self._x(fault.begin_us),
-                label=f"{fault.name} takes effect at {self._at(fault.begin_us)}{_evidence(fault)}",
+                title=title,
             )
 
     def _commits(self, base: float) -> str:
@@ -221,13 +225,6 @@ class _Drawer:
             path.append(f"H{points(self._x_of_slice(index))}V{points(heights(value))}")
         path.append(f"H{points(self._x_of_slice(self._slices))}")
         return "".join(path) + (f"V{points(heights.start)}Z" if closed else "")
-
-    def _done_label(self) -> str:
-        outside = self._outside
-        if outside.finished is not None:
-            return f"done at {self._at(outside.finished[0])}, known by: {outside.finished[1]}"
-        assert outside.giveup is not None
-        return f"given up at {self._at(outside.giveup[0])}"
 
     def _says(self) -> str:
         outside = self._outside

@@ -62,15 +62,12 @@ def even_ticks(low: float, high: float, *, count: int = 8) -> tuple[float, ...]:
     """Round values (1, 2 or 5 times a power of ten apart) inside `low`..`high`, about `count` of them."""
     if high <= low:
         return (low,)
-    step = _nice_step((high - low) / max(1, count))
+    rough = (high - low) / max(1, count)
+    magnitude = 10.0 ** math.floor(math.log10(rough))
+    step = next((nice * magnitude for nice in _NICE_STEPS if nice * magnitude >= rough), 10 * magnitude)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
     return tuple(round(k * step, 12) for k in range(first, last + 1))
-
-
-def _nice_step(rough: float) -> float:
-    magnitude = 10.0 ** math.floor(math.log10(rough))
-    return next((nice * magnitude for nice in _NICE_STEPS if nice * magnitude >= rough), 10 * magnitude)
 
 
 def decade_ticks(low: float, high: float) -> tuple[float, ...]:
@@ -147,7 +144,8 @@ def bands_of(
         x, right = scale((armed_us - origin_us) / 1e6), scale((healed_us - origin_us) / 1e6)
         label = f"{fault.id}: {fault.kind}" + ("" if time.evidence else " (no evidence)")
         label_x = min(x, scale.end - len(label) * _LETTER_WIDTH)
-        row = _free_row(row_ends, label_x, label_x + len(label) * _LETTER_WIDTH)
+        row = next((i for i, end in enumerate(row_ends) if end + _LETTER_WIDTH <= label_x), len(row_ends))
+        row_ends[row : row + 1] = [label_x + len(label) * _LETTER_WIDTH]
         width = max(_LEAST_WIDTH, right - x)
         title = f"{label}, {(armed_us - origin_us) / 1e6:.3f} s to {(healed_us - origin_us) / 1e6:.3f} s"
         bands.append(
@@ -164,13 +162,6 @@ def bands_of(
             )
         )
     return tuple(bands)
-
-
-def _free_row(row_ends: list[float], left: float, right: float) -> int:
-    """The first label row with room from `left` on; updates `row_ends`."""
-    row = next((i for i, end in enumerate(row_ends) if end + _LETTER_WIDTH <= left), len(row_ends))
-    row_ends[row : row + 1] = [right]
-    return row
 
 
 def label_rows(bands: Sequence[Band]) -> int:

@@ -74,7 +74,14 @@ def strip_of(
         y=top + 14,
         base=top + STRIP_HEIGHT - 6,
         marks=tuple(
-            _mark(step, label, x=x, left=left, width=width, reach=_reach(step, lanes, whole))
+            _mark(
+                step,
+                label,
+                x=x,
+                left=left,
+                width=width,
+                reach=whole if step.s is None else lanes.get(step.s, whole),
+            )
             for step, label, x, left, width in zip(told.steps, labels, moments, lefts, widths, strict=True)
         ),
     )
@@ -94,12 +101,6 @@ def _mark(
         top=reach[0],
         bottom=reach[1],
     )
-
-
-def _reach(
-    step: Step, lanes: Mapping[int, tuple[float, float]], whole: tuple[float, float]
-) -> tuple[float, float]:
-    return whole if step.s is None else lanes.get(step.s, whole)
 
 
 def _spread(wanted: Sequence[float], widths: Sequence[float], scale: LinearScale) -> list[float]:

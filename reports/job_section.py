@@ -87,7 +87,10 @@ def _facts(outcome: RunOutcome, view: HistoryView, outside: OutsideView) -> Iter
     claims, sink = _part(view.header, "claims"), _part(view.header, "sink")
     yield "claimed delivery", str(claims.get("delivery", "?"))
     yield "claimed order", str(claims.get("order", "none"))
-    yield "a start acts no more once replaced", "claimed" if _fenced(claims) else "not claimed"
+    yield (
+        "a start acts no more once replaced",
+        "claimed" if claims.get("fenced", claims.get("delivery") != "at-least-once") else "not claimed",
+    )
     yield "records offered", str(len(outside.offers_us))
     yield "starts", str(len(outside.starts))
     yield "rows read in the end", _counted(outside, "table 1")
@@ -143,7 +146,11 @@ def _not_claimed(outcome: RunOutcome, header: Mapping[str, Any], outside: Outsid
     claims, sink = _part(header, "claims"), _part(header, "sink")
     names = [v.invariant for v in outcome.judgement.invariants if v.outcome is Outcome.NOT_CLAIMED]
     if names:
-        yield "Not judged from outside, or not claimed: " + ", ".join(_titled(name) for name in names) + "."
+        yield (
+            "Not judged from outside, or not claimed: "
+            + ", ".join(f"{name} {title_of(name)}".strip() for name in names)
+            + "."
+        )
     yield "What happens inside the job: its calls, its watermarks and its checkpoints were not seen."
     match claims.get("delivery"):
         case "at-least-once":
@@ -167,10 +174,6 @@ def _part(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return part if isinstance(part, Mapping) else {}
 
 
-def _fenced(claims: Mapping[str, Any]) -> bool:
-    return bool(claims.get("fenced", claims.get("delivery") != "at-least-once"))
-
-
 def _changes(sink: Mapping[str, Any]) -> bool:
     return bool(sink.get("changes", True))
 
@@ -191,10 +194,6 @@ def _done(view: HistoryView, outside: OutsideView) -> str:
     if outside.giveup is not None:
         return f"it was not: the harness stopped waiting, {outside.giveup[1]}"
     return "it was not"
-
-
-def _titled(name: str) -> str:
-    return f"{name} {title_of(name)}".strip()
 
 
 def _spaced(name: str) -> str:

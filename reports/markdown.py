@@ -129,7 +129,7 @@ def _table(sections: Sequence[RunSection]) -> Iterator[str]:
             f"{_SIGNS[section.reading.tone]} {section.reading.word}",
             _code(outcome.scenario) + _point(outcome),
             _plain(outcome.level_in_words),
-            _subject(outcome),
+            _code(outcome.sut) + (f" with planted {_code(outcome.mutant)}" if outcome.mutant else ""),
             str(outcome.seed),
             f"{effective} of {len(outcome.faults)}" if outcome.faults else "none planned",
             f"{outcome.duration_s:.1f} s",
@@ -140,10 +140,6 @@ def _table(sections: Sequence[RunSection]) -> Iterator[str]:
 def _point(outcome: RunOutcome) -> str:
     point = crash_point_of(outcome)
     return "" if point is None else f" {point[1]} message {point[0]}"
-
-
-def _subject(outcome: RunOutcome) -> str:
-    return _code(outcome.sut) + (f" with planted {_code(outcome.mutant)}" if outcome.mutant else "")
 
 
 def _run_lines(section: RunSection) -> Iterator[str]:
@@ -172,7 +168,9 @@ def _run_lines(section: RunSection) -> Iterator[str]:
         yield from _failure(section, verdict)
     others = [v for v in outcome.judgement.invariants if counts_towards(outcome, v)]
     yield "\n" + ", ".join(f"{verdict.invariant} {verdict.outcome}" for verdict in others)
-    yield from _standing(outcome)
+    if standing := closing_lines(outcome.judgement)[1:]:  # the guarantee and the time to recover
+        yield ""
+        yield from (f"- {_plain(line)}" for line in standing)
     if section.job is not None:
         yield "\n<details><summary>Seen from outside: what was judged, assumed, and not claimed</summary>\n"
         yield from (f"- {_plain(name)}: {_plain(told)}" for name, told in section.job.facts)
@@ -201,14 +199,6 @@ def _failure(section: RunSection, verdict: InvariantVerdict) -> Iterator[str]:
     if len(lines) > len(kept):
         yield f"... {len(lines) - len(kept)} more lines in the report"
     yield f"{fence}\n\n</details>"
-
-
-def _standing(outcome: RunOutcome) -> Iterator[str]:
-    """The guarantee and the time to recover, with the terminal's lines."""
-    lines = closing_lines(outcome.judgement)[1:]
-    if lines:
-        yield ""
-        yield from (f"- {_plain(line)}" for line in lines)
 
 
 def plain_text(text: str) -> str:

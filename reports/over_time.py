@@ -166,7 +166,14 @@ def series_of(reports: Sequence[PastReport]) -> tuple[TrendSeries, ...]:
     for kind in kinds:
         mine = [(report, report.by_kind[kind]) for report in reports if kind in report.by_kind]
         scenario, level, sut, mutant = kind
-        points = _with_departures([_point(report, runs) for report, runs in mine])
+        bare = [_point(report, runs) for report, runs in mine]
+        # A measure departs from the band of the points before it; where they are too few, of all others.
+        points = tuple(
+            replace(
+                point, departures=tuple(_departures(point, bare[:place], bare[:place] + bare[place + 1 :]))
+            )
+            for place, point in enumerate(bare)
+        )
         every = [run for _, runs in mine for run in runs]
         made.append(
             TrendSeries(
@@ -197,17 +204,6 @@ def _point(report: PastReport, runs: Sequence[PastRun]) -> Point:
         verdicts=Counter(run.verdict for run in runs),
         values=values,
         lacking={name: sum(name not in run.measures for run in runs) for name in SHOWN},
-    )
-
-
-def _with_departures(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Each point with the measures that leave the band of the points before it; of the first few, of all others."""
-    return tuple(
-        replace(
-            point,
-            departures=tuple(_departures(point, points[:place], [*points[:place], *points[place + 1 :]])),
-        )
-        for place, point in enumerate(points)
     )
 
 

@@ -220,7 +220,7 @@ def _drawn(section: RunSection, index: int, total: int, detail: _Detail) -> _Dra
     placed = section.outcome.extras.get("cluster", ())
     rows = view.checkpoints
     kept = rows if len(rows) <= _CHECKPOINT_ROWS else [*rows[: _CHECKPOINT_ROWS - 10], *rows[-10:]]
-    anchor, judged = _anchor(index), section.outcome.judgement.invariants
+    anchor, judged = f"run-{index + 1}", section.outcome.judgement.invariants
     ranks = {v.invariant: rank for rank, v in enumerate(gravest(section.outcome))}
     convictions = sorted(section.convictions, key=lambda told: ranks.get(told.invariant, len(ranks)))
     stories = detail.stories
@@ -247,10 +247,6 @@ def _drawn(section: RunSection, index: int, total: int, detail: _Detail) -> _Dra
         not_claimed=[v for v in judged if v.outcome is Outcome.NOT_CLAIMED],
         point=crash_point_of(section.outcome),
     )
-
-
-def _anchor(index: int) -> str:
-    return f"run-{index + 1}"
 
 
 ROWS_MAX: Final = 5_000

@@ -167,7 +167,7 @@ def _containers(settings: WorldSettings) -> Iterator[Check]:
     from harness.world.containers.images import choose_images
 
     try:
-        images = choose_images(engine, settings, proxy="auto", offline=True, say=_silent)
+        images = choose_images(engine, settings, proxy="auto", offline=True, say=lambda _: None)
     except WorldError as error:
         yield Check(name="images", state=State.WARN, says=error.what, fix=error.fix)
         return
@@ -243,7 +243,3 @@ def _levels(runs: Sequence[str], *, level: str | None) -> Check:
         says += f"; judged: {level}"
     state = State.FAIL if level in lacking else State.WARN if lacking else State.OK
     return Check(name="levels", state=state, says=says, fix="see the lines above" if lacking else "")
-
-
-def _silent(_sentence: str) -> None:
-    """Discards progress messages."""

@@ -15,11 +15,9 @@ from harness.cli.completion import mutant_names
 from harness.cli.options import on_option, refuse_on_at, run_options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from harness.engine.executors import Executors
-    from harness.explore.kill_matrix import Matrix
     from harness.faults.parts.parts import Level
     from harness.scenario.order import Order
 
@@ -61,8 +59,9 @@ def mutants(level: Level, *, names: tuple[str, ...], runs: int, **asked: Any) ->
 
 
 def _at_sim(names: tuple[str, ...], *, runs: int, asked: dict[str, Any]) -> int:
-    from harness.cli.campaigning import observing
+    from harness.cli.campaigning import executors_of, observing
     from harness.explore.kill_matrix import OURS, Charge, fill, find_suspect
+    from harness.explore.kill_matrix_table import as_json, as_markdown, as_text, summary
     from harness.system.clock import CALENDAR_CLOCK, Deadline
 
     for name in names:
@@ -80,7 +79,10 @@ def _at_sim(names: tuple[str, ...], *, runs: int, asked: dict[str, Any]) -> int:
             if asked["verbose"]:
                 observer.phase("trial", f"{done} of {trials}")
 
-        with _machines(asked["on"], names) as executors:
+        machines: AbstractContextManager[Executors | None] = nullcontext()
+        if asked["on"] is not None:
+            machines = executors_of(asked["on"], of_a_user=any(":" in name for name in names))()
+        with machines as executors:
             matrix = fill(
                 charge,
                 jobs=asked["jobs"],
@@ -88,28 +90,14 @@ def _at_sim(names: tuple[str, ...], *, runs: int, asked: dict[str, Any]) -> int:
                 tell=tell,
                 executors=executors,
             )
-    click.echo(_shown(matrix, asked["form"]))
-    return matrix.exit_code
-
-
-def _machines(on: str | None, names: Sequence[str]) -> AbstractContextManager[Executors | None]:
-    if on is None:
-        return nullcontext()
-    from harness.cli.campaigning import executors_of
-
-    return executors_of(on, of_a_user=any(":" in name for name in names))()
-
-
-def _shown(matrix: Matrix, form: str) -> str:
-    from harness.explore.kill_matrix_table import as_json, as_markdown, as_text, summary
-
-    match form:
+    match asked["form"]:
         case "json":
-            return as_json(matrix)
+            click.echo(as_json(matrix))
         case "pretty":
-            return as_text(matrix)
+            click.echo(as_text(matrix))
         case _:
-            return f"{as_markdown(matrix)}\n\n{summary(matrix)}"
+            click.echo(f"{as_markdown(matrix)}\n\n{summary(matrix)}")
+    return matrix.exit_code
 
 
 def _at_level(level: Level, names: tuple[str, ...], *, asked: dict[str, Any]) -> int:

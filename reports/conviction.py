@@ -87,7 +87,18 @@ def conviction_of(
         mutant=outcome.mutant,
         expected=verdict.invariant in outcome.convicts,
         found=len(verdict.anomalies) + verdict.omitted,
-        stories=tuple(_story(number, anomaly, view) for number, anomaly in enumerate(told, start=1)),
+        stories=tuple(
+            AnomalyStory(
+                number=number,
+                kind=anomaly.kind,
+                subject=_subject(anomaly),
+                say=anomaly.say,
+                explanation=anomaly.explanation,
+                lineage=view.excerpts.lineage(anomaly),
+                around=view.excerpts.around(anomaly),
+            )
+            for number, anomaly in enumerate(told, start=1)
+        ),
         rest=rest_of(verdict, told=len(told)),
         holds=tuple(v.invariant for v in outcome.judgement.invariants if v.outcome is Outcome.PASS),
         undecided=tuple(
@@ -105,18 +116,6 @@ def by_its_lineage(conviction: Conviction) -> Conviction:
     """A shorter conviction: omits the events around the witnesses if it has the events of the record."""
     stories = (replace(story, around=()) if story.lineage else story for story in conviction.stories)
     return replace(conviction, stories=tuple(stories))
-
-
-def _story(number: int, anomaly: Anomaly, view: HistoryView) -> AnomalyStory:
-    return AnomalyStory(
-        number=number,
-        kind=anomaly.kind,
-        subject=_subject(anomaly),
-        say=anomaly.say,
-        explanation=anomaly.explanation,
-        lineage=view.excerpts.lineage(anomaly),
-        around=view.excerpts.around(anomaly),
-    )
 
 
 def _subject(anomaly: Anomaly) -> str:

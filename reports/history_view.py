@@ -171,10 +171,6 @@ class Excerpts:
             self._origin_us = int(event["t"])
         if not self._witnesses and not self._lineages:
             return
-        self._see_windows(event)
-        self._see_lineages(event)
-
-    def _see_windows(self, event: Json) -> None:
         is_witness = event["n"] in self._witnesses
         s = event.get("s")
         if s is not None and s not in self._windows:
@@ -182,8 +178,6 @@ class Excerpts:
         for stream, window in self._windows.items():
             if s is None or stream is None or stream == s:
                 window.see(event, is_witness=is_witness)
-
-    def _see_lineages(self, event: Json) -> None:
         named = [i for i in _ids_of(event) if i in self._lineages]
         for record in named:
             self._lineages[record].see(event)
@@ -362,26 +356,23 @@ class _Reading:
         self._completed_us: dict[int, int] = {}
 
     def read(self, events: Iterable[Json]) -> HistoryView:
-        for event in events:
-            self._see(event)
-        for lane in self.view.lanes.values():
-            lane.close_calls(below=max((a for a, _ in lane.open_calls), default=0), at_us=self.view.end_us)
-        return self.view
-
-    def _see(self, event: Json) -> None:
         view = self.view
-        if not view.events:
-            view.origin_us = event["t"]
-        view.events += 1
-        view.end_us = max(view.end_us, event["t"])
-        view.excerpts.see(event)
-        if view.outside is not None:
-            view.outside.see(event)
-        elif event["k"] == "done":
-            for s in [s for s, c in self._snaps if c == event.get("c")]:
-                self._completed(s, event)
-        elif isinstance(event.get("s"), int):
-            self._of_subtask(event, self.view.lanes.setdefault(event["s"], Lane(s=event["s"])))
+        for event in events:
+            if not view.events:
+                view.origin_us = event["t"]
+            view.events += 1
+            view.end_us = max(view.end_us, event["t"])
+            view.excerpts.see(event)
+            if view.outside is not None:
+                view.outside.see(event)
+            elif event["k"] == "done":
+                for s in [s for s, c in self._snaps if c == event.get("c")]:
+                    self._completed(s, event)
+            elif isinstance(event.get("s"), int):
+                self._of_subtask(event, view.lanes.setdefault(event["s"], Lane(s=event["s"])))
+        for lane in view.lanes.values():
+            lane.close_calls(below=max((a for a, _ in lane.open_calls), default=0), at_us=view.end_us)
+        return view
 
     def _of_subtask(self, event: Json, lane: Lane) -> None:
         at_us, attempt = event["t"], event.get("a", 0)

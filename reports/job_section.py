@@ -110,7 +110,13 @@ def _facts(outcome: RunOutcome, view: HistoryView, outside: OutsideView) -> Iter
     yield "judged columns", _columns(sink.get("values"))
     values = outcome.values.removeprefix("Expected values: ").removesuffix(".")
     yield "expected values", values or _VALUES.get(str(view.header.get("expect_from")), "?")
-    yield "known to be done by", _done(view, outside)
+    done = "it was not"
+    if outside.finished is not None:
+        at_us, how = outside.finished
+        done = f"{_DONE.get(how, how)} (at {(at_us - view.origin_us) / 1e6:.3f} s)"
+    elif outside.giveup is not None:
+        done = f"it was not: the harness stopped waiting, {outside.giveup[1]}"
+    yield "known to be done by", done
     log = "the log of changes of the database (binlog) and the table" if _changes(sink) else "the table alone"
     yield "judged from", log
     yield from _told_by_the_run(outcome)
@@ -185,15 +191,6 @@ def _columns(names: Any) -> str:
 
 def _counted(outside: OutsideView, name: str, *, never: str = "not read") -> str:
     return str(outside.counted[name]) if name in outside.counted else never
-
-
-def _done(view: HistoryView, outside: OutsideView) -> str:
-    if outside.finished is not None:
-        at_us, how = outside.finished
-        return f"{_DONE.get(how, how)} (at {(at_us - view.origin_us) / 1e6:.3f} s)"
-    if outside.giveup is not None:
-        return f"it was not: the harness stopped waiting, {outside.giveup[1]}"
-    return "it was not"
 
 
 def _spaced(name: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.history.values import brief, without_credentials
-from harness.history.verdict import Anomaly, InvariantVerdict, Judgement
+from harness.history.verdict import Anomaly, Judgement
 from reports.outside_view import FaultSpan, OutsideView, key_of, told_id
 
 _NAMED: Final = 12
@@ -117,7 +117,16 @@ class _Losses:
                 records=tuple(self._record(a) for a in anomalies if a.id is not None)[:_NAMED],
                 moment=moment,
             )
-        yield from map(_only_counted, (v for v in judgement.convicted() if v.omitted))
+        for verdict in judgement.convicted():
+            if verdict.omitted:
+                yield MomentLoss(
+                    kind="further",
+                    word="more",
+                    invariant=verdict.invariant,
+                    count=verdict.omitted,
+                    records=(),
+                    moment="the checker only counted them",
+                )
 
     def _record(self, anomaly: Anomaly) -> str:
         offered = self._view.offered.get(key_of(anomaly.id))
@@ -199,14 +208,3 @@ class _Losses:
 
     def _at(self, at_us: int) -> str:
         return f"{(at_us - self._origin_us) / 1e6:.3f} s"
-
-
-def _only_counted(verdict: InvariantVerdict) -> MomentLoss:
-    return MomentLoss(
-        kind="further",
-        word="more",
-        invariant=verdict.invariant,
-        count=verdict.omitted,
-        records=(),
-        moment="the checker only counted them",
-    )

@@ -175,6 +175,11 @@ def series_of(reports: Sequence[PastReport]) -> tuple[TrendSeries, ...]:
             for place, point in enumerate(bare)
         )
         every = [run for _, runs in mine for run in runs]
+        verdicts: dict[int, set[str]] = {}
+        for run in every:
+            verdicts.setdefault(run.seed, set()).add(run.verdict)
+        known = {name: [point.values[name] for point in points if name in point.values] for name in SHOWN}
+        bands = {name: band_of(name, values) for name, values in known.items()}
         made.append(
             TrendSeries(
                 scenario=scenario,
@@ -182,9 +187,9 @@ def series_of(reports: Sequence[PastReport]) -> tuple[TrendSeries, ...]:
                 sut=sut,
                 mutant=mutant,
                 points=points,
-                bands=_bands(points),
+                bands={name: band for name, band in bands.items() if band is not None},
                 vacuous_of=Counter(name for run in every for name in run.vacuous),
-                flips=tuple(_flips(every)),
+                flips=tuple(seed for seed, seen in verdicts.items() if {"vacuous", "pass"} <= seen),
             )
         )
     return tuple(made)
@@ -213,21 +218,6 @@ def _departures(point: Point, before: Sequence[Point], others: Sequence[Point]) 
         band = band_of(name, known[0]) or band_of(name, known[1])
         if band is not None and not band.low <= value <= band.high:
             yield Departure(name=name, value=value, band=band)
-
-
-def _bands(points: Sequence[Point]) -> dict[str, NoiseBand]:
-    found = {
-        name: band_of(name, [point.values[name] for point in points if name in point.values])
-        for name in SHOWN
-    }
-    return {name: band for name, band in found.items() if band is not None}
-
-
-def _flips(runs: Sequence[PastRun]) -> Iterator[int]:
-    verdicts: dict[int, set[str]] = {}
-    for run in runs:
-        verdicts.setdefault(run.seed, set()).add(run.verdict)
-    yield from (seed for seed, seen in verdicts.items() if {"vacuous", "pass"} <= seen)
 
 
 def trend_document(series: Sequence[TrendSeries]) -> dict[str, Any]:

@@ -79,17 +79,23 @@ def print_sections(
     expected and have nothing to tell, a few lines stand for all, so that they fit a screen.
     """
     outcomes = [section.outcome for section in sections]
-    several = len(counted or outcomes) != 1
+    several, strips = len(counted or outcomes) != 1, strips_of(outcomes)
     # A run with a planted defect is no ordinary pass: it shows its conviction.
     ordinary = (
         section.reading.tone is Tone.GOOD and not (section.outcome.convicts or section.outcome.pitfalls)
         for section in sections
     )
     if several and sections and all(ordinary):
-        _print_green(sections, console)
+        for section in sections[:_GREEN_SHOWN]:
+            _print_heading(section, console)
+        if len(sections) > _GREEN_SHOWN:
+            _say(_text(f"and {len(sections) - _GREEN_SHOWN} more runs, all as expected"), console)
+        for strip in strips:
+            for line in strip_lines(strip):
+                _say(_text(line), console)
         _say(_headline(headline_of(outcomes, counted)), console)
         return
-    few, causes, strips = len(sections) <= _RUNS_IN_FULL, Causes.of(outcomes), strips_of(outcomes)
+    few, causes = len(sections) <= _RUNS_IN_FULL, Causes.of(outcomes)
     told_by_strip = {run for strip in strips for run in strip.told_after(few=few)}
     for index, section in enumerate(sections):
         _print_heading(section, console)
@@ -103,16 +109,6 @@ def print_sections(
         _say(_text(sentence), console)
     if several:
         _say(_headline(headline_of(outcomes, counted)), console)
-
-
-def _print_green(sections: Sequence[RunSection], console: Console) -> None:
-    for section in sections[:_GREEN_SHOWN]:
-        _print_heading(section, console)
-    if len(sections) > _GREEN_SHOWN:
-        _say(_text(f"and {len(sections) - _GREEN_SHOWN} more runs, all as expected"), console)
-    for strip in strips_of([section.outcome for section in sections]):
-        for line in strip_lines(strip):
-            _say(_text(line), console)
 
 
 def _print_heading(section: RunSection, console: Console) -> None:

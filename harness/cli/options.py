@@ -26,18 +26,6 @@ def _option(*names: str, env: str, **rest: Any) -> Callable[[_Command], _Command
     return click.option(*names, envvar=f"FLOODMARK_{env}", **rest)
 
 
-def _world_option(command: _Command) -> _Command:
-    option = _option(
-        "--world",
-        env="WORLD",
-        type=click.Choice(["auto", "containers", "local", "simulated"]),
-        default="auto",
-        show_default=True,
-        help="Source of the database and its proxy; auto: simulated at level sim, else containers or local.",
-    )
-    return option(command)
-
-
 def refuse_no_world(level: str, world: str) -> None:
     """Raises UsageError if `level` starts processes but `world` has no real database."""
     if world == "simulated" and level != "sim":
@@ -178,7 +166,9 @@ def proxy_option(command: _Command) -> _Command:
 def run_options(command: _Command) -> _Command:
     """The options that `run`, `demo` and `mutants` share."""
     for option in (
-        _world_option,
+        _option("--world", env="WORLD", type=click.Choice(["auto", "containers", "local", "simulated"]), default="auto",
+                show_default=True,
+                help="Source of the database and its proxy; auto: simulated at level sim, else containers or local."),
         proxy_option,
         _option("--seed", env="SEED", type=click.IntRange(min=0), default=None,
                 help="Seed of every random choice; always printed.  [default: a new one]"),

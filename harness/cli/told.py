@@ -123,8 +123,9 @@ def told_runs(target: str) -> list[Told]:
         return _runs_of(path)
     for folder in list(path.resolve().parents)[:_UP]:
         if (folder / _DOCUMENT).is_file():
-            mine = [told for told in _runs_of(folder / _DOCUMENT) if _is_of(told, path.resolve())]
-            if mine:
+            runs = _runs_of(folder / _DOCUMENT)
+            files = [(one, (one.folder / one.file.file).resolve()) for one in runs if one.file is not None]
+            if mine := [one for one, file in files if path.resolve() in {file, file.parent}]:
                 return mine
     holds = "no run.json" if path.is_dir() else "beside it is no run.json that tells of it"
     message = f"{path}: {holds}, and a history alone says neither scenario nor seed"
@@ -216,15 +217,6 @@ def _shown_of(run: RunDocument) -> tuple[tuple[str, str], ...]:
             key=lambda one: (bool(meant) and one[0] not in meant, one[1] == "vacuous"),
         )
     )
-
-
-def _is_of(told: Told, path: Path) -> bool:
-    """Whether `path` is the history of the run, or the folder that has it."""
-    file = told.file
-    return file is not None and path in {
-        (told.folder / file.file).resolve(),
-        (told.folder / file.file).resolve().parent,
-    }
 
 
 def last_failed() -> list[Told]:

@@ -169,7 +169,11 @@ class CampaignView:
         outcomes = [section.outcome for section in self.sections]
         reading = headline_of(outcomes, [] if self.is_one else self.runs)
         if not self.is_one and reading.tone is not Tone.GOOD:
-            reading = replace(reading, sentence=f"{reading.sentence} {self._told_causes()}".strip())
+            causes = [cause for cause in self.causes if cause.tone is not Tone.GOOD]
+            told = ", ".join(f"{cause.words} ({_runs(len(cause.rows))})" for cause in causes[:_CAUSES_TOLD])
+            more = f", and {len(causes) - _CAUSES_TOLD} more" if len(causes) > _CAUSES_TOLD else ""
+            by_cause = f" By cause: {told}{more}." if causes else ""
+            reading = replace(reading, sentence=f"{reading.sentence}{by_cause}")
         reading = replace(reading, sentence=f"{reading.sentence}{self._left_out}")
         if self.incomplete is None:
             return reading
@@ -204,12 +208,6 @@ class CampaignView:
         )
         because = f": {why}" if why else ", the last ones in part: the campaign was interrupted"
         return f"{len(self.rows)} of {self.extent.asked} runs were made{because}."
-
-    def _told_causes(self) -> str:
-        causes = [cause for cause in self.causes if cause.tone is not Tone.GOOD]
-        told = ", ".join(f"{cause.words} ({_runs(len(cause.rows))})" for cause in causes[:_CAUSES_TOLD])
-        more = f", and {len(causes) - _CAUSES_TOLD} more" if len(causes) > _CAUSES_TOLD else ""
-        return f"By cause: {told}{more}." if causes else ""
 
     def others_of(self, cause: Cause) -> Sequence[Row]:
         """Its runs that no section shows."""

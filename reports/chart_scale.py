@@ -8,7 +8,8 @@ healed; a fault that never began has no band, and one without evidence is drawn 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,6 +57,34 @@ class Tick:
 
     at: float
     label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeSlices:
+    """The time of a history, on a scale in seconds and in `count` equal slices."""
+
+    origin_us: int
+    end_us: int
+    scale: LinearScale
+    count: int
+
+    def x(self, at_us: int) -> float:
+        return self.scale((at_us - self.origin_us) / 1e6)
+
+    def of(self, at_us: int) -> int:
+        return bucket_of(at_us, self.origin_us, self.end_us, count=self.count)
+
+    def x_of(self, index: int) -> float:
+        return self.scale(self.scale.high * index / self.count)
+
+    def bars(self, moments_us: Iterable[int], *, base: float, highest: float, least: float) -> str:
+        """A bar for each slice with moments, as path data: from `base`, at least `least` and at most `highest`."""
+        counts = Counter(map(self.of, moments_us))
+        height = LinearScale(low=0, high=max(counts.values(), default=0), start=0, end=highest)
+        return "".join(
+            f"M{points(self.x_of(index))} {points(base)}v-{points(max(least, height(count)))}"
+            for index, count in sorted(counts.items())
+        )
 
 
 def even_ticks(low: float, high: float, *, count: int = 8) -> tuple[float, ...]:

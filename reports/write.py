@@ -130,7 +130,12 @@ def set_aside(folder: Path, *, staying: Collection[Path] = ()) -> Iterator[str]:
                 path.rename(target)
             yield place.relative_to(folder).as_posix()
         except BaseException:
-            _move_back(moved, place)
+            for path, target in moved:
+                if target.exists():
+                    target.rename(path)
+            for left in (*sorted(place.rglob("*"), reverse=True), place, place.parent):
+                if left.is_dir() and not any(left.iterdir()):
+                    left.rmdir()
             raise
 
 
@@ -188,12 +193,3 @@ def _histories(folder: Path, told: Mapping[str, Any], staying: Collection[Path])
 
 def _listed(value: Any) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _move_back(moved: list[tuple[Path, Path]], place: Path) -> None:
-    for path, target in moved:
-        if target.exists():
-            target.rename(path)
-    for left in (*sorted(place.rglob("*"), reverse=True), place, place.parent):
-        if left.is_dir() and not any(left.iterdir()):
-            left.rmdir()

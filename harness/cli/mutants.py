@@ -55,7 +55,17 @@ def mutants(level: Level, *, names: tuple[str, ...], runs: int, **asked: Any) ->
     refuse_on_at(level, asked["on"])
     if level == "sim":
         return _at_sim(names, runs=runs, asked=asked)
-    return _at_level(level, names, asked=asked)
+    from harness.cli.campaigning import go
+    from harness.sut.defects import DEFECTS
+    from harness.system.choices import fresh_seed
+
+    # Each mutant in its own scenario, like `floodmark run --mutant`.
+    seed = fresh_seed() if asked["seed"] is None else asked["seed"]
+    chosen = names or tuple(name for name, defect in DEFECTS.items() if defect.scenario_at(level))
+    orders = [_order(name, level, seed, asked["world"]) for name in chosen]
+    options = ("world", "jobs", "report", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color")
+    finished = go(orders, title=f"mutants at level {level}", **{name: asked[name] for name in options})
+    return finished.exit_code
 
 
 def _at_sim(names: tuple[str, ...], *, runs: int, asked: dict[str, Any]) -> int:
@@ -98,20 +108,6 @@ def _at_sim(names: tuple[str, ...], *, runs: int, asked: dict[str, Any]) -> int:
         case _:
             click.echo(f"{as_markdown(matrix)}\n\n{summary(matrix)}")
     return matrix.exit_code
-
-
-def _at_level(level: Level, names: tuple[str, ...], *, asked: dict[str, Any]) -> int:
-    """Runs each mutant in its own scenario, like `floodmark run --mutant`."""
-    from harness.cli.campaigning import go
-    from harness.sut.defects import DEFECTS
-    from harness.system.choices import fresh_seed
-
-    seed = fresh_seed() if asked["seed"] is None else asked["seed"]
-    chosen = names or tuple(name for name, defect in DEFECTS.items() if defect.scenario_at(level))
-    orders = [_order(name, level, seed, asked["world"]) for name in chosen]
-    options = ("world", "jobs", "report", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color")
-    finished = go(orders, title=f"mutants at level {level}", **{name: asked[name] for name in options})
-    return finished.exit_code
 
 
 def _order(name: str, level: Level, seed: int, world: str) -> Order:

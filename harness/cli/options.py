@@ -6,7 +6,7 @@ Precedence: command line, environment (`FLOODMARK_<OPTION>`), pyproject.toml, de
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -90,6 +90,13 @@ def own_files_options(command: _Command) -> _Command:
     ):  # fmt: skip
         command = option(command)
     return command
+
+
+def own_files_words(asked: Mapping[str, Any]) -> list[str]:
+    """The same options as words of a command line."""
+    data = [("--data", file) for file in asked["own_data"]]
+    named = [("--schema", asked["own_schema"]), *data, ("--records", asked["own_records"])]
+    return [word for option, file in named if file is not None for word in (option, str(file))]
 
 
 def jobs_option(about: str) -> Callable[[_Command], _Command]:

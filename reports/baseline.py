@@ -110,9 +110,9 @@ class Comparison:
     def markdown(self) -> str:
         """The comparison as a section of a summary."""
         first, *others = self.lines()
+        depths = [(len(line) - len(line.lstrip(" "))) // 2 for line in others]
         rows = "".join(
-            f"{'  ' * ((len(line) - len(line.lstrip(' '))) // 2 - 1)}- {plain_text(line)}\n"
-            for line in others
+            f"{'  ' * (d - 1)}- {plain_text(line)}\n" for d, line in zip(depths, others, strict=True)
         )
         return f"\n### {plain_text(first)}\n\n{rows}"
 

@@ -295,7 +295,6 @@ def _document(
     differing = [(place, parting) for place, parting in enumerate(partings) if parting is not None]
     verdicts = (verdicts_of(left), verdicts_of(right))
     measures = (measured(left), measured(right))
-
     names_of = sorted({*measures[0], *measures[1]})
     first = None
     if differing:

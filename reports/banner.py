@@ -60,7 +60,11 @@ class Banner:
 
 def banner_of(outcome: RunOutcome, view: HistoryView) -> Banner:
     """The banner of one run."""
-    broke, numbers = what_broke(outcome, view), _numbers_of(outcome, view)
+    broke = what_broke(outcome, view)
+    counts = _of_table(outcome, view.outside) if view.outside is not None else _counted(outcome)
+    usual = ("offered", "visible", "missing", "doubled")
+    names = (*usual, *(name for name in ("disordered", "dead letters") if counts.get(name)))
+    numbers = tuple(_number(name, counts[name]) for name in names if name in counts)
     return Banner(
         broke=broke,
         rest=_rest(outcome) if broke else read_run(outcome).sentence,
@@ -117,7 +121,9 @@ def _what_broke(outcome: RunOutcome, view: HistoryView) -> Iterator[str]:
     if outcome.interrupted:
         return
     if told and view.outside is not None:
-        yield _one_line(_of_job(outcome, view, view.outside))
+        kinds = {fault.id: fault.kind for fault in outcome.faults}
+        losses = losses_of(outcome.judgement, view.outside, kinds=kinds, origin_us=view.origin_us)
+        yield _one_line(_of_loss(losses[0]) if losses else "")
     elif told:
         yield _shortened(_of_anomaly(told[0].anomalies[0], view))
     elif outcome.error:
@@ -232,12 +238,6 @@ def _doubled(record: str, events: Sequence[Json]) -> str:
     return f"{record} was doubled: {attempts}{after}"
 
 
-def _of_job(outcome: RunOutcome, view: HistoryView, outside: OutsideView) -> str:
-    kinds = {fault.id: fault.kind for fault in outcome.faults}
-    losses = losses_of(outcome.judgement, outside, kinds=kinds, origin_us=view.origin_us)
-    return _of_loss(losses[0]) if losses else ""
-
-
 def _of_loss(loss: MomentLoss) -> str:
     if not loss.records:
         return f"{loss.word}: {loss.moment}"
@@ -291,17 +291,6 @@ def _rest(outcome: RunOutcome) -> str:
 
 def _number(name: str, count: int) -> Number:
     return Number(name=name, count=count, odd=name in _ODD and count > 0)
-
-
-def _numbers_of(outcome: RunOutcome, view: HistoryView) -> tuple[Number, ...]:
-    """Offered, visible, missing and doubled as far as they were counted, and what else a clean run has none of."""
-    counts = _of_table(outcome, view.outside) if view.outside is not None else _counted(outcome)
-    names = ("offered", "visible", "missing", "doubled", "disordered", "dead letters")
-    return tuple(
-        _number(name, counts[name])
-        for name in names
-        if name in counts and (counts[name] or name in names[:4])
-    )
 
 
 def _counted(outcome: RunOutcome) -> Mapping[str, int]:

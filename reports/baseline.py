@@ -70,7 +70,10 @@ class Compared:
     """Measures that fewer of its runs have now: what was not measured may be the slowest."""
 
     def lines(self) -> Iterator[str]:
-        before, now = (_counts(verdicts) for verdicts in self.verdicts)
+        before, now = (
+            ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+            for verdicts in self.verdicts
+        )
         yield f"{self.title}: {before} -> {now}" if before != now else f"{self.title}: {now}, as before"
         for seed, was, became in self.changed[:_SEEDS_TOLD]:
             yield f"  seed {seed}: {was} -> {became}"
@@ -107,7 +110,10 @@ class Comparison:
     def markdown(self) -> str:
         """The comparison as a section of a summary."""
         first, *others = self.lines()
-        rows = "".join(f"{'  ' * (_depth(line) - 1)}- {plain_text(line)}\n" for line in others)
+        depths = [(len(line) - len(line.lstrip(" "))) // 2 for line in others]
+        rows = "".join(
+            f"{'  ' * (d - 1)}- {plain_text(line)}\n" for d, line in zip(depths, others, strict=True)
+        )
         return f"\n### {plain_text(first)}\n\n{rows}"
 
     def as_json(self) -> dict[str, Any]:
@@ -153,7 +159,9 @@ def compared(now: PastReport, *, baseline: PastReport) -> Comparison:
     if not before.keys() & after.keys():
         before, after = _without_sut(baseline.runs), _without_sut(now.runs)
         if before.keys() & after.keys():
-            suts = " and ".join(_suts(report) for report in (baseline, now))
+            suts = " and ".join(
+                ", ".join(dict.fromkeys(run.kind[2] for run in report.runs)) for report in (baseline, now)
+            )
             remark = f"the systems under test differ: {suts}"
     return Comparison(
         baseline=baseline.name,
@@ -162,10 +170,6 @@ def compared(now: PastReport, *, baseline: PastReport) -> Comparison:
         only_before=tuple(title_of(kind) for kind in before if kind not in after),
         remark=remark,
     )
-
-
-def _depth(line: str) -> int:
-    return (len(line) - len(line.lstrip(" "))) // 2
 
 
 def write_comparison(folder: Path, *, baseline: PastReport) -> Comparison:
@@ -187,10 +191,6 @@ def _without_sut(runs: Sequence[PastRun]) -> Mapping[Kind, Sequence[PastRun]]:
         scenario, level, _, mutant = run.kind
         found.setdefault((scenario, level, "", mutant), []).append(run)
     return found
-
-
-def _suts(report: PastReport) -> str:
-    return ", ".join(dict.fromkeys(run.kind[2] for run in report.runs))
 
 
 def _compared(kind: Kind, before: Sequence[PastRun], now: Sequence[PastRun]) -> Compared:
@@ -240,7 +240,3 @@ def _deltas(before: Sequence[PastRun], now: Sequence[PastRun]) -> Iterator[Delta
             band=band or NoiseBand(middle=middle, low=max(0.0, middle - width), high=middle + width),
             assumed=band is None,
         )
-
-
-def _counts(verdicts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))

@@ -169,7 +169,11 @@ class CampaignView:
         outcomes = [section.outcome for section in self.sections]
         reading = headline_of(outcomes, [] if self.is_one else self.runs)
         if not self.is_one and reading.tone is not Tone.GOOD:
-            reading = replace(reading, sentence=f"{reading.sentence} {self._told_causes()}".strip())
+            causes = [cause for cause in self.causes if cause.tone is not Tone.GOOD]
+            told = ", ".join(f"{cause.words} ({_runs(len(cause.rows))})" for cause in causes[:_CAUSES_TOLD])
+            more = f", and {len(causes) - _CAUSES_TOLD} more" if len(causes) > _CAUSES_TOLD else ""
+            by_cause = f" By cause: {told}{more}." if causes else ""
+            reading = replace(reading, sentence=f"{reading.sentence}{by_cause}")
         reading = replace(reading, sentence=f"{reading.sentence}{self._left_out}")
         if self.incomplete is None:
             return reading
@@ -204,12 +208,6 @@ class CampaignView:
         )
         because = f": {why}" if why else ", the last ones in part: the campaign was interrupted"
         return f"{len(self.rows)} of {self.extent.asked} runs were made{because}."
-
-    def _told_causes(self) -> str:
-        causes = [cause for cause in self.causes if cause.tone is not Tone.GOOD]
-        told = ", ".join(f"{cause.words} ({_runs(len(cause.rows))})" for cause in causes[:_CAUSES_TOLD])
-        more = f", and {len(causes) - _CAUSES_TOLD} more" if len(causes) > _CAUSES_TOLD else ""
-        return f"By cause: {told}{more}." if causes else ""
 
     def others_of(self, cause: Cause) -> Sequence[Row]:
         """Its runs that no section shows."""
@@ -255,7 +253,9 @@ def view_of(
     places = list(range(len(outcomes))) if not counted else _places(outcomes, counted)
     histories = {place: stored(index) for index, place in enumerate(places)}
     rows = [Row(index=index, run=run, history=histories.get(index)) for index, run in enumerate(runs)]
-    wanted = set(_wanted(runs, places))
+    able = sorted(places)
+    told = [(runs[place].cause, runs[place].as_expected) for place in able]
+    wanted = {able[index] for index in worth_showing(told, of=len(runs))}
     full = [(place, index) for index, place in enumerate(places) if place in wanted]
     short = len(full) > _WHOLE_MAX
     sections = [
@@ -264,6 +264,9 @@ def view_of(
     ]
     shown = [place for place, _ in full]
     extent = Extent(asked=len(runs)) if extent is None else extent
+    planned = {one.kind: one for one in extent.planned}
+    for one in map(PlannedRuns.of, outcomes):
+        planned.setdefault(one.kind, one)
     causes = _causes(rows, shown)
     return CampaignView(
         rows=rows,
@@ -273,7 +276,7 @@ def view_of(
         sections=sections,
         shown=shown,
         extent=extent,
-        planned=_planned(outcomes, extent),
+        planned=list(planned.values()),
         strips=strips_of(outcomes, places=places),
     )
 
@@ -291,14 +294,6 @@ def _shortened(outcome: RunOutcome) -> RunOutcome:
     return replace(outcome, judgement=replace(outcome.judgement, invariants=tuple(verdicts)))
 
 
-def _planned(outcomes: Sequence[RunOutcome], extent: Extent) -> list[PlannedRuns]:
-    found = {one.kind: one for one in extent.planned}
-    for outcome in outcomes:
-        one = PlannedRuns.of(outcome)
-        found.setdefault(one.kind, one)
-    return list(found.values())
-
-
 def _places(outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun]) -> list[int]:
     """The row of each outcome: by its run id, else the first row of the same scenario, defect and seed."""
     ids = {run.run_id: place for place, run in enumerate(counted) if run.run_id}
@@ -310,15 +305,6 @@ def _places(outcomes: Sequence[RunOutcome], counted: Sequence[CountedRun]) -> li
         key = (outcome.scenario, outcome.mutant, outcome.level, outcome.seed)
         found.append(ids[outcome.run_id] if outcome.run_id in ids else same[key].pop(0))
     return found
-
-
-def _wanted(runs: Sequence[CountedRun], places: Sequence[int]) -> Iterator[int]:
-    """The rows to show in full, of those that can be."""
-    able = sorted(places)
-    for index in worth_showing(
-        [(runs[place].cause, runs[place].as_expected) for place in able], of=len(runs)
-    ):
-        yield able[index]
 
 
 def _kinds(rows: Sequence[Row], extent: Extent) -> Iterator[Kind]:

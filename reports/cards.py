@@ -27,7 +27,10 @@ def with_cards(page: str) -> str:
     heads: dict[tuple[str, ...], int] = {}
 
     def named(found: re.Match[str]) -> str:
-        head = tuple(_plain(heading) for heading in _HEADING.findall(found["head"]))
+        head = tuple(
+            " ".join(html.unescape(_TAG.sub("", heading)).split())
+            for heading in _HEADING.findall(found["head"])
+        )
         number = heads.setdefault(head, len(heads) + 1)
         names = f"{found['names'] or ''} cards head-{number}".strip()
         return f'<table class="{names}">{found[0].partition(">")[2]}'
@@ -42,10 +45,6 @@ def with_cards(page: str) -> str:
     )
     before, style, after = marked.partition(_END_OF_STYLE)
     return f"{before}{_NARROW % rules}\n{style}{after}" if rules and style else marked
-
-
-def _plain(heading: str) -> str:
-    return " ".join(html.unescape(_TAG.sub("", heading)).split())
 
 
 def _quoted(text: str) -> str:

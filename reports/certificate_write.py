@@ -11,7 +11,7 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from harness.history.values import visible
-from harness.scenario.certificate import CERTIFICATE, Certificate, CertifiedRun, CheckRow, certificate_text
+from harness.scenario.certificate import CERTIFICATE, Certificate, CheckRow, certificate_text
 from harness.system.whole_file import disk_errors_told, write_whole
 from reports.cards import with_cards
 from reports.page import style_of, templates
@@ -78,7 +78,8 @@ Grid = list[tuple[str, str, list[CheckRow | None]]]
 def certificate_page(certificate: Certificate) -> str:
     """`index.html`: one file, without script."""
     families, grid = _grid_of(certificate)
-    failed = _failed(certificate)
+    failed = [run for run in certificate.runs if not run.holds]
+    failed.sort(key=lambda run: run.verdict != "fail" and not run.pitfalls)
     return with_cards(
         templates()
         .get_template("certificate.html.j2")
@@ -100,12 +101,6 @@ def drawing() -> str:
     files = [here / "templates" / name for name in ("certificate.html.j2", "page.css")]
     files += [here / name for name in ("certificate_write.py", "cards.py", "page.py")]
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
-
-
-def _failed(certificate: Certificate) -> list[CertifiedRun]:
-    """The runs that do not hold, those with a violation or a pitfall first."""
-    found = [run for run in certificate.runs if not run.holds]
-    return sorted(found, key=lambda run: run.verdict != "fail" and not run.pitfalls)
 
 
 def _grid_of(certificate: Certificate) -> tuple[list[str], Grid]:

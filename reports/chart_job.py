@@ -12,7 +12,7 @@ from typing import Final
 
 from harness.history.values import brief, without_credentials
 from harness.scenario.outcome import FaultRecord, FaultTime
-from reports.chart_scale import Band, LinearScale, Tick, bands_of, bucket_of, label_rows, points, time_ticks
+from reports.chart_scale import Band, LinearScale, Tick, TimeSlices, bands_of, label_rows, points, time_ticks
 from reports.chart_story import STRIP_HEIGHT, StoryStrip, strip_of
 from reports.counterexample import Counterexample
 from reports.history_view import HistoryView
@@ -99,8 +99,10 @@ class _Drawer:
     def __init__(self, view: HistoryView, outside: OutsideView, *, slices: int) -> None:
         self._view = view
         self._outside = outside
-        self._slices = max(1, slices)
         self._scale = LinearScale(low=0.0, high=view.span_us / 1e6, start=_LEFT, end=WIDTH - _RIGHT)
+        self._time = TimeSlices(
+            origin_us=view.origin_us, end_us=view.end_us, scale=self._scale, count=max(1, slices)
+        )
 
     def draw(self, faults: Sequence[FaultRecord], told: Counterexample | None) -> JobTimeline:
         view, outside = self._view, self._outside
@@ -114,7 +116,13 @@ class _Drawer:
         rows_base = rows_top + _ROWS
         most = max(len(outside.offers_us), *(tx.visible for tx in outside.transactions), 1)
         heights = LinearScale(low=0, high=most, start=rows_base, end=rows_top + 4)
-        done = outside.finished or outside.giveup
+        done = None
+        if outside.finished is not None:
+            at_us, how = outside.finished
+            done = Tick(at=self._time.x(at_us), label=f"done at {self._at(at_us)}, known by: {how}")
+        elif outside.giveup is not None:
+            at_us, _ = outside.giveup
+            done = Tick(at=self._time.x(at_us), label=f"given up at {self._at(at_us)}")
         strip = strip_of(told, scale=self._scale, top=top, lanes={}, whole=(first, rows_base))
         return JobTimeline(
             width=WIDTH,
@@ -124,10 +132,18 @@ class _Drawer:
             top=top,
             bottom=rows_base + 4,
             lives=lives,
-            held=tuple(self._held()),
+            held=tuple(
+                Tick(
+                    at=self._time.x(fault.begin_us),
+                    label=f"{fault.name} takes effect at {self._at(fault.begin_us)}{_evidence(fault)}",
+                )
+                for fault in outside.faults[:_MARKS_AT_MOST]
+            ),
             held_y=held_y,
             commits_base=commits_base,
-            commits=self._commits(commits_base),
+            commits=self._time.bars(
+                (tx.at_us for tx in outside.transactions), base=commits_base, highest=_COMMITS - 6, least=3.0
+            ),
             blamed=tuple(self._blamed()),
             rows_top=rows_top,
             rows_base=rows_base,
@@ -136,36 +152,32 @@ class _Drawer:
                 ((at_us, count) for count, at_us in enumerate(outside.offers_us, start=1)), heights
             ),
             most=most,
-            done=None if done is None else Tick(at=self._x(done[0]), label=self._done_label()),
+            done=done,
             bands=bands,
             ticks=time_ticks(self._scale),
             strip=strip,
             says=self._says() if strip is None else f"{strip.says} {self._says()}",
         )
 
-    def _x(self, at_us: int) -> float:
-        return self._scale((at_us - self._view.origin_us) / 1e6)
-
     def _at(self, at_us: int) -> str:
         return f"{(at_us - self._view.origin_us) / 1e6:.3f} s"
-
-    def _slice(self, at_us: int) -> int:
-        return bucket_of(at_us, self._view.origin_us, self._view.end_us, count=self._slices)
-
-    def _x_of_slice(self, index: int) -> float:
-        return self._scale(self._scale.high * index / self._slices)
 
     def _lives(self, top: float) -> Iterator[LifeBar]:
         """One bar a start; starts that lived at once are below each other."""
         row_ends: list[float] = []
         for span in list(self._outside.starts.values())[:_MARKS_AT_MOST]:
-            x = self._x(span.begin_us)
-            end = self._x(self._view.end_us if span.end_us is None else span.end_us)
+            x = self._time.x(span.begin_us)
+            end = self._time.x(self._view.end_us if span.end_us is None else span.end_us)
             width = max(_LEAST_WIDTH, end - x)
             label = f"start {span.number}"
             room = max(width + 8, len(label) * _LETTER_WIDTH + 4)
             row = next((i for i, taken in enumerate(row_ends) if taken <= x), len(row_ends))
             row_ends[row : row + 1] = [x + room]
+            title = f"start {span.number}, {self._at(span.begin_us)}"
+            if span.end_us is None:
+                title += ", still ran at the end"
+            else:
+                title += f" to {self._at(span.end_us)}: {span.ending}, by {span.by or 'itself'}"
             yield LifeBar(
                 x=x,
                 width=width,
@@ -173,32 +185,8 @@ class _Drawer:
                 label=label,
                 label_x=min(x + 4, WIDTH - _RIGHT - len(label) * _LETTER_WIDTH),
                 mark=_mark_of(span),
-                title=self._life_title(span),
+                title=title,
             )
-
-    def _life_title(self, span: StartSpan) -> str:
-        begun = f"start {span.number}, {self._at(span.begin_us)}"
-        if span.end_us is None:
-            return f"{begun}, still ran at the end"
-        return f"{begun} to {self._at(span.end_us)}: {span.ending}, by {span.by or 'itself'}"
-
-    def _held(self) -> Iterator[Tick]:
-        for fault in self._outside.faults[:_MARKS_AT_MOST]:
-            yield Tick(
-                at=self._x(fault.begin_us),
-                label=f"{fault.name} takes effect at {self._at(fault.begin_us)}{_evidence(fault)}",
-            )
-
-    def _commits(self, base: float) -> str:
-        counts = [0] * self._slices
-        for tx in self._outside.transactions:
-            counts[self._slice(tx.at_us)] += 1
-        height = LinearScale(low=0, high=max(counts), start=0, end=_COMMITS - 6)
-        return "".join(
-            f"M{points(self._x_of_slice(index))} {points(base)}v-{points(max(3.0, height(count)))}"
-            for index, count in enumerate(counts)
-            if count
-        )
 
     def _blamed(self) -> Iterator[Tick]:
         cited = [tx for tx in self._outside.transactions if tx.blamed][:_MARKS_AT_MOST]
@@ -207,27 +195,20 @@ class _Drawer:
             label = (
                 f"transaction {tx.tx}{whose} at {self._at(tx.at_us)}, {tx.rows} rows: cited by a violation"
             )
-            yield Tick(at=self._x_of_slice(self._slice(tx.at_us)), label=label)
+            yield Tick(at=self._time.x_of(self._time.of(tx.at_us)), label=label)
 
     def _steps(
         self, moments: Iterable[tuple[int, int]], heights: LinearScale, *, closed: bool = False
     ) -> str:
         """A step line of the last value in each slice of time; `closed`: as an area down to the base."""
-        of_slice = {self._slice(at_us): value for at_us, value in moments}
+        of_slice = {self._time.of(at_us): value for at_us, value in moments}
         if not of_slice:
             return ""
-        path = [f"M{points(self._x_of_slice(min(of_slice)))} {points(heights.start)}"]
+        path = [f"M{points(self._time.x_of(min(of_slice)))} {points(heights.start)}"]
         for index, value in sorted(of_slice.items()):
-            path.append(f"H{points(self._x_of_slice(index))}V{points(heights(value))}")
-        path.append(f"H{points(self._x_of_slice(self._slices))}")
+            path.append(f"H{points(self._time.x_of(index))}V{points(heights(value))}")
+        path.append(f"H{points(self._time.x_of(self._time.count))}")
         return "".join(path) + (f"V{points(heights.start)}Z" if closed else "")
-
-    def _done_label(self) -> str:
-        outside = self._outside
-        if outside.finished is not None:
-            return f"done at {self._at(outside.finished[0])}, known by: {outside.finished[1]}"
-        assert outside.giveup is not None
-        return f"given up at {self._at(outside.giveup[0])}"
 
     def _says(self) -> str:
         outside = self._outside

@@ -90,7 +90,10 @@ def latency_of(view: HistoryView, faults: Sequence[FaultRecord], *, shown: int =
         p99=plot.line(0.99),
         bands=tuple(_of_all_lanes(band) for band in bands),
         x_ticks=time_ticks(x),
-        y_ticks=tuple(Tick(at=y(value), label=_label(value)) for value in decades),
+        y_ticks=tuple(
+            Tick(at=y(value), label=f"{value:g} ms" if value < _SECOND_MS else f"{value / _SECOND_MS:g} s")
+            for value in decades
+        ),
         says=plot.says(),
     )
 
@@ -119,7 +122,10 @@ class _Plot:
         quota = max(100, shown * len(mine) // len(self.calls))
         stride = -(-len(mine) // quota)
         drawn = mine[::stride]
-        path = "".join(f"M{points(self._x(c))} {points(self.y(_ms(c)))}{_glyph(result)}" for c in drawn)
+        path = "".join(
+            f"M{points(self.x((c.begin_us - self.view.origin_us) / 1e6))} {points(self.y(_ms(c)))}{_glyph(result)}"
+            for c in drawn
+        )
         label = _MEANING.get(result, result)
         return Series(result=result, label=label, path=path, count=len(mine), shown=len(drawn))
 
@@ -147,9 +153,6 @@ class _Plot:
         marks = ", ".join(f"{name} {quantile(replied, share):.1f} ms" for name, share in _QUANTILES)
         return f"{len(self.calls)} calls: {ends}. Of those with a reply: {marks}."
 
-    def _x(self, call: CallSpan) -> float:
-        return self.x((call.begin_us - self.view.origin_us) / 1e6)
-
 
 _QUANTILES = (("median", 0.5), ("p99", 0.99), ("longest", 1.0))
 
@@ -171,7 +174,3 @@ def _glyph(result: str) -> str:
             return "m0-4v8"
         case _:
             return "m-3-3l6 6m0-6l-6 6"
-
-
-def _label(value_ms: float) -> str:
-    return f"{value_ms:g} ms" if value_ms < _SECOND_MS else f"{value_ms / _SECOND_MS:g} s"

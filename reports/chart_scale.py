@@ -8,7 +8,8 @@ healed; a fault that never began has no band, and one without evidence is drawn 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,19 +59,44 @@ class Tick:
     label: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeSlices:
+    """The time of a history, on a scale in seconds and in `count` equal slices."""
+
+    origin_us: int
+    end_us: int
+    scale: LinearScale
+    count: int
+
+    def x(self, at_us: int) -> float:
+        return self.scale((at_us - self.origin_us) / 1e6)
+
+    def of(self, at_us: int) -> int:
+        return bucket_of(at_us, self.origin_us, self.end_us, count=self.count)
+
+    def x_of(self, index: int) -> float:
+        return self.scale(self.scale.high * index / self.count)
+
+    def bars(self, moments_us: Iterable[int], *, base: float, highest: float, least: float) -> str:
+        """A bar for each slice with moments, as path data: from `base`, at least `least` and at most `highest`."""
+        counts = Counter(map(self.of, moments_us))
+        height = LinearScale(low=0, high=max(counts.values(), default=0), start=0, end=highest)
+        return "".join(
+            f"M{points(self.x_of(index))} {points(base)}v-{points(max(least, height(count)))}"
+            for index, count in sorted(counts.items())
+        )
+
+
 def even_ticks(low: float, high: float, *, count: int = 8) -> tuple[float, ...]:
     """Round values (1, 2 or 5 times a power of ten apart) inside `low`..`high`, about `count` of them."""
     if high <= low:
         return (low,)
-    step = _nice_step((high - low) / max(1, count))
+    rough = (high - low) / max(1, count)
+    magnitude = 10.0 ** math.floor(math.log10(rough))
+    step = next((nice * magnitude for nice in _NICE_STEPS if nice * magnitude >= rough), 10 * magnitude)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
     return tuple(round(k * step, 12) for k in range(first, last + 1))
-
-
-def _nice_step(rough: float) -> float:
-    magnitude = 10.0 ** math.floor(math.log10(rough))
-    return next((nice * magnitude for nice in _NICE_STEPS if nice * magnitude >= rough), 10 * magnitude)
 
 
 def decade_ticks(low: float, high: float) -> tuple[float, ...]:
@@ -147,7 +173,8 @@ def bands_of(
         x, right = scale((armed_us - origin_us) / 1e6), scale((healed_us - origin_us) / 1e6)
         label = f"{fault.id}: {fault.kind}" + ("" if time.evidence else " (no evidence)")
         label_x = min(x, scale.end - len(label) * _LETTER_WIDTH)
-        row = _free_row(row_ends, label_x, label_x + len(label) * _LETTER_WIDTH)
+        row = next((i for i, end in enumerate(row_ends) if end + _LETTER_WIDTH <= label_x), len(row_ends))
+        row_ends[row : row + 1] = [label_x + len(label) * _LETTER_WIDTH]
         width = max(_LEAST_WIDTH, right - x)
         title = f"{label}, {(armed_us - origin_us) / 1e6:.3f} s to {(healed_us - origin_us) / 1e6:.3f} s"
         bands.append(
@@ -164,13 +191,6 @@ def bands_of(
             )
         )
     return tuple(bands)
-
-
-def _free_row(row_ends: list[float], left: float, right: float) -> int:
-    """The first label row with room from `left` on; updates `row_ends`."""
-    row = next((i for i, end in enumerate(row_ends) if end + _LETTER_WIDTH <= left), len(row_ends))
-    row_ends[row : row + 1] = [right]
-    return row
 
 
 def label_rows(bands: Sequence[Band]) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from reports.chart_scale import LinearScale
-from reports.counterexample import Counterexample, Step
+from reports.counterexample import Counterexample
 
 STRIP_HEIGHT: Final = 50
 _LETTER, _PADDING, _GAP = 6.8, 10, 5
@@ -68,38 +68,29 @@ def strip_of(
     labels = [f"{step.name} {step.label}".strip() for step in told.steps]
     widths = [len(label) * _LETTER + _PADDING for label in labels]
     moments = [scale(step.at_s) for step in told.steps]
+    reaches = [whole if step.s is None else lanes.get(step.s, whole) for step in told.steps]
     lefts = _spread([x - width / 2 for x, width in zip(moments, widths, strict=True)], widths, scale)
     return StoryStrip(
         subject=told.subject,
         y=top + 14,
         base=top + STRIP_HEIGHT - 6,
         marks=tuple(
-            _mark(step, label, x=x, left=left, width=width, reach=_reach(step, lanes, whole))
-            for step, label, x, left, width in zip(told.steps, labels, moments, lefts, widths, strict=True)
+            StepMark(
+                n=step.n,
+                name=step.name,
+                label=label,
+                told=step.told,
+                x=x,
+                left=left,
+                width=width,
+                top=reach[0],
+                bottom=reach[1],
+            )
+            for step, label, x, left, width, reach in zip(
+                told.steps, labels, moments, lefts, widths, reaches, strict=True
+            )
         ),
     )
-
-
-def _mark(
-    step: Step, label: str, *, x: float, left: float, width: float, reach: tuple[float, float]
-) -> StepMark:
-    return StepMark(
-        n=step.n,
-        name=step.name,
-        label=label,
-        told=step.told,
-        x=x,
-        left=left,
-        width=width,
-        top=reach[0],
-        bottom=reach[1],
-    )
-
-
-def _reach(
-    step: Step, lanes: Mapping[int, tuple[float, float]], whole: tuple[float, float]
-) -> tuple[float, float]:
-    return whole if step.s is None else lanes.get(step.s, whole)
 
 
 def _spread(wanted: Sequence[float], widths: Sequence[float], scale: LinearScale) -> list[float]:

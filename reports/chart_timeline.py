@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.scenario.outcome import FaultRecord
-from reports.chart_scale import Band, LinearScale, Tick, bands_of, bucket_of, label_rows, points, time_ticks
+from reports.chart_scale import Band, LinearScale, Tick, TimeSlices, bands_of, label_rows, points, time_ticks
 from reports.chart_story import STRIP_HEIGHT, StoryStrip, strip_of
 from reports.counterexample import Counterexample
 from reports.history_view import HistoryView, Lane
@@ -104,7 +104,8 @@ def timeline_of(
     scale = LinearScale(low=0.0, high=view.span_us / 1e6, start=_LEFT, end=WIDTH - _RIGHT)
     bands = bands_of(faults, scale=scale, origin_us=view.origin_us, end_us=view.end_us)
     top = 8 + _BAND_ROW * label_rows(bands)
-    drawer = _LaneDrawer(view=view, scale=scale, slices=slices, placed=placed)
+    time = TimeSlices(origin_us=view.origin_us, end_us=view.end_us, scale=scale, count=slices)
+    drawer = _LaneDrawer(view=view, time=time, placed=placed)
     first = top + 6 + (STRIP_HEIGHT if told else 0)
     lanes = tuple(
         drawer.draw(lane, top=first + index * (_LANE + _LANE_GAP))
@@ -149,8 +150,7 @@ class _LaneDrawer:
     """Draws the lanes of a view on one time scale."""
 
     view: HistoryView
-    scale: LinearScale
-    slices: int
+    time: TimeSlices
     placed: Sequence[Mapping[str, Any]]
 
     def draw(self, lane: Lane, *, top: float) -> LaneDrawing:
@@ -168,7 +168,7 @@ class _LaneDrawer:
             in_flight=self._area(levels, base=calls_base),
             most_in_flight=max(levels, default=0),
             trouble=self._ticks((c.end_us for c in lane.calls if c.result in _TROUBLE), calls_base + 2, 5),
-            outputs=self._bars(lane.outputs_us, base=bottom - 8),
+            outputs=self.time.bars(lane.outputs_us, base=bottom - 8, highest=_OUTPUTS_HEIGHT, least=1.5),
             watermarks=self._watermarks(lane, top=top, base=calls_base),
             commits=marks["commit"],
             kills=marks["kill"],
@@ -183,22 +183,13 @@ class _LaneDrawer:
             ),
         )
 
-    def _slice(self, at_us: int) -> int:
-        return bucket_of(at_us, self.view.origin_us, self.view.end_us, count=self.slices)
-
-    def _x_of_slice(self, index: int) -> float:
-        return self.scale(self.scale.high * index / self.slices)
-
-    def _x(self, at_us: int) -> float:
-        return self.scale((at_us - self.view.origin_us) / 1e6)
-
     def _in_flight(self, lane: Lane) -> list[int]:
         """The maximum number of open calls in each slice."""
         steps = [(call.begin_us, 1) for call in lane.calls] + [(call.end_us, -1) for call in lane.calls]
-        most = [0] * self.slices
+        most = [0] * self.time.count
         level = at = 0
         for t_us, step in sorted(steps):
-            index = self._slice(t_us)
+            index = self.time.of(t_us)
             for passed in range(at, index + 1):
                 most[passed] = max(most[passed], level)
             level += step
@@ -210,35 +201,24 @@ class _LaneDrawer:
         if not any(levels):
             return ""
         height = LinearScale(low=0, high=max(levels), start=base, end=base - _CALLS_HEIGHT + 4)
-        path = [f"M{points(self._x_of_slice(0))} {points(base)}"]
+        path = [f"M{points(self.time.x_of(0))} {points(base)}"]
         for index, level in enumerate(levels):
             if index == 0 or level != levels[index - 1]:
-                path.append(f"H{points(self._x_of_slice(index))}V{points(height(level))}")
-        return "".join(path) + f"H{points(self._x_of_slice(self.slices))}V{points(base)}Z"
-
-    def _bars(self, moments_us: Sequence[int], *, base: float) -> str:
-        counts = [0] * self.slices
-        for at_us in moments_us:
-            counts[self._slice(at_us)] += 1
-        height = LinearScale(low=0, high=max(counts), start=0, end=_OUTPUTS_HEIGHT)
-        return "".join(
-            f"M{points(self._x_of_slice(index))} {points(base)}v-{points(max(1.5, height(count)))}"
-            for index, count in enumerate(counts)
-            if count
-        )
+                path.append(f"H{points(self.time.x_of(index))}V{points(height(level))}")
+        return "".join(path) + f"H{points(self.time.x_of(self.time.count))}V{points(base)}Z"
 
     def _ticks(self, moments_us: Iterable[int], top: float, length: float) -> str:
-        places = sorted({self._slice(at_us) for at_us in moments_us})
-        return "".join(f"M{points(self._x_of_slice(p))} {points(top)}v{points(length)}" for p in places)
+        places = sorted({self.time.of(at_us) for at_us in moments_us})
+        return "".join(f"M{points(self.time.x_of(p))} {points(top)}v{points(length)}" for p in places)
 
     def _watermarks(self, lane: Lane, *, top: float, base: float) -> str:
         finite = [w for _, w in lane.watermarks if math.isfinite(w)]
         if not finite:
             return ""
         height = LinearScale(low=min(finite), high=max(finite), start=base - 1, end=top + 3)
-        last_of_slice = {self._slice(at_us): (at_us, w) for at_us, w in lane.watermarks}
-        path = [f"M{points(self._x(lane.watermarks[0][0]))} {points(base - 1)}"]
-        path += [f"H{points(self._x(at_us))}V{points(height(w))}" for at_us, w in last_of_slice.values()]
+        last_of_slice = {self.time.of(at_us): (at_us, w) for at_us, w in lane.watermarks}
+        path = [f"M{points(self.time.x(lane.watermarks[0][0]))} {points(base - 1)}"]
+        path += [f"H{points(self.time.x(at_us))}V{points(height(w))}" for at_us, w in last_of_slice.values()]
         return "".join(path)
 
     def _dead(self, lane: Lane) -> Iterator[DeadSpan]:
@@ -254,7 +234,7 @@ class _LaneDrawer:
             yield self._dead_span(begun, self.view.end_us, back=False)
 
     def _dead_span(self, begin_us: int, end_us: int, *, back: bool = True) -> DeadSpan:
-        x, right = self._x(begin_us), self._x(end_us)
+        x, right = self.time.x(begin_us), self.time.x(end_us)
         took = f"dead {(end_us - begin_us) / 1e6:.2f} s"
         since = f"{(begin_us - self.view.origin_us) / 1e6:.3f} s"
         until = f"to {(end_us - self.view.origin_us) / 1e6:.3f} s" if back else "to the end"
@@ -271,7 +251,7 @@ class _LaneDrawer:
         mine = [place for place in self.placed if place["s"] == lane.s][:_PLACES_AT_MOST]
         return tuple(
             Tick(
-                at=self._x(self.view.origin_us + place["at_us"]),
+                at=self.time.x(self.view.origin_us + place["at_us"]),
                 label=f"attempt {place['a']}: host {place['host']}, executor {place['executor']},"
                 f" driver {place['driver']}",
             )
@@ -282,7 +262,7 @@ class _LaneDrawer:
         found = [mark for mark in lane.marks if mark.what == what][:_MARKS_AT_MOST]
         return tuple(
             Tick(
-                at=self._x(mark.at_us),
+                at=self.time.x(mark.at_us),
                 label=f"{what} {mark.number} at {(mark.at_us - self.view.origin_us) / 1e6:.3f} s",
             )
             for mark in found

@@ -87,10 +87,25 @@ def conviction_of(
         mutant=outcome.mutant,
         expected=verdict.invariant in outcome.convicts,
         found=len(verdict.anomalies) + verdict.omitted,
-        stories=tuple(_story(number, anomaly, view) for number, anomaly in enumerate(told, start=1)),
+        stories=tuple(
+            AnomalyStory(
+                number=number,
+                kind=anomaly.kind,
+                subject=_subject(anomaly),
+                say=anomaly.say,
+                explanation=anomaly.explanation,
+                lineage=view.excerpts.lineage(anomaly),
+                around=view.excerpts.around(anomaly),
+            )
+            for number, anomaly in enumerate(told, start=1)
+        ),
         rest=rest_of(verdict, told=len(told)),
-        holds=_with(outcome, Outcome.PASS),
-        undecided=_undecided(outcome),
+        holds=tuple(v.invariant for v in outcome.judgement.invariants if v.outcome is Outcome.PASS),
+        undecided=tuple(
+            f"{verdict.invariant} ({verdict.outcome})"
+            for verdict in outcome.judgement.invariants
+            if verdict.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS} and counts_towards(outcome, verdict)
+        ),
         guarantee="" if guarantee is None else guarantee.statement,
         again=outcome.again,
         **({} if view.outside is None else _OF_A_JOB),
@@ -103,18 +118,6 @@ def by_its_lineage(conviction: Conviction) -> Conviction:
     return replace(conviction, stories=tuple(stories))
 
 
-def _story(number: int, anomaly: Anomaly, view: HistoryView) -> AnomalyStory:
-    return AnomalyStory(
-        number=number,
-        kind=anomaly.kind,
-        subject=_subject(anomaly),
-        say=anomaly.say,
-        explanation=anomaly.explanation,
-        lineage=view.excerpts.lineage(anomaly),
-        around=view.excerpts.around(anomaly),
-    )
-
-
 def _subject(anomaly: Anomaly) -> str:
     named = (
         ("record", anomaly.id),
@@ -123,18 +126,6 @@ def _subject(anomaly: Anomaly) -> str:
         ("subtask", anomaly.s),
     )
     return ", ".join(f"{word} {brief(value)}" for word, value in named if value is not None)
-
-
-def _with(outcome: RunOutcome, wanted: Outcome) -> tuple[str, ...]:
-    return tuple(v.invariant for v in outcome.judgement.invariants if v.outcome is wanted)
-
-
-def _undecided(outcome: RunOutcome) -> tuple[str, ...]:
-    return tuple(
-        f"{verdict.invariant} ({verdict.outcome})"
-        for verdict in outcome.judgement.invariants
-        if verdict.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS} and counts_towards(outcome, verdict)
-    )
 
 
 def variant_in_words(mutant: str | None) -> str:

@@ -73,7 +73,8 @@ class Links:
 
 def counterexample_of(story: AnomalyStory) -> Counterexample | None:
     """The steps of a story; None if no event of it is known."""
-    names = dict(_names(story))
+    found = [_LET.match(line) for line in (story.explanation.let if story.explanation else ())]
+    names = {int(let[2]): let[1] for let in found if let is not None}
     lines = list(_chosen(story.lineage or tuple(line for line in story.around if line.marked), names))
     steps = tuple(
         Step(
@@ -89,12 +90,6 @@ def counterexample_of(story: AnomalyStory) -> Counterexample | None:
     return (
         Counterexample(subject=story.subject.partition(",")[0] or story.kind, steps=steps) if steps else None
     )
-
-
-def _names(story: AnomalyStory) -> Iterator[tuple[int, str]]:
-    for line in story.explanation.let if story.explanation else ():
-        if (found := _LET.match(line)) is not None:
-            yield int(found[2]), found[1]
 
 
 def _chosen(lines: Sequence[Line], names: dict[int, str]) -> Iterator[Line]:

@@ -13,23 +13,19 @@ from harness.system.whole_file import disk_errors_told, write_whole
 from reports.page import style_of, templates
 
 
-def _page(document: Mapping[str, Any]) -> str:
-    """The page as text."""
-    return (
-        templates()
-        .get_template("difference.html.j2")
-        .render(
-            document=document,
-            first=document["first"],
-            measures=[one for one in document["measures"] if one["left"] != one["right"]],
-            style=style_of("page.css"),
-        )
-    )
-
-
 def write_difference(document: Mapping[str, Any], path: Path) -> None:
     """Writes the page. Raises WorldError if it cannot be written."""
     with disk_errors_told(
         f"the page cannot be written to {path}", fix="free disk space, or name another file"
     ):
-        write_whole(path, _page(document))
+        page = (
+            templates()
+            .get_template("difference.html.j2")
+            .render(
+                document=document,
+                first=document["first"],
+                measures=[one for one in document["measures"] if one["left"] != one["right"]],
+                style=style_of("page.css"),
+            )
+        )
+        write_whole(path, page)

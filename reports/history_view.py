@@ -44,13 +44,20 @@ class HistoryLines:
 
     def _events(self, lines: IO[bytes]) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(lines, start=1):
-            value = _parsed(line)
-            if value is None:
-                self.problems.append(_complaint(number, whole=line.endswith(b"\n")))
+            try:
+                value = json.loads(line)
+            except ValueError:
+                value = None
+            if not isinstance(value, dict):
+                self.problems.append(
+                    f"line {number} of the history does not parse; what follows is not shown"
+                    if line.endswith(b"\n")
+                    else f"the last line of the history (line {number}) was cut off and is left out"
+                )
                 return
             if number == 1:
                 self.header = value
-            elif _is_event(value):
+            elif "k" in value and all(type(value.get(name)) is int for name in ("n", "t")):
                 yield value
             else:
                 self.problems.append(f"line {number} of the history is no event; what follows is not shown")
@@ -67,25 +74,6 @@ def _opened(path: Path) -> IO[bytes]:
             return io.BufferedReader(zstandard.open(path, "rb"))
         case _:
             return path.open("rb")
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _is_event(value: dict[str, Any]) -> bool:
-    numbers = (value.get("n"), value.get("t"))
-    return all(isinstance(n, int) and not isinstance(n, bool) for n in numbers) and "k" in value
-
-
-def _complaint(number: int, *, whole: bool) -> str:
-    if whole:
-        return f"line {number} of the history does not parse; what follows is not shown"
-    return f"the last line of the history (line {number}) was cut off and is left out"
 
 
 _AROUND = 5
@@ -171,7 +159,8 @@ class Excerpts:
     def __init__(self, judgement: Judgement | None = None, *, outside: bool = False) -> None:
         self._life = _LIFE_OF_A_JOB if outside else _LIFE
         self._describe: Callable[[Json], str] = describe_outside if outside else describe_event
-        anomalies = list(_told_in_full(judgement)) if judgement else []
+        failed = [v for v in judgement.invariants if v.outcome is Outcome.FAIL] if judgement else []
+        anomalies = [anomaly for verdict in failed for anomaly in verdict.anomalies[:ANOMALIES_IN_FULL]]
         self._witnesses = {n for anomaly in anomalies for n in anomaly.events[:_WITNESSES]}
         self._lineages = {key_of(a.id): _Lineage() for a in anomalies if a.id is not None}
         self._windows: dict[Stream, _Window] = {None: _Window()}
@@ -182,10 +171,6 @@ class Excerpts:
             self._origin_us = int(event["t"])
         if not self._witnesses and not self._lineages:
             return
-        self._see_windows(event)
-        self._see_lineages(event)
-
-    def _see_windows(self, event: Json) -> None:
         is_witness = event["n"] in self._witnesses
         s = event.get("s")
         if s is not None and s not in self._windows:
@@ -193,8 +178,6 @@ class Excerpts:
         for stream, window in self._windows.items():
             if s is None or stream is None or stream == s:
                 window.see(event, is_witness=is_witness)
-
-    def _see_lineages(self, event: Json) -> None:
         named = [i for i in _ids_of(event) if i in self._lineages]
         for record in named:
             self._lineages[record].see(event)
@@ -231,23 +214,22 @@ class Excerpts:
     ) -> Iterator[Line]:
         previous: int | None = None
         for place, event in placed:
+            holds = ""
+            if record is not None and "elements" in event:
+                holds = (
+                    " (holds this record)" if record in element_ids(event) else " (does not hold this record)"
+                )
             yield Line(
                 n=int(event["n"]),
                 at_s=(int(event["t"]) - (self._origin_us or 0)) / 1_000_000,
                 s=event.get("s"),
                 a=event.get("a", event.get("start")),
-                text=self._describe(event) + _membership(event, record),
+                text=self._describe(event) + holds,
                 label=_label(event),
                 marked=event["n"] in anomaly.events,
                 after_gap=previous is not None and place != previous + 1,
             )
             previous = place
-
-
-def _told_in_full(judgement: Judgement) -> Iterator[Anomaly]:
-    for verdict in judgement.invariants:
-        if verdict.outcome is Outcome.FAIL:
-            yield from verdict.anomalies[:ANOMALIES_IN_FULL]
 
 
 _LABELS: Final = {
@@ -276,13 +258,6 @@ def _ids_of(event: Json) -> list[Key]:
         return list(dict.fromkeys(i for i in element_ids(event) if isinstance(i, int | str)))
     record = event.get("id")
     return [key_of(record)] if isinstance(record, int | str | list) else []
-
-
-def _membership(event: Json, record: Any) -> str:
-    """For a snapshot or a restore: whether its elements hold the record."""
-    if record is None or "elements" not in event:
-        return ""
-    return " (holds this record)" if record in element_ids(event) else " (does not hold this record)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,28 +356,23 @@ class _Reading:
         self._completed_us: dict[int, int] = {}
 
     def read(self, events: Iterable[Json]) -> HistoryView:
-        for event in events:
-            self._see(event)
-        for lane in self.view.lanes.values():
-            lane.close_calls(below=max((a for a, _ in lane.open_calls), default=0), at_us=self.view.end_us)
-        return self.view
-
-    def _see(self, event: Json) -> None:
         view = self.view
-        if not view.events:
-            view.origin_us = event["t"]
-        view.events += 1
-        view.end_us = max(view.end_us, event["t"])
-        view.excerpts.see(event)
-        if view.outside is not None:
-            view.outside.see(event)
-        elif event["k"] == "done":
-            self._done(event)
-        elif isinstance(event.get("s"), int):
-            self._of_subtask(event, self._lane(event["s"]))
-
-    def _lane(self, s: int) -> Lane:
-        return self.view.lanes.setdefault(s, Lane(s=s))
+        for event in events:
+            if not view.events:
+                view.origin_us = event["t"]
+            view.events += 1
+            view.end_us = max(view.end_us, event["t"])
+            view.excerpts.see(event)
+            if view.outside is not None:
+                view.outside.see(event)
+            elif event["k"] == "done":
+                for s in [s for s, c in self._snaps if c == event.get("c")]:
+                    self._completed(s, event)
+            elif isinstance(event.get("s"), int):
+                self._of_subtask(event, view.lanes.setdefault(event["s"], Lane(s=event["s"])))
+        for lane in view.lanes.values():
+            lane.close_calls(below=max((a for a, _ in lane.open_calls), default=0), at_us=view.end_us)
+        return view
 
     def _of_subtask(self, event: Json, lane: Lane) -> None:
         at_us, attempt = event["t"], event.get("a", 0)
@@ -410,11 +380,15 @@ class _Reading:
             case "call":
                 lane.open_calls[attempt, event.get("id")] = at_us
             case "res":
-                self._replied(event, lane)
+                begin_us = lane.open_calls.pop((attempt, event.get("id")), None)
+                if begin_us is not None:
+                    result = str(event.get("r", "unknown"))
+                    lane.calls.append(CallSpan(begin_us=begin_us, end_us=at_us, result=result))
             case "out":
                 lane.outputs_us.append(at_us)
             case "owm":
-                lane.watermarks.append((at_us, _height(event.get("w"))))
+                w = event.get("w")
+                lane.watermarks.append((at_us, float(w) if isinstance(w, int) else float("inf")))
             case "start":
                 lane.close_calls(below=attempt - 1, at_us=at_us)
                 lane.marks.append(Mark(at_us=at_us, what="start", number=attempt))
@@ -434,17 +408,6 @@ class _Reading:
             case _:
                 pass
 
-    def _replied(self, event: Json, lane: Lane) -> None:
-        key = (event.get("a", 0), event.get("id"))
-        begin_us = lane.open_calls.pop(key, None)
-        if begin_us is not None:
-            result = str(event.get("r", "unknown"))
-            lane.calls.append(CallSpan(begin_us=begin_us, end_us=event["t"], result=result))
-
-    def _done(self, event: Json) -> None:
-        for s in [s for s, c in self._snaps if c == event.get("c")]:
-            self._completed(s, event)
-
     def _completed(self, s: int, event: Json) -> None:
         """The first `commit` or `done` after a snapshot completes it; a later one is ignored."""
         snap = self._snaps.pop((s, event.get("c", 0)), None)
@@ -462,7 +425,3 @@ class _Reading:
         )
         self.view.checkpoints.append(row)
         self._completed_us[s] = event["t"]
-
-
-def _height(w: object) -> float:
-    return float(w) if isinstance(w, int) else float("inf")

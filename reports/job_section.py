@@ -87,7 +87,10 @@ def _facts(outcome: RunOutcome, view: HistoryView, outside: OutsideView) -> Iter
     claims, sink = _part(view.header, "claims"), _part(view.header, "sink")
     yield "claimed delivery", str(claims.get("delivery", "?"))
     yield "claimed order", str(claims.get("order", "none"))
-    yield "a start acts no more once replaced", "claimed" if _fenced(claims) else "not claimed"
+    yield (
+        "a start acts no more once replaced",
+        "claimed" if claims.get("fenced", claims.get("delivery") != "at-least-once") else "not claimed",
+    )
     yield "records offered", str(len(outside.offers_us))
     yield "starts", str(len(outside.starts))
     yield "rows read in the end", _counted(outside, "table 1")
@@ -107,7 +110,13 @@ def _facts(outcome: RunOutcome, view: HistoryView, outside: OutsideView) -> Iter
     yield "judged columns", _columns(sink.get("values"))
     values = outcome.values.removeprefix("Expected values: ").removesuffix(".")
     yield "expected values", values or _VALUES.get(str(view.header.get("expect_from")), "?")
-    yield "known to be done by", _done(view, outside)
+    done = "it was not"
+    if outside.finished is not None:
+        at_us, how = outside.finished
+        done = f"{_DONE.get(how, how)} (at {(at_us - view.origin_us) / 1e6:.3f} s)"
+    elif outside.giveup is not None:
+        done = f"it was not: the harness stopped waiting, {outside.giveup[1]}"
+    yield "known to be done by", done
     log = "the log of changes of the database (binlog) and the table" if _changes(sink) else "the table alone"
     yield "judged from", log
     yield from _told_by_the_run(outcome)
@@ -143,7 +152,11 @@ def _not_claimed(outcome: RunOutcome, header: Mapping[str, Any], outside: Outsid
     claims, sink = _part(header, "claims"), _part(header, "sink")
     names = [v.invariant for v in outcome.judgement.invariants if v.outcome is Outcome.NOT_CLAIMED]
     if names:
-        yield "Not judged from outside, or not claimed: " + ", ".join(_titled(name) for name in names) + "."
+        yield (
+            "Not judged from outside, or not claimed: "
+            + ", ".join(f"{name} {title_of(name)}".strip() for name in names)
+            + "."
+        )
     yield "What happens inside the job: its calls, its watermarks and its checkpoints were not seen."
     match claims.get("delivery"):
         case "at-least-once":
@@ -167,10 +180,6 @@ def _part(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return part if isinstance(part, Mapping) else {}
 
 
-def _fenced(claims: Mapping[str, Any]) -> bool:
-    return bool(claims.get("fenced", claims.get("delivery") != "at-least-once"))
-
-
 def _changes(sink: Mapping[str, Any]) -> bool:
     return bool(sink.get("changes", True))
 
@@ -182,19 +191,6 @@ def _columns(names: Any) -> str:
 
 def _counted(outside: OutsideView, name: str, *, never: str = "not read") -> str:
     return str(outside.counted[name]) if name in outside.counted else never
-
-
-def _done(view: HistoryView, outside: OutsideView) -> str:
-    if outside.finished is not None:
-        at_us, how = outside.finished
-        return f"{_DONE.get(how, how)} (at {(at_us - view.origin_us) / 1e6:.3f} s)"
-    if outside.giveup is not None:
-        return f"it was not: the harness stopped waiting, {outside.giveup[1]}"
-    return "it was not"
-
-
-def _titled(name: str) -> str:
-    return f"{name} {title_of(name)}".strip()
 
 
 def _spaced(name: str) -> str:

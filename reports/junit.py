@@ -106,7 +106,12 @@ def _whole_campaign(view: CampaignView) -> TestSuite:
 def _suite(section: RunSection) -> TestSuite:
     outcome = section.outcome
     suite = TestSuite(visible(_suite_name(outcome)))
-    for name, value in (*_properties(outcome), *_broke(section.banner), *_of_job(section)):
+    properties = [*_properties(outcome), *_broke(section.banner)]
+    if section.job is not None:
+        properties += [("view", "outside"), *(("loss", loss.line) for loss in section.job.losses)]
+        properties += [("assumed", " ".join(section.job.assumed))]
+        properties += [("not claimed", " ".join(section.job.not_claimed))]
+    for name, value in properties:
         suite.add_property(name, visible(value))
     cases = [_case(section, verdict) for verdict in outcome.judgement.invariants]
     cases += [_of_threshold(outcome, threshold) for threshold in outcome.thresholds]
@@ -145,17 +150,6 @@ def _broke(banner: Banner) -> Iterator[tuple[str, str]]:
     """The one sentence of what broke, as the page's banner has it."""
     if banner.broke:
         yield "broke", banner.broke
-
-
-def _of_job(section: RunSection) -> Iterator[tuple[str, str]]:
-    """What a history seen from outside adds."""
-    if section.job is None:
-        return
-    yield "view", "outside"
-    for loss in section.job.losses:
-        yield "loss", loss.line
-    yield "assumed", " ".join(section.job.assumed)
-    yield "not claimed", " ".join(section.job.not_claimed)
 
 
 def _case(section: RunSection, verdict: InvariantVerdict) -> TestCase:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from harness.history.values import brief, without_credentials
-from harness.history.verdict import Anomaly, InvariantVerdict, Judgement
-from reports.outside_view import FaultSpan, OutsideView, StartSpan, key_of, told_id
+from harness.history.verdict import Anomaly, Judgement
+from reports.outside_view import FaultSpan, OutsideView, key_of, told_id
 
 _NAMED: Final = 12
 """Records named in each group."""
@@ -117,7 +117,16 @@ class _Losses:
                 records=tuple(self._record(a) for a in anomalies if a.id is not None)[:_NAMED],
                 moment=moment,
             )
-        yield from map(_only_counted, (v for v in judgement.convicted() if v.omitted))
+        for verdict in judgement.convicted():
+            if verdict.omitted:
+                yield MomentLoss(
+                    kind="further",
+                    word="more",
+                    invariant=verdict.invariant,
+                    count=verdict.omitted,
+                    records=(),
+                    moment="the checker only counted them",
+                )
 
     def _record(self, anomaly: Anomaly) -> str:
         offered = self._view.offered.get(key_of(anomaly.id))
@@ -189,31 +198,13 @@ class _Losses:
         parts = [f"fault {named} took effect at {self._at(fault.begin_us)}"]
         held = without_credentials(dict(fault.evidence))
         if held:
-            parts.append(f"({', '.join(f'{name} {_fact(value)}' for name, value in held.items())})")
-        ended = self._ended_by(fault)
+            facts = {n: v if isinstance(v, str) else brief(v, limit=80) for n, v in held.items()}
+            parts.append(f"({', '.join(f'{name} {fact}' for name, fact in facts.items())})")
+        spans = [s for s in self._view.starts.values() if s.end_n is not None and s.end_n > fault.n]
+        ended = min((s for s in spans if s.by == fault.name), key=lambda span: span.end_n or 0, default=None)
         if ended is not None and ended.end_us is not None:
             parts.append(f"and start {ended.number} ended ({ended.ending}) at {self._at(ended.end_us)}")
         return " ".join(parts)
 
-    def _ended_by(self, fault: FaultSpan) -> StartSpan | None:
-        spans = [s for s in self._view.starts.values() if s.end_n is not None and s.end_n > fault.n]
-        named = [s for s in spans if s.by == fault.name]
-        return min(named, key=lambda span: span.end_n or 0, default=None)
-
     def _at(self, at_us: int) -> str:
         return f"{(at_us - self._origin_us) / 1e6:.3f} s"
-
-
-def _fact(value: Any) -> str:
-    return value if isinstance(value, str) else brief(value, limit=80)
-
-
-def _only_counted(verdict: InvariantVerdict) -> MomentLoss:
-    return MomentLoss(
-        kind="further",
-        word="more",
-        invariant=verdict.invariant,
-        count=verdict.omitted,
-        records=(),
-        moment="the checker only counted them",
-    )

@@ -11,7 +11,7 @@ from typing import Literal, assert_never
 
 from harness.history.values import visible
 from harness.scenario.outcome import CountedRun, Extent, RunOutcome
-from reports.campaign_view import CampaignView, view_of
+from reports.campaign_view import view_of
 from reports.conviction import as_text, conviction_of
 from reports.markdown import markdown_text
 from reports.reading import Tone
@@ -40,18 +40,15 @@ def render(
         case "markdown":
             return markdown_text(view, title=title)
         case "github":
-            return _github(view)
+            wrong = [section for section in view.sections if section.reading.tone is Tone.BAD]
+            undecided = [section for section in view.sections if section.reading.tone is Tone.OPEN]
+            found = [line for section in wrong + undecided for line in _annotations(section)]
+            kept = found[:ANNOTATIONS_MAX]
+            more = f" {len(found) - len(kept)} more are in the report." if len(found) > len(kept) else ""
+            notice = f"::notice title=Floodmark::{_data(view.headline.sentence + more)}"
+            return "\n".join([*kept, notice]) + "\n"
         case _:
             assert_never(form)
-
-
-def _github(view: CampaignView) -> str:
-    wrong = [section for section in view.sections if section.reading.tone is Tone.BAD]
-    undecided = [section for section in view.sections if section.reading.tone is Tone.OPEN]
-    found = [line for section in wrong + undecided for line in _annotations(section)]
-    kept = found[:ANNOTATIONS_MAX]
-    more = f" {len(found) - len(kept)} more are in the report." if len(found) > len(kept) else ""
-    return "\n".join([*kept, f"::notice title=Floodmark::{_data(view.headline.sentence + more)}"]) + "\n"
 
 
 def _annotations(section: RunSection) -> Iterator[str]:
@@ -68,12 +65,9 @@ def _annotations(section: RunSection) -> Iterator[str]:
 
 
 def _annotation(kind: str, title: str, text: str) -> str:
-    return f"::{kind} title={_property(title)}::{_data(text)}"
+    title = _data(title).replace(":", "%3A").replace(",", "%2C")
+    return f"::{kind} title={title}::{_data(text)}"
 
 
 def _data(text: str) -> str:
     return visible(text).replace("%", "%25").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -47,12 +47,12 @@ def markdown_text(view: CampaignView, *, title: str) -> str:
 def _lines(view: CampaignView, *, title: str, told: int, rows: int) -> Iterator[str]:
     """`told`: how many runs have their details; `rows`: how many lines a table has at most."""
     headline = view.headline
-    yield f"## {_SIGNS[headline.tone]} {_plain(title)}: {headline.word}"
+    yield f"## {_SIGNS[headline.tone]} {plain_text(title)}: {headline.word}"
     yield ""
     if view.banner.broke:
-        yield f"**{_plain(view.banner.broke)}.**"
+        yield f"**{plain_text(view.banner.broke)}.**"
         yield ""
-    yield _plain(headline.sentence)
+    yield plain_text(headline.sentence)
     yield ""
     for strip in view.strips:
         yield from (
@@ -87,7 +87,7 @@ def _campaign(view: CampaignView, *, rows: int) -> Iterator[str]:
         bad = ranges(sorted(row.run.seed for row in kind.rows if row.tone is not Tone.GOOD))
         cells = (
             _code(kind.scenario) + (f" with {_code(kind.mutant)}" if kind.mutant else ""),
-            _plain(kind.level),
+            plain_text(kind.level),
             *map(str, numbers),
             f"{kind.took_s:.1f} s",
             bad if len(bad) <= _SEEDS_CHARS else f"{bad[:_SEEDS_CHARS]}...",
@@ -105,10 +105,10 @@ def _campaign(view: CampaignView, *, rows: int) -> Iterator[str]:
             scenarios += f" and {more} more" if more > 0 else ""
             told = (
                 _SIGNS[cause.tone],
-                _plain(cause.words),
+                plain_text(cause.words),
                 str(len(cause.rows)),
                 scenarios,
-                _plain(cause.also),
+                plain_text(cause.also),
             )
             yield f"| {' | '.join(told)} |"
         if len(view.causes) > rows:
@@ -128,8 +128,8 @@ def _table(sections: Sequence[RunSection]) -> Iterator[str]:
         cells = (
             f"{_SIGNS[section.reading.tone]} {section.reading.word}",
             _code(outcome.scenario) + _point(outcome),
-            _plain(outcome.level_in_words),
-            _subject(outcome),
+            plain_text(outcome.level_in_words),
+            _code(outcome.sut) + (f" with planted {_code(outcome.mutant)}" if outcome.mutant else ""),
             str(outcome.seed),
             f"{effective} of {len(outcome.faults)}" if outcome.faults else "none planned",
             f"{outcome.duration_s:.1f} s",
@@ -142,42 +142,42 @@ def _point(outcome: RunOutcome) -> str:
     return "" if point is None else f" {point[1]} message {point[0]}"
 
 
-def _subject(outcome: RunOutcome) -> str:
-    return _code(outcome.sut) + (f" with planted {_code(outcome.mutant)}" if outcome.mutant else "")
-
-
 def _run_lines(section: RunSection) -> Iterator[str]:
     outcome = section.outcome
     yield f"### {_code(outcome.scenario)}: {section.reading.word}"
     yield ""
-    yield _plain(section.reading.sentence)
+    yield plain_text(section.reading.sentence)
     if section.job is not None and section.job.losses:
         yield "\n**What the job's table shows**\n"
-        yield from (f"- {_plain(loss.line)}" for loss in section.job.losses)
+        yield from (f"- {plain_text(loss.line)}" for loss in section.job.losses)
     if section.threats:
         yield "\n**Threats to validity**\n"
-        yield from (f"- {_plain(line)}" for line in section.threats)
+        yield from (f"- {plain_text(line)}" for line in section.threats)
     if outcome.faults:
         yield "\n**Faults**\n"
         yield from (f"- {_fault(fault)}" for fault in outcome.faults)
     if outcome.thresholds:
         yield "\n**Thresholds**\n"
-        yield from (f"- {threshold.verdict}: {_plain(threshold.says)}" for threshold in outcome.thresholds)
+        yield from (
+            f"- {threshold.verdict}: {plain_text(threshold.says)}" for threshold in outcome.thresholds
+        )
     if outcome.pitfalls:
         yield "\n**Pitfalls**\n"
         yield from (
-            f"- {_code(told.name)}: {_plain(f'{told.says} {told.advice}')}" for told in outcome.pitfalls
+            f"- {_code(told.name)}: {plain_text(f'{told.says} {told.advice}')}" for told in outcome.pitfalls
         )
     for verdict in outcome.judgement.convicted():
         yield from _failure(section, verdict)
     others = [v for v in outcome.judgement.invariants if counts_towards(outcome, v)]
     yield "\n" + ", ".join(f"{verdict.invariant} {verdict.outcome}" for verdict in others)
-    yield from _standing(outcome)
+    if standing := closing_lines(outcome.judgement)[1:]:  # the guarantee and the time to recover
+        yield ""
+        yield from (f"- {plain_text(line)}" for line in standing)
     if section.job is not None:
         yield "\n<details><summary>Seen from outside: what was judged, assumed, and not claimed</summary>\n"
-        yield from (f"- {_plain(name)}: {_plain(told)}" for name, told in section.job.facts)
-        yield from (f"- assumed: {_plain(line)}" for line in section.job.assumed)
-        yield from (f"- not claimed: {_plain(line)}" for line in section.job.not_claimed)
+        yield from (f"- {plain_text(name)}: {plain_text(told)}" for name, told in section.job.facts)
+        yield from (f"- assumed: {plain_text(line)}" for line in section.job.assumed)
+        yield from (f"- not claimed: {plain_text(line)}" for line in section.job.not_claimed)
         yield "\n</details>"
     yield f"\nAgain: {_code(outcome.again)}"
 
@@ -186,7 +186,7 @@ def _fault(fault: FaultRecord) -> str:
     evidence = _code(brief(without_credentials(fault.evidence), limit=200))
     effect = f"effective, evidence {evidence}" if fault.bites else "**left no evidence**"
     never = "**never began**" if fault.armed_us is None else effect
-    return f"{_code(fault.id)} ({_plain(fault.kind)}): {never}"
+    return f"{_code(fault.id)} ({plain_text(fault.kind)}): {never}"
 
 
 def _failure(section: RunSection, verdict: InvariantVerdict) -> Iterator[str]:
@@ -203,20 +203,7 @@ def _failure(section: RunSection, verdict: InvariantVerdict) -> Iterator[str]:
     yield f"{fence}\n\n</details>"
 
 
-def _standing(outcome: RunOutcome) -> Iterator[str]:
-    """The guarantee and the time to recover, with the terminal's lines."""
-    lines = closing_lines(outcome.judgement)[1:]
-    if lines:
-        yield ""
-        yield from (f"- {_plain(line)}" for line in lines)
-
-
 def plain_text(text: str) -> str:
-    """Text on one line in which nothing is markup: for other tables of Markdown."""
-    return _plain(text)
-
-
-def _plain(text: str) -> str:
     """Text on one line in which Markdown, HTML, mentions and links are escaped."""
     flat = " ".join(visible(text).split())
     return _SPECIAL.sub(r"\\\1", flat).replace("@", "`@`").replace("://", ":`//`")

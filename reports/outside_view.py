@@ -121,13 +121,19 @@ class OutsideView:
                 number = event.get("start", 0)
                 self.starts[number] = StartSpan(number=number, n=event["n"], begin_us=event["t"])
             case "exit":
-                self._exit(event)
+                if (span := self.starts.get(event.get("start", 0))) is not None:
+                    span.end_us, span.end_n = event["t"], event["n"]
+                    span.ending, span.by = ending_of(event), event.get("by")
+                    span.failed = span.by is None and (event.get("code", 0) != 0 or "signal" in event)
             case "fault":
                 self._fault(event)
             case "row":
                 self._row(event)
             case "asked":
-                self._ask(event)
+                self.asked += 1
+                key = brief(event.get("key"))
+                self.keys_asked[key] += 1
+                self.asked_again += self.keys_asked[key] > 1
             case "read":
                 self.counted[f"{event.get('of')} {event.get('reading')}"] = event.get("rows", 0)
             case "finished":
@@ -146,14 +152,6 @@ class OutsideView:
             pos=event.get("pos", 0),
             key=event.get("key"),
         )
-
-    def _exit(self, event: Json) -> None:
-        span = self.starts.get(event.get("start", 0))
-        if span is None:
-            return
-        span.end_us, span.end_n = event["t"], event["n"]
-        span.ending, span.by = ending_of(event), event.get("by")
-        span.failed = span.by is None and (event.get("code", 0) != 0 or "signal" in event)
 
     def _fault(self, event: Json) -> None:
         name = str(event.get("f"))
@@ -185,12 +183,6 @@ class OutsideView:
         self.rows_now += _READINGS_CHANGE.get(str(event.get("op")), 0)
         last.visible = self.rows_now
         last.whole = bool(event.get("last"))
-
-    def _ask(self, event: Json) -> None:
-        self.asked += 1
-        key = brief(event.get("key"))
-        self.keys_asked[key] += 1
-        self.asked_again += self.keys_asked[key] > 1
 
     def transaction_at(self, n: int) -> Transaction | None:
         """The transaction of which event `n` is a row."""
@@ -227,8 +219,36 @@ def _told(value: Any) -> str:
 
 def describe_outside(event: Json) -> str:
     """One line that says what an event of such a history is."""
-    words = _WORDS.get(str(event.get("k")))
-    return brief(dict(event), limit=100) if words is None else "".join(words(event))
+    return "".join(_words(event)) or brief(dict(event), limit=100)
+
+
+def _words(event: Json) -> Iterator[str]:
+    match event.get("k"):
+        case "offer":
+            yield from _offered(event)
+        case "start":
+            yield f"start {event.get('start')} of the job"
+        case "exit":
+            by = event.get("by")
+            yield f"start {event.get('start')} has ended: {ending_of(event)}, by {by or 'itself'}"
+        case "fault":
+            yield from _of_fault(event)
+        case "row":
+            yield from _changed(event)
+        case "table":
+            number = f" row {event['j']}" if "j" in event else ""
+            record = f"record {told_id(event.get('id'))} = {brief(event.get('v'))}"
+            yield f"reading {event.get('reading')}: the table has{number} {record}"
+        case "dead":
+            yield f"reading {event.get('reading')}: the dead letters have record {told_id(event.get('id'))}"
+        case "read":
+            yield f"reading {event.get('reading')} of the {event.get('of')} is complete: {event.get('rows')} rows"
+        case "asked":
+            yield f"the database saw a lookup of key {brief(event.get('key'))}"
+        case "finished":
+            yield f"the job is done, known by: {event.get('how')}"
+        case "giveup":
+            yield f"the harness stopped waiting: {_told(event.get('why'))}"
 
 
 def _offered(event: Json) -> Iterator[str]:
@@ -239,15 +259,6 @@ def _offered(event: Json) -> Iterator[str]:
         yield f", to yield {brief(event['expect'])}"
     if event.get("fails"):
         yield ", and no right job can process it"
-
-
-def _started(event: Json) -> Iterator[str]:
-    yield f"start {event.get('start')} of the job"
-
-
-def _exited(event: Json) -> Iterator[str]:
-    by = event.get("by")
-    yield f"start {event.get('start')} has ended: {ending_of(event)}, " + (f"by {by}" if by else "by itself")
 
 
 def _of_fault(event: Json) -> Iterator[str]:
@@ -270,44 +281,3 @@ def _changed(event: Json) -> Iterator[str]:
     yield f", transaction {event.get('tx')}" + ("" if start is None else f" of start {start}")
     if event.get("last"):
         yield ", its last row: visible from here"
-
-
-def _tabled(event: Json) -> Iterator[str]:
-    number = f" row {event['j']}" if "j" in event else ""
-    record = f"record {told_id(event.get('id'))} = {brief(event.get('v'))}"
-    yield f"reading {event.get('reading')}: the table has{number} {record}"
-
-
-def _dead(event: Json) -> Iterator[str]:
-    yield f"reading {event.get('reading')}: the dead letters have record {told_id(event.get('id'))}"
-
-
-def _read(event: Json) -> Iterator[str]:
-    yield f"reading {event.get('reading')} of the {event.get('of')} is complete: {event.get('rows')} rows"
-
-
-def _asked(event: Json) -> Iterator[str]:
-    yield f"the database saw a lookup of key {brief(event.get('key'))}"
-
-
-def _finished(event: Json) -> Iterator[str]:
-    yield f"the job is done, known by: {event.get('how')}"
-
-
-def _gave_up(event: Json) -> Iterator[str]:
-    yield f"the harness stopped waiting: {_told(event.get('why'))}"
-
-
-_WORDS: Final = {
-    "offer": _offered,
-    "start": _started,
-    "exit": _exited,
-    "fault": _of_fault,
-    "row": _changed,
-    "table": _tabled,
-    "dead": _dead,
-    "read": _read,
-    "asked": _asked,
-    "finished": _finished,
-    "giveup": _gave_up,
-}

@@ -166,8 +166,20 @@ def series_of(reports: Sequence[PastReport]) -> tuple[TrendSeries, ...]:
     for kind in kinds:
         mine = [(report, report.by_kind[kind]) for report in reports if kind in report.by_kind]
         scenario, level, sut, mutant = kind
-        points = _with_departures([_point(report, runs) for report, runs in mine])
+        bare = [_point(report, runs) for report, runs in mine]
+        # A measure departs from the band of the points before it; where they are too few, of all others.
+        points = tuple(
+            replace(
+                point, departures=tuple(_departures(point, bare[:place], bare[:place] + bare[place + 1 :]))
+            )
+            for place, point in enumerate(bare)
+        )
         every = [run for _, runs in mine for run in runs]
+        verdicts: dict[int, set[str]] = {}
+        for run in every:
+            verdicts.setdefault(run.seed, set()).add(run.verdict)
+        known = {name: [point.values[name] for point in points if name in point.values] for name in SHOWN}
+        bands = {name: band_of(name, values) for name, values in known.items()}
         made.append(
             TrendSeries(
                 scenario=scenario,
@@ -175,9 +187,9 @@ def series_of(reports: Sequence[PastReport]) -> tuple[TrendSeries, ...]:
                 sut=sut,
                 mutant=mutant,
                 points=points,
-                bands=_bands(points),
+                bands={name: band for name, band in bands.items() if band is not None},
                 vacuous_of=Counter(name for run in every for name in run.vacuous),
-                flips=tuple(_flips(every)),
+                flips=tuple(seed for seed, seen in verdicts.items() if {"vacuous", "pass"} <= seen),
             )
         )
     return tuple(made)
@@ -200,38 +212,12 @@ def _point(report: PastReport, runs: Sequence[PastRun]) -> Point:
     )
 
 
-def _with_departures(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Each point with the measures that leave the band of the points before it; of the first few, of all others."""
-    return tuple(
-        replace(
-            point,
-            departures=tuple(_departures(point, points[:place], [*points[:place], *points[place + 1 :]])),
-        )
-        for place, point in enumerate(points)
-    )
-
-
 def _departures(point: Point, before: Sequence[Point], others: Sequence[Point]) -> Iterator[Departure]:
     for name, value in point.values.items():
         known = [[one.values[name] for one in of if name in one.values] for of in (before, others)]
         band = band_of(name, known[0]) or band_of(name, known[1])
         if band is not None and not band.low <= value <= band.high:
             yield Departure(name=name, value=value, band=band)
-
-
-def _bands(points: Sequence[Point]) -> dict[str, NoiseBand]:
-    found = {
-        name: band_of(name, [point.values[name] for point in points if name in point.values])
-        for name in SHOWN
-    }
-    return {name: band for name, band in found.items() if band is not None}
-
-
-def _flips(runs: Sequence[PastRun]) -> Iterator[int]:
-    verdicts: dict[int, set[str]] = {}
-    for run in runs:
-        verdicts.setdefault(run.seed, set()).add(run.verdict)
-    yield from (seed for seed, seen in verdicts.items() if {"vacuous", "pass"} <= seen)
 
 
 def trend_document(series: Sequence[TrendSeries]) -> dict[str, Any]:

@@ -144,25 +144,24 @@ def templates() -> Environment:
         loader=FileSystemLoader(_TEMPLATES, encoding="utf-8"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_finalize,
+        finalize=lambda value: (
+            visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        ),
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters.update(brief=brief, points=points, title_of=title_of, sentence_of=describe_invariant)
-    environment.filters.update(facts=_facts, seconds=_seconds, without_name=_without_name)
+    environment.filters.update(
+        facts=lambda values: [(name, _fact(value)) for name, value in without_credentials(values).items()],
+        seconds=lambda at_us, origin_us=0: "never" if at_us is None else f"{(at_us - origin_us) / 1e6:.3f} s",
+        # A fault's plan without the fields that its first column shows.
+        without_name=lambda plan: {
+            field: value for field, value in plan.items() if field not in {"id", "do"}
+        },
+    )
     environment.filters.update(reasons=reasons_of, counted_in=counted_in, linked=linked)
     environment.filters.update(duration=duration, tally=tally_of, seeds=seeds_of, by_scenario=by_scenario)
     return environment
-
-
-def _finalize(value: object) -> object:
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _facts(values: Mapping[str, object]) -> list[tuple[str, str]]:
-    """A mapping as names and short values, credentials withheld."""
-    clean = without_credentials(values)
-    return [(name, _fact(value)) for name, value in clean.items()]
 
 
 def _fact(value: object) -> str:
@@ -170,15 +169,6 @@ def _fact(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_fact(inner)}" for name, inner in value.items())
     return value if isinstance(value, str) else brief(value, limit=_FACT_CHARS)
-
-
-def _without_name(plan: Mapping[str, object]) -> dict[str, object]:
-    """A fault's plan without the fields that its first column shows."""
-    return {field: value for field, value in plan.items() if field not in {"id", "do"}}
-
-
-def _seconds(at_us: int | None, origin_us: int = 0) -> str:
-    return "never" if at_us is None else f"{(at_us - origin_us) / 1e6:.3f} s"
 
 
 def _page(view: CampaignView, *, title: str, detail: _Detail, earlier: str) -> str:
@@ -220,7 +210,7 @@ def _drawn(section: RunSection, index: int, total: int, detail: _Detail) -> _Dra
     placed = section.outcome.extras.get("cluster", ())
     rows = view.checkpoints
     kept = rows if len(rows) <= _CHECKPOINT_ROWS else [*rows[: _CHECKPOINT_ROWS - 10], *rows[-10:]]
-    anchor, judged = _anchor(index), section.outcome.judgement.invariants
+    anchor, judged = f"run-{index + 1}", section.outcome.judgement.invariants
     ranks = {v.invariant: rank for rank, v in enumerate(gravest(section.outcome))}
     convictions = sorted(section.convictions, key=lambda told: ranks.get(told.invariant, len(ranks)))
     stories = detail.stories
@@ -249,10 +239,6 @@ def _drawn(section: RunSection, index: int, total: int, detail: _Detail) -> _Dra
     )
 
 
-def _anchor(index: int) -> str:
-    return f"run-{index + 1}"
-
-
 ROWS_MAX: Final = 5_000
 """Up to this many runs the page has a cell and a row for each; of more, a row for each with a cause."""
 _SEEDS_TOLD: Final = 200
@@ -273,9 +259,20 @@ class Cell:
 
 
 def cells_of(kind: Kind, view: CampaignView, *, each: bool) -> Sequence[Cell]:
-    """The cells of one line; `each`: one for each run, even if thousands of them simply passed."""
+    """The cells of one line; `each`: one for each run, even if thousands of them simply passed.
+
+    A run that was not made has a grey cell; of very many, the rest have one together.
+    """
     made = [_cell(row, view) for row in kind.rows] if each else list(_joined(kind.rows, view))
-    return [*made, *_not_run(kind)]
+    seeds = [(seed, told.why) for told in kind.missing for seed in told.seeds]
+    not_run = [
+        Cell(tone="none", told=f"seed {seed} not run: {why}", sign=_SIGNS["none"])
+        for seed, why in seeds[:_SEEDS_TOLD]
+    ]
+    if rest := sorted(seed for seed, _ in seeds[_SEEDS_TOLD:]):
+        told = f"seed {ranges(rest)} not run"
+        not_run.append(Cell(tone="none", told=told, sign=f"{_SIGNS['none']}{len(rest)}"))
+    return [*made, *not_run]
 
 
 def _cell(row: Row, view: CampaignView) -> Cell:
@@ -305,18 +302,6 @@ def _passed(seeds: Sequence[int]) -> Iterator[Cell]:
     if seeds:
         told = f"seed {ranges(sorted(seeds))}: {len(seeds)} pass"
         yield Cell(tone="good", told=told, sign=f"{_SIGNS['good']}{len(seeds)}")
-
-
-def _not_run(kind: Kind) -> Iterator[Cell]:
-    """A grey cell for each run that was not made; of very many, one for the rest."""
-    seeds = [(seed, told.why) for told in kind.missing for seed in told.seeds]
-    for seed, why in seeds[:_SEEDS_TOLD]:
-        yield Cell(tone="none", told=f"seed {seed} not run: {why}", sign=_SIGNS["none"])
-    rest = [seed for seed, _ in seeds[_SEEDS_TOLD:]]
-    if rest:
-        yield Cell(
-            tone="none", told=f"seed {ranges(sorted(rest))} not run", sign=f"{_SIGNS['none']}{len(rest)}"
-        )
 
 
 def tally_of(kind: Kind) -> str:

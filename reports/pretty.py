@@ -79,12 +79,23 @@ def print_sections(
     expected and have nothing to tell, a few lines stand for all, so that they fit a screen.
     """
     outcomes = [section.outcome for section in sections]
-    several = len(counted or outcomes) != 1
-    if several and sections and all(map(_has_nothing_to_tell, sections)):
-        _print_green(sections, console)
+    several, strips = len(counted or outcomes) != 1, strips_of(outcomes)
+    # A run with a planted defect is no ordinary pass: it shows its conviction.
+    ordinary = (
+        section.reading.tone is Tone.GOOD and not (section.outcome.convicts or section.outcome.pitfalls)
+        for section in sections
+    )
+    if several and sections and all(ordinary):
+        for section in sections[:_GREEN_SHOWN]:
+            _print_heading(section, console)
+        if len(sections) > _GREEN_SHOWN:
+            _say(_text(f"and {len(sections) - _GREEN_SHOWN} more runs, all as expected"), console)
+        for strip in strips:
+            for line in strip_lines(strip):
+                _say(_text(line), console)
         _say(_headline(headline_of(outcomes, counted)), console)
         return
-    few, causes, strips = len(sections) <= _RUNS_IN_FULL, Causes.of(outcomes), strips_of(outcomes)
+    few, causes = len(sections) <= _RUNS_IN_FULL, Causes.of(outcomes)
     told_by_strip = {run for strip in strips for run in strip.told_after(few=few)}
     for index, section in enumerate(sections):
         _print_heading(section, console)
@@ -98,22 +109,6 @@ def print_sections(
         _say(_text(sentence), console)
     if several:
         _say(_headline(headline_of(outcomes, counted)), console)
-
-
-def _has_nothing_to_tell(section: RunSection) -> bool:
-    """Whether it is an ordinary pass; that of a planted defect shows its conviction."""
-    outcome = section.outcome
-    return section.reading.tone is Tone.GOOD and not (outcome.convicts or outcome.pitfalls)
-
-
-def _print_green(sections: Sequence[RunSection], console: Console) -> None:
-    for section in sections[:_GREEN_SHOWN]:
-        _print_heading(section, console)
-    if len(sections) > _GREEN_SHOWN:
-        _say(_text(f"and {len(sections) - _GREEN_SHOWN} more runs, all as expected"), console)
-    for strip in strips_of([section.outcome for section in sections]):
-        for line in strip_lines(strip):
-            _say(_text(line), console)
 
 
 def _print_heading(section: RunSection, console: Console) -> None:
@@ -220,7 +215,8 @@ def _verdicts(outcome: RunOutcome) -> Table:
         if outcome.level == JOB and verdict.outcome is Outcome.NOT_CLAIMED:
             continue  # "not claimed" below lists them
         aside = "" if counts_towards(outcome, verdict) else " (does not decide)"
-        meant = " (as it should be)" if _is_meant(outcome, verdict.invariant, verdict.outcome) else ""
+        is_meant = verdict.outcome is Outcome.FAIL and verdict.invariant in outcome.convicts
+        meant = " (as it should be)" if is_meant else ""
         table.add_row(
             _text(f"{verdict.invariant} {title_of(verdict.invariant)}"),
             _text(f"{verdict.outcome}{meant}{aside}", style=_OUTCOME_COLOURS[verdict.outcome]),
@@ -228,10 +224,6 @@ def _verdicts(outcome: RunOutcome) -> Table:
             _text(verdict.why),
         )
     return table
-
-
-def _is_meant(outcome: RunOutcome, invariant: str, found: Outcome) -> bool:
-    return found is Outcome.FAIL and invariant in outcome.convicts
 
 
 def _faults(faults: Sequence[FaultRecord], *, origin_us: int) -> Table:

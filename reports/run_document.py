@@ -16,7 +16,7 @@ import msgspec
 from harness.history.values import without_credentials
 from harness.history.verdict import InvariantVerdict
 from harness.scenario import outcome as outcome_values
-from harness.scenario.outcome import FaultRecord, RunOutcome
+from harness.scenario.outcome import FaultRecord
 from harness.system.errors import HistoryError
 from reports.campaign_view import COLUMNS, CampaignView, Cause, Kind, Row, ranges
 from reports.conviction import as_text, conviction_of
@@ -490,7 +490,7 @@ def schema_text() -> str:
 
 def _run(section: RunSection) -> RunDocument:
     outcome = section.outcome
-    reading = read_run(outcome)
+    reading, world, stored = read_run(outcome), outcome.world, section.stored
     guarantee, recovery = outcome.judgement.guarantee, outcome.judgement.recovery
     return RunDocument(
         run_id=outcome.run_id,
@@ -502,7 +502,9 @@ def _run(section: RunSection) -> RunDocument:
         sut=outcome.sut,
         mutant=outcome.mutant,
         convicts=list(outcome.convicts),
-        world=_world(outcome),
+        world=World(
+            kind=world.kind, why=world.why, server=world.server, proxy=world.proxy, ready_s=world.ready_s
+        ),
         verdict=outcome.judgement.outcome.value,
         as_expected=outcome.as_expected,
         reading=reading.word,
@@ -511,7 +513,9 @@ def _run(section: RunSection) -> RunDocument:
         warnings=list(outcome.judgement.warnings),
         threats=list(section.threats),
         faults=[_fault(fault) for fault in outcome.faults],
-        history=_history(section),
+        history=None
+        if stored is None
+        else HistoryFile(file=stored.file, sha256=stored.sha256, bytes=stored.size),
         started_at=outcome.started_at,
         duration_s=outcome.duration_s,
         phases_s=dict(outcome.phases_s),
@@ -524,30 +528,21 @@ def _run(section: RunSection) -> RunDocument:
         extras=_free(outcome.extras),
         guarantee=None if guarantee is None else guarantee.as_json(),
         recovery=None if recovery is None else _free(recovery.as_json()),
-        pitfalls=[_pitfall(told) for told in outcome.pitfalls],
+        pitfalls=[
+            Pitfall(name=told.name, says=told.says, advice=told.advice, evidence=_free(told.evidence))
+            for told in outcome.pitfalls
+        ],
         outside=None if section.job is None else msgspec.convert(section.job.as_json(), Outside),
         runner=outcome.runner,
         expected=outcome.expected,
         cluster=outcome.cluster,
         master=outcome.master,
         measures=dict(outcome.measures),
-        thresholds=[_threshold(threshold) for threshold in outcome.thresholds],
+        thresholds=[
+            Threshold(name=one.name, limit=one.limit, value=one.value, verdict=one.verdict, why=one.why)
+            for one in outcome.thresholds
+        ],
         broke=section.banner.broke,
-    )
-
-
-def _threshold(told: outcome_values.Threshold) -> Threshold:
-    return Threshold(name=told.name, limit=told.limit, value=told.value, verdict=told.verdict, why=told.why)
-
-
-def _pitfall(told: outcome_values.Pitfall) -> Pitfall:
-    return Pitfall(name=told.name, says=told.says, advice=told.advice, evidence=_free(told.evidence))
-
-
-def _world(outcome: RunOutcome) -> World:
-    world = outcome.world
-    return World(
-        kind=world.kind, why=world.why, server=world.server, proxy=world.proxy, ready_s=world.ready_s
     )
 
 
@@ -586,13 +581,6 @@ def _invariant(section: RunSection, verdict: InvariantVerdict) -> Invariant:
         omitted=verdict.omitted,
         explanation=told,
     )
-
-
-def _history(section: RunSection) -> HistoryFile | None:
-    stored = section.stored
-    if stored is None:
-        return None
-    return HistoryFile(file=stored.file, sha256=stored.sha256, bytes=stored.size)
 
 
 def _free(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from harness.history.verdict import InvariantVerdict, Outcome
+from harness.history.verdict import Outcome
 from harness.judge.explanation.explain import explained_file
 from harness.scenario.outcome import FaultRecord, RunOutcome
 from reports.banner import Banner, banner_of
@@ -73,16 +73,13 @@ def _undecided(outcome: RunOutcome) -> Iterator[str]:
     reasons: dict[tuple[str, bool, str], list[str]] = {}
     for verdict in outcome.judgement.invariants:
         if verdict.outcome in {Outcome.UNKNOWN, Outcome.VACUOUS}:
-            key = str(verdict.outcome), counts_towards(outcome, verdict), _why(verdict)
+            why = verdict.why.splitlines()[-1] if verdict.why else "no reason was given."
+            key = str(verdict.outcome), counts_towards(outcome, verdict), why
             reasons.setdefault(key, []).append(verdict.invariant)
     for (word, counts, why), names in reasons.items():
         one = len(names) == 1
         weight = "" if counts else f", which {'does' if one else 'do'} not decide this scenario"
         yield f"{', '.join(names)} {'is' if one else 'are'} {word}{weight}: {why}"
-
-
-def _why(verdict: InvariantVerdict) -> str:
-    return verdict.why.splitlines()[-1] if verdict.why else "no reason was given."
 
 
 def _of_world(outcome: RunOutcome) -> Iterator[str]:

@@ -20,13 +20,14 @@ _COUNTED: Final = ("pass", "fail", "not run")
 def side_by_side_page(document: Mapping[str, Any]) -> str:
     """The page as text."""
     columns: Sequence[Mapping[str, Any]] = document["columns"]
+    names = dict.fromkeys(case["name"].partition("/")[0] for column in columns for case in column["cases"])
     return with_cards(
         templates()
         .get_template("side_by_side.html.j2")
         .render(
             document=document,
             columns=columns,
-            groups=_groups(columns),
+            groups=[_group(name, columns) for name in names],
             differences=[_differences(column) for column in columns],
             style=style_of("page.css"),
         )
@@ -37,12 +38,6 @@ def write_side_by_side(document: Mapping[str, Any], path: Path) -> None:
     """Writes the page. Raises WorldError if it cannot be written."""
     with disk_errors_told(f"the page cannot be written to {path}"):
         write_whole(path, side_by_side_page(document))
-
-
-def _groups(columns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """For each group of cases its counts by column, and its cases with each column's outcome."""
-    names = dict.fromkeys(case["name"].partition("/")[0] for column in columns for case in column["cases"])
-    return [_group(name, columns) for name in names]
 
 
 def _group(name: str, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

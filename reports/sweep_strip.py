@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from harness.history.values import brief
 from harness.scenario.outcome import RunOutcome
@@ -100,7 +100,15 @@ def strips_of(outcomes: Sequence[RunOutcome], *, places: Sequence[int] | None = 
             place = index if places is None else places[index]
             found.setdefault((outcome.scenario, outcome.sut), []).append(_point(place, outcome, *point))
     return tuple(
-        Strip(scenario=scenario, sut=sut, rows=tuple(_rows(points)))
+        Strip(
+            scenario=scenario,
+            sut=sut,
+            rows=tuple(
+                (moment, of_moment)
+                for moment in _MOMENTS
+                if (of_moment := tuple(sorted((p for p in points if p.moment == moment), key=lambda p: p.n)))
+            ),
+        )
         for (scenario, sut), points in found.items()
         if len(points) > 1
     )
@@ -109,27 +117,17 @@ def strips_of(outcomes: Sequence[RunOutcome], *, places: Sequence[int] | None = 
 def _point(index: int, outcome: RunOutcome, n: int, moment: str) -> StripPoint:
     reading = read_run(outcome)
     evidence = outcome.faults[0].evidence if outcome.faults else {}
+    held = evidence.get("held", "")
+    if held is None:
+        held = ""
     return StripPoint(
         n=n,
         moment=moment,
         run=index,
         tone=reading.tone,
         found=words_of(outcome.judgement) or reading.word,
-        held=_held(evidence.get("held")),
+        held=held if isinstance(held, str) else brief(held, limit=80),
     )
-
-
-def _held(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else brief(value, limit=80)
-
-
-def _rows(points: Sequence[StripPoint]) -> Iterator[tuple[str, tuple[StripPoint, ...]]]:
-    for moment in _MOMENTS:
-        of_moment = sorted((p for p in points if p.moment == moment), key=lambda point: point.n)
-        if of_moment:
-            yield moment, tuple(of_moment)
 
 
 def strip_lines(strip: Strip) -> Iterator[str]:

@@ -54,7 +54,7 @@ class _Chart:
 
 
 def trend_text(series: Sequence[TrendSeries]) -> str:
-    """The page."""
+
     slower = sum(bool(point.slower) for one in series for point in one.points)
     flaky = sum(one.is_flaky for one in series)
     reports = len(dict.fromkeys(point.report for one in series for point in one.points))

@@ -82,9 +82,14 @@ def _stored(outcome: RunOutcome, folder: Path, taken: list[str]) -> StoredHistor
     else:
         target = folder.resolve() / _HISTORIES / _free_name(outcome, taken)
         target.parent.mkdir(exist_ok=True)
-        _copy(source, target)
-    digest, size = _fingerprint(target)
-    return StoredHistory(file=target.relative_to(folder.resolve()).as_posix(), sha256=digest, size=size)
+        with source.open("rb") as read, whole_file(target) as written:
+            while chunk := read.read(_CHUNK):
+                written.write(chunk)
+    with target.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return StoredHistory(
+        file=target.relative_to(folder.resolve()).as_posix(), sha256=digest, size=target.stat().st_size
+    )
 
 
 def _free_name(outcome: RunOutcome, taken: list[str]) -> str:
@@ -96,17 +101,6 @@ def _free_name(outcome: RunOutcome, taken: list[str]) -> str:
         name = f"{stem}-{len(taken) + 1}{suffix}"
     taken.append(name)
     return name
-
-
-def _copy(source: Path, target: Path) -> None:
-    with source.open("rb") as read, whole_file(target) as written:
-        while chunk := read.read(_CHUNK):
-            written.write(chunk)
-
-
-def _fingerprint(path: Path) -> tuple[str, int]:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest(), path.stat().st_size
 
 
 _FOLDER: Final = "earlier"
@@ -136,7 +130,12 @@ def set_aside(folder: Path, *, staying: Collection[Path] = ()) -> Iterator[str]:
                 path.rename(target)
             yield place.relative_to(folder).as_posix()
         except BaseException:
-            _move_back(moved, place)
+            for path, target in moved:
+                if target.exists():
+                    target.rename(path)
+            for left in (*sorted(place.rglob("*"), reverse=True), place, place.parent):
+                if left.is_dir() and not any(left.iterdir()):
+                    left.rmdir()
             raise
 
 
@@ -194,12 +193,3 @@ def _histories(folder: Path, told: Mapping[str, Any], staying: Collection[Path])
 
 def _listed(value: Any) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _move_back(moved: list[tuple[Path, Path]], place: Path) -> None:
-    for path, target in moved:
-        if target.exists():
-            target.rename(path)
-    for left in (*sorted(place.rglob("*"), reverse=True), place, place.parent):
-        if left.is_dir() and not any(left.iterdir()):
-            left.rmdir()

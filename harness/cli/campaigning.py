@@ -190,11 +190,10 @@ def go(
     )
     with stop_on_interrupt() as stop, observing(quiet=quiet, verbose=verbose, no_color=no_color) as observer:
         finished = carry_out(orders, plan, observer=observer, stop=stop, budget_s=budget)
-    _refuse_nothing(finished)
     page = _written(finished, folder, title=title)
     beside = None if baseline is None else write_comparison(folder, baseline=baseline)
     if form == "pretty":
-        _print(finished, terminal(sys.stdout, color=False if no_color else None))
+        _print_outcomes(finished, terminal(sys.stdout, color=False if no_color else None))
         if beside is not None:
             click.echo(visible("\n".join(beside.lines())))
         if line := left_out_line(finished.unmet):
@@ -211,7 +210,12 @@ def go(
 
 
 def _written(finished: Finished, folder: Path, *, title: str) -> Path:
-    """Writes the report and reads it back; returns its page."""
+    """Writes the report, reads it back, and returns its page. Raises NothingRan if no run has a result."""
+    if not finished.outcomes:
+        if finished.interrupted:
+            raise KeyboardInterrupt
+        message = "nothing ran: the --budget was used up before the first run"
+        raise NothingRan(message, fix="give a larger --budget")
     page = write_report(
         finished.outcomes,
         folder,
@@ -223,16 +227,6 @@ def _written(finished: Finished, folder: Path, *, title: str) -> Path:
     refuse_other_files(folder, finished.outcomes, finished.counted)
     refuse_other_exit(finished.exit_code, finished.outcomes, finished.counted)
     return page
-
-
-def _refuse_nothing(finished: Finished) -> None:
-    """Raises NothingRan, or KeyboardInterrupt if that is why, if no run has a result."""
-    if finished.outcomes:
-        return
-    if finished.interrupted:
-        raise KeyboardInterrupt
-    message = "nothing ran: the --budget was used up before the first run"
-    raise NothingRan(message, fix="give a larger --budget")
 
 
 def refuse_no_spark(on: str) -> None:
@@ -279,28 +273,28 @@ def _document(
     return text if beside is None else text + beside.markdown()
 
 
-def _print(finished: Finished, console: Console) -> None:
-    console.record = True
-    print_outcomes(finished.outcomes, console=console, counted=finished.counted)
-    refuse_other_lines(console.export_text(), finished.outcomes, finished.counted)
-    if finished.ran > len(finished.outcomes):
-        _print_table(finished, console)
-
-
 _CAUSES_TOLD = 10
 
 
-def _print_table(finished: Finished, console: Console) -> None:
+def _print_outcomes(finished: Finished, console: Console) -> None:
+    """The runs shown in full, then a table of all scenarios if there were more."""
+    console.record = True
+    print_outcomes(finished.outcomes, console=console, counted=finished.counted)
+    refuse_other_lines(console.export_text(), finished.outcomes, finished.counted)
+    kept = len(finished.outcomes)
+    if finished.ran <= kept:
+        return
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ["scenario", "runs", *map(str, _COLUMNS), "not as expected", "events"]:
         table.add_column(heading, justify="left" if heading == "scenario" else "right")
     shown = [tally for place, tally in enumerate(finished.tallies) if tally.unexpected or place < _ROWS_GREEN]
     for tally in shown:
-        table.add_row(*_cells(tally))
+        name = f"{tally.scenario} with {tally.mutant}" if tally.mutant else tally.scenario
+        counts = [str(tally.counts.get(outcome, 0)) for outcome in _COLUMNS]
+        table.add_row(name, str(tally.runs), *counts, str(tally.unexpected), str(tally.events))
     console.print(table)
     if more := len(finished.tallies) - len(shown):
         console.print(f"and {more} more scenario{'s' if more > 1 else ''}, all as expected")
-    kept = len(finished.outcomes)
     console.print(
         f"{finished.ran} runs in {finished.took_s:.1f} s, checked against all invariants; {kept} shown above"
     )
@@ -313,12 +307,6 @@ def _print_table(finished: Finished, console: Console) -> None:
     for tally in finished.tallies:
         if tally.first is not None:
             console.print(f"first    {tally.first.again}", soft_wrap=True)
-
-
-def _cells(tally: Tally) -> list[str]:
-    name = f"{tally.scenario} with {tally.mutant}" if tally.mutant else tally.scenario
-    counts = [str(tally.counts.get(outcome, 0)) for outcome in _COLUMNS]
-    return [name, str(tally.runs), *counts, str(tally.unexpected), str(tally.events)]
 
 
 def _as_json(tally: Tally) -> dict[str, Any]:

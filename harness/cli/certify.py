@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import own_files_options, refuse_no_world, run_options
+from harness.cli.options import own_files_options, own_files_words, refuse_no_world, run_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -258,19 +258,7 @@ def _run_again(
     words += ["--expected", asked["expected"]] if asked["expected"] else []
     words += ["--mutant", mutant] if mutant else []
     words += [word for setting in chosen.settings for word in ("--set", setting)]
-    return shlex.join([*words, *_file_words(asked), "--fail-on", "pitfall"])
-
-
-def _file_words(asked: dict[str, Any]) -> list[str]:
-    """The options of the user's own files, as words."""
-    named = (
-        ("--schema", [asked["own_schema"]]),
-        ("--data", asked["own_data"]),
-        ("--records", [asked["own_records"]]),
-    )
-    return [
-        word for option, files in named for file in files if file is not None for word in (option, str(file))
-    ]
+    return shlex.join([*words, *own_files_words(asked), "--fail-on", "pitfall"])
 
 
 def _again(asked: dict[str, Any], profile: CertificationProfile, level: str) -> str:
@@ -283,4 +271,4 @@ def _again(asked: dict[str, Any], profile: CertificationProfile, level: str) -> 
     words += [word for name in asked["more"] for word in ("--scenario", name)]
     for option in ("seed", "runs"):
         words += [] if asked[option] is None else [f"--{option}", str(asked[option])]
-    return shlex.join([*words, *_file_words(asked)])
+    return shlex.join([*words, *own_files_words(asked)])

@@ -75,7 +75,7 @@ def certificate_exit(certificate: Certificate, *, interrupted: bool = False, fai
 
 
 def print_certificate(certificate: Certificate, page: Path, *, form: str, no_color: bool) -> None:
-    """Prints it in the form that was asked for."""
+
     match form:
         case "json":
             click.echo(certificate_text(certificate), nl=False)
@@ -94,7 +94,7 @@ def print_certificate(certificate: Certificate, page: Path, *, form: str, no_col
 
 
 def _lines(certificate: Certificate, page: Path) -> Iterator[str]:
-    """One screen."""
+
     yield f"{certificate.word.upper()}  {certificate.subject.name}, profile {certificate.profile}"
     if certificate.cause:
         yield f"cause    {certificate.cause}"

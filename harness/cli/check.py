@@ -7,19 +7,12 @@ that disagree, violation, malformed file, environment, unknown or vacuous, pass.
 from __future__ import annotations
 
 import sys
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from contextlib import closing
 
 import click
 
 from harness.cli.options import invariant_option, jobs_option, on_option, speech_options
 from harness.system.errors import Exit, UsageError, WorldError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from harness.cli.history_files import HistoryFile
-    from harness.cli.judging import Answer, Wish
 
 _WORST_FIRST = (Exit.INTERNAL, Exit.VIOLATION, Exit.USAGE, Exit.ENVIRONMENT, Exit.UNDECIDED, Exit.HOLD)
 
@@ -64,12 +57,17 @@ def check(
         message = "--second judges on this machine, and --on sends histories to executors"
         raise UsageError(message, fix="leave one of them out")
     from harness.cli.history_files import opened
-    from harness.cli.judging import Wish
+    from harness.cli.judging import Wish, answers, answers_on
 
     with opened(files) as histories:
         wish = Wish(invariants=invariants, form=form, quiet=quiet, verbose=verbose, second=second)
         codes: list[Exit] = []
-        with _checked(histories, wish, jobs=jobs, on=on) as given:
+        if on is not None:
+            from harness.cli.campaigning import refuse_no_spark
+
+            refuse_no_spark(on)
+        each = answers(histories, wish, jobs=jobs) if on is None else answers_on(on, histories, wish)
+        with closing(each) as given:
             for answer in given:
                 if answer.complaint:
                     click.echo(f"floodmark: {answer.complaint}", err=True)
@@ -77,25 +75,6 @@ def check(
                     _tell(answer.text, no_color=no_color)
                 codes.append(answer.code)
     context.exit(min(codes, key=_WORST_FIRST.index))
-
-
-@contextmanager
-def _checked(
-    histories: Sequence[HistoryFile], wish: Wish, *, jobs: int, on: str | None
-) -> Iterator[Iterator[Answer]]:
-    """The answers, in order, from processes of this machine or from the executors of `on`."""
-    from harness.cli.judging import answers
-
-    if on is None:
-        with closing(answers(histories, wish, jobs=jobs)) as given:
-            yield given
-        return
-    from harness.cli.campaigning import refuse_no_spark
-    from harness.cli.judging import answers_on
-
-    refuse_no_spark(on)
-    with closing(answers_on(on, histories, wish)) as given:
-        yield given
 
 
 def _tell(text: str, *, no_color: bool) -> None:

@@ -89,6 +89,11 @@ def examine(settings: WorldSettings, *, level: str | None = None) -> Diagnosis:
         levels += ["live", "job"]
     if worlds and java.state is State.OK and pyspark.state is State.OK:
         levels += ["spark"]
+    worlds_check = Check(name="worlds", state=State.OK, says=f"can be opened: {', '.join(worlds)}")
+    if not worlds:
+        fix = client.fix or "floodmark setup"
+        none = Check(name="worlds", state=State.FAIL, says="none can be opened", fix=fix)
+        worlds_check = _not_needed(none) if level == "sim" else none
     checks = [
         Check(name="python", state=State.OK, says=f"{platform.python_version()} on {platform.platform()}"),
         java if level in {None, "spark"} else _not_needed(java),
@@ -101,7 +106,7 @@ def examine(settings: WorldSettings, *, level: str | None = None) -> Diagnosis:
         _cache(settings),
         _memory(),
         _remains(settings),
-        _worlds(worlds, level=level, fix=client.fix or "floodmark setup"),
+        worlds_check,
         _levels(levels, level=level),
     ]
     return Diagnosis(checks=checks, worlds=worlds, levels=levels, level=level)
@@ -167,7 +172,7 @@ def _containers(settings: WorldSettings) -> Iterator[Check]:
     from harness.world.containers.images import choose_images
 
     try:
-        images = choose_images(engine, settings, proxy="auto", offline=True, say=_silent)
+        images = choose_images(engine, settings, proxy="auto", offline=True, say=lambda _: None)
     except WorldError as error:
         yield Check(name="images", state=State.WARN, says=error.what, fix=error.fix)
         return
@@ -229,13 +234,6 @@ def _remains(settings: WorldSettings) -> Check:
     )
 
 
-def _worlds(worlds: Sequence[str], *, level: str | None, fix: str) -> Check:
-    if worlds:
-        return Check(name="worlds", state=State.OK, says=f"can be opened: {', '.join(worlds)}")
-    none = Check(name="worlds", state=State.FAIL, says="none can be opened", fix=fix)
-    return _not_needed(none) if level == "sim" else none
-
-
 def _levels(runs: Sequence[str], *, level: str | None) -> Check:
     lacking = [one for one in ("live", "job", "spark") if one not in runs]
     says = f"run here: {', '.join(runs)}" + (f"; not: {', '.join(lacking)}" if lacking else "")
@@ -243,7 +241,3 @@ def _levels(runs: Sequence[str], *, level: str | None) -> Check:
         says += f"; judged: {level}"
     state = State.FAIL if level in lacking else State.WARN if lacking else State.OK
     return Check(name="levels", state=state, says=says, fix="see the lines above" if lacking else "")
-
-
-def _silent(_sentence: str) -> None:
-    """Discards progress messages."""

@@ -29,7 +29,17 @@ def clean(*, cache: bool) -> None:
         for left in run.left:
             click.echo(f"could not remove, of run {run.run_id}: {left}", err=True)
     if cache:
-        _remove_cache(settings)
+        import shutil
+
+        from harness.conform.oracle.program import oracle_folder
+        from harness.world.kafka.jars import kafka_folder
+
+        places = settings.places
+        programs = (oracle_folder(places), kafka_folder(places).parent)
+        for folder in (places.servers, places.bin, places.datadirs, places.clock, *programs):
+            if folder.exists():  # ledgers and the folders of running runs stay
+                shutil.rmtree(folder)
+                click.echo(f"removed {folder}")
     if not any(run.removed or run.left for run in found):
         click.echo("no killed run left anything behind")
 
@@ -48,18 +58,3 @@ def _reaped(settings: WorldSettings) -> list[Reaped]:
     from harness.world.containers.sweep import sweep_dead_owners
 
     return [*found, *sweep_dead_owners(engine)]
-
-
-def _remove_cache(settings: WorldSettings) -> None:
-    """Removes all of the cache except ledgers and folders of running runs."""
-    import shutil
-
-    from harness.conform.oracle.program import oracle_folder
-    from harness.world.kafka.jars import kafka_folder
-
-    places = settings.places
-    programs = (oracle_folder(places), kafka_folder(places).parent)
-    for folder in (places.servers, places.bin, places.datadirs, places.clock, *programs):
-        if folder.exists():
-            shutil.rmtree(folder)
-            click.echo(f"removed {folder}")

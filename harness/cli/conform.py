@@ -6,6 +6,7 @@ Invariant: every mistake in the arguments is reported before anything is started
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -36,19 +37,7 @@ import click
               help="Folder of the certificate.  [default: reports/out/ID-conform]")  # fmt: skip
 @click.option("--format", "form", envvar="FLOODMARK_FORMAT", type=click.Choice(["pretty", "json"]), default="pretty",
               show_default=True, help="Format of standard output.")  # fmt: skip
-def conform(
-    command: tuple[str, ...],
-    *,
-    profile: str,
-    seed: int,
-    scripts: int,
-    beside: str,
-    others: tuple[str, ...],
-    label: str | None,
-    answer_s: float,
-    report: Path | None,
-    form: str,
-) -> int:
+def conform(command: tuple[str, ...], *, beside: str, **asked: Any) -> int:
     """Judge an operator in any language: COMMAND speaks the operator protocol on standard input and output.
 
     Some 250 conversations, then random scripts with a stated seed, each against the reference. A case that fails is
@@ -60,17 +49,5 @@ def conform(
     """
     from harness.cli.conforming import ConformRequest, carry_out
 
-    return carry_out(
-        ConformRequest(
-            command=command,
-            profile=profile,
-            seed=seed,
-            scripts=scripts,
-            beside=tuple(name for name in beside.replace(" ", "").split(",") if name),
-            others=others,
-            label=label,
-            answer_s=answer_s,
-            report=report,
-            form=form,
-        )
-    )
+    names = tuple(name for name in beside.replace(" ", "").split(",") if name)
+    return carry_out(ConformRequest(command=command, beside=names, **asked))

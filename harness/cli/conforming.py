@@ -90,16 +90,21 @@ def carry_out(wanted: ConformRequest) -> int:
             mute = True
             absent[asked.label] = str(error).partition("\n")[0]
     for name in names:
+        one = BESIDE[name]
         try:
-            asked = _beside(name, wanted)
+            command = command_of(one, WorldSettings.from_environment())
         except WorldError as error:
-            absent[BESIDE[name].label] = str(error.fix or error.what)
+            absent[one.label] = str(error.fix or error.what)
             continue
+        asked = _asked(wanted, label=one.label, argv=command, asks=one.asks)
+        asked = replace(asked, limits=Limits(), beside=name)  # a Java machine may need its time
         columns.append(_judged(asked, folder / _slug(name), own=not own))
     document = _document(columns, absent, wanted, folder)
     if len(columns) + len(absent) > 1:
         write_side_by_side(document, folder / "side-by-side.html")
-    _write(folder / "conform.json", document)
+    listed = folder / "conform.json"
+    with disk_errors_told(f"{listed} could not be written"):
+        write_whole(listed, json.dumps(document, indent=1) + "\n")
     click.echo(
         json.dumps(document, separators=(",", ":")) if wanted.form == "json" else "\n".join(_lines(document))
     )
@@ -162,13 +167,6 @@ def _beside_names(wanted: ConformRequest) -> list[str]:
     return list(dict.fromkeys(wanted.beside))
 
 
-def _beside(name: str, wanted: ConformRequest) -> Asked:
-    one = BESIDE[name]
-    command = command_of(one, WorldSettings.from_environment())
-    limits = Limits()  # a Java machine may need its time
-    return replace(_asked(wanted, label=one.label, argv=command, asks=one.asks), limits=limits, beside=name)
-
-
 def _slug(label: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-." else "-" for letter in label) or "program"
 
@@ -196,11 +194,6 @@ def _judged(asked: Asked, folder: Path, *, own: bool) -> _Column:
         )
     write_certificate(certificate, folder)
     return _Column(judged=judged, folder=folder, took_s=took_s, own=own)
-
-
-def _write(path: Path, document: Mapping[str, Any]) -> None:
-    with disk_errors_told(f"{path} could not be written"):
-        write_whole(path, json.dumps(document, indent=1) + "\n")
 
 
 def _document(

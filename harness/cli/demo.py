@@ -5,15 +5,11 @@ Invariant: the exit code is 0 only if the reference passed and the defect's own 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from harness.cli.options import refuse_no_world, run_options
-
-if TYPE_CHECKING:
-    from harness.engine.campaign import Finished
-    from harness.system.errors import Exit
 
 _SCENARIO = "kill-between-snapshot-and-commit"
 _MUTANT = "snapshot-omits-completed"
@@ -30,6 +26,7 @@ def demo(*, level: str, seed: int | None, **options: Any) -> int:
     undecided, 11 if the environment failed.
     """
     from harness.cli.campaigning import go
+    from harness.history.verdict import Outcome
     from harness.scenario.file import load_many
     from harness.scenario.order import Order
     from harness.system.choices import fresh_seed
@@ -48,14 +45,8 @@ def demo(*, level: str, seed: int | None, **options: Any) -> int:
     ]
     title = f"demo: {_SCENARIO}"
     finished = go(orders, title=title, **options)
-    return Exit.HOLD if finished.as_expected else _worse(finished)
-
-
-def _worse(finished: Finished) -> Exit:
-    """The exit code of a demo that did not show both; never 0."""
-    from harness.history.verdict import Outcome
-    from harness.system.errors import Exit
-
+    if finished.as_expected:
+        return Exit.HOLD
     if finished.interrupted:
         return Exit.INTERRUPTED
     if finished.error is not None:

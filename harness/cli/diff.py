@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -43,12 +44,10 @@ def diff(
     sut: str,
     against: str | None,
     mutant: str | None,
-    level: str,
-    runs: int | None,
     seed: int | None,
-    settings: tuple[str, ...],
     html: Path | None,
     form: str,
+    **asked: Any,
 ) -> int:
     """Name the first event at which two runs part, and show what follows side by side.
 
@@ -69,11 +68,9 @@ def diff(
         names=names,
         left=sut,
         right=against if mutant is None else mutant,
-        level=level,
-        runs=runs,
         seed=fresh_seed() if seed is None else seed,
         seed_given=seed is not None,
-        settings=settings,
+        **asked,
     )
     document = difference(wanted)
     click.echo(told(document, form))

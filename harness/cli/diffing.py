@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from harness.cli.serving import flink_command
 from harness.conform.script_difference import SERVED, script_difference
-from harness.explore.difference import ComparedRun, Parting, measured, parting_in, parting_of, verdicts_of
+from harness.explore.difference import ComparedRun, measured, parting_in, parting_of, verdicts_of
 from harness.history.read import read_whole
 from harness.history.strict_json import integers_of_any_length
 from harness.history.text import event_json
@@ -86,7 +86,10 @@ def difference(wanted: DiffRequest) -> Document:
         return _of_scripts(sides, scenario, wanted)
     if scenario is None:
         return _of_mail(sides, wanted)
-    return _of_scenario(sides, scenario, wanted)
+    seeds = range(wanted.seed, wanted.seed + (wanted.runs or 1))
+    left, right = ([_ran(side, scenario, seed, wanted) for seed in seeds] for side in sides)
+    how = f"scenario {scenario.scenario} at level {wanted.level}"
+    return _document(sides, left, right, how=how, seeds=list(seeds))
 
 
 def _refuse_unknown(name: str) -> None:
@@ -159,13 +162,6 @@ def _read(path: Path, *, name: str) -> ComparedRun:
 # ------------------------------------------------------------------------------ one scenario, two systems
 
 
-def _of_scenario(sides: Sequence[str], scenario: Scenario, wanted: DiffRequest) -> Document:
-    seeds = range(wanted.seed, wanted.seed + (wanted.runs or 1))
-    left, right = ([_ran(side, scenario, seed, wanted) for seed in seeds] for side in sides)
-    how = f"scenario {scenario.scenario} at level {wanted.level}"
-    return _document((sides[0], sides[1]), left, right, how=how, seeds=list(seeds))
-
-
 def _ran(side: str, scenario: Scenario, seed: int, wanted: DiffRequest) -> ComparedRun:
     planted = _planted(side)
     order = order_of(
@@ -207,7 +203,11 @@ def _of_scripts(sides: Sequence[str], scenario: Scenario | None, wanted: DiffReq
             "say": found.found.mismatch.detail,
             "text": found.text,
         }
-        first["documented"] = _quirk_told(found.quirk)
+        first["documented"] = (
+            f"{_FLINK_PAGE}: {found.quirk}; with this quirk alone the reference does as Flink does on this script"
+            if found.quirk
+            else "not documented: no single quirk of profile `flink` explains it"
+        )
     elif found.only_left or found.only_right:
         first = {
             "name": "hello: abilities",
@@ -221,14 +221,6 @@ def _of_scripts(sides: Sequence[str], scenario: Scenario | None, wanted: DiffReq
 
 def _listed(words: Sequence[str]) -> str:
     return ", ".join(words) or "none"
-
-
-def _quirk_told(quirk: str) -> str:
-    if quirk:
-        return (
-            f"{_FLINK_PAGE}: {quirk}; with this quirk alone the reference does as Flink does on this script"
-        )
-    return "not documented: no single quirk of profile `flink` explains it"
 
 
 def _of_mail(sides: Sequence[str], wanted: DiffRequest) -> Document:
@@ -300,13 +292,16 @@ def _document(
     seeds: list[int] | None = None,
 ) -> Document:
     partings = [parting_of(one, other) for one, other in zip(left, right, strict=True)]
-    place = next((i for i, parting in enumerate(partings) if parting), None)
+    differing = [(place, parting) for place, parting in enumerate(partings) if parting is not None]
     verdicts = (verdicts_of(left), verdicts_of(right))
     measures = (measured(left), measured(right))
-    differing = sum(parting is not None for parting in partings)
     names_of = sorted({*measures[0], *measures[1]})
-    document = dict(_bare(names, _first(partings, place, left, names), how=how, notes=[], seeds=seeds or []))
-    document["notes"] = [f"{differing} of {len(partings)} pairs of runs differ"]
+    first = None
+    if differing:
+        place, parting = differing[0]
+        first = {**parting.as_json(), "seed": left[place].seed, "documented": _defects_told(names)}
+    document = dict(_bare(names, first, how=how, notes=[], seeds=seeds or []))
+    document["notes"] = [f"{len(differing)} of {len(partings)} pairs of runs differ"]
     document["measures"] = [
         {"name": name, "left": measures[0].get(name), "right": measures[1].get(name)} for name in names_of
     ]
@@ -315,18 +310,8 @@ def _document(
         for name in {**verdicts[0], **verdicts[1]}
         if verdicts[0].get(name) != verdicts[1].get(name)
     ]
-    document["same"] = differing == 0 and not document["verdicts"]
+    document["same"] = not differing and not document["verdicts"]
     return document
-
-
-def _first(
-    partings: Sequence[Parting | None], place: int | None, left: Sequence[ComparedRun], names: Sequence[str]
-) -> dict[str, Any] | None:
-    if place is None:
-        return None
-    parting = partings[place]
-    assert parting is not None, "this pair differs"
-    return {**parting.as_json(), "seed": left[place].seed, "documented": _defects_told(names)}
 
 
 def told(document: Document, form: str) -> str:

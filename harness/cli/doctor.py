@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
 from harness.cli.options import speech_options
 from harness.system.errors import Exit
-
-if TYPE_CHECKING:
-    from harness.cli.checkup import Diagnosis
 
 COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
 
@@ -36,20 +32,14 @@ def doctor(*, level: str | None, form: str, quiet: bool, verbose: bool, no_color
     del quiet, verbose  # the output is always the same
     diagnosis = examine(WorldSettings.from_environment(), level=level)
     if form == "json":
-        click.echo(_json(diagnosis))
+        checks = [asdict(check) for check in diagnosis.checks]
+        document = {"well": diagnosis.well, "worlds": diagnosis.worlds, "checks": checks}
+        click.echo(json.dumps(document, indent=2))
     else:
-        _print_lines(diagnosis, color=False if no_color else None)
+        color = False if no_color else None
+        for check in diagnosis.checks:
+            state = click.style(f"{check.state:<4}", fg=COLOURS[check.state])
+            click.echo(f"{state}  {check.name:<8} {check.says}", color=color)
+            if check.fix:
+                click.echo(f"                fix: {check.fix}", color=color)
     return Exit.HOLD if diagnosis.well else Exit.ENVIRONMENT
-
-
-def _print_lines(diagnosis: Diagnosis, *, color: bool | None) -> None:
-    for check in diagnosis.checks:
-        state = click.style(f"{check.state:<4}", fg=COLOURS[check.state])
-        click.echo(f"{state}  {check.name:<8} {check.says}", color=color)
-        if check.fix:
-            click.echo(f"                fix: {check.fix}", color=color)
-
-
-def _json(diagnosis: Diagnosis) -> str:
-    checks = [asdict(check) for check in diagnosis.checks]
-    return json.dumps({"well": diagnosis.well, "worlds": diagnosis.worlds, "checks": checks}, indent=2)

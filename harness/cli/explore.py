@@ -6,6 +6,7 @@ the command goes on; however it ends, it reports what it has.
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -106,13 +107,16 @@ def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[s
     from harness.history.verdict import INVARIANTS
     from harness.scenario.file import load_many
     from harness.system.choices import fresh_seed
+    from harness.system.errors import NothingRan
 
     asked["budget_s"] = _seconds(asked["budget"])
     subject = _subject(asked)
     seed = fresh_seed() if asked["seed"] is None else asked["seed"]
     asked["seed"] = seed
     named = [scenario for scenario in load_many(scenarios) if "sim" in scenario.levels] if scenarios else []
-    _refuse_none(scenarios, named)
+    if scenarios and not named:
+        message = "none of the named scenarios runs at level sim, where exploration runs them"
+        raise NothingRan(message, fix="floodmark list scenarios")
     notes: list[str] = []
     kept = list(Corpus(folder=asked["corpus"]).read(notes.append)) if asked["corpus"] is not None else []
     given = [
@@ -137,14 +141,6 @@ def _plan(scenarios: Sequence[str], asked: dict[str, Any]) -> tuple[Plan, list[s
         ),
         notes,
     )
-
-
-def _refuse_none(scenarios: Sequence[str], named: Sequence[Any]) -> None:
-    from harness.system.errors import NothingRan
-
-    if scenarios and not named:
-        message = "none of the named scenarios runs at level sim, where exploration runs them"
-        raise NothingRan(message, fix="floodmark list scenarios")
 
 
 def _subject(asked: dict[str, Any]) -> Subject:
@@ -192,9 +188,9 @@ class _Command:
 
     def carry_out(self) -> int:
         """Explore, shrink and report; the report is given even if something fails."""
-        from harness.system.errors import WorldError
+        from harness.system.errors import Exit, NothingRan, WorldError
 
-        jobs = self._asked["jobs"] or _cores()
+        jobs = self._asked["jobs"] or os.cpu_count() or 1
         self._tell_beginning(jobs)
         trouble: Exception | None = None
         try:
@@ -210,7 +206,14 @@ class _Command:
             click.echo(f"floodmark: {trouble}", err=True)
         elif trouble is not None:
             raise trouble
-        return self._exit_code()
+        if self._explored.sightings:
+            return Exit.VIOLATION
+        if self._stop.is_set():
+            return Exit.INTERRUPTED
+        if not self._explored.outcomes:
+            message = "nothing ran: the budget was over before the first run"
+            raise NothingRan(message, fix="give a larger --budget")
+        return Exit.HOLD if self._explored.outcomes["PASS"] else Exit.UNDECIDED
 
     def _tell_beginning(self, jobs: int) -> None:
         from harness.explore.telling import machines
@@ -277,19 +280,6 @@ class _Command:
         ):
             self._groups = [*self._groups, group]
 
-    def _exit_code(self) -> int:
-        from harness.system.errors import Exit, NothingRan
-
-        explored = self._explored
-        if explored.sightings:
-            return Exit.VIOLATION
-        if self._stop.is_set():
-            return Exit.INTERRUPTED
-        if not explored.outcomes:
-            message = "nothing ran: the budget was over before the first run"
-            raise NothingRan(message, fix="give a larger --budget")
-        return Exit.HOLD if explored.outcomes["PASS"] else Exit.UNDECIDED
-
     def _report(self, jobs: int) -> None:
         from harness.explore.telling import ExplorationEnd, as_json, as_text
 
@@ -305,12 +295,6 @@ class _Command:
             interrupted=self._stop.is_set(),
         )
         click.echo(tell(end))
-
-
-def _cores() -> int:
-    import os
-
-    return os.cpu_count() or 1
 
 
 def _machines(asked: dict[str, Any], jobs: int) -> AbstractContextManager[Executors]:

@@ -67,16 +67,13 @@ def _expanded(words: Iterable[str]) -> tuple[list[str], list[str]]:
     for word in words:
         if not glob.has_magic(word) or os.path.lexists(word):
             names.append(word)
-        elif found := _matches(word):
-            names += found
+            continue
+        found = glob.glob(word, recursive=True)  # noqa: PTH207 - a Path takes no absolute pattern
+        if files := sorted(name for name in found if not Path(name).is_dir()):
+            names += files
         else:
             problems.append(f"no file matches {_printable(word)}")
     return names, problems
-
-
-def _matches(pattern: str) -> list[str]:
-    found = glob.glob(pattern, recursive=True)  # noqa: PTH207 - a Path takes no absolute pattern
-    return sorted(name for name in found if not Path(name).is_dir())
 
 
 def _problem(name: str) -> str:
@@ -106,18 +103,14 @@ def _printable(name: str) -> str:
 
 def _file(name: str, kept: ExitStack) -> HistoryFile:
     if name == STDIN:
-        return HistoryFile(name=_STDIN_NAME, path=_spooled(_stdin(), "standard input", kept))
+        if sys.stdin is None:
+            raise UsageError("standard input is closed", fix=_FORMS_TOLD)
+        return HistoryFile(name=_STDIN_NAME, path=_spooled(sys.stdin.buffer, "standard input", kept))
     path, shown = Path(name), _printable(name)
     if path.is_file() or path.is_dir():
         return HistoryFile(name=shown, path=path)
     with path.open("rb") as pipe:
         return HistoryFile(name=shown, path=_spooled(pipe, shown, kept))
-
-
-def _stdin() -> BinaryIO:
-    if sys.stdin is None:
-        raise UsageError("standard input is closed", fix=_FORMS_TOLD)
-    return sys.stdin.buffer
 
 
 def _spooled(source: BinaryIO, name: str, kept: ExitStack) -> Path:

@@ -140,6 +140,7 @@ def _selected(
 
     Raises NothingRan if none is left.
     """
+    from harness.levels.job.job_scenario import JobScenario
     from harness.levels.job.job_scenarios import apply_job_settings, job_catalogue, load_jobs, named_alone
     from harness.levels.job.sweep import SWEPT
     from harness.scenario.catalogue import catalogue
@@ -148,8 +149,11 @@ def _selected(
     if asked["sweep"] and not names:
         names = (SWEPT,)
     if asked["calm_only"]:
-        found = _calmed(names, asked) if names else [("", apply_job_settings(_calm(), asked["settings"]))]
-        return [(source, scenario, True) for source, scenario in found]
+        about = "The job runs without faults, to see that it works and how fast it is."
+        calm = [("", JobScenario(job_scenario="calm", about=about))]
+        if names:
+            calm = [(str(path), one.model_copy(update={"faults": ()})) for path, one in load_jobs(names)]
+        return [(source, apply_job_settings(one, asked["settings"]), True) for source, one in calm]
     wanted = list(names) or list(job_file.job.scenarios)
     if not wanted:
         if not asked["tags"]:
@@ -169,21 +173,3 @@ def _selected(
         message = f"none of the named scenarios has the tag {' and '.join(asked['tags'])}"
         raise NothingRan(message, fix="floodmark list scenarios --jobs")
     return chosen
-
-
-def _calm() -> JobScenario:
-    from harness.levels.job.job_scenario import JobScenario
-
-    return JobScenario(
-        job_scenario="calm", about="The job runs without faults, to see that it works and how fast it is."
-    )
-
-
-def _calmed(names: Sequence[str], asked: dict[str, Any]) -> list[tuple[str, JobScenario]]:
-    """The named scenarios without their faults."""
-    from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
-
-    return [
-        (str(path), apply_job_settings(scenario.model_copy(update={"faults": ()}), asked["settings"]))
-        for path, scenario in load_jobs(names)
-    ]

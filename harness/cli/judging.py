@@ -115,17 +115,12 @@ class Moving:
 
 def _told(done: int, total: int) -> str:
     share = 100 * done // total if total else 100
-    return f"{share:3d} % of {_size(total)}" + ", checking" * (done == total)
-
-
-def _size(count: int) -> str:
-    """A size such as `1.2 GB`."""
-    amount = float(count)
-    thousands = 0
+    amount, thousands = float(total), 0
     while amount >= _THOUSAND and thousands < len(_UNITS) - 1:
         amount /= _THOUSAND
         thousands += 1
-    return f"{amount:.{min(thousands, 1)}f} {_UNITS[thousands]}"
+    size = f"{amount:.{min(thousands, 1)}f} {_UNITS[thousands]}"
+    return f"{share:3d} % of {size}" + ", checking" * (done == total)
 
 
 Judged = Judgement | Malformed
@@ -146,7 +141,8 @@ def pretty(name: str, judged: Judged) -> Iterator[str]:
         return
     for verdict in judged.invariants:
         why = f"  {_first_line(verdict.why)}" if verdict.why else ""
-        yield f"  {verdict.invariant:<4} {verdict.outcome:<11}{_observed(verdict)}{why}".rstrip()
+        seen = f" ({verdict.observed} observed)" if verdict.outcome is not Outcome.NOT_CLAIMED else ""
+        yield f"  {verdict.invariant:<4} {verdict.outcome:<11}{seen}{why}".rstrip()
         for anomaly in _in_full(verdict):
             yield from (f"       {line}" for line in anomaly_lines(anomaly))
         if rest := rest_of(verdict):
@@ -211,10 +207,6 @@ def github(name: str, judged: Judged) -> Iterator[str]:
 def verdict_word(judged: Judged) -> str:
     """The verdict in capitals, the first word of the output."""
     return "MALFORMED" if isinstance(judged, Malformed) else judged.outcome.upper()
-
-
-def _observed(verdict: InvariantVerdict) -> str:
-    return f" ({verdict.observed} observed)" if verdict.outcome is not Outcome.NOT_CLAIMED else ""
 
 
 def _in_full(verdict: InvariantVerdict) -> Sequence[Anomaly]:
@@ -381,7 +373,9 @@ def answer_by(judging: Callable[[Sequence[Invariant]], Judged], history: History
                 judged = explained_file(judged, history.path)
         except (UsageError, WorldError) as error:
             return Answer(code=error.exit_code, complaint=f"{history.name}: {error}")
-        code = _code(judged, second)
+        code = judged.outcome.exit_code if isinstance(judged, Judgement) else Exit.USAGE
+        if second and not second.agrees:
+            code = Exit.INTERNAL
         return Answer(code=code, text=_worded(history.name, judged, second, code, wish.form))
 
 
@@ -405,9 +399,3 @@ def _worded(
             first, *others = pretty(name, judged)
             styled = click.style(first, fg=_COLOURS[code], bold=True)
             return "\n".join([styled, *others, *(f"  {line}" for line in told)])
-
-
-def _code(judged: Judgement | Malformed, second: SecondOpinion | None) -> Exit:
-    if second and not second.agrees:
-        return Exit.INTERNAL
-    return judged.outcome.exit_code if isinstance(judged, Judgement) else Exit.USAGE

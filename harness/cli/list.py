@@ -58,9 +58,14 @@ def list_(
         case "json":
             click.echo(json.dumps({kind: rows}, ensure_ascii=False, indent=2))
         case "markdown" | "github":
-            click.echo(_table(rows))
+            heads = list(rows[0])
+            lines = [heads, ["---"] * len(heads), *([_cell(row[head]) for head in heads] for row in rows)]
+            click.echo("\n".join(f"| {' | '.join(line)} |" for line in lines))
         case _:
-            click.echo(_columns(rows))
+            width = max(len(row["name"]) for row in rows)
+            for row in rows:  # a scenario also has its levels, and its expected seconds at level live
+                when = f"{' '.join(row['levels']):<14}  {row['seconds']:>3} s  " if "seconds" in row else ""
+                click.echo(f"{row['name']:<{width}}  {when}{_first_upper(row['about'])}")
 
 
 def _chosen(
@@ -203,25 +208,6 @@ _LISTINGS: Mapping[str, Callable[[], Sequence[Row]]] = {
 }
 
 
-def _columns(rows: Sequence[Row]) -> str:
-    """Names and sentences in columns, for scenarios with levels and expected time; other formats show more."""
-    width = max(len(row["name"]) for row in rows)
-    return "\n".join(
-        f"{row['name']:<{width}}  {_when_to_run(row)}{_first_upper(row['about'])}" for row in rows
-    )
-
-
-def _when_to_run(row: Row) -> str:
-    """The levels of a scenario and its expected seconds at level live; empty for other kinds."""
-    return f"{' '.join(row['levels']):<14}  {row['seconds']:>3} s  " if "seconds" in row else ""
-
-
-def _table(rows: Sequence[Row]) -> str:
-    heads = list(rows[0])
-    lines = [heads, ["---"] * len(heads), *([_cell(row[head]) for head in heads] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def _cell(value: Any) -> str:
     match value:
         case None | "":
@@ -231,15 +217,12 @@ def _cell(value: Any) -> str:
         case int():
             return str(value)
         case dict():
-            return "; ".join(f"{name}: {_cell_of_counts(inner)}" for name, inner in value.items())
+            counts = {name: [f"{of} {count}" for of, count in inner.items()] for name, inner in value.items()}
+            return "; ".join(f"{name}: {', '.join(told) or '-'}" for name, told in counts.items())
         case str():
             return _first_upper(value).replace("|", "\\|") if " " in value else f"`{value}`"
         case _:
             return ", ".join(f"`{item}`" for item in value)
-
-
-def _cell_of_counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "-"
 
 
 def _first_upper(sentence: str) -> str:

@@ -132,7 +132,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             default_map=settings,
         )
     except FloodmarkError as error:
-        _flush_standard_output()
+        try:
+            sys.stdout.flush()  # now, so that a write error does not recur at exit and change the exit code
+        except OSError:
+            _mute(sys.stdout)
         _say(f"floodmark: {error}")
         return error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
@@ -160,14 +163,6 @@ def _say(text: str) -> None:
         click.echo(text, err=True)
     except BrokenPipeError:
         _mute(sys.stderr)
-
-
-def _flush_standard_output() -> None:
-    """Flushes standard output now, so that a write error does not recur at exit and change the exit code."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        _mute(sys.stdout)
 
 
 def _mute(stream: TextIO) -> None:

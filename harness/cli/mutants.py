@@ -15,11 +15,9 @@ from harness.cli.completion import mutant_names
 from harness.cli.options import on_option, refuse_on_at, run_options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from harness.engine.executors import Executors
-    from harness.explore.kill_matrix import Matrix
     from harness.faults.parts.parts import Level
     from harness.scenario.order import Order
 
@@ -57,12 +55,23 @@ def mutants(level: Level, *, names: tuple[str, ...], runs: int, **asked: Any) ->
     refuse_on_at(level, asked["on"])
     if level == "sim":
         return _at_sim(names, runs=runs, asked=asked)
-    return _at_level(level, names, asked=asked)
+    from harness.cli.campaigning import go
+    from harness.sut.defects import DEFECTS
+    from harness.system.choices import fresh_seed
+
+    # Each mutant in its own scenario, like `floodmark run --mutant`.
+    seed = fresh_seed() if asked["seed"] is None else asked["seed"]
+    chosen = names or tuple(name for name, defect in DEFECTS.items() if defect.scenario_at(level))
+    orders = [_order(name, level, seed, asked["world"]) for name in chosen]
+    options = ("world", "jobs", "report", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color")
+    finished = go(orders, title=f"mutants at level {level}", **{name: asked[name] for name in options})
+    return finished.exit_code
 
 
 def _at_sim(names: tuple[str, ...], *, runs: int, asked: dict[str, Any]) -> int:
-    from harness.cli.campaigning import observing
+    from harness.cli.campaigning import executors_of, observing
     from harness.explore.kill_matrix import OURS, Charge, fill, find_suspect
+    from harness.explore.kill_matrix_table import as_json, as_markdown, as_text, summary
     from harness.system.clock import CALENDAR_CLOCK, Deadline
 
     for name in names:
@@ -80,7 +89,10 @@ def _at_sim(names: tuple[str, ...], *, runs: int, asked: dict[str, Any]) -> int:
             if asked["verbose"]:
                 observer.phase("trial", f"{done} of {trials}")
 
-        with _machines(asked["on"], names) as executors:
+        machines: AbstractContextManager[Executors | None] = nullcontext()
+        if asked["on"] is not None:
+            machines = executors_of(asked["on"], of_a_user=any(":" in name for name in names))()
+        with machines as executors:
             matrix = fill(
                 charge,
                 jobs=asked["jobs"],
@@ -88,42 +100,14 @@ def _at_sim(names: tuple[str, ...], *, runs: int, asked: dict[str, Any]) -> int:
                 tell=tell,
                 executors=executors,
             )
-    click.echo(_shown(matrix, asked["form"]))
-    return matrix.exit_code
-
-
-def _machines(on: str | None, names: Sequence[str]) -> AbstractContextManager[Executors | None]:
-    if on is None:
-        return nullcontext()
-    from harness.cli.campaigning import executors_of
-
-    return executors_of(on, of_a_user=any(":" in name for name in names))()
-
-
-def _shown(matrix: Matrix, form: str) -> str:
-    from harness.explore.kill_matrix_table import as_json, as_markdown, as_text, summary
-
-    match form:
+    match asked["form"]:
         case "json":
-            return as_json(matrix)
+            click.echo(as_json(matrix))
         case "pretty":
-            return as_text(matrix)
+            click.echo(as_text(matrix))
         case _:
-            return f"{as_markdown(matrix)}\n\n{summary(matrix)}"
-
-
-def _at_level(level: Level, names: tuple[str, ...], *, asked: dict[str, Any]) -> int:
-    """Runs each mutant in its own scenario, like `floodmark run --mutant`."""
-    from harness.cli.campaigning import go
-    from harness.sut.defects import DEFECTS
-    from harness.system.choices import fresh_seed
-
-    seed = fresh_seed() if asked["seed"] is None else asked["seed"]
-    chosen = names or tuple(name for name, defect in DEFECTS.items() if defect.scenario_at(level))
-    orders = [_order(name, level, seed, asked["world"]) for name in chosen]
-    options = ("world", "jobs", "report", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color")
-    finished = go(orders, title=f"mutants at level {level}", **{name: asked[name] for name in options})
-    return finished.exit_code
+            click.echo(f"{as_markdown(matrix)}\n\n{summary(matrix)}")
+    return matrix.exit_code
 
 
 def _order(name: str, level: Level, seed: int, world: str) -> Order:

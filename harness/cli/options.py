@@ -6,7 +6,7 @@ Precedence: command line, environment (`FLOODMARK_<OPTION>`), pyproject.toml, de
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,18 +24,6 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 def _option(*names: str, env: str, **rest: Any) -> Callable[[_Command], _Command]:
     return click.option(*names, envvar=f"FLOODMARK_{env}", **rest)
-
-
-def _world_option(command: _Command) -> _Command:
-    option = _option(
-        "--world",
-        env="WORLD",
-        type=click.Choice(["auto", "containers", "local", "simulated"]),
-        default="auto",
-        show_default=True,
-        help="Source of the database and its proxy; auto: simulated at level sim, else containers or local.",
-    )
-    return option(command)
 
 
 def refuse_no_world(level: str, world: str) -> None:
@@ -102,6 +90,13 @@ def own_files_options(command: _Command) -> _Command:
     ):  # fmt: skip
         command = option(command)
     return command
+
+
+def own_files_words(asked: Mapping[str, Any]) -> list[str]:
+    """The same options as words of a command line."""
+    data = [("--data", file) for file in asked["own_data"]]
+    named = [("--schema", asked["own_schema"]), *data, ("--records", asked["own_records"])]
+    return [word for option, file in named if file is not None for word in (option, str(file))]
 
 
 def jobs_option(about: str) -> Callable[[_Command], _Command]:
@@ -178,7 +173,9 @@ def proxy_option(command: _Command) -> _Command:
 def run_options(command: _Command) -> _Command:
     """The options that `run`, `demo` and `mutants` share."""
     for option in (
-        _world_option,
+        _option("--world", env="WORLD", type=click.Choice(["auto", "containers", "local", "simulated"]), default="auto",
+                show_default=True,
+                help="Source of the database and its proxy; auto: simulated at level sim, else containers or local."),
         proxy_option,
         _option("--seed", env="SEED", type=click.IntRange(min=0), default=None,
                 help="Seed of every random choice; always printed.  [default: a new one]"),

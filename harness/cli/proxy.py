@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -26,16 +27,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
               help="Proxies to create at the start, as JSON like for POST /populate.")  # fmt: skip
 @click.option("--beyond-loopback", envvar="FLOODMARK_BEYOND_LOOPBACK", is_flag=True,
               help="Allow a --host that other machines can reach.")  # fmt: skip
-def proxy(
-    *,
-    host: str,
-    port: int,
-    seed: int | None,
-    token: str | None,
-    log: Path | None,
-    config: Path | None,
-    beyond_loopback: bool,
-) -> Exit:
+def proxy(*, seed: int | None, **options: Any) -> Exit:
     """Serve until SIGTERM or Ctrl-C; toxiproxy-cli and any other Toxiproxy client can control it.
 
     Exit code: 0 after a signal to end, 4 for an address that is not on loopback or a bad --config, 11 if the port
@@ -44,14 +36,6 @@ def proxy(
     from harness.proxy.service import Service, serve
     from harness.system.choices import fresh_seed
 
-    service = Service(
-        host=host,
-        port=port,
-        seed=fresh_seed() if seed is None else seed,
-        token=token,
-        log=log,
-        config=config,
-        beyond_loopback=beyond_loopback,
-    )
+    service = Service(seed=fresh_seed() if seed is None else seed, **options)
     serve(service, say=lambda sentence: click.echo(f"floodmark proxy: {sentence}"))
     return Exit.HOLD

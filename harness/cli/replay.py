@@ -95,23 +95,17 @@ def _replay_told(told: Sequence[Told], asked: dict[str, Any]) -> int:
         **{name: asked[name] for name in _PASSED_ON},
     )
     compared = list(_compared(told, folder))
-    is_same = all(same for _, same in compared)
-    for sentence in _told_of(compared):
-        click.echo(sentence, err=aside)
-    return finished.exit_code if is_same else max(finished.exit_code, Exit.UNDECIDED)
+    same = sum(same for _, same in compared)
+    for sentence, is_same in compared:
+        if not is_same or len(compared) <= _LINES:
+            click.echo(sentence, err=aside)
+    if len(compared) > _LINES:
+        click.echo(f"same     {same} of {len(compared)} runs", err=aside)
+    return finished.exit_code if same == len(compared) else max(finished.exit_code, Exit.UNDECIDED)
 
 
 _LINES = 12
 """Of more runs than this, those that are the same get one line together."""
-
-
-def _told_of(compared: Sequence[tuple[str, bool]]) -> Iterator[str]:
-    if len(compared) <= _LINES:
-        yield from (sentence for sentence, _ in compared)
-        return
-    yield from (sentence for sentence, same in compared if not same)
-    same = sum(same for _, same in compared)
-    yield f"same     {same} of {len(compared)} runs"
 
 
 _WORLDS = ("local", "containers")

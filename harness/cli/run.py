@@ -18,6 +18,7 @@ from harness.cli.options import (
     on_option,
     open_option,
     own_files_options,
+    own_files_words,
     refuse_no_world,
     refuse_on_at,
     run_options,
@@ -356,12 +357,7 @@ def _again(file: Path, asked: dict[str, Any]) -> tuple[str, str]:
         more += ["--expected", asked["expected"]]
     if asked["mutant"]:
         more += ["--mutant", asked["mutant"]]
-    for option, files in (
-        ("--schema", [asked["own_schema"]]),
-        ("--data", asked["own_data"]),
-        ("--records", [asked["own_records"]]),
-    ):
-        more += [word for file in files if file is not None for word in (option, str(file))]
+    more += own_files_words(asked)
     for setting in asked["settings"]:
         more += ["--set", setting]
     if asked["fail_on"]:

@@ -18,20 +18,14 @@ _OF_LINE = "flink-"
 
 def serve(name: str) -> int:
     """Serves the named system until the input ends; returns the exit code."""
-    from harness.sut.serve import SYSTEMS
-
-    if name == _FLINK or name.startswith(_OF_LINE):
-        return _become(flink_command(name))
-    if name not in SYSTEMS:
-        raise UsageError(f"no system {name!r} to serve; there are {', '.join([*SYSTEMS, _FLINK])}")
-    _serve_here(name)
-    return Exit.HOLD
-
-
-def _serve_here(name: str) -> None:
     from harness.sut.serve import SYSTEMS, converse
     from harness.sut.serve.line import Lines
 
+    if name == _FLINK or name.startswith(_OF_LINE):
+        command = flink_command(name)
+        os.execv(command[0], list(command))  # noqa: S606 - there must be no process between it and the caller
+    if name not in SYSTEMS:
+        raise UsageError(f"no system {name!r} to serve; there are {', '.join([*SYSTEMS, _FLINK])}")
     out = sys.stdout.buffer
 
     def write(line: bytes) -> None:
@@ -44,6 +38,7 @@ def _serve_here(name: str) -> None:
     except BrokenPipeError:
         # The reader is gone; Python would raise again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return Exit.HOLD
 
 
 def flink_command(name: str = _FLINK) -> Sequence[str]:
@@ -57,8 +52,3 @@ def flink_command(name: str = _FLINK) -> Sequence[str]:
         known = ", ".join(f"{_OF_LINE}{line}" for line in FLINKS)
         raise UsageError(f"no system {name!r} to serve; of Flink there are {known}", fix="name one of them")
     return find_oracle(WorldSettings.from_environment(), version=version)
-
-
-def _become(command: Sequence[str]) -> int:
-    """Replaces this process by the real Flink, so that the caller talks to it directly."""
-    os.execv(command[0], list(command))  # noqa: S606 - there must be no process in between

@@ -67,14 +67,18 @@ def setup(
     Nothing is installed into the system, and root is needed only for --offline-images.
     """
     from harness.world.settings import WorldSettings
-    from harness.world.setup.provision import provisioning
+    from harness.world.setup.provision import provide_kafka, provisioning
 
     if flinks and not oracle:
         raise click.UsageError("--flink says which Flink --oracle gets; add --oracle")
-    with provisioning(WorldSettings.from_environment(), rebuild=rebuild, say=_progress) as task:
+    with provisioning(
+        WorldSettings.from_environment(),
+        rebuild=rebuild,
+        say=lambda sentence: click.echo(f"  {sentence} ...", err=True),
+    ) as task:
         if oracle or kafka:
             steps: Iterator[ProvisionStep] = chain(
-                _oracle(task, flinks) if oracle else (), _kafka(task) if kafka else ()
+                _oracle(task, flinks) if oracle else (), provide_kafka(task) if kafka else ()
             )
         else:
             steps = _steps(task, world=world, offline_images=offline_images, toxiproxy=proxy == "auto")
@@ -90,12 +94,6 @@ def _oracle(task: Provision, flinks: tuple[str, ...]) -> Iterator[ProvisionStep]
         yield from provide_oracle(task, version=version)
 
 
-def _kafka(task: Provision) -> Iterator[ProvisionStep]:
-    from harness.world.setup.provision import provide_kafka
-
-    yield from provide_kafka(task)
-
-
 def _steps(task: Provision, *, world: str, offline_images: bool, toxiproxy: bool) -> Iterator[ProvisionStep]:
     from harness.world.containers import find_engine
     from harness.world.setup.provision import provide_local_world
@@ -108,7 +106,3 @@ def _steps(task: Provision, *, world: str, offline_images: bool, toxiproxy: bool
     from harness.world.setup.provision_images import provide_images, provide_offline_images
 
     yield from provide_offline_images(task) if offline_images else provide_images(task)
-
-
-def _progress(sentence: str) -> None:
-    click.echo(f"  {sentence} ...", err=True)

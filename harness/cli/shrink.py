@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -49,15 +49,11 @@ _BUDGET_S = 120.0
 def shrink(
     target: str,
     *,
-    sut: str | None,
-    mutant: str | None,
-    expected: str | None,
-    seed: int,
-    invariants: tuple[str, ...],
     folder: Path,
     budget: float,
     quiet: bool,
     verbose: bool,
+    **options: Any,
 ) -> int:
     """Make a violation as small as it can be while level sim still shows it, and save it as a scenario file.
 
@@ -75,7 +71,7 @@ def shrink(
     from harness.system.clock import Deadline
 
     add_current_folder()
-    asked = _ToShrink(sut=sut, mutant=mutant, expected=expected, seed=seed, invariants=invariants)
+    asked = _ToShrink(**options)
     with stop_on_interrupt() as stop, open_runs(stop) as run:
         deadline = Deadline(budget)
         find = _found(target, asked, run)

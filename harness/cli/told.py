@@ -6,10 +6,11 @@ or its id. Invariant: an order is made from the report alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -22,9 +23,6 @@ from harness.sut.user_modules import import_path
 from harness.system.errors import HistoryError, UsageError
 from reports.reading import JOB
 from reports.run_document import CountedRun, HistoryFile, Planned, RunDocument, World, load_document
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 REPORTS: Final = Path("reports") / "out"
 """Where commands write their reports, unless another folder is named."""
@@ -125,8 +123,9 @@ def told_runs(target: str) -> list[Told]:
         return _runs_of(path)
     for folder in list(path.resolve().parents)[:_UP]:
         if (folder / _DOCUMENT).is_file():
-            mine = [told for told in _runs_of(folder / _DOCUMENT) if _is_of(told, path.resolve())]
-            if mine:
+            runs = _runs_of(folder / _DOCUMENT)
+            files = [(one, (one.folder / one.file.file).resolve()) for one in runs if one.file is not None]
+            if mine := [one for one, file in files if path.resolve() in {file, file.parent}]:
                 return mine
     holds = "no run.json" if path.is_dir() else "beside it is no run.json that tells of it"
     message = f"{path}: {holds}, and a history alone says neither scenario nor seed"
@@ -220,31 +219,12 @@ def _shown_of(run: RunDocument) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _is_of(told: Told, path: Path) -> bool:
-    """Whether `path` is the history of the run, or the folder that has it."""
-    file = told.file
-    return file is not None and path in {
-        (told.folder / file.file).resolve(),
-        (told.folder / file.file).resolve().parent,
-    }
-
-
 def last_failed() -> list[Told]:
     """The runs of the newest report that have a violation. Raises UsageError if no report has one."""
-    for told in _newest_first():
-        failed = [run for run in told if run.verdict == "fail"]
-        if failed:
-            return failed
+    reports = REPORTS.glob(f"*/{_DOCUMENT}")
+    for file in sorted(reports, key=lambda file: file.stat().st_mtime_ns, reverse=True):
+        with suppress(HistoryError):
+            if failed := [run for run in _runs_of(file) if run.verdict == "fail"]:
+                return failed
     message = f"no report in {REPORTS} tells of a violation"
     raise UsageError(message, fix="name the folder of a report")
-
-
-def _newest_first() -> Iterator[Sequence[Told]]:
-    """The reports whose `run.json` can be read."""
-    for file in sorted(
-        REPORTS.glob(f"*/{_DOCUMENT}"), key=lambda file: file.stat().st_mtime_ns, reverse=True
-    ):
-        try:
-            yield _runs_of(file)
-        except HistoryError:
-            continue

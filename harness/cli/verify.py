@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ def verify(
     """
     from harness.cli.campaigning import observing, stop_on_interrupt
     from harness.conform.verifying import verified
-    from harness.scenario.certificate import CERTIFICATE, load_certificate
+    from harness.scenario.certificate import CERTIFICATE, certificate_text, load_certificate
 
     path = certificate / CERTIFICATE if certificate.is_dir() else certificate
     loaded = load_certificate(path)
@@ -50,19 +51,17 @@ def verify(
             told=lambda done, asked: observer.counted(done=done, asked=asked),
             goes_on=lambda: not stop.is_set(),
         )
-    pages = (*_of_text(loaded, path), *_of_pages(loaded, path.parent))
+    pages = list(_of_pages(loaded, path.parent))
+    # The seal cannot show a change that leaves the content as it is: a space, a letter's case in an escape.
+    if path.read_bytes() != certificate_text(loaded).encode():
+        pages.insert(
+            0,
+            f"{path.name} was changed after it was written: its text is not the one that follows from its content",
+        )
     _tell(loaded, found, pages, form=form, no_color=no_color)
     if found.problems or pages:
         return Exit.VIOLATION
     return Exit.INTERRUPTED if found.unfinished else Exit.HOLD
-
-
-def _of_text(certificate: Certificate, path: Path) -> Iterator[str]:
-    """A change that the seal cannot show, for it leaves the content as it is: a space, a letter's case in an escape."""
-    from harness.scenario.certificate import certificate_text
-
-    if path.read_bytes() != certificate_text(certificate).encode():
-        yield f"{path.name} was changed after it was written: its text is not the one that follows from its content"
 
 
 def _of_pages(certificate: Certificate, folder: Path) -> Iterator[str]:
@@ -82,7 +81,7 @@ def _of_pages(certificate: Certificate, folder: Path) -> Iterator[str]:
 
 
 def _tell(
-    certificate: Certificate, found: Verification, pages: tuple[str, ...], *, form: str, no_color: bool
+    certificate: Certificate, found: Verification, pages: Sequence[str], *, form: str, no_color: bool
 ) -> None:
     problems = (*found.problems, *pages)
     if form == "json":

@@ -111,7 +111,23 @@ class ScenarioFile(pytest.File):
                 )
 
 
-class ScenarioItem(pytest.Item):
+class _RunItem(pytest.Item):
+    """An item that is one run: its failure is told without a traceback, where nobody wants one."""
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        from harness.system.errors import FloodmarkError, HarnessError
+
+        if isinstance(excinfo.value, NotProven):
+            return str(excinfo.value)
+        if isinstance(excinfo.value, FloodmarkError) and not isinstance(excinfo.value, HarnessError):
+            return f"floodmark: {excinfo.value}"
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        return self.path, None, self.name
+
+
+class ScenarioItem(_RunItem):
     """One scenario at one level."""
 
     def __init__(self, *, scenario: Scenario, level: str, **rest: Any) -> None:
@@ -139,13 +155,6 @@ class ScenarioItem(pytest.Item):
         if outcome.judgement.outcome is not Outcome.PASS or rest:
             raise NotProven(outcome, first=differs, last=rest)
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        told = _told_failure(excinfo)
-        return super().repr_failure(excinfo, style) if told is None else told
-
-    def reportinfo(self) -> tuple[Path, int | None, str]:
-        return self.path, None, self.name
-
 
 class JobFileTests(pytest.File):
     """A job file that the command line names; yields one item for each scenario that `gate_scenarios` chooses."""
@@ -166,7 +175,7 @@ class JobFileTests(pytest.File):
             )
 
 
-class JobItem(pytest.Item):
+class JobItem(_RunItem):
     """One job scenario with the job of the file."""
 
     def __init__(self, *, scenario: JobScenario, source: str, named: bool, **rest: Any) -> None:
@@ -198,24 +207,6 @@ class JobItem(pytest.Item):
         if outcome.judgement.outcome is not Outcome.PASS:
             shared.not_proven += 1
             raise NotProven(outcome)
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        told = _told_failure(excinfo)
-        return super().repr_failure(excinfo, style) if told is None else told
-
-    def reportinfo(self) -> tuple[Path, int | None, str]:
-        return self.path, None, self.name
-
-
-def _told_failure(excinfo: pytest.ExceptionInfo[BaseException]) -> str | None:
-    """What is said instead of a traceback; None: a traceback is wanted."""
-    from harness.system.errors import FloodmarkError, HarnessError
-
-    if isinstance(excinfo.value, NotProven):
-        return str(excinfo.value)
-    if isinstance(excinfo.value, FloodmarkError) and not isinstance(excinfo.value, HarnessError):
-        return f"floodmark: {excinfo.value}"
-    return None
 
 
 class NotProven(Exception):
@@ -408,19 +399,6 @@ class _Holding:
             raise AssertionError("\n".join(filter(None, [differs, last])))
 
 
-def _why_vacuous(outcome: RunOutcome) -> str:
-    """The seed, and what the deciding invariants lacked."""
-    from harness.history.verdict import Outcome
-    from reports.reading import counts_towards
-
-    reasons = [
-        f"{verdict.invariant}, {verdict.why}"
-        for verdict in outcome.judgement.invariants
-        if verdict.outcome is Outcome.VACUOUS and counts_towards(outcome, verdict)
-    ]
-    return f"seed {outcome.seed} was vacuous: {'; '.join(reasons)}"
-
-
 def _shared(config: pytest.Config) -> Shared:
     if _SHARED not in config.stash:
         config.stash[_SHARED] = Shared(config)
@@ -461,11 +439,6 @@ class _Settings:
         found = given if given is not None or is_find else self._project.get(name)
         return None if found is None else str(found)
 
-    def seed(self) -> int | None:
-        """The seed that is given."""
-        seed = self.of("seed")
-        return None if seed is None else int(seed)
-
 
 class Shared:
     """The stage and the outcomes of all items of a session. Mutable."""
@@ -477,9 +450,9 @@ class Shared:
         from harness.system.choices import fresh_seed
 
         self._settings = _settings(config)
-        seed, report = self._settings.seed(), config.getoption("--floodmark-report")
+        seed, report = self._settings.of("seed"), config.getoption("--floodmark-report")
         run_id = new_run_id()
-        self.seed = fresh_seed() if seed is None else seed
+        self.seed = fresh_seed() if seed is None else int(seed)
         self._folder = Path("reports", "out", run_id) if report is None else report
         self._world = self._settings.of("world") or "auto"
         self._proxy = self._settings.of("proxy") or "auto"
@@ -574,12 +547,11 @@ class Shared:
                 level=level,
                 seed=seed,
                 expected=expected,
-                world=world,
+                world=(self._world, self._proxy),
                 mutant=mutant,
             )
             return self._opened().run(order)
 
-        world = (self._world, self._proxy)
         return self._performed(once, seed=seed)
 
     def performed_job(
@@ -616,11 +588,29 @@ class Shared:
         return self._performed(once, seed=seed)
 
     def _performed(self, once: Callable[[int], RunOutcome], *, seed: int) -> RunOutcome:
-        """Performs it, and notes what kept it from being judged."""
-        from harness.system.errors import HarnessError, WorldError
+        """Performs it, and notes what kept it from being judged.
 
+        Only a run without evidence is repeated: a violation or an open question must stay visible.
+        """
+        from harness.history.verdict import Outcome
+        from harness.system.errors import HarnessError, WorldError
+        from reports.reading import counts_towards
+
+        vacuous: list[str] = []
         try:
-            return self._repeated(once, seed=seed)
+            outcome = once(seed)
+            while (
+                outcome.judgement.outcome is Outcome.VACUOUS
+                and outcome.level != "sim"
+                and len(vacuous) < self._repeats
+            ):
+                lacking = [
+                    f"{verdict.invariant}, {verdict.why}"
+                    for verdict in outcome.judgement.invariants
+                    if verdict.outcome is Outcome.VACUOUS and counts_towards(outcome, verdict)
+                ]
+                vacuous.append(f"seed {outcome.seed} was vacuous: {'; '.join(lacking)}")
+                outcome = once(outcome.seed + _REPEAT_STEP)
         except WorldError:
             self.environment_failed = True
             self.not_proven += 1
@@ -629,20 +619,6 @@ class Shared:
             self.harness_failed = True
             self.not_proven += 1
             raise
-
-    def _repeated(self, once: Callable[[int], RunOutcome], *, seed: int) -> RunOutcome:
-        """Only a run without evidence is repeated: a violation or an open question must stay visible."""
-        from harness.history.verdict import Outcome
-
-        vacuous: list[str] = []
-        outcome = once(seed)
-        while (
-            outcome.judgement.outcome is Outcome.VACUOUS
-            and outcome.level != "sim"
-            and len(vacuous) < self._repeats
-        ):
-            vacuous.append(_why_vacuous(outcome))
-            outcome = once(outcome.seed + _REPEAT_STEP)
         self.repeated += [f"{outcome.scenario}[{outcome.level}]: {said}" for said in vacuous]
         said = tuple(
             f"A run before this one was repeated because it showed nothing: {one}" for one in vacuous

@@ -97,13 +97,10 @@ class _DrawnByHypothesis(Draw):
         self._draw = draw
         self._strategies = strategies
         self.bits = self._bits
-        self.unit = self._unit
+        self.unit = lambda: self._bits(_BITS_IN_UNIT) / (1 << _BITS_IN_UNIT)
 
     def _bits(self, count: int) -> int:
         return self.between(0, (1 << count) - 1)
-
-    def _unit(self) -> float:
-        return self._bits(_BITS_IN_UNIT) / (1 << _BITS_IN_UNIT)
 
     def index(self, count: int) -> int:
         return self.between(0, count - 1)

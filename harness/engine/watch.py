@@ -15,7 +15,7 @@ from pathlib import Path
 from signal import Signals
 from typing import Any
 
-from harness.engine.level import Execution, ExecutionState, LevelRunner, Observer, Stop
+from harness.engine.level import Execution, LevelRunner, Observer, Stop
 from harness.engine.outside_faults import OutsideFaults
 from harness.engine.schedule import UNTIL_EFFECTIVE_US
 from harness.history.causes import OUTSIDE
@@ -48,7 +48,11 @@ class AttemptReaper:
         gone before it is looked for.
         """
         alive = ((name, view) for name, view in progress.attempts.items() if name not in self._dead)
-        names = [name for name, view in alive if not view.over and _is_gone(view)]
+        names = [  # an unreaped (zombie) process is not gone
+            name
+            for name, view in alive
+            if not view.over and view.process is not None and not exists(view.process)
+        ]
         if not names:
             return []
         newest = again().attempts
@@ -101,11 +105,6 @@ def threats_of(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             )
 
 
-def _is_gone(view: AttemptView) -> bool:
-    """Whether the process is gone; an unreaped (zombie) process is not."""
-    return view.process is not None and not exists(view.process)
-
-
 _POLL_S = 0.01
 _TELL_EVERY = 20
 """Polls between two progress messages."""
@@ -154,9 +153,13 @@ class Watch:
             while True:
                 progress = follower.poll()
                 state = execution.poll()
-                self._record_ends(state, reaper)
+                for end in state.ends:
+                    reaper.codes[end.pid] = end.code
+                    self.recorder.record("~reaped", s=end.subtask, pid=end.pid, code=end.code)
                 self._tell_dead(reaper.look(progress, again=follower.poll))
-                why = state.error or _why_stop(stop, deadline)
+                why = state.error or ("interrupted" if stop.is_set() else None)
+                if why is None and deadline.passed:
+                    why = f"the budget of {deadline.seconds:.3g} s is over"
                 if why is not None or not state.running:
                     break
                 schedule.step(progress, now_us=monotonic_us())
@@ -191,11 +194,6 @@ class Watch:
         self.recorder.record(kind, f=fault, **facts)
         return monotonic_us()
 
-    def _record_ends(self, state: ExecutionState, reaper: AttemptReaper) -> None:
-        for end in state.ends:
-            reaper.codes[end.pid] = end.code
-            self.recorder.record("~reaped", s=end.subtask, pid=end.pid, code=end.code)
-
     def _tell_dead(self, views: Sequence[AttemptView]) -> None:
         for view in views:
             text = f"attempt {view.attempt} of subtask {view.subtask} is dead: its process is gone"
@@ -219,12 +217,6 @@ def hangs(progress: Progress, *, timeout_ms: int, now_us: int) -> bool:
     """
     quiet_ms = max(_QUIET_MS, timeout_ms + _AFTER_TIMEOUT_MS)
     return progress.last_us is not None and now_us - progress.last_us >= quiet_ms * 1000
-
-
-def _why_stop(stop: Stop, deadline: Deadline) -> str | None:
-    if stop.is_set():
-        return "interrupted"
-    return f"the budget of {deadline.seconds:.3g} s is over" if deadline.passed else None
 
 
 @contextmanager

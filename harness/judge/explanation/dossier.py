@@ -189,8 +189,10 @@ def survey(lines: EventLines, cited: Container[int] = ()) -> Dossier:
             dossier.complete = False
             break
         dossier.skeleton.step(event)
-        restored = (whole(line) or {}).get("elements", ()) if event.k == "restore" else ()
-        recovery.step(event, restored=sum("id" in element for element in restored))
+        restored = 0
+        if event.k == "restore":
+            restored = sum("id" in element for element in (whole(line) or {}).get("elements", ()))
+        recovery.step(event, restored=restored)
         if event.n in cited:
             dossier.events[event.n] = whole(line) or {}
     dossier.recovery = recovery.recovery()

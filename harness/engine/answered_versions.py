@@ -84,12 +84,10 @@ class _Changes:
     ) -> int | None:
         """The version that the results show: one that was in force during the call, if there is one; None: none."""
         alike = [version for version, rows in enumerate(versions) if are_rows(results, rows)]
-        begun = [version for version in alike if not version or self._begin(key, version) < answered]
+        begins = {version: self._at.get(("begin", key, version), float("inf")) for version in alike}
+        begun = [version for version, begin in begins.items() if not version or begin < answered]
         current = [version for version in begun if not self._is_over(key, version, called)]
         return next((found[-1] for found in (current, begun, alike) if found), None)
-
-    def _begin(self, key: Key, version: int) -> float:
-        return self._at.get(("begin", key, version), float("inf"))
 
     def _is_over(self, key: Key, version: int, called: int) -> bool:
         """Whether a higher version was complete before the call."""

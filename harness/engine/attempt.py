@@ -13,7 +13,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Any, NotRequired, Protocol, TypedDict
+from typing import Any, Protocol
 
 from harness.database.checkpoint_store import CheckpointStore, StoreLost
 from harness.database.driver import AsyncDriver, Driver
@@ -488,13 +488,14 @@ def _settings(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def _retry(settings: Operator) -> _Retry:
+def _retry(settings: Operator) -> dict[str, RetryStrategy]:
     """The retry strategy; with dead letters a failed call arrives as a result, so results are tested too."""
     if settings.tries == 1:
         return {}
     dead_letters = settings.on_error == "dead-letter"
     on_result = is_dead_letter if dead_letters else None
-    on_error = None if dead_letters else _may_be_retried
+    # Any error of a call is retried, except that the function under test breaks the rules.
+    on_error = None if dead_letters else lambda error: not isinstance(error, SutError)
     if settings.retry_multiplier is None:
         fixed = FixedDelay(
             max_retries=settings.tries - 1,
@@ -512,17 +513,6 @@ def _retry(settings: Operator) -> _Retry:
         on_error=on_error,
     )
     return {"retry": exponential}
-
-
-def _may_be_retried(error: BaseException) -> bool:
-    """Any error of a call, except that the function under test breaks the rules."""
-    return not isinstance(error, SutError)
-
-
-class _Retry(TypedDict):
-    """An optional argument: not every operator supports retries."""
-
-    retry: NotRequired[RetryStrategy]
 
 
 def _expectation(

@@ -42,7 +42,12 @@ class CalmProcess:
             yield told
             if told["k"] == "end":
                 return
-        yield {"k": "gone", "why": self._why()}
+        try:
+            code = self._process.wait(timeout=_END_S)
+        except subprocess.TimeoutExpired:
+            yield {"k": "gone", "why": f"it blocked its process for more than {_SILENT_S:g} s"}
+        else:
+            yield {"k": "gone", "why": f"its process ended with exit code {code} in a call"}
 
     def _lines(self) -> Iterator[bytes]:
         """The whole lines that it writes, until it ends or is silent for too long."""
@@ -54,13 +59,6 @@ class CalmProcess:
                 return
             *whole, rest = (rest + read).split(b"\n")
             yield from whole
-
-    def _why(self) -> str:
-        try:
-            code = self._process.wait(timeout=_END_S)
-        except subprocess.TimeoutExpired:
-            return f"it blocked its process for more than {_SILENT_S:g} s"
-        return f"its process ended with exit code {code} in a call"
 
 
 @contextmanager

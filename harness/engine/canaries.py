@@ -31,7 +31,9 @@ def refuse_overlooked(carry: Carry, *, level: str) -> None:
     shown = canaries("operator")
     for canary in shown:
         try:
-            if not _is_seen(canary, carry):
+            record = carry(canary)
+            is_judged_right = is_found(canary, judged(record))
+            if not (record.whole and is_judged_right and _is_counted(canary, record.accounting)):
                 missed.append(canary.name)
         except HarnessError as error:
             missed.append(f"{canary.name} ({error.what})")
@@ -59,18 +61,8 @@ def refuse_blindness(missed: list[str], *, level: str) -> None:
         raise HarnessError(message, fix="please report it; no run was judged")
 
 
-def _is_seen(canary: Canary, carry: Carry) -> bool:
-    record = carry(canary)
-    judgement = judged(record)
-    return record.whole and is_found(canary, judgement) and _is_counted(canary, record.accounting)
-
-
 def _is_counted(canary: Canary, accounting: Mapping[str, int]) -> bool:
     """Whether the counts are those of its rows; a way without a database has none."""
-    return not accounting or all(accounting.get(name) == count for name, count in _counts(canary).items())
-
-
-def _counts(canary: Canary) -> dict[str, int]:
     tables = canary.header.get("tables", {})
     rows = [line for line in canary.events if line["k"] == "row"]
     outputs = Counter((row["id"], row["j"]) for row in rows if row["table"] == "output")
@@ -83,4 +75,4 @@ def _counts(canary: Canary) -> dict[str, int]:
         }
     if "dead_letter" in tables:
         counts["dead_letters"] = sum(row["table"] == "dead_letter" for row in rows)
-    return counts
+    return not accounting or all(accounting.get(name) == count for name, count in counts.items())

@@ -82,11 +82,8 @@ def _is_of(source: LookupSource, event: In | Wm) -> bool:
     if isinstance(element, MarkOfTime):
         return type(event) is Wm and event.w == told_watermark(element.timestamp)
     lookup, timestamp = element
-    return type(event) is In and (event.id, event.key, event.ts) == (
-        lookup.id,
-        told_key(lookup.key),
-        timestamp,
-    )
+    given = (lookup.id, told_key(lookup.key), timestamp)
+    return type(event) is In and (event.id, event.key, event.ts) == given
 
 
 def refuse_other_claims(order: Order, header: Header) -> None:
@@ -152,20 +149,16 @@ def refuse_other_values(
     *,
     expected: Expected | None,
 ) -> None:
-    """Raises HarnessError if header or events tell other values than the rows, or a user's `expected`, give."""
-    _refuse_other_versions(order, header, expected=expected)
-    refuse_other_expectations(order, rows, events, expected=expected)
+    """Raises HarnessError if header or events tell other values than the rows, or a user's `expected`, give.
 
-
-def _refuse_other_versions(order: Order, header: Header, *, expected: Expected | None) -> None:
-    """Raises HarnessError unless the header claims versions exactly where rows change and answers show which they are.
-
-    A user's lookup shows it if its answers depend on the key alone, as `expected` was told.
+    Versions must be claimed exactly where rows change and answers show which they are. A user's lookup shows it if its
+    answers depend on the key alone, as `expected` was told.
     """
     shows = ":" not in order.sut or (expected is not None and expected.by_key)
     wanted = bool(order.scenario.changing) and shows
     if header.versions != wanted:
         _refuse(f"the header claims versions {header.versions!r}, the scenario says {wanted!r}")
+    refuse_other_expectations(order, rows, events, expected=expected)
 
 
 def _tables(order: Order) -> list[str]:

@@ -17,7 +17,6 @@ from harness.history.values import brief
 from harness.judge.pitfalls.not_its_row import are_rows, find_not_its_row
 from harness.scenario.expected import Expected, JudgedValues
 from harness.scenario.order import Order
-from harness.scenario.outcome import Pitfall
 from harness.scenario.workloads.keys import Key, key_of, told_key
 from harness.scenario.workloads.lookups import (
     CustomerRows,
@@ -98,7 +97,7 @@ def given_by(order: Order) -> str | None:
 
 
 def _asked(order: Order) -> Iterator[Lookup]:
-    """The records of all subtasks."""
+    """The records of all subtasks, as the function gets them."""
     scenario = order.scenario
     own = own_records(scenario)
     if scenario.rescales:
@@ -113,15 +112,12 @@ def _asked(order: Order) -> Iterator[Lookup]:
             inputs = Inputs(scenario.task, source, seed=order.seed, subtask=subtask)
             stamps = session_stamps(source, inputs, task=scenario.task)
         for record, _ in source.records:
-            yield _stamped(record, stamps.get(record.id))
-
-
-def _stamped(record: Lookup, stamp: Any) -> Lookup:
-    """The record as the function gets it."""
-    if stamp is None:
-        return record
-    told = {name: getattr(record, name) for name in record.__struct_fields__}
-    return StampedLookup(**told, stamp={name: count for name, count in stamp.items() if name != "late"})
+            if (stamp := stamps.get(record.id)) is None:
+                yield record
+                continue
+            fields = {name: getattr(record, name) for name in record.__struct_fields__}
+            counts = {name: count for name, count in stamp.items() if name != "late"}
+            yield StampedLookup(**fields, stamp=counts)
 
 
 # ------------------------------------------------------------------------------------------------- expected
@@ -243,12 +239,15 @@ class _Report:
             fix = _CORRECT if self.failed else _ALONE
             raise SutError(f"your function fails without any fault: {self._no_answer()}", fix=fix)
         by_key = self.what == "key"
+        firsts = {key_of(line["key"]): (line["key"], line["v"]) for line in reversed(self.answers)}
         seen = JudgedValues(
             says=self._says(of["key" if by_key else "record"], has_changing=bool(changing)),
             took_s=took_s,
             calls=self.calls,
             threats=tuple(self._threats(len(asked))),
-            pitfalls=() if self.differs else self._pitfalls(table),
+            pitfalls=()
+            if self.differs
+            else find_not_its_row(list(firsts.values()), rows=table.by_key(firsts), whole=table.whole()),
             rows_of=() if self.differs else tuple(self._rows_of(table, changing)),
         )
         if self.differs is not None:
@@ -268,10 +267,6 @@ class _Report:
             key = key_of(line["key"])
             if are_rows(line["v"], rows.get(key, ())):
                 yield key
-
-    def _pitfalls(self, table: RowsOfKeys) -> tuple[Pitfall, ...]:
-        firsts = {key_of(line["key"]): (line["key"], line["v"]) for line in reversed(self.answers)}
-        return find_not_its_row(list(firsts.values()), rows=table.by_key(firsts), whole=table.whole())
 
     def _no_answer(self) -> str:
         if self.failed:

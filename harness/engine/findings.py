@@ -143,18 +143,13 @@ def unseen_by_the_client(
     """A sentence for each fault without evidence of a run whose lookup has a client of its own."""
     if not _has_own_client(lines):
         return []
+    log = " or in the log of our own proxy (--proxy own; Toxiproxy keeps none)"
     return [
         f"The lookup has a client of its own, whose errors the harness does not see, so fault {fault.id} ({fault.do}) "
-        f"had to show in {_where(fault)}, and did not."
+        f"had to show in the times of its calls{log if fault.by == 'link' else ''}, and did not."
         for fault, record in zip(scenario.faults, found, strict=True)
         if fault.by in {"link", "server"} and not any(time.evidence for time in record.times)
     ]
-
-
-def _where(fault: Fault) -> str:
-    if fault.by == "link":
-        return "the times of its calls or in the log of our own proxy (--proxy own; Toxiproxy keeps none)"
-    return "the times of its calls"
 
 
 def _time(action: OutsideFault, notes: Sequence[Line], run: _Run) -> FaultTime:

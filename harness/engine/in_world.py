@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,18 +79,9 @@ def record_in_world(
     refuse_blind_faults(scenario)
     raw = site.folder / "raw"
     raw.mkdir()
-    with _asking(order, site.folder) as twin:
+    asks = ":" in order.sut and order.expected != NO_VALUES and given_by(order) is None
+    with calm_process(site.folder / "calm-twin.log") if asks else nullcontext() as twin:
         return _record(order, site, world, raw=raw, twin=twin, runner=runner, inspect=inspect)
-
-
-@contextmanager
-def _asking(order: Order, folder: Path) -> Iterator[CalmProcess | None]:
-    """The process of the calm twin, if the order needs one."""
-    if ":" not in order.sut or order.expected == NO_VALUES or given_by(order) is not None:
-        yield None
-        return
-    with calm_process(folder / "calm-twin.log") as twin:
-        yield twin
 
 
 def _record(
@@ -212,14 +204,19 @@ def _expected(
     if ":" not in order.sut:
         return None, None
 
-    with _database_of_twin(order, world, lookups=lookups) as calm:
+    own = order.scenario.own_schema is not None  # the calls may write to these tables, so they get a copy
+    with (
+        _database_of_lookups(order, world, run=f"{lookups}_calm", stays=False)
+        if own
+        else nullcontext(lookups)
+    ) as calm:
 
         def ask(questions: Questions) -> Iterator[Mapping[str, Any]]:
             assert twin is not None, "a twin that is asked was started"
             site.observer.phase("twin", f"{order.sut} is called without faults, one call at a time")
             return twin.ask(msgspec.structs.replace(questions, lookups=world.app.at(world.direct, calm)))
 
-        if order.scenario.own_schema is None:
+        if not own:
             return find_expected(order, rows, ask=ask)
         with KeptConnection(_root(world, calm)) as kept:
             return find_expected(order, rows, ask=ask, own=OwnTableRows(kept.opened()))
@@ -239,16 +236,6 @@ def _database_of_lookups(order: Order, world: World, *, run: str, stays: bool) -
     with run_database(_root(world, ""), name=name, stays=stays):
         fill_own_tables(_root(world, name), tables)
         yield name
-
-
-@contextmanager
-def _database_of_twin(order: Order, world: World, *, lookups: str) -> Iterator[str]:
-    """The database that the calm twin's calls read; of a user's own tables another copy, for they may write there."""
-    if order.scenario.own_schema is None:
-        yield lookups
-    else:
-        with _database_of_lookups(order, world, run=f"{lookups}_calm", stays=False) as calm:
-            yield calm
 
 
 def _stored(scenario: Scenario, root: Endpoint, *, plan: RunPlan, may_fail: bool) -> Stored:
@@ -411,10 +398,7 @@ def _acts(order: Order) -> Scenario:
 
 def _on_history_clock(faults: Sequence[FaultRecord], leftovers: Leftovers) -> tuple[FaultRecord, ...]:
     origin = leftovers.lines[0]["t"] if leftovers.lines else 0
-    moved = ((fault, tuple(time.moved(origin) for time in fault.times)) for fault in faults)
-    return tuple(
-        FaultRecord(id=fault.id, kind=fault.kind, plan=fault.plan, times=times) for fault, times in moved
-    )
+    return tuple(replace(fault, times=tuple(time.moved(origin) for time in fault.times)) for fault in faults)
 
 
 class Generations:
@@ -448,7 +432,10 @@ class Generations:
         state = self._current.poll()
         if state.running or state.error is not None:
             return state
-        ended = self._ended()
+        # The subtasks of this generation whose newest attempt has drained have ended; the others have stopped.
+        attempts = Follower(Path(self._plan.folder)).poll().attempts
+        newest = {view.subtask: view for _, view in sorted(attempts.items())}
+        ended = {s for s in self._rescaler.running if s in newest and newest[s].drained}
         if not self._rescaler.is_due(ended):
             return state
         self._killed += self._current.stop()
@@ -460,12 +447,6 @@ class Generations:
             self._coordinator.until = self._rescaler.stops_at
         self._current = self._started()
         return ExecutionState(running=True, ends=state.ends)
-
-    def _ended(self) -> set[int]:
-        """The subtasks of this generation whose newest attempt has drained; the others have stopped."""
-        attempts = Follower(Path(self._plan.folder)).poll().attempts
-        newest = {view.subtask: view for _, view in sorted(attempts.items())}
-        return {s for s in self._rescaler.running if s in newest and newest[s].drained}
 
     def process(self, subtask: int) -> ProcessIdentity | None:
         """See `Workers`; None for a subtask of another generation."""

@@ -242,18 +242,14 @@ Levels = Callable[[str], Level]
 def refuse(order: AnyOrder, level: Level) -> None:
     """Raises UsageError if `order` cannot run at `level`: the file does not list it, or a fault cannot act there."""
     if isinstance(order, Order):
-        _refuse_scenario(order, level)
+        scenario = order.scenario
+        refuse_at_level(scenario, level.name)
+        if level.name not in scenario.levels:
+            message = f"scenario {scenario.scenario} does not run at level {level.name}"
+            raise UsageError(message, fix=f"choose --level {' or '.join(scenario.levels)}")
+        if scenario.own_schema is not None:
+            _refuse_own_tables(order, level)
     level.refuse(order)
-
-
-def _refuse_scenario(order: Order, level: Level) -> None:
-    scenario = order.scenario
-    refuse_at_level(scenario, level.name)
-    if level.name not in scenario.levels:
-        message = f"scenario {scenario.scenario} does not run at level {level.name}"
-        raise UsageError(message, fix=f"choose --level {' or '.join(scenario.levels)}")
-    if scenario.own_schema is not None:
-        _refuse_own_tables(order, level)
 
 
 def _refuse_own_tables(order: Order, level: Level) -> None:

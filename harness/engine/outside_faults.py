@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Final, Protocol, Self, cast
 
 import pymysql
@@ -162,13 +161,11 @@ class ActingOutside:
             return
         self.after = read.next
         for deed in read.deeds:
-            if self._is_mine(deed) and len(self.deeds) < _DEEDS_MAX:
+            # Toxics of the fault are named after it (`id` or `id.*`); without a name the link itself acted.
+            is_mine = deed.toxic in {"", self.fault.id} or deed.toxic.startswith(f"{self.fault.id}.")
+            if is_mine and len(self.deeds) < _DEEDS_MAX:
                 self.deeds.append(deed)
                 self._noted("~deed", deed=deed.line())
-
-    def _is_mine(self, deed: ProxyEvidence) -> bool:
-        """Whether the event's toxic is named after the fault (`id` or `id.*`), or the link itself acted."""
-        return deed.toxic in {"", self.fault.id} or deed.toxic.startswith(f"{self.fault.id}.")
 
     def _told(self, error: BaseException) -> BaseException:
         """Wraps the error in one of our own that names the fault and the stage."""
@@ -315,12 +312,7 @@ class OutsideFaults:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._schedule.close()
 
 

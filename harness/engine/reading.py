@@ -93,14 +93,12 @@ def _readers(
             database,
             table=effects.table,
             column=effects.id,
-            take=lambda id_: tell(_line_of_effect(name, id_)),
+            # A column that holds no whole number holds no id: it is told as a text, which no record has.
+            take=lambda id_: tell(
+                {"k": "row", "table": name, "id": id_ if isinstance(id_, int) else str(id_)}
+            ),
         )
     return readers
-
-
-def _line_of_effect(table: str, id_: object) -> Line:
-    """A column that holds no whole number holds no id: it is told as a text, which no record has."""
-    return {"k": "row", "table": table, "id": id_ if isinstance(id_, int) else str(id_)}
 
 
 def line_of_row(table: str, row: StoredRow) -> Line:
@@ -117,7 +115,10 @@ def line_of_row(table: str, row: StoredRow) -> Line:
 def history_of(
     header: Mapping[str, Any], leftovers: Leftovers, faults: Sequence[Line], stored: Stored
 ) -> tuple[Header, list[Event]]:
-    """Merges the recorded lines and reads the result with the reader for history files."""
+    """Merges the recorded lines and reads the result with the reader for history files.
+
+    Raises HarnessError if our own history violates the format.
+    """
     lines = merge(
         leftovers,
         faults=faults,
@@ -125,11 +126,6 @@ def history_of(
         effects=stored.tables,
         completed=frozenset(stored.progress.completed),
     )
-    return _read_own(header, lines)
-
-
-def _read_own(header: Mapping[str, Any], lines: Sequence[Line]) -> tuple[Header, list[Event]]:
-    """Header and events of our own history. Raises HarnessError if it violates the format."""
     reader = open_text(history_text(header, lines))
     events = list(reader.events())
     if reader.header is None or reader.breaches:

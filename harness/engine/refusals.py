@@ -6,7 +6,7 @@ that could do nothing is refused with a message that says where it can act.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 from harness.faults.model.fault import LEVELS
 from harness.scenario.model import Scenario
@@ -16,7 +16,13 @@ from harness.system.errors import CannotHere
 
 def refuse_at_level(scenario: Scenario, level: str) -> None:
     """Raises CannotHere if a fault of `scenario` cannot act at `level`."""
-    _refuse(scenario, _no_fault_of(scenario, level), fix=_levels_for(scenario))
+    sentences = [
+        f"`{fault.do}` (fault {fault.id}) cannot be done at level {level}"
+        for fault in scenario.faults
+        if level not in fault.levels
+    ]
+    able = [level for level in LEVELS if all(level in fault.levels for fault in scenario.faults)]
+    _refuse(scenario, sentences, fix=f"choose --level {' or '.join(able)}")
 
 
 def refuse_in_world(scenario: AnyScenario, lacks: Mapping[str, str]) -> None:
@@ -32,18 +38,6 @@ def refuse_in_world(scenario: AnyScenario, lacks: Mapping[str, str]) -> None:
     )
 
 
-def _no_fault_of(scenario: Scenario, level: str) -> Iterator[str]:
-    for fault in scenario.faults:
-        if level not in fault.levels:
-            yield f"`{fault.do}` (fault {fault.id}) cannot be done at level {level}"
-
-
-def _levels_for(scenario: Scenario) -> str:
-    able = [level for level in LEVELS if all(level in fault.levels for fault in scenario.faults)]
-    return f"choose --level {' or '.join(able)}"
-
-
-def _refuse(scenario: AnyScenario, sentences: Iterable[str], *, fix: str) -> None:
-    told = list(sentences)
-    if told:
-        raise CannotHere(f"scenario {scenario.scenario} cannot run here: {'; '.join(told)}", fix=fix)
+def _refuse(scenario: AnyScenario, sentences: list[str], *, fix: str) -> None:
+    if sentences:
+        raise CannotHere(f"scenario {scenario.scenario} cannot run here: {'; '.join(sentences)}", fix=fix)

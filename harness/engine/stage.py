@@ -95,7 +95,9 @@ class RunStage:
         home = self._plan.report / "runs" / run_id
         with self._world_of(order) as world:
             with self._opening:
-                self._look_for_blindness(order.level, world)
+                if order.level not in self._sighted:
+                    self._plan.levels(order.level).refuse_blindness(world)
+                    self._sighted[order.level] = None
                 play = self._play(order.level)
             scratch = home if world is None else self.worlds().ledger.folder / run_id
             site = RunSite(
@@ -138,12 +140,6 @@ class RunStage:
                     )
                 )
             return self._worlds
-
-    def _look_for_blindness(self, name: str, world: World | None) -> None:
-        """Once for each level, before its first run. Raises HarnessError if the harness overlooks a canary."""
-        if name not in self._sighted:
-            self._plan.levels(name).refuse_blindness(world)
-            self._sighted[name] = None
 
     def _play(self, name: str) -> Play:
         if name not in self._plays:

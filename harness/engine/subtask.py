@@ -219,7 +219,7 @@ class Subtask:
             fail=self.mailbox_processor.report_throwable,
             hand_over=self._hand_over,
             completed=self._coordination.completed,
-            run_async=_run_at_once if self._head is None else self._head.run_async,
+            run_async=(lambda finish: finish()) if self._head is None else self._head.run_async,
         )
         return StreamTask(
             loop=self._loop,
@@ -360,10 +360,6 @@ class Subtask:
             self.trigger_next()
 
 
-def _run_at_once(finish: Callable[[], None]) -> None:
-    finish()
-
-
 class HandOver(Protocol):
     """Receives the snapshots that the task acknowledges."""
 
@@ -391,14 +387,14 @@ class HandedCheckpoints(SubtaskCheckpointCoordinator):
 
         `run_async` runs the asynchronous part of a snapshot, and what follows it, before the next mail.
         """
+        self._async_parts: list[Callable[[], Any]] = []
         super().__init__(
             task_name=task_name,
             task_state_store=TaskStateStore(responder=self),
-            executor=self._take_async_part,
+            executor=self._async_parts.append,
             fail=fail,
         )
         self._run_async = run_async
-        self._async_parts: list[Callable[[], Any]] = []
         self._hand_over = hand_over
         self._completed = completed
         self._acknowledged: TaskStateSnapshot | None = None
@@ -425,11 +421,9 @@ class HandedCheckpoints(SubtaskCheckpointCoordinator):
         )
         self._run_async(partial(self._finish, metadata.checkpoint_id, is_last=is_task_finished))
 
-    def _take_async_part(self, action: Callable[[], Any]) -> None:
-        self._async_parts.append(action)
-
     def _finish(self, number: int, *, is_last: bool) -> None:
-        parts, self._async_parts = self._async_parts, []
+        parts = list(self._async_parts)
+        self._async_parts.clear()
         for part in parts:
             part()
         declined, self._declined = self._declined, None

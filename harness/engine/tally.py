@@ -319,7 +319,8 @@ def tallies(orders: Sequence[AnyOrder], counted: Sequence[Counted]) -> list[Tall
 def _tally(
     scenario: str, mutant: str | None, orders: Sequence[AnyOrder], counted: Sequence[Counted]
 ) -> Tally:
-    mine = [run for run in counted if _kind(orders[run.order]) == (scenario, mutant)]
+    of_it = [(order.scenario.scenario, order.mutant) == (scenario, mutant) for order in orders]
+    mine = [run for run in counted if of_it[run.order]]
     counts = Counter(run.outcome for run in mine)
     unexpected = [run for run in mine if not run.as_expected]
     return Tally(
@@ -332,10 +333,6 @@ def _tally(
         exit_codes=frozenset(run.exit_code(planted=mutant is not None) for run in mine),
         violations=Counter(violation for run in mine for violation in run.violations),
     )
-
-
-def _kind(order: AnyOrder) -> tuple[str, str | None]:
-    return order.scenario.scenario, order.mutant
 
 
 def worth_keeping(counted: Sequence[Counted]) -> list[int]:

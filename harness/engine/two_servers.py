@@ -7,9 +7,9 @@ serves in the end; an anomaly is taken off the system under test only if every o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,23 +69,18 @@ class TwoServers:
         ]
         return judge_substrate([] if self.probe is None else self.probe.operations, asked=asked)
 
-    def judged(self, verdict: InvariantVerdict, lost: frozenset[tuple[int, int, int]]) -> _JudgedBeside:
-        """The judge of the run."""
+    def judged(
+        self, verdict: InvariantVerdict, lost: frozenset[tuple[int, int, int]]
+    ) -> Callable[[Header, Sequence[Event]], Judgement]:
+        """The judge of the run, with what is known of the database beside it."""
         ids = frozenset(int(row["id"]) for one in self.losses if one.table == OUTPUTS for row in one.rows)
-        return _JudgedBeside(substrate=verdict, epochs=frozenset((s, c) for s, c, _ in lost), ids=ids)
+        epochs = frozenset((s, c) for s, c, _ in lost)
 
+        def judged_beside(header: Header, events: Sequence[Event]) -> Judgement:
+            found = judge(header, events)
+            return blamed_on_database(found, events, substrate=verdict, epochs=epochs, ids=ids)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _JudgedBeside:
-    """Judges a history, with what is known of the database beside it."""
-
-    substrate: InvariantVerdict
-    epochs: frozenset[tuple[int, int]] = field(default_factory=frozenset)
-    ids: frozenset[int] = field(default_factory=frozenset)
-
-    def __call__(self, header: Header, events: Sequence[Event]) -> Judgement:
-        found = judge(header, events)
-        return blamed_on_database(found, events, substrate=self.substrate, epochs=self.epochs, ids=self.ids)
+        return judged_beside
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 from signal import Signals
 from typing import Any
 
-from harness.engine.level import Execution, ExecutionState, LevelRunner, Observer, Stop
+from harness.engine.level import Execution, LevelRunner, Observer, Stop
 from harness.engine.outside_faults import OutsideFaults
 from harness.engine.schedule import UNTIL_EFFECTIVE_US
 from harness.history.causes import OUTSIDE
@@ -40,15 +40,24 @@ class AttemptReaper:
         self.stopped: set[int] = set()
         self._recorder = recorder
         self._dead: set[tuple[int, int]] = set()
+        self._gone: set[tuple[int, int]] = set()
+        """Those whose process was gone at an earlier look."""
 
     def look(self, progress: Progress, *, again: Callable[[], Progress]) -> list[AttemptView]:
         """Records the attempts that died since the last call, and returns them.
 
         `again` reads the journals once more: a process may write whom it dies for after `progress` was read, and be
-        gone before it is looked for.
+        gone before it is looked for. If the exit code is not known, the attempt is recorded at the next look: the level
+        may not have heard of it yet.
         """
         alive = ((name, view) for name, view in progress.attempts.items() if name not in self._dead)
-        names = [name for name, view in alive if not view.over and _is_gone(view)]
+        lost = {  # an unreaped (zombie) process is not gone
+            name: view.process.pid
+            for name, view in alive
+            if not view.over and view.process is not None and not exists(view.process)
+        }
+        names = [name for name, pid in lost.items() if pid in self.codes or name in self._gone]
+        self._gone.update(lost)
         if not names:
             return []
         newest = again().attempts
@@ -101,11 +110,6 @@ def threats_of(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             )
 
 
-def _is_gone(view: AttemptView) -> bool:
-    """Whether the process is gone; an unreaped (zombie) process is not."""
-    return view.process is not None and not exists(view.process)
-
-
 _POLL_S = 0.01
 _TELL_EVERY = 20
 """Polls between two progress messages."""
@@ -153,10 +157,16 @@ class Watch:
             deadline, turn = Deadline(budget_s), count()
             while True:
                 progress = follower.poll()
+                state = execution.poll()  # may start the successors of those whose end is recorded by now
+                if state.ends:
+                    progress = follower.poll()  # now all is there that the dead have written
+                for end in state.ends:
+                    reaper.codes[end.pid] = end.code
+                    self.recorder.record("~reaped", s=end.subtask, pid=end.pid, code=end.code)
                 self._tell_dead(reaper.look(progress, again=follower.poll))
-                state = execution.poll()  # may start the successors of those that have just been recorded
-                self._record_ends(state, reaper)
-                why = state.error or _why_stop(stop, deadline)
+                why = state.error or ("interrupted" if stop.is_set() else None)
+                if why is None and deadline.passed:
+                    why = f"the budget of {deadline.seconds:.3g} s is over"
                 if why is not None or not state.running:
                     break
                 schedule.step(progress, now_us=monotonic_us())
@@ -164,7 +174,8 @@ class Watch:
                     world.look()
                     self._tell(progress, schedule, elapsed_s=budget_s - deadline.left_s)
                 pause(_POLL_S)
-        self._tell_dead(reaper.look(follower.poll(), again=follower.poll))
+        for _ in range(2):  # the first look may leave some to the second
+            self._tell_dead(reaper.look(follower.poll(), again=follower.poll))
         over_by_itself = state.error is None and not stop.is_set()
         if (
             why is not None
@@ -191,11 +202,6 @@ class Watch:
         self.recorder.record(kind, f=fault, **facts)
         return monotonic_us()
 
-    def _record_ends(self, state: ExecutionState, reaper: AttemptReaper) -> None:
-        for end in state.ends:
-            reaper.codes[end.pid] = end.code
-            self.recorder.record("~reaped", s=end.subtask, pid=end.pid, code=end.code)
-
     def _tell_dead(self, views: Sequence[AttemptView]) -> None:
         for view in views:
             text = f"attempt {view.attempt} of subtask {view.subtask} is dead: its process is gone"
@@ -219,12 +225,6 @@ def hangs(progress: Progress, *, timeout_ms: int, now_us: int) -> bool:
     """
     quiet_ms = max(_QUIET_MS, timeout_ms + _AFTER_TIMEOUT_MS)
     return progress.last_us is not None and now_us - progress.last_us >= quiet_ms * 1000
-
-
-def _why_stop(stop: Stop, deadline: Deadline) -> str | None:
-    if stop.is_set():
-        return "interrupted"
-    return f"the budget of {deadline.seconds:.3g} s is over" if deadline.passed else None
 
 
 @contextmanager

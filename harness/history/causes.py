@@ -6,7 +6,7 @@ the service raised is `outside` only if no fault of the run can have made the se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 OUTSIDE = "outside"
 """Cause outside of the run: a signal that the harness did not send, an error of the service itself."""
@@ -24,24 +24,14 @@ class Caused(Exception):
         self.by = by
 
 
-def _nothing(error: BaseException) -> bool:
-    """Default: no error is known to come from outside of the run."""
-    del error
-    return False
-
-
-def cause_of(error: BaseException, *, is_outside: Callable[[BaseException], bool] = _nothing) -> str | None:
+def cause_of(
+    error: BaseException, *, is_outside: Callable[[BaseException], bool] = lambda error: False
+) -> str | None:
     """The cause that `error` or an error behind it carries; None: not known."""
-    chain = list(_chain(error))
+    chain = [error]
+    while (cause := chain[-1].__cause__) is not None:
+        chain.append(cause)
     named = next((one.by for one in chain if isinstance(one, Caused)), None)
     if named is not None:
         return named
     return OUTSIDE if any(is_outside(one) for one in chain) else None
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """`error`, the error that caused it, and so on."""
-    cause: BaseException | None = error
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__

@@ -101,7 +101,8 @@ def _cells(event: Event) -> dict[str, Any]:
         elif type(value) is int and not -_INT <= value < _INT:
             return _as_line(event)
         elif isinstance(value, str):
-            if not value.isascii() and not _is_whole(value):
+            # UTF-8 cannot encode an unpaired surrogate.
+            if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
                 return _as_line(event)
             cells |= {"w_end": True} if name == "w" else {"id_text" if name == "id" else name: value}
         elif value is None and name == "ts":
@@ -113,11 +114,6 @@ def _cells(event: Event) -> dict[str, Any]:
 
 def _as_line(event: Event) -> dict[str, Any]:
     return {"line": line_of(event).decode().strip()}
-
-
-def _is_whole(text: str) -> bool:
-    """Whether it has no unpaired surrogate, which UTF-8 cannot encode."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _canonical(value: Any) -> str:
@@ -232,14 +228,9 @@ def _holds(given: pa.DataType, wanted: pa.DataType) -> bool:
         given = given.value_type
     if pa.types.is_null(given) or given == wanted:
         return True
-    alike = (
-        (pa.types.is_integer,)
-        if pa.types.is_integer(wanted)
-        else _TEXT_COLUMNS
-        if pa.types.is_string(wanted)
-        else ()
-    )
-    return any(is_one(given) for is_one in alike)
+    if pa.types.is_integer(wanted):
+        return bool(pa.types.is_integer(given))
+    return bool(pa.types.is_string(wanted)) and any(is_one(given) for is_one in _TEXT_COLUMNS)
 
 
 def all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -286,13 +277,17 @@ def _open_parts(folder: Path) -> Rows:
     if not parts:
         message = f"cannot read {folder}: it is a directory without Parquet files"
         raise UsageError(message, fix="name a history file, or the folder into which tasks wrote one")
-    opened = [_opened_part(part) for part in parts]
-    complaints = [
-        f"{part.name}: {say}" for part, (_, found) in zip(parts, opened, strict=True) for say in found
-    ]
+    file = folder / HEADER_FILE
+    headers = [file.read_bytes().strip()] if file.is_file() else []
+    complaints = []
+    for part in parts:
+        with _readable(part), _makes_sense():
+            schema = pq.read_schema(part)
+        complaints += [f"{part.name}: {say}" for say in _complaints(schema)]
+        if (header := (schema.metadata or {}).get(HEADER_KEY)) is not None:
+            headers.append(header)
     if complaints:
         raise CutOff("; ".join(complaints))
-    headers = [*_header_file(folder), *(header for header, _ in opened if header is not None)]
     if not headers:
         raise CutOff(f"no part has the header in its schema's metadata, and there is no {HEADER_FILE}")
     if any(header != headers[0] for header in headers):
@@ -301,19 +296,6 @@ def _open_parts(folder: Path) -> Rows:
     with _makes_sense():
         total = sum(pq.read_metadata(part).num_rows for part in parts)
     return Rows(header=headers[0], size=size, total=max(1, total), batches=_merged(parts))
-
-
-def _header_file(folder: Path) -> Iterator[bytes]:
-    file = folder / HEADER_FILE
-    if file.is_file():
-        yield file.read_bytes().strip()
-
-
-def _opened_part(part: Path) -> tuple[bytes | None, list[str]]:
-    """The header of a part, if it has one, and what is wrong with its columns."""
-    with _readable(part), _makes_sense():
-        schema = pq.read_schema(part)
-    return (schema.metadata or {}).get(HEADER_KEY), list(_complaints(schema))
 
 
 def _merged(parts: Sequence[Path]) -> Iterator[pa.RecordBatch]:

@@ -86,10 +86,6 @@ def _is_element(value: Any) -> bool:
     return _is_w(value["w"]) and _is_int(value.get("pos"))
 
 
-def _is_elements(value: Any) -> bool:
-    return isinstance(value, list) and all(_is_element(element) for element in value)
-
-
 _ID_SCHEMA = {"type": ["integer", "string"]}
 _W_SCHEMA = {"anyOf": [{"type": "integer"}, {"const": "end"}]}
 _ELEMENT_SCHEMA = {
@@ -115,7 +111,7 @@ ANY = FieldType(lambda _: True, "any JSON", {}, frozenset({int, str, list, dict}
 _ID = FieldType(_is_id, "an integer or a string", _ID_SCHEMA, frozenset({int, str}))
 _W = FieldType(_is_w, 'an integer or "end"', _W_SCHEMA, frozenset({int}))
 _ELEMENTS = FieldType(
-    _is_elements,
+    lambda value: isinstance(value, list) and all(map(_is_element, value)),
     'a list of {"id": ...} and {"w": ..., "pos": ...}',
     {"type": "array", "items": _ELEMENT_SCHEMA},
 )
@@ -152,7 +148,7 @@ class EventField(NamedTuple):
     """The claim of the header without which the field is an unknown one."""
 
 
-def _optional(kind: FieldType) -> EventField:
+def optional(kind: FieldType) -> EventField:
     return EventField(kind, required=False)
 
 
@@ -163,8 +159,8 @@ def _claimed(claim: _Claim, kind: FieldType) -> EventField:
 _EVERYWHERE = {
     "n": EventField(INT),
     "t": EventField(at_least(0)),
-    "thread": _optional(TEXT),
-    "mail": _optional(INT),
+    "thread": optional(TEXT),
+    "mail": optional(INT),
 }
 
 
@@ -184,20 +180,20 @@ class _Kind:
 _OF = {"s": EventField(at_least(0)), "a": EventField(at_least(1))}
 _POS = {"pos": EventField(INT)}
 _SAVED = {"c": EventField(INT), "elements": EventField(_ELEMENTS)}
-_TRY = {"id": EventField(_ID), "try": EventField(at_least(1)), "nonce": _optional(ANY)}
+_TRY = {"id": EventField(_ID), "try": EventField(at_least(1)), "nonce": optional(ANY)}
 _RECORD = {
     "id": EventField(_ID),
-    "key": _optional(ANY),
-    "ts": _optional(INT_OR_NULL),
-    "expect": _optional(_LIST),
-    "part": _optional(INT),
-    "at": _optional(at_least(0)),
+    "key": optional(ANY),
+    "ts": optional(INT_OR_NULL),
+    "expect": optional(_LIST),
+    "part": optional(INT),
+    "at": optional(at_least(0)),
 }
 _OUTCOME = {
     "r": EventField(_RESULT),
     "final": EventField(FLAG),
-    "v": _optional(_LIST),
-    "error": _optional(ANY),
+    "v": optional(_LIST),
+    "error": optional(ANY),
     "retry": _claimed("retry", FLAG),
     "ver": _claimed("versions", at_least(0)),
 }
@@ -206,20 +202,20 @@ _EMITTED = {
     "id": EventField(_ID),
     "j": EventField(at_least(0)),
     "v": EventField(ANY),
-    "ts": _optional(INT_OR_NULL),
+    "ts": optional(INT_OR_NULL),
 }
 _EFFECT = {
     "s": EventField(at_least(0)),
     "id": EventField(_ID),
     "token": EventField(INT),
     "seq": EventField(INT),
-    "j": _optional(INT),
-    "v": _optional(ANY),
+    "j": optional(INT),
+    "v": optional(ANY),
 }
 _FAULT_BEGIN = {
     "f": EventField(TEXT),
     "phase": EventField(PHASE),
-    "stalls": _optional(FLAG),
+    "stalls": optional(FLAG),
     "can": _claimed("explained", _CAN),
     "s": _claimed("explained", at_least(0)),
 }
@@ -227,14 +223,14 @@ _FAULT_END = {"f": EventField(TEXT), "phase": EventField(PHASE), "evidence": Eve
 _ROW = {
     "table": EventField(TEXT),
     "id": EventField(_ID),
-    "j": _optional(at_least(0)),
-    "v": _optional(ANY),
-    "seq": _optional(INT),
-    "token": _optional(INT),
-    "c": _optional(INT),
-    "error": _optional(ANY),
+    "j": optional(at_least(0)),
+    "v": optional(ANY),
+    "seq": optional(INT),
+    "token": optional(INT),
+    "c": optional(INT),
+    "error": optional(ANY),
 }
-_CHANGE = {"phase": EventField(PHASE), "ver": EventField(at_least(1)), "key": _optional(ANY)}
+_CHANGE = {"phase": EventField(PHASE), "ver": EventField(at_least(1)), "key": optional(ANY)}
 
 KINDS: Mapping[str, _Kind] = {
     "start": _Kind.of(events.Start, {**_OF, "from": EventField(INT_OR_NULL), **_POS, **_CAUSE}),
@@ -247,7 +243,7 @@ KINDS: Mapping[str, _Kind] = {
     "owm": _Kind.of(events.Owm, {**_OF, "w": EventField(_W)}),
     "snap": _Kind.of(events.Snap, {**_OF, **_SAVED, **_POS}),
     "dead": _Kind.of(events.Dead, {**_OF, "id": EventField(_ID)}),
-    "failed": _Kind.of(events.Failed, {**_OF, "error": EventField(ANY), "id": _optional(_ID), **_CAUSE}),
+    "failed": _Kind.of(events.Failed, {**_OF, "error": EventField(ANY), "id": optional(_ID), **_CAUSE}),
     "end": _Kind.of(events.End, _OF),
     "ended": _Kind.of(events.Ended, _OF),
     "close": _Kind.of(events.Close, _OF),
@@ -261,7 +257,7 @@ KINDS: Mapping[str, _Kind] = {
     ),
     "commit": _Kind.of(
         events.Commit,
-        {"s": EventField(at_least(0)), "c": EventField(INT), "a": _optional(at_least(1))},
+        {"s": EventField(at_least(0)), "c": EventField(INT), "a": optional(at_least(1))},
     ),
     "ack": _Kind.of(events.Ack, {**_OF, "c": EventField(INT)}),
     "effect": _Kind.of(events.Effect, _EFFECT),
@@ -291,12 +287,13 @@ class LineFields(NamedTuple):
 @lru_cache
 def _kinds_read(claims: Claims) -> Mapping[str, _Kind]:
     """`KINDS` without the fields whose claim is not made."""
-    return {name: _read_of(kind, claims) for name, kind in KINDS.items()}
-
-
-def _read_of(kind: _Kind, claims: Claims) -> _Kind:
-    fields = {name: of for name, of in kind.fields.items() if of.claim is None or of.claim in claims}
-    return _Kind(make=kind.make, fields=fields)
+    return {
+        name: _Kind(
+            make=kind.make,
+            fields={field: of for field, of in kind.fields.items() if of.claim in {None, *claims}},
+        )
+        for name, kind in KINDS.items()
+    }
 
 
 def well_formed(given: Mapping[str, Any], claims: Claims) -> LineFields:
@@ -313,13 +310,10 @@ def well_formed(given: Mapping[str, Any], claims: Claims) -> LineFields:
     good, complaints = check_fields(given, kind.fields, f"`{name}`")
     if complaints:
         return LineFields(kind=name, good=good, complaints=complaints)
-    return LineFields(kind=name, good=good, event=kind.make(**_in_python(good)))
-
-
-def _in_python(good: dict[str, Any]) -> dict[str, Any]:
-    if good.keys().isdisjoint(_PYTHON_NAMES):
-        return good
-    return {_PYTHON_NAMES.get(name, name): value for name, value in good.items()}
+    in_python = good
+    if not good.keys().isdisjoint(_PYTHON_NAMES):
+        in_python = {_PYTHON_NAMES.get(name, name): value for name, value in good.items()}
+    return LineFields(kind=name, good=good, event=kind.make(**in_python))
 
 
 def check_fields(
@@ -349,23 +343,28 @@ def schema_text() -> str:
 
 def history_schema() -> dict[str, Any]:
     """The schema of any line, with definitions for the header and each kind of event."""
-    events = {name: _event(name, kind.fields) for name, kind in KINDS.items() if name != "fault"}
-    events["fault-begin"] = _event("fault", KINDS["fault"].fields, phase="begin")
-    events["fault-end"] = _event("fault", ENDED_FAULT.fields, phase="end")
+    events = {name: event_schema(name, kind.fields) for name, kind in KINDS.items() if name != "fault"}
+    events["fault-begin"] = event_schema("fault", KINDS["fault"].fields, phase="begin")
+    events["fault-end"] = event_schema("fault", ENDED_FAULT.fields, phase="end")
+    return line_schema(f"A line of a Floodmark history, version {VERSION}", header_schema(), events)
+
+
+def line_schema(title: str, header: Mapping[str, Any], events: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of any line of a history: a header or one of the kinds of `events`."""
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
-        "title": f"A line of a Floodmark history, version {VERSION}",
+        "title": title,
         "description": "Line 1 is `#/definitions/header`, every other line `#/definitions/event`.",
         "anyOf": [{"$ref": "#/definitions/header"}, {"$ref": "#/definitions/event"}],
         "definitions": {
-            "header": header_schema(),
+            "header": header,
             "event": {"anyOf": [{"$ref": f"#/definitions/{name}"} for name in events]},
             **events,
         },
     }
 
 
-def _event(kind: str, fields: Mapping[str, Any], **fixed: str) -> dict[str, Any]:
+def event_schema(kind: str, fields: Mapping[str, EventField], **fixed: str) -> dict[str, Any]:
     """The schema of one kind of event; unknown fields are allowed."""
     constants = {name: {"const": value} for name, value in {"k": kind, **fixed}.items()}
     required = ["k", *(name for name, field in fields.items() if field.required)]

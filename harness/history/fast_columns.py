@@ -7,6 +7,7 @@ Memory: one record batch.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,15 +30,10 @@ class FastColumns:
         self.warnings: list[str] = []
         self.done = 0
         self.header: Header | None = None
-        self._rows = self._opened(path)
-
-    def _opened(self, path: Path) -> Rows | None:
-        try:
-            rows = open_rows(path)
-        except CutOff:
-            return None
-        self.header = ordinary_header(rows.header)
-        return rows
+        self._rows: Rows | None = None
+        with suppress(CutOff):
+            self._rows = open_rows(path)
+            self.header = ordinary_header(self._rows.header)
 
     def batches(self) -> Iterator[list[Event]]:
         if self._rows is None or self.header is None:

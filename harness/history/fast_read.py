@@ -9,8 +9,9 @@ is read again as `read` does. Memory: one batch, or the longest line.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import UNSET
@@ -54,14 +55,6 @@ class NotOrdinary(Exception):
         self.line = line
 
 
-class _Batch(NamedTuple):
-    """Whole lines, each with its line feed; the last line of a file may lack it."""
-
-    first: int
-    """The line number of its first line."""
-    raw: bytes
-
-
 class FastHistory(Protocol):
     """One pass over one history. Mutable: `warnings` and `done` grow while `batches` is iterated."""
 
@@ -97,10 +90,10 @@ class FastText:
             raise NotOrdinary(1)
         number = 2
         try:
-            for raw in self._remaining():
+            for raw in chain([self._rest] if self._rest else [], self._lines):
                 events = all_ordinary(raw, self._claims)
                 if events is None:
-                    events = list(self._one_by_one(_Batch(number, raw)))
+                    events = list(self._one_by_one(number, raw))
                     number += raw.count(b"\n")
                 else:
                     number += len(events)
@@ -115,17 +108,13 @@ class FastText:
             return None
         return ordinary_header(first) if first or feed else None
 
-    def _remaining(self) -> Iterator[bytes]:
-        if self._rest:
-            yield self._rest
-        yield from self._lines
-
-    def _one_by_one(self, batch: _Batch) -> Iterator[Event]:
-        *lines, last = batch.raw.split(b"\n")
-        for number, line in enumerate(lines, start=batch.first):
+    def _one_by_one(self, first: int, raw: bytes) -> Iterator[Event]:
+        """The events of whole lines, of which the last one of a file may lack its line feed."""
+        *lines, last = raw.split(b"\n")
+        for number, line in enumerate(lines, start=first):
             yield ordinary_event(line, self._claims) or exact_event(number, line, self._claims)
         if last:
-            number = batch.first + len(lines)
+            number = first + len(lines)
             value = strictly(last.strip(WHITE))
             if isinstance(value, dict):
                 yield exact_event(number, last, self._claims)

@@ -207,7 +207,8 @@ class Follower:
         subtask, attempt = line["s"], line["a"]
         view = progress.attempts.setdefault((subtask, attempt), AttemptView(subtask=subtask, attempt=attempt))
         progress.timed.note(line)
-        progress.last_us = _last_us(progress.last_us, line)
+        if line["k"] != "~alive":
+            progress.last_us = max(progress.last_us or 0, line["t"])
         view.note(line)
         match line["k"]:
             case "in":
@@ -236,8 +237,3 @@ def fatal_fault(line: Mapping[str, Any]) -> str | None:
             return fault
         case _:
             return None
-
-
-def _last_us(before: int | None, line: dict[str, Any]) -> int | None:
-    """`Progress.last_us` once `line` has been read."""
-    return before if line["k"] == "~alive" else max(before or 0, line["t"])

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from msgspec import UNSET
 
 from harness.history.event import Res
 from harness.history.values import shown
 from harness.history.verdict import INVARIANTS, NOT_ON_A_HISTORY
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 VERSION = 1
 """The version of the format."""
@@ -189,21 +192,13 @@ _HOLDINGS: tuple[tuple[Holding, ...], ...] = (
 """What one table may hold, in any order."""
 
 
-def _is_choice(value: Any) -> bool:
-    return is_names(value) and len(set(value)) == len(value) and set(value) <= set(_RETRIED)
-
-
-def _is_holding(value: Any) -> bool:
-    return is_names(value) and sorted(value) in map(sorted, _HOLDINGS)
-
-
 _ON = HeaderField(
-    _is_choice,
+    lambda value: is_names(value) and len(set(value)) == len(value) and set(value) <= set(_RETRIED),
     'a list of "fail", "unknown" and "empty", none twice',
     {"type": "array", "items": {"enum": list(_RETRIED)}, "uniqueItems": True},
 )
 _HOLDS = HeaderField(
-    _is_holding,
+    lambda value: is_names(value) and sorted(value) in map(sorted, _HOLDINGS),
     'a list of "outputs", "effects" or both, or of "dead" or "audit" alone',
     {"enum": [list(words) for words in (*_HOLDINGS, ("effects", "outputs"))]},
 )
@@ -259,12 +254,13 @@ _TOP: Mapping[str, HeaderField] = {
     "versions": FLAG,
     "run": ANYTHING,
 }
-_PARTS: Mapping[str, tuple[Mapping[str, HeaderField], tuple[str, ...]]] = {
+HeaderParts = Mapping[str, tuple[Mapping[str, HeaderField], tuple[str, ...]]]
+"""For each object in a header its fields, and which of them are required."""
+_PARTS: HeaderParts = {
     "operator": (_OPERATOR, ("mode", "capacity", "timeout_ms")),
     "bounds": (_BOUNDS, ()),
     "expects": (_EXPECTS, ()),
 }
-"""For each object in the header its fields, and which of them are required."""
 _REQUIRED = ("history", "operator")
 _RETRY_REQUIRED = ("backoff", "initial_ms")
 _EXPONENTIAL_ONLY = ("multiplier", "max_ms")
@@ -280,7 +276,11 @@ def parse_header(given: Mapping[str, Any]) -> Header | list[Complaint]:
     if complaints:
         return complaints
     values = dict(given)
-    values["operator"] = _operator(given["operator"])
+    operator = dict(given["operator"])
+    if "retry" in operator:
+        on = {"on": tuple(operator["retry"]["on"])} if "on" in operator["retry"] else {}
+        operator["retry"] = Retry(**{**operator["retry"], **on})
+    values["operator"] = OperatorHeader(**operator)
     if "bounds" in given:
         values["bounds"] = Bounds(**given["bounds"])
     if "expects" in given:
@@ -296,18 +296,8 @@ def parse_header(given: Mapping[str, Any]) -> Header | list[Complaint]:
     return Header(**values)
 
 
-def _operator(given: Mapping[str, Any]) -> OperatorHeader:
-    if "retry" not in given:
-        return OperatorHeader(**given)
-    on = {"on": tuple(given["retry"]["on"])} if "on" in given["retry"] else {}
-    return OperatorHeader(**{**given, "retry": Retry(**{**given["retry"], **on})})
-
-
 def _complaints(given: Mapping[str, Any]) -> Iterator[Complaint]:
-    yield from part_complaints(given, _TOP, required=_REQUIRED, place="the header")
-    for name, (checks, required) in _PARTS.items():
-        if isinstance(part := given.get(name), dict):
-            yield from part_complaints(part, checks, required=required, place=f"`{name}` of the header")
+    yield from header_complaints(given, _TOP, _REQUIRED, _PARTS)
     if isinstance(operator := given.get("operator"), dict) and isinstance(
         retry := operator.get("retry"), dict
     ):
@@ -316,6 +306,19 @@ def _complaints(given: Mapping[str, Any]) -> Iterator[Complaint]:
         yield from _tables(tables, given)
     if is_names(decisive := given.get("decisive")):
         yield from unjudged(cast("list[str]", decisive))
+
+
+def header_complaints(
+    given: Mapping[str, Any],
+    top: Mapping[str, HeaderField],
+    top_required: tuple[str, ...],
+    parts: HeaderParts,
+) -> Iterator[Complaint]:
+    """What is wrong with the fields of a header and of its `parts`."""
+    yield from part_complaints(given, top, required=top_required, place="the header")
+    for name, (checks, required) in parts.items():
+        if isinstance(part := given.get(name), dict):
+            yield from part_complaints(part, checks, required=required, place=f"`{name}` of the header")
 
 
 def part_complaints(
@@ -363,7 +366,6 @@ def _tables(tables: Mapping[str, Any], header: Mapping[str, Any]) -> Iterator[Co
 def _kept(
     table: Mapping[str, Any], holds: set[str], header: Mapping[str, Any], place: str
 ) -> Iterator[Complaint]:
-    """What is wrong with the fields of one object of the header."""
     """The breaches between what a table holds and its other fields or those of the header."""
     if holds == {"outputs", "effects"} and header.get("effects") != "outputs":
         yield f'{place} holds outputs and effects, so `effects` of the header must be "outputs"'
@@ -390,22 +392,26 @@ def unjudged(decisive: list[str]) -> Iterator[Complaint]:
 
 def header_schema() -> dict[str, Any]:
     """The JSON Schema of line 1."""
-    whole = object_schema(_TOP, _REQUIRED)
-    for name, (checks, required) in _PARTS.items():
-        whole["properties"][name] = object_schema(checks, required)
-    whole["properties"]["operator"]["properties"]["retry"] = _retry_schema()
-    whole["properties"]["tables"] = {"type": "object", "additionalProperties": _table_schema()}
-    return whole
-
-
-def _retry_schema() -> dict[str, Any]:
+    whole = schema_of_parts(_TOP, _REQUIRED, _PARTS)
     fixed = {name: check for name, check in _RETRY.items() if name not in _EXPONENTIAL_ONLY}
-    return {
+    whole["properties"]["operator"]["properties"]["retry"] = {
         "oneOf": [
             object_schema({**fixed, "backoff": word_of("fixed")}, _RETRY_REQUIRED),
             object_schema({**_RETRY, "backoff": word_of("exponential")}, (*_RETRY_REQUIRED, "multiplier")),
         ]
     }
+    whole["properties"]["tables"] = {"type": "object", "additionalProperties": _table_schema()}
+    return whole
+
+
+def schema_of_parts(
+    top: Mapping[str, HeaderField], top_required: tuple[str, ...], parts: HeaderParts
+) -> dict[str, Any]:
+    """The JSON Schema of a header and of its `parts`."""
+    whole = object_schema(top, top_required)
+    for name, (checks, required) in parts.items():
+        whole["properties"][name] = object_schema(checks, required)
+    return whole
 
 
 def _table_schema() -> dict[str, Any]:
@@ -432,22 +438,23 @@ def object_schema(checks: Mapping[str, HeaderField], required: tuple[str, ...]) 
 
 def header_json(header: Header) -> dict[str, Any]:
     """The object of line 1; fields equal to their defaults are left out."""
-    given: dict[str, Any] = {"history": header.history, "operator": _given(header.operator)}
-    given |= {name: value for name, value in _given(header).items() if name not in given}
+    given: dict[str, Any] = {"history": header.history, "operator": fields_given(header.operator)}
+    given |= {name: value for name, value in fields_given(header).items() if name not in given}
     if header.bounds != Bounds():
-        given["bounds"] = _given(header.bounds)
+        given["bounds"] = fields_given(header.bounds)
     else:
         given.pop("bounds", None)
     if header.expects is not None:
-        given["expects"] = _given(header.expects)
+        given["expects"] = fields_given(header.expects)
     if header.operator.retry is not None:
-        given["operator"]["retry"] = _given(header.operator.retry)
+        given["operator"]["retry"] = fields_given(header.operator.retry)
     if header.tables is not None:
-        given["tables"] = {name: _given(table) for name, table in header.tables.items()}
+        given["tables"] = {name: fields_given(table) for name, table in header.tables.items()}
     return given
 
 
-def _given(part: OperatorHeader | Bounds | Expects | Header | Retry | Table) -> dict[str, Any]:
+def fields_given(part: DataclassInstance) -> dict[str, Any]:
+    """The fields of a header, or of a part of it, that differ from their defaults."""
     pairs = ((item.name, getattr(part, item.name), item.default) for item in fields(part))
     return {
         name: list(value) if isinstance(value, tuple) else value

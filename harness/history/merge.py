@@ -103,34 +103,20 @@ def _settled(
     completed: Collection[int],
 ) -> Iterator[Line]:
     """The events, including those that the database proves; each takes the place of the last note about it."""
-    tries: dict[tuple[Any, ...], Line] = {}
+    proven: dict[tuple[Any, ...], tuple[Line, Line]] = {}
     for line in lines:
-        if line["k"] == "~committing" and _is_lost_commit(line, committed, recorded):
-            tries["commit", line["s"], line["c"]] = line
+        if line["k"] == "~committing":
+            t, s, c, a = line["t"], line["s"], line["c"], line["a"]
+            if (s, c) not in recorded and committed.get((s, c)) == a:
+                proven["commit", s, c] = line, {"t": t, "k": "commit", "s": s, "c": c, "a": a}
         elif line["k"] == "~deciding" and line["c"] in completed:
-            tries["done", line["c"]] = line
-    made = {id(line): _commit(line) if key[0] == "commit" else _done(line) for key, line in tries.items()}
+            proven["done", line["c"]] = line, {"t": line["t"], "k": "done", "c": line["c"]}
+    made = {id(line): event for line, event in proven.values()}
     for line in lines:
         if not line["k"].startswith("~"):
             yield line
         elif (event := made.get(id(line))) is not None:
             yield event
-
-
-def _commit(line: Line) -> Line:
-    return {"t": line["t"], "k": "commit", "s": line["s"], "c": line["c"], "a": line["a"]}
-
-
-def _done(line: Line) -> Line:
-    return {"t": line["t"], "k": "done", "c": line["c"]}
-
-
-def _is_lost_commit(
-    line: Line, committed: Mapping[tuple[int, int], int], recorded: set[tuple[int, int]]
-) -> bool:
-    """Whether the database holds the epoch that a `~committing` note announced, and no `commit` records it."""
-    epoch = (line["s"], line["c"])
-    return epoch not in recorded and committed.get(epoch) == line["a"]
 
 
 def history_text(header: Mapping[str, Any], events: Sequence[Line]) -> bytes:

@@ -8,7 +8,7 @@ differs from null. A constructor checks nothing: `outside_fields` and `outside_r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -24,9 +24,11 @@ from harness.history.header import (
     THIS_VERSION,
     VERSION,
     HeaderField,
+    HeaderParts,
+    fields_given,
+    header_complaints,
     is_names,
-    object_schema,
-    part_complaints,
+    schema_of_parts,
     unjudged,
     whole_from,
     word_of,
@@ -285,13 +287,12 @@ _TOP: Mapping[str, HeaderField] = {
     "run": ANYTHING,
 }
 _REQUIRED = ("history", "view", "claims", "sink", "expect_from")
-_PARTS: Mapping[str, tuple[Mapping[str, HeaderField], tuple[str, ...]]] = {
+_PARTS: HeaderParts = {
     "claims": (_CLAIMS, ("delivery",)),
     "sink": (_SINK, ("write", "id", "values")),
     "bounds": (_BOUNDS, ()),
     "expects": (_EXPECTS, ()),
 }
-"""For each object in the header its fields, and which of them are required."""
 
 
 def parse_outside_header(given: Mapping[str, Any]) -> OutsideHeader | list[str]:
@@ -299,7 +300,10 @@ def parse_outside_header(given: Mapping[str, Any]) -> OutsideHeader | list[str]:
     if type(version := given.get("history")) is int and version != VERSION:
         # The other fields of another version cannot be judged.
         return [f"the history is of version {shown(version)}; only version {VERSION} can be read"]
-    if complaints := list(_complaints(given)):
+    complaints = list(header_complaints(given, _TOP, _REQUIRED, _PARTS))
+    if is_names(decisive := given.get("decisive")):
+        complaints += unjudged(list(decisive or ()))
+    if complaints:
         return complaints
     values = dict(given)
     values["claims"] = OutsideClaims(**given["claims"])
@@ -315,21 +319,9 @@ def _tuples(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: tuple(value) if name in names else value for name, value in given.items()}
 
 
-def _complaints(given: Mapping[str, Any]) -> Iterator[str]:
-    yield from part_complaints(given, _TOP, required=_REQUIRED, place="the header")
-    for name, (checks, required) in _PARTS.items():
-        if isinstance(part := given.get(name), dict):
-            yield from part_complaints(part, checks, required=required, place=f"`{name}` of the header")
-    if is_names(decisive := given.get("decisive")):
-        yield from unjudged(list(decisive or ()))
-
-
 def outside_header_schema() -> dict[str, Any]:
     """The JSON Schema of line 1."""
-    whole = object_schema(_TOP, _REQUIRED)
-    for name, (checks, required) in _PARTS.items():
-        whole["properties"][name] = object_schema(checks, required)
-    return whole
+    return schema_of_parts(_TOP, _REQUIRED, _PARTS)
 
 
 def outside_header_json(header: OutsideHeader) -> dict[str, Any]:
@@ -337,25 +329,14 @@ def outside_header_json(header: OutsideHeader) -> dict[str, Any]:
     given: dict[str, Any] = {
         "history": header.history,
         "view": header.view,
-        "claims": _told(header.claims),
-        "sink": _told(header.sink),
+        "claims": fields_given(header.claims),
+        "sink": fields_given(header.sink),
     }
-    given |= {name: value for name, value in _told(header).items() if name not in _UNTOLD}
+    given |= {name: value for name, value in fields_given(header).items() if name not in _UNTOLD}
     if header.bounds != OutsideBounds():
-        given["bounds"] = _told(header.bounds)
+        given["bounds"] = fields_given(header.bounds)
     if header.expects is not None:
-        given["expects"] = _told(header.expects)
+        given["expects"] = fields_given(header.expects)
     if header.run is not None:
         given["run"] = header.run
     return given
-
-
-def _told(
-    part: OutsideClaims | OutsideSink | OutsideBounds | OutsideExpects | OutsideHeader,
-) -> dict[str, Any]:
-    pairs = ((item.name, getattr(part, item.name), item.default) for item in fields(part))
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value, default in pairs
-        if value != default
-    }

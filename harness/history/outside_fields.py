@@ -25,7 +25,10 @@ from harness.history.event_fields import (
     FieldType,
     at_least,
     check_fields,
+    event_schema,
+    line_schema,
     one_of,
+    optional,
 )
 from harness.history.header import VERSION
 from harness.history.outside import OutsideEvent, OutsideHeader, outside_header_schema
@@ -60,19 +63,14 @@ _CELL = {"type": ["integer", "string"]}
 _CELL_OR_NULL = {"type": ["integer", "string", "null"]}
 
 
-def _is_cell(value: Any) -> bool:
-    return type(value) is int or isinstance(value, str)
-
-
-def _is_cell_or_null(value: Any) -> bool:
-    return value is None or _is_cell(value)
-
-
 def _id_type(columns: int | None, *, nulls: bool) -> FieldType:
     """The type of an id of so many columns (None: not known), in which null may stand for a column or not."""
-    holds = _is_cell_or_null if nulls else _is_cell
     one = "an integer or a string" if not nulls else "an integer, a string or null"
     cell = _CELL_OR_NULL if nulls else _CELL
+
+    def holds(value: Any) -> bool:
+        return type(value) is int or isinstance(value, str) or (nulls and value is None)
+
     if columns == 1:
         return FieldType(holds, one, cell)
     said = f"a list of {columns or 'as many values as there are id columns'}, each {one}"
@@ -92,21 +90,6 @@ def _id_type(columns: int | None, *, nulls: bool) -> FieldType:
     return FieldType(lambda value: holds(value) or several.holds(value), f"{one}, or {said}", schema)
 
 
-def _values_type(columns: int | None) -> FieldType:
-    said = "a list of the values of `sink.values`" + ("" if columns is None else f", {columns} of them")
-    return FieldType(
-        lambda value: isinstance(value, list) and columns in {None, len(value)}, said, {"type": "array"}
-    )
-
-
-def _expect_type(values: FieldType) -> FieldType:
-    return FieldType(
-        lambda value: isinstance(value, list) and all(map(values.holds, value)),
-        f"a list of rows, each {values.name}",
-        {"type": "array", "items": values.schema},
-    )
-
-
 _CAN = FieldType(
     lambda value: isinstance(value, list) and all(kind == "exit" for kind in value),
     'a list of "exit"',
@@ -120,18 +103,10 @@ _START = FieldType(
 )
 
 
-def _needed(kind: FieldType) -> EventField:
-    return EventField(kind)
-
-
-def _optional(kind: FieldType) -> EventField:
-    return EventField(kind, required=False)
-
-
-_EVERYWHERE = {"n": _needed(INT), "t": _needed(at_least(0))}
-_FAULT = {"f": _needed(TEXT), "phase": _needed(PHASE)}
-_FAULT_BEGIN = {**_EVERYWHERE, **_FAULT, "stalls": _optional(FLAG), "can": _optional(_CAN)}
-_FAULT_END = {**_EVERYWHERE, **_FAULT, "evidence": _needed(OBJECT), "error": _optional(ANY)}
+_EVERYWHERE = {"n": EventField(INT), "t": EventField(at_least(0))}
+_FAULT = {"f": EventField(TEXT), "phase": EventField(PHASE)}
+_FAULT_BEGIN = {**_EVERYWHERE, **_FAULT, "stalls": optional(FLAG), "can": optional(_CAN)}
+_FAULT_END = {**_EVERYWHERE, **_FAULT, "evidence": EventField(OBJECT), "error": optional(ANY)}
 
 
 class OutsideFields:
@@ -141,13 +116,18 @@ class OutsideFields:
         columns = None if header is None else len(header.sink.id)
         self._has_j = None if header is None else header.sink.j is not None
         """None: not known."""
-        values = _values_type(None if header is None else len(header.sink.values))
+        count = None if header is None else len(header.sink.values)
+        values = FieldType(
+            lambda value: isinstance(value, list) and count in {None, len(value)},
+            "a list of the values of `sink.values`" + ("" if count is None else f", {count} of them"),
+            {"type": "array"},
+        )
         offered, seen = _id_type(columns, nulls=False), _id_type(columns, nulls=True)
-        self._number = EventField(at_least(0), required=self._has_j is True)
-        self._was = {"id": _needed(seen), "j": self._number, "v": _needed(values)}
-        row = {"id": _needed(seen), "j": self._number, "v": _needed(values)}
+        number = EventField(at_least(0), required=self._has_j is True)
+        self._was = {"id": EventField(seen), "j": number, "v": EventField(values)}
         self.kinds: Mapping[str, Mapping[str, EventField]] = {
-            name: {**_EVERYWHERE, **fields} for name, fields in _kinds(offered, seen, values, row).items()
+            name: {**_EVERYWHERE, **fields}
+            for name, fields in _kinds(offered, seen, values, self._was).items()
         }
 
     def check(self, given: Mapping[str, Any]) -> OutsideLine:
@@ -175,8 +155,10 @@ class OutsideFields:
                 return [*self._unnumbered("`row`", given), *self._before(given, good)]
             case "table":
                 return list(self._unnumbered("`table`", given))
-            case "exit":
-                return list(_ended(given))
+            case "exit" if {"code", "signal"} <= given.keys():
+                return ["an `exit` has both `code` and `signal`"]
+            case "exit" if given.keys().isdisjoint({"code", "signal", "by"}):
+                return ["an `exit` has neither `code` nor `signal` nor `by`"]
             case _:
                 return []
 
@@ -195,52 +177,50 @@ class OutsideFields:
             yield from self._unnumbered("`was`", was)
 
 
-def _ended(given: Mapping[str, Any]) -> Iterator[str]:
-    if "code" in given and "signal" in given:
-        yield "an `exit` has both `code` and `signal`"
-    if given.keys().isdisjoint({"code", "signal", "by"}):
-        yield "an `exit` has neither `code` nor `signal` nor `by`"
-
-
 def _kinds(
     offered: FieldType, seen: FieldType, values: FieldType, row: Mapping[str, EventField]
 ) -> Mapping[str, Mapping[str, EventField]]:
+    expect = FieldType(
+        lambda value: isinstance(value, list) and all(map(values.holds, value)),
+        f"a list of rows, each {values.name}",
+        {"type": "array", "items": values.schema},
+    )
     return {
         "offer": {
-            "part": _needed(at_least(0)),
-            "pos": _needed(INT),
-            "id": _needed(offered),
-            "key": _optional(ANY),
-            "expect": _optional(_expect_type(values)),
-            "fails": _optional(FLAG),
+            "part": EventField(at_least(0)),
+            "pos": EventField(INT),
+            "id": EventField(offered),
+            "key": optional(ANY),
+            "expect": optional(expect),
+            "fails": optional(FLAG),
         },
-        "start": {"start": _needed(at_least(1))},
+        "start": {"start": EventField(at_least(1))},
         "exit": {
-            "start": _needed(at_least(1)),
-            "code": _optional(INT),
-            "signal": _optional(at_least(1)),
-            "by": _optional(TEXT),
+            "start": EventField(at_least(1)),
+            "code": optional(INT),
+            "signal": optional(at_least(1)),
+            "by": optional(TEXT),
         },
         "fault": _FAULT_BEGIN,
         "row": {
-            "op": _needed(one_of("insert", "update", "delete")),
-            "tx": _needed(INT),
+            "op": EventField(one_of("insert", "update", "delete")),
+            "tx": EventField(INT),
             **row,
-            "was": _optional(OBJECT),
-            "session": _optional(INT_OR_NULL),
-            "start": _optional(_START),
-            "last": _optional(FLAG),
+            "was": optional(OBJECT),
+            "session": optional(INT_OR_NULL),
+            "start": optional(_START),
+            "last": optional(FLAG),
         },
-        "asked": {"key": _needed(ANY), "session": _optional(INT_OR_NULL)},
-        "table": {"reading": _needed(_READING), **row},
-        "dead": {"reading": _needed(_READING), "id": _needed(seen), "error": _optional(ANY)},
+        "asked": {"key": EventField(ANY), "session": optional(INT_OR_NULL)},
+        "table": {"reading": EventField(_READING), **row},
+        "dead": {"reading": EventField(_READING), "id": EventField(seen), "error": optional(ANY)},
         "read": {
-            "reading": _needed(_READING),
-            "of": _needed(one_of("table", "dead", "log")),
-            "rows": _needed(at_least(0)),
+            "reading": EventField(_READING),
+            "of": EventField(one_of("table", "dead", "log")),
+            "rows": EventField(at_least(0)),
         },
-        "finished": {"how": _needed(one_of("exit", "file", "all-rows", "settled"))},
-        "giveup": {"why": _needed(ANY)},
+        "finished": {"how": EventField(one_of("exit", "file", "all-rows", "settled"))},
+        "giveup": {"why": EventField(ANY)},
     }
 
 
@@ -258,44 +238,23 @@ def outside_schema() -> dict[str, Any]:
     It cannot compare a line with the header: how many columns there are, and whether rows have a `j`.
     """
     kinds = OutsideFields(None).kinds
-    written = {name: _event_schema(name, fields) for name, fields in kinds.items() if name != "fault"}
+    written = {name: event_schema(name, fields) for name, fields in kinds.items() if name != "fault"}
     written["exit"] |= {
         "anyOf": [{"required": [name]} for name in ("code", "signal", "by")],
         "not": {"required": ["code", "signal"]},
     }
+    before = {name: kinds["row"][name].type.schema for name in ("id", "j", "v")}
+    was = {"type": "object", "required": ["id", "v"], "properties": before}
     written["row"] |= {
-        "oneOf": [_row_schema(["update"], was=True), _row_schema(["insert", "delete"], was=False)]
+        "oneOf": [
+            {"required": ["was"], "properties": {"op": {"enum": ["update"]}, "was": was}},
+            {"properties": {"op": {"enum": ["insert", "delete"]}, "was": False}},
+        ]
     }
-    written["fault-begin"] = _event_schema("fault", _FAULT_BEGIN, phase="begin")
-    written["fault-end"] = _event_schema("fault", _FAULT_END, phase="end")
-    return {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "title": f"A line of a Floodmark history seen from outside, version {VERSION}",
-        "description": "Line 1 is `#/definitions/header`, every other line `#/definitions/event`.",
-        "anyOf": [{"$ref": "#/definitions/header"}, {"$ref": "#/definitions/event"}],
-        "definitions": {
-            "header": outside_header_schema(),
-            "event": {"anyOf": [{"$ref": f"#/definitions/{name}"} for name in written]},
-            **written,
-        },
-    }
-
-
-def _row_schema(ops: list[str], *, was: bool) -> dict[str, Any]:
-    before = OutsideFields(None)
-    fields = {name: before.kinds["row"][name].type.schema for name in ("id", "j", "v")}
-    if not was:
-        return {"properties": {"op": {"enum": ops}, "was": False}}
-    image = {"type": "object", "required": ["id", "v"], "properties": fields}
-    return {"required": ["was"], "properties": {"op": {"enum": ops}, "was": image}}
-
-
-def _event_schema(kind: str, fields: Mapping[str, EventField], **fixed: str) -> dict[str, Any]:
-    """The schema of one kind of event; unknown fields are allowed."""
-    constants = {name: {"const": value} for name, value in {"k": kind, **fixed}.items()}
-    required = ["k", *(name for name, field in fields.items() if field.required)]
-    properties = {name: field.type.schema for name, field in fields.items()}
-    return {"type": "object", "required": required, "properties": {**properties, **constants}}
+    written["fault-begin"] = event_schema("fault", _FAULT_BEGIN, phase="begin")
+    written["fault-end"] = event_schema("fault", _FAULT_END, phase="end")
+    title = f"A line of a Floodmark history seen from outside, version {VERSION}"
+    return line_schema(title, outside_header_schema(), written)
 
 
 def main() -> int:

@@ -46,7 +46,7 @@ class OutsideRules:
 
     def _breaches(self, line: int, kind: str, good: Mapping[str, Any], *, whole: bool) -> Iterator[str]:
         if kind and kind != "row":
-            self._log.interrupt()
+            self._log.is_apart = True
         if kind and kind not in _OF_READINGS:
             yield from self._readings.other(kind)
         if not whole:
@@ -144,12 +144,8 @@ class _Log:
         self._author: tuple[Any, Any] = (None, None)
         self._is_open = False
         """Whether that row did not end it."""
-        self._is_apart = False
+        self.is_apart = False
         """Whether another event stood after that row."""
-
-    def interrupt(self) -> None:
-        """Another event than a `row` comes."""
-        self._is_apart = True
 
     def check(self, good: Mapping[str, Any]) -> Iterator[str]:
         if not self._has_log:
@@ -158,7 +154,7 @@ class _Log:
         if self._tx is not None and tx == self._tx:
             if not self._is_open:
                 yield f"a `row` of transaction {shown(tx)} follows the one that is its `last`"
-            elif self._is_apart:
+            elif self.is_apart:
                 yield f"the rows of transaction {shown(tx)} do not stand together"
             if author != self._author:
                 yield f"the rows of transaction {shown(tx)} differ in their `session` or `start`"
@@ -169,7 +165,7 @@ class _Log:
                 yield f"transaction {shown(tx)} follows {shown(self._tx)}; `tx` rises"
         self._tx, self._author = tx, author
         self._is_open = good.get("last") is not True
-        self._is_apart = False
+        self.is_apart = False
 
 
 class _Readings:
@@ -204,12 +200,8 @@ class _Readings:
             yield f"{what} in reading {reading}, which has its `read` on line {self._read[reading, of]}"
         elif kind == "read":
             self._read[reading, of] = line
-        yield from self._unclaimed(of)
-
-    def _unclaimed(self, of: str) -> Iterator[str]:
-        if self._header is None:
-            return
-        if of == "dead" and self._header.dead_letters is None:
+        header = self._header
+        if of == "dead" and header is not None and header.dead_letters is None:
             yield "dead letters are read, though the header names no table of them (`dead_letters`)"
-        if of == "log" and not self._header.sink.changes:
+        if of == "log" and header is not None and not header.sink.changes:
             yield "the log is read, though `changes` of the header is false"

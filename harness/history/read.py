@@ -168,7 +168,7 @@ class HistoryReader:
         if raw.startswith(_BYTE_ORDER_MARK):
             self._breach(1, "the file begins with a byte-order mark; write UTF-8 without one")
             raw = raw.removeprefix(_BYTE_ORDER_MARK)
-        given = self._object(1, raw)
+        given = self._understood(1, raw, strictly(raw.strip(WHITE)))
         if given is None:
             return
         self.is_outside = given.get("view") == OUTSIDE
@@ -200,9 +200,6 @@ class HistoryReader:
         for complaint in complaints:
             self._breach(line.number, complaint)
         return event
-
-    def _object(self, number: int, raw: bytes) -> dict[str, Any] | None:
-        return self._understood(number, raw, strictly(raw.strip(WHITE)))
 
     def _understood(self, number: int, raw: bytes, value: Any) -> dict[str, Any] | None:
         """The object of a line; otherwise report a breach and return the object of a lenient parser, if any."""

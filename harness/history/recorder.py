@@ -12,8 +12,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NoReturn, Self, get_args
+from typing import Any, Self, get_args
 
 import msgspec
 
@@ -82,9 +81,8 @@ class Recorder:
     def record(self, kind: str, **fields: Any) -> None:
         """Append one event or note, written when this returns. Raises OSError if the disk is full."""
         with self._lock:
-            self._write(
-                self._lines, self._encode({"i": self._lines, "t": self._now_us(), "k": kind, **fields})
-            )
+            line = {"i": self._lines, "t": self._now_us(), "k": kind, **fields}
+            self._write(self._lines, self._encode(line))
             self._lines += 1
 
     def claim(self, **fields: Any) -> None:
@@ -96,10 +94,9 @@ class Recorder:
         del number
         text = line + b"\n"
         if os.write(self._descriptor, text) != len(text):
-            self._raise_full(len(text))
-
-    def _raise_full(self, length: int) -> NoReturn:
-        raise OSError(f"not all of the {length} bytes of an event fit into {self.path}; the disk is full")
+            raise OSError(
+                f"not all of the {len(text)} bytes of an event fit into {self.path}; the disk is full"
+            )
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -107,10 +104,5 @@ class Recorder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

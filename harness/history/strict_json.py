@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -72,14 +72,13 @@ def _is_too_deep(value: Any) -> bool:
     """Walks level by level, since recursion could overflow the stack."""
     level = [value]
     for _ in range(NESTING_MAX + 1):
-        level = [inner for outer in level for inner in _inside(outer)]
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
     return bool(level)
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def _decoded(text: str, *, any_length: bool) -> Any:

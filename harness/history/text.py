@@ -74,7 +74,14 @@ class Chunks:
         path = self._path
         try:
             with path.open("rb") as file:
-                for chunk in _chunks(file, path.suffix, self._size):
+                match path.suffix:
+                    case ".gz":
+                        chunks = _gzip_chunks(file, self._size)
+                    case ".zst":
+                        chunks = _zstd_chunks(file)
+                    case _:
+                        chunks = iter(lambda: file.read(self._size), b"")
+                for chunk in chunks:
                     self.done = file.tell()
                     yield chunk
         except OSError as error:
@@ -98,16 +105,6 @@ def numbered(chunks: Iterable[bytes]) -> Iterator[Line]:
             rest = [piece]
     if last := b"".join(rest):
         yield Line(number=number + 1, raw=last, ended=False)
-
-
-def _chunks(file: BinaryIO, suffix: str, size: int) -> Iterator[bytes]:
-    match suffix:
-        case ".gz":
-            return _gzip_chunks(file, size)
-        case ".zst":
-            return _zstd_chunks(file)
-        case _:
-            return iter(lambda: file.read(size), b"")
 
 
 def _gzip_chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
@@ -196,11 +193,8 @@ def json_text(value: Any) -> str:
         return json.dumps(value, allow_nan=False, separators=(",", ":"))
     except ValueError:
         # An infinite float was read from a number such as 1e999, and is written as one.
-        return _STRING_OR_INFINITY.sub(_finite, json.dumps(value, separators=(",", ":")))
-
-
-def _finite(token: re.Match[str]) -> str:
-    return "1e999" if token[0] == "Infinity" else token[0]
+        text = json.dumps(value, separators=(",", ":"))
+        return _STRING_OR_INFINITY.sub(lambda it: "1e999" if it[0] == "Infinity" else it[0], text)
 
 
 class _Writes(Protocol):

@@ -30,11 +30,7 @@ _CREDENTIAL_TEXT = re.compile(
 
 def visible(text: str) -> str:
     r"""`text` with each control, bidi, zero-width or unpaired character as its escape (`\x1b`, `\u202e`)."""
-    return _HIDDEN.sub(_escape, text)
-
-
-def _escape(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode("ascii")
+    return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def brief(value: object, *, limit: int = 60) -> str:

@@ -179,17 +179,8 @@ class Anomaly:
     """Set for the first anomalies of each invariant, once the judgement is explained."""
 
     def as_json(self) -> dict[str, Any]:
-        named = {
-            "s": self.s,
-            "id": self.id,
-            "j": self.j,
-            "w": self.w,
-            "c": self.c,
-            "table": self.table,
-            "tx": self.tx,
-            "start": self.start,
-        }
-        told: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+        named = ("s", "id", "j", "w", "c", "table", "tx", "start")
+        told = {name: value for name in named if (value := getattr(self, name)) is not None}
         if isinstance(self.id, tuple):
             told["id"] = list(self.id) if len(self.id) > 1 else self.id[0]
         return {

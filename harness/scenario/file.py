@@ -187,13 +187,13 @@ def _laid_out(data: dict[str, Any]) -> CommentedMap:
 
 
 def _quoted(value: Any) -> Any:
-    """Quotes unprintable text: ruamel.yaml would write U+0085 so that it reads back as a blank."""
+    """Quotes what ruamel.yaml would write so that it reads back as another text: U+0085; `?` and `:` in front."""
     match value:
         case dict():
             return {_quoted(name): _quoted(inner) for name, inner in value.items()}
         case list():
             return [_quoted(item) for item in value]
-        case str() if not value.isprintable():
+        case str() if not value.isprintable() or value.startswith(("?", ":")):
             return DoubleQuotedScalarString(value)
         case _:
             return value

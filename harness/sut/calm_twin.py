@@ -141,7 +141,9 @@ class CalmTwin:
         asked = self._questions.keys if what is Pass.KEY else self._questions.records
         twice = _drawn_tenth(len(asked), seed=self._questions.seed)
         for place, question in enumerate(asked):
-            if not self._goes_on():
+            is_late = asyncio.get_running_loop().time() >= self._until_s or self._late >= _LATE_MAX
+            is_hopeless = self._failed >= _FAILURES_MAX and not self._answered
+            if is_late or is_hopeless or self._bytes >= _BYTES_MAX:
                 return True
             first = await self._answer(question.record, service_ms=_service(question.record, what, 0))
             if what is Pass.KEY and not self._read <= OF_KEY:
@@ -150,11 +152,6 @@ class CalmTwin:
                 return what is Pass.WHOLE
             self._tell_answer(first, question)
         return True
-
-    def _goes_on(self) -> bool:
-        is_in_time = asyncio.get_running_loop().time() < self._until_s
-        hopeless = self._failed >= _FAILURES_MAX and not self._answered
-        return is_in_time and self._bytes < _BYTES_MAX and self._late < _LATE_MAX and not hopeless
 
     async def _stands(self, first: _Answer, question: Question, what: Pass, *, twice: bool) -> bool:
         """Whether a second call gives the same; tells of a difference that the record does not explain."""
@@ -201,17 +198,12 @@ class CalmTwin:
             return _Answer("late", [])
         error = call.exception()
         if error is None:
-            return _Answer("answer", _as_json(as_list(call.result())))
+            # As a history holds them: tuples are lists, and nothing is shared with the function.
+            return _Answer("answer", msgspec.json.decode(msgspec.json.encode(as_list(call.result()))))
         if isinstance(error, SutError):
             raise error
         where = raised_at(error)
         return _Answer("failed", [], f"{type(error).__name__}: {error}" + (f" ({where})" if where else ""))
-
-
-def _as_json(results: list[Any]) -> list[Any]:
-    """The results as a history holds them: tuples are lists, and nothing is shared with the function."""
-    told: list[Any] = msgspec.json.decode(msgspec.json.encode(results))
-    return told
 
 
 def _service(told: dict[str, Any], what: Pass, most_ms: int) -> int:

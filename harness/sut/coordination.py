@@ -138,7 +138,8 @@ class JournalledSubtask:
     def emit(self, element: OperatorInput) -> None:
         """Called when an element leaves the operator. Raises `LatencyMarkerHeld` if a marker should be out by then."""
         if self._marker is not None and type(element) is not LatencyMarker:
-            message = f"latency marker {self._marker.id} waits, and {_named(element)} leaves before it"
+            what = f"a result of record {element.value.id}" if type(element) is Record else f"{element}"
+            message = f"latency marker {self._marker.id} waits, and {what} leaves before it"
             raise LatencyMarkerHeld(message)
         if type(element) is Record:
             result = element.value
@@ -148,7 +149,12 @@ class JournalledSubtask:
                 self._phases.reach("emit")
             else:
                 assert type(result) is DeadLetter, "every result knows its record"
-                self._dead_letter_leaves(result)
+                # A record leaves the operator's queue with its letter, so no later snapshot of this attempt holds it.
+                # Only its first letter is journalled, so the table shows an operator that emits it twice (V20).
+                if result.id not in self._dead:
+                    self._dead[result.id] = None
+                    self._journal.dead(id=result.id)
+                self._sink.write_dead_letter(id=result.id, error=result.error)
         elif type(element) is Watermark:
             self._journal.emits_watermark(element.timestamp)
             self._phases.reach("wm")
@@ -159,16 +165,6 @@ class JournalledSubtask:
             self._marker = None
         else:
             raise _foreign(element)
-
-    def _dead_letter_leaves(self, letter: DeadLetter) -> None:
-        """Journals the record's first letter only, so the table shows an operator that emits it twice (V20).
-
-        A record leaves the operator's queue with its letter, so no later snapshot of this attempt holds it.
-        """
-        if letter.id not in self._dead:
-            self._dead[letter.id] = None
-            self._journal.dead(id=letter.id)
-        self._sink.write_dead_letter(id=letter.id, error=letter.error)
 
     def snapped(self, checkpoint: Checkpoint) -> list[dict[str, Any]]:
         """Journals the content of the checkpoint and returns its elements in stored form."""
@@ -220,11 +216,6 @@ class AtomicCoordination(JournalledSubtask):
         self._phases.reach("commit.post")
         self._journal.committed(checkpoint.number)
         self._stop_at(checkpoint.number, is_last=self._has_all)
-
-
-def _named(element: OperatorInput) -> str:
-    """An element that leaves, in words."""
-    return f"a result of record {element.value.id}" if type(element) is Record else f"{element}"
 
 
 def _foreign(element: OperatorInput) -> AssertionError:

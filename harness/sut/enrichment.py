@@ -111,8 +111,16 @@ class JournalProbe:
         """As in `reference_impl.operator.probe.Probe`; a dead letter is journalled as the failure behind it."""
         if ending is Ending.TIMEOUT and not self._timeout_answers:
             ending = Ending.OK if error is None else Ending.FAIL
-        if results and type(results[0]) is DeadLetter:
-            self._call_failed(record, attempt, ending, results[0], final=final)
+        if results and type(letter := results[0]) is DeadLetter:
+            self._journal.settled(
+                id=record.value.id,
+                attempt=attempt,
+                ending=(Ending.FAIL if ending is Ending.OK else ending).value,
+                final=final,
+                values=None,
+                error=letter.error,
+                by=letter.by,
+            )
         else:
             self._journal.settled(
                 id=record.value.id,
@@ -124,20 +132,6 @@ class JournalProbe:
                 by=None if error is None else self._cause_of(error),
             )
         self._phases.reach("result")
-
-    def _call_failed(
-        self, record: Record, attempt: int, ending: Ending, letter: DeadLetter, *, final: bool
-    ) -> None:
-        failed = Ending.FAIL if ending is Ending.OK else ending
-        self._journal.settled(
-            id=record.value.id,
-            attempt=attempt,
-            ending=failed.value,
-            final=final,
-            values=None,
-            error=letter.error,
-            by=letter.by,
-        )
 
 
 def _values(results: Sequence[Enriched | DeadLetter]) -> list[Any]:

@@ -52,7 +52,13 @@ class FunctionUnderTest:
         self._database = plan.lookups
         self._threads = connections_of(settings)
         self._client = (
-            _pool(plan, settings, driver=driver, journal=journal, variant=variant)
+            variant.pool(ConnectionPool)(
+                driver,
+                size=self._threads,
+                seed=plan.seed,
+                on_loss=partial(journal.lost_connection, "lookups"),
+                on_error=partial(journal.server_error, "lookups"),
+            )
             if settings.client is None
             else client(settings.client)
         )
@@ -95,19 +101,6 @@ class FunctionUnderTest:
                 calm_asked=pool.calm_asked,
                 calm_waited=pool.calm_waited,
             )
-
-
-def _pool(
-    plan: RunPlan, settings: Operator, *, driver: AsyncDriver, journal: Any, variant: Variant
-) -> ConnectionPool:
-    pool: ConnectionPool = variant.pool(ConnectionPool)(
-        driver,
-        size=connections_of(settings),
-        seed=plan.seed,
-        on_loss=partial(journal.lost_connection, "lookups"),
-        on_error=partial(journal.server_error, "lookups"),
-    )
-    return pool
 
 
 def connections_of(settings: Operator) -> int:

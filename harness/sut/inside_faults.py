@@ -60,11 +60,6 @@ _NS_PER_US = 1000
 _NS_PER_MS = 1_000_000
 
 
-def _true(at_ns: int) -> int:
-    del at_ns
-    return 0
-
-
 class WallClock:
     """The wall clock of an attempt, which faults may set, stop or make drift.
 
@@ -74,7 +69,7 @@ class WallClock:
 
     def __init__(self) -> None:
         self._origin_ns = round(utc_now().timestamp() * 1_000_000_000) - monotonic_us() * _NS_PER_US
-        self.shift: Shift = _true
+        self.set_right()
 
     def now_ns(self) -> int:
         """The shifted time of day."""
@@ -87,14 +82,10 @@ class WallClock:
 
     def set_right(self) -> None:
         """Removes the shift."""
-        self.shift = _true
+        self.shift: Shift = lambda at_ns: 0
 
 
 Act = Callable[[], None]
-
-
-def _kill(why: str, fault: str) -> None:
-    die("sigkill", why=why, by=fault)
 
 
 _FIRST_RECORD = Phase(phase="accept", hit=1)
@@ -205,7 +196,11 @@ class InsideFaults:
         planned = [self._planned(fault) for fault in self._faults if isinstance(fault, CallFault)]
         if not planned:
             return function
-        return FaultyCalls(function, planned, journal=self._journal, die=_kill)
+
+        def kill(why: str, fault: str) -> None:
+            die("sigkill", why=why, by=fault)
+
+        return FaultyCalls(function, planned, journal=self._journal, die=kill)
 
     def _planned(self, fault: CallFault) -> PlannedCalls:
         ids = nth_ids(

@@ -73,15 +73,13 @@ class _Attempt:
     def emit(self, element: OperatorInput) -> None:
         """Marks a result, and passes on whatever leaves our last operator."""
         if isinstance(element, Record) and isinstance(element.value, Enriched):
-            element = replace(element, value=self._marked(element.value, element.timestamp))
+            reached, timestamp = self._valve.last_output_watermark, element.timestamp
+            late = reached is not None and timestamp is not None and timestamp <= reached
+            result = element.value
+            element = replace(element, value=replace(result, value={**result.value, "late": late}))
         elif isinstance(element, Watermark | WatermarkStatus):
             self.hear(element)
         self._emit(element)
-
-    def _marked(self, result: Enriched, timestamp: int | None) -> Enriched:
-        reached = self._valve.last_output_watermark
-        late = reached is not None and timestamp is not None and timestamp <= reached
-        return replace(result, value={**result.value, "late": late})
 
     def hear(self, element: Watermark | WatermarkStatus) -> None:
         """Combines our watermark or status with the watermark of the other input."""

@@ -195,19 +195,18 @@ class _KeptStateHandler:
         self, operator: Any, metadata: CheckpointMetaData, options: CheckpointOptions
     ) -> OperatorSnapshotFutures:
         futures = self._handler.snapshot_state(operator, metadata, options)
-        text = SnapshotFuture.calling(lambda: self._keeping.text(lambda: _finished(futures)))
+
+        def finish() -> KeptState:
+            state = futures.finalize()
+            return KeptState(keyed=state.managed_keyed_state, timers=state.raw_keyed_state)
+
+        text = SnapshotFuture.calling(lambda: self._keeping.text(finish))
         return OperatorSnapshotFutures(raw_operator_state=text)
 
 
 def _key_of(lookup: Lookup) -> int:
     assert isinstance(lookup.key, int), "keyed state is kept by number"
     return lookup.key
-
-
-def _finished(futures: OperatorSnapshotFutures) -> KeptState:
-    """Runs the asynchronous part of the snapshot."""
-    state = futures.finalize()
-    return KeptState(keyed=state.managed_keyed_state, timers=state.raw_keyed_state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

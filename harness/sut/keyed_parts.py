@@ -65,10 +65,6 @@ class Keeping:
         return decoded(text)
 
 
-def _same_context(context: KeyContext) -> KeyContext:
-    return context
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedParts:
     """The replaceable parts of one keyed task."""
@@ -85,7 +81,7 @@ class KeyedParts:
     timer_services: type[InternalTimerServices] = InternalTimerServices
     create_with_ttl: CreateWithTtl = create_state_with_ttl
     keeping: type[Keeping] = Keeping
-    timers_key_context: Callable[[KeyContext], KeyContext] = _same_context
+    timers_key_context: Callable[[KeyContext], KeyContext] = lambda context: context
     """The key context whose current key a timer sets before it fires."""
 
 

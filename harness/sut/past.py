@@ -43,7 +43,15 @@ def past_of(lines: Iterable[Mapping[str, Any]]) -> Past:
     for line in lines:
         if first_us is None and line["k"] == "in":
             first_us = line["t"]
-        _count(line, hits, acted)
+        match line["k"]:
+            case "~reached":
+                hits[line["phase"]] += 1
+            case "~dies":
+                acted[line["fault"]] += 1
+            case "~acted" | "~stops":
+                acted[line["f"]] += 1
+            case kind if kind in PHASE_SHOWN:
+                hits[PHASE_SHOWN[kind]] += 1
     return Past(hits=hits, acted=acted, first_record_us=first_us)
 
 
@@ -61,15 +69,3 @@ def _lines(folder: Path, *, subtask: int, attempt: int) -> Iterator[Mapping[str,
             continue  # it died before its first line
         whole, _, _ = path.read_bytes().rpartition(b"\n")
         yield from map(decode, whole.split(b"\n") if whole else [])
-
-
-def _count(line: Mapping[str, Any], hits: Counter[str], acted: Counter[str]) -> None:
-    match line["k"]:
-        case "~reached":
-            hits[line["phase"]] += 1
-        case "~dies":
-            acted[line["fault"]] += 1
-        case "~acted" | "~stops":
-            acted[line["f"]] += 1
-        case kind if kind in PHASE_SHOWN:
-            hits[PHASE_SHOWN[kind]] += 1

@@ -134,17 +134,16 @@ def saved(element: Stored | LatencyMarker) -> dict[str, Any]:
 def restored(element: dict[str, Any]) -> Stored:
     """Reads the stored form that `saved` wrote."""
     if "channels" in element:
-        held = tuple((number, _in_channel(one)) for number, one in element["channels"])
+        held = tuple(
+            (number, LatencyMarker(id=one["marker"]) if "marker" in one else _queued(one))
+            for number, one in element["channels"]
+        )
         return ChannelState(until=element["until"], elements=held)
     if "upstream" in element:
         return HeldUpstream(element=_queued(element["upstream"]))
     if "state" in element:
         return TaskState(text=element["state"])
     return _queued(element)
-
-
-def _in_channel(element: dict[str, Any]) -> QueueElement | LatencyMarker:
-    return LatencyMarker(id=element["marker"]) if "marker" in element else _queued(element)
 
 
 def _queued(element: dict[str, Any]) -> QueueElement:

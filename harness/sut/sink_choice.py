@@ -37,10 +37,6 @@ _SINKS: Final[dict[Sink, type[AnySink]]] = {
 }
 
 
-def _may_fail_over(scenario: Scenario) -> bool:
-    return scenario.sink == "atomic" and scenario.has_two_servers
-
-
 class ChosenSink:
     """The sink and the checkpoint store of one attempt."""
 
@@ -55,7 +51,8 @@ class ChosenSink:
         clock: Clock,
         variant: Variant,
     ) -> None:
-        kind = FailoverSink if _may_fail_over(scenario) else _SINKS[scenario.sink]
+        fails_over = scenario.sink == "atomic" and scenario.has_two_servers
+        kind = FailoverSink if fails_over else _SINKS[scenario.sink]
         self.sink: AnySink = variant.sink(kind)(driver, subtask=subtask, seed=plan.seed, clock=clock)
         if isinstance(self.sink, FailoverSink):
             self.sink.newest_attempt = partial(newest_attempt, Path(plan.folder), subtask=subtask)

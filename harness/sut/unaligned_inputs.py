@@ -203,16 +203,16 @@ class UnalignedInputs(GatedInputs):
         """Takes the checkpoint; more may arrive once its last barrier has been read, too."""
         self._task.trigger_checkpoint_on_barrier(metadata, options, metrics)
         last = self._handler.all_barriers_received_future(metadata.checkpoint_id)
-        last.add_done_callback(self._send_on)
 
-    def _send_on(self, last: Future[None]) -> None:
-        del last
-        with suppress(MailboxClosed):  # the task is ending
-            self._executor.execute(self._arrive_again, "let elements arrive behind the barriers")
+        def arrive_again() -> None:
+            self._awaited = None
+            self._arrive()
 
-    def _arrive_again(self) -> None:
-        self._awaited = None
-        self._arrive()
+        def send_on(_: Future[None]) -> None:
+            with suppress(MailboxClosed):  # the task is ending
+                self._executor.execute(arrive_again, "let elements arrive behind the barriers")
+
+        last.add_done_callback(send_on)
 
     def abort_checkpoint_on_barrier(self, checkpoint_id: int, exception: CheckpointException) -> None:
         """Never called: nothing arrives behind the barriers of a checkpoint that is not taken."""

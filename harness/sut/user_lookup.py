@@ -49,7 +49,8 @@ def user_lookup(found: Any, name: str) -> UserLookup:
     write, for anything else.
     """
     code = None if inspect.isclass(found) else _coroutine_code(found)
-    if code is None or _is_object(found):
+    is_function = inspect.isroutine(found) or isinstance(found, partial) or hasattr(found, "__wrapped__")
+    if code is None or not is_function:
         form = form_of(found, name, takes_pool=_takes_pool)
         if form is not None:
             alive = LookupObject(found, form)
@@ -71,12 +72,6 @@ def user_lookup(found: Any, name: str) -> UserLookup:
         message = f"--sut {name} takes {arguments} argument{'' if arguments == 1 else 's'}"
         raise SutError(message, fix="write `async def lookup(record, pool)` or `async def lookup(record)`")
     return UserLookup(found if takes else lambda record, _pool: found(record), code=code)
-
-
-def _is_object(found: Any) -> bool:
-    """Whether it is an object of a class of the user's, and no function in one of its forms."""
-    is_function = inspect.isroutine(found) or isinstance(found, partial) or hasattr(found, "__wrapped__")
-    return not is_function
 
 
 def _takes_pool(found: Any) -> bool | None:
@@ -167,7 +162,13 @@ class UserLookup:
 
         Raises its `Exception`, UserCodeStopped, or SutError: it is not JSON.
         """
-        result = await self._result(record, pool)
+        try:
+            result = await self._ended(record, pool)
+        except Exception as error:
+            # For the words of the attempt's failure: the innermost line in the function's own file, else its first.
+            met = error.__cause__ if isinstance(error, UserCodeStopped) else error
+            error.add_note(f"{_RAISED_AT}{place_of(met, self.__code__) or line_of(self.__code__)}")
+            raise
         try:
             _refuse_no_json(result)
         except _NotJson as why:
@@ -175,18 +176,6 @@ class UserLookup:
             fix = "return dicts, lists, strings, finite numbers, booleans or None"
             raise SutError(message, fix=fix) from None
         return result
-
-    async def _result(self, record: Any, pool: Any) -> Any:
-        try:
-            return await self._ended(record, pool)
-        except Exception as error:
-            error.add_note(f"{_RAISED_AT}{self._line_of(error)}")  # for the words of the attempt's failure
-            raise
-
-    def _line_of(self, error: Exception) -> str:
-        """The innermost line in the function's own file from which `error` came; else the function's first line."""
-        met = error.__cause__ if isinstance(error, UserCodeStopped) else error
-        return place_of(met, self.__code__) or line_of(self.__code__)
 
     async def _watched(self, record: Any, pool: Any) -> Any:
         """The function's result; the journal is told how the call used the pool."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from types import MethodType, ModuleType
@@ -53,17 +53,14 @@ def why_hidden(module: str) -> str | None:
     if mine is None or found is None or getattr(found, "__file__", None) is None:
         return None
     file = Path(str(found.__file__)).resolve()
-    if Path.cwd().resolve() in file.parents and file in {Path(f"{top}.py").resolve(), *_inside(Path(top))}:
+    own = {Path(f"{top}.py").resolve(), (Path(top) / "__init__.py").resolve()}
+    if Path.cwd().resolve() in file.parents and file in own:
         return None
     if top in OURS:
         return f"`{top}` is a package of Floodmark, which hides {mine} of this folder; rename yours"
     if mine.is_dir() and not (mine / "__init__.py").exists():
         return None  # such a folder gives way to any package of its name, for Python itself
     return f"Python finds `{top}` in {file}, which hides {mine} of this folder"
-
-
-def _inside(folder: Path) -> Iterator[Path]:
-    yield (folder / "__init__.py").resolve()
 
 
 def name_of(found: Any) -> str:
@@ -75,9 +72,9 @@ def name_of(found: Any) -> str:
         return found
     name = _of_its_own(found) or _of_a_variable(found)
     if name is None:
-        message = (
-            f"sut={_shown(found)} has no name of its own in a module, so no other process could import it"
-        )
+        inner = found.func if isinstance(found, partial) else found
+        shown = getattr(inner, "__qualname__", None) or f"an object of {type(inner).__qualname__}"
+        message = f"sut={shown} has no name of its own in a module, so no other process could import it"
         raise SutError(message, fix=_ELSEWHERE_FIX)
     return name
 
@@ -106,8 +103,3 @@ def _of_a_variable(found: Any) -> str | None:
             if name is not None:
                 return f"{module.__name__}:{name}"
     return None
-
-
-def _shown(found: Any) -> str:
-    inner = found.func if isinstance(found, partial) else found
-    return getattr(inner, "__qualname__", None) or f"an object of {type(inner).__qualname__}"

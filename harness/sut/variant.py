@@ -69,11 +69,6 @@ def made_once(make: Callable[[Kind], Kind]) -> Callable[[Kind], Kind]:
     return cast("Callable[[Kind], Kind]", cache(make))
 
 
-def _same_function(honest: AsyncFunction, attempt: HasJournal) -> AsyncFunction:
-    del attempt
-    return honest
-
-
 def _monotonic_timers(
     loop: asyncio.AbstractEventLoop, executor: MailboxExecutor, *, wall_ns: Callable[[], int]
 ) -> Timers:
@@ -102,7 +97,7 @@ class Variant:
     """For `harness.database.pool.ConnectionPool`."""
     lookup: Callable[[LookupFunction], LookupFunction] = same
     """Wraps `async def lookup(record, pool)`."""
-    function: Callable[[AsyncFunction, HasJournal], AsyncFunction] = _same_function
+    function: Callable[[AsyncFunction, HasJournal], AsyncFunction] = lambda honest, attempt: honest
     """Wraps the function that the operator calls; outermost, around faults of calls and dead letters."""
     source: Callable[[Any], Any] = same
     """Wraps a subtask's source (an object, not a class)."""

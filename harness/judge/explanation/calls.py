@@ -168,12 +168,9 @@ def nonce_reused(x: Contradiction) -> Explanation:
     return x.however("every call has a nonce of its own, so that answers can be told apart")
 
 
-_CALLS_MAX = 8
-
-
 def retry_missing(x: Contradiction) -> Explanation:
     """V15: after an outcome that is not final, no call follows in time."""
-    outcome = _outcome(x)
+    outcome = x.witness("res")
     if outcome is not None:
         x.then(f"{x.let(outcome)} is not final, so the record is to be called again.")
         ended = x.witness("ended")
@@ -203,7 +200,7 @@ def retry_late(x: Contradiction) -> Explanation:
 
 def gave_up_early(x: Contradiction) -> Explanation:
     """V15: a record is given up before its tries are used up."""
-    outcome = _outcome(x)
+    outcome = x.witness("res")
     if outcome is not None:
         calls = [
             e for e in x.story(outcome["id"], "call") if e["a"] == outcome["a"] and e["n"] < outcome["n"]
@@ -211,7 +208,7 @@ def gave_up_early(x: Contradiction) -> Explanation:
         dead = x.witness("dead")
         if x.knows_all("id", outcome["id"]):
             x.then(f"Calls of the record in its attempt before {x.let(outcome)}: {len(calls)}.")
-        x.then(f"{x.let_all(calls[:_CALLS_MAX])} came before {x.let(outcome)}.")
+        x.then(f"{x.let_all(calls[:_EVENTS_MAX])} came before {x.let(outcome)}.")
         if dead is not None:
             x.then(f"{x.let(dead)} gave the record up.")
     return x.however(f"an outcome that is retried is final only after {x.operator('max_tries', 1)} calls")
@@ -220,18 +217,15 @@ def gave_up_early(x: Contradiction) -> Explanation:
 def retried_anyway(x: Contradiction) -> Explanation:
     """V15: a record is called again after an outcome that is not retried."""
     _told_apart(x)
-    outcome = _outcome(x)
+    outcome = x.witness("res")
     own = outcome is not None and "retry" in outcome
-    return x.however("its own `retry` says no" if own else f"what is retried is {_retried(x)}")
-
-
-def _outcome(x: Contradiction) -> Json | None:
-    return x.witness("res")
+    retried = ", ".join(map(shown, (x.operator("retry") or {}).get("on", ["fail"]))) or "nothing"
+    return x.however("its own `retry` says no" if own else f"what is retried is {retried}")
 
 
 def _told_apart(x: Contradiction) -> None:
     """Say when the outcome came, and when the call that followed it."""
-    outcome, calls = _outcome(x), x.witnesses("call")
+    outcome, calls = x.witness("res"), x.witnesses("call")
     if outcome is not None and calls:
         x.then(f"{x.let(calls[-1])} followed {x.let(outcome)}, {_after(outcome, calls[-1])}.")
 
@@ -248,8 +242,3 @@ def _strategy(x: Contradiction) -> str:
     if "max_ms" in retry:
         told += f", {retry['max_ms']} ms at most"
     return f"{told}, slack {retry.get('slack_ms', 0)} ms"
-
-
-def _retried(x: Contradiction) -> str:
-    retry = x.operator("retry") or {}
-    return ", ".join(map(shown, retry.get("on", ["fail"]))) or "nothing"

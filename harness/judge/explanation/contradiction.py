@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.history.values import brief, shown, visible, without_credentials
 from harness.history.verdict import Anomaly, Explanation
-from harness.judge.explanation.dossier import Dossier, FaultSpan
+from harness.judge.explanation.dossier import Dossier
 from harness.judge.explanation.events import describe_event
 from harness.judge.explanation.glimpse import Glimpse, Json
 
@@ -114,6 +114,19 @@ class Contradiction:
         """Add a line to *Then*."""
         self._then.append(fact)
 
+    def then_precedes(self, first: Json, second: Json) -> None:
+        """Add that one element precedes another in the source."""
+        self.then(
+            f"{self.let(first)} precedes {self.let(second)} in the source:"
+            f" position {first['pos']} comes before {second['pos']}."
+        )
+
+    def then_finished(self, events_max: int) -> None:
+        """Add that the run finished normally, if it did, with the first `events_max` ends of its subtasks."""
+        ends = [e for glimpse in self.dossier.skeleton.finish() if (e := self.event(glimpse)) is not None]
+        if ends:
+            self.then(f"The run finished normally: {self.let_all(ends[:events_max])}.")
+
     def then_said(self) -> None:
         """Add the checker's own sentence as a line of *Then*."""
         self.then(f"{self.anomaly.say[:1].upper()}{self.anomaly.say[1:]}.")
@@ -128,10 +141,12 @@ class Contradiction:
         names = {n: f"e{index}" for index, n in enumerate(sorted(self._named), start=1)}
         first = self.dossier.skeleton.first
         origin_us = 0 if first is None else first.t
-        let = [
-            f"{names[n]} = {describe_event(event)} ({_place(event, origin_us=origin_us)})"
-            for n, event in sorted(self._named.items())
-        ]
+        let = []
+        for n, event in sorted(self._named.items()):
+            place = f"event {n}, at {(event['t'] - origin_us) / 1000:.3f} ms"
+            place += f", subtask {event['s']}" if "s" in event else ""
+            place += f", attempt {event['a']}" if "a" in event else ""
+            let.append(f"{names[n]} = {describe_event(event)} ({place})")
         then = [_NAME.sub(lambda found: names.get(int(found[1]), found[0]), fact) for fact in self._then]
         return Explanation(
             let=tuple(visible(line) for line in (*let, *self._faults)),
@@ -159,31 +174,23 @@ class Contradiction:
         first, last = min(self._named), max(self._named)
         active = [span for span in self.dossier.skeleton.faults if span.overlaps(first, last)]
         for index, span in enumerate(active[:_FAULTS_MAX], start=1):
-            self._add_fault(f"z{index}", span)
+            begun = span.begin.n
+            events = (
+                f"from event {begun}, not ended" if span.end is None else f"events {begun} to {span.end.n}"
+            )
+            end = self.event(span.end) or {}
+            evidence = (
+                f", evidence {brief(without_credentials(end['evidence']))}" if "evidence" in end else ""
+            )
+            self._faults.append(f"z{index} = fault {shown(span.begin.f)} ({events}{evidence})")
+            inside = [self.let(e) for n, e in sorted(self._named.items()) if span.overlaps(n, n)]
+            while_active = f"; {_joined(inside)} fell into it" if inside else ""
+            self.then(f"z{index} was active meanwhile{while_active}.")
         if len(active) > _FAULTS_MAX:
             self.then(f"{len(active) - _FAULTS_MAX} more faults were active in between.")
-
-    def _add_fault(self, name: str, span: FaultSpan) -> None:
-        begun = span.begin.n
-        events = f"from event {begun}, not ended" if span.end is None else f"events {begun} to {span.end.n}"
-        end = self.event(span.end) or {}
-        evidence = f", evidence {brief(without_credentials(end['evidence']))}" if "evidence" in end else ""
-        told = f"{name} = fault {shown(span.begin.f)} ({events}{evidence})"
-        self._faults.append(told)
-        inside = [self.let(e) for n, e in sorted(self._named.items()) if span.overlaps(n, n)]
-        while_active = f"; {_joined(inside)} fell into it" if inside else ""
-        self.then(f"{name} was active meanwhile{while_active}.")
 
 
 def _joined(names: list[str]) -> str:
     """`e1, e2 and e3`."""
     *before, last = names or ["nothing"]
     return f"{', '.join(before)} and {last}" if before else last
-
-
-def _place(event: Json, *, origin_us: int) -> str:
-    """The event's number, its time since the first event, its subtask and attempt."""
-    place = f"event {event['n']}, at {(event['t'] - origin_us) / 1000:.3f} ms"
-    if "s" in event:
-        place += f", subtask {event['s']}"
-    return place + (f", attempt {event['a']}" if "a" in event else "")

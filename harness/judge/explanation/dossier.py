@@ -65,16 +65,12 @@ class Skeleton:
             self.checkpoints.setdefault(event.c, []).append(event)
         elif event.k == "rescale":
             self.rescaled.update(dict.fromkeys(event.of or (), event))
-        elif event.k == "fault":
-            self._fault(event)
-
-    def _fault(self, event: Glimpse) -> None:
-        if event.phase == "begin":
+        elif event.k == "fault" and event.phase == "begin":
             self.faults.append(FaultSpan(begin=event))
-            return
-        running = (span for span in self.faults if span.end is None and span.begin.f == event.f)
-        if (oldest := next(running, None)) is not None:
-            oldest.end = event
+        elif event.k == "fault":
+            running = (span for span in self.faults if span.end is None and span.begin.f == event.f)
+            if (oldest := next(running, None)) is not None:
+                oldest.end = event
 
     def starts(self, s: Any) -> list[Glimpse]:
         """The `start` events of a subtask, in order."""
@@ -102,16 +98,19 @@ class Skeleton:
 
     def completed_snap_after(self, s: Any, a: Any, n: int) -> Glimpse | None:
         """The first snap of an attempt after event `n` that was completed at some time."""
-        completed = (snap for snap in self._snaps_after(s, a, n) if self._is_completed(snap))
+        completed = (
+            snap
+            for snap in self._snaps_after(s, a, n)
+            if any(
+                e.n > snap.n and (e.k == "done" or (e.k == "commit" and e.s == s))
+                for e in self.checkpoints.get(snap.c, ())
+            )
+        )
         return min(completed, key=lambda snap: snap.n, default=None)
 
     def _snaps_after(self, s: Any, a: Any, n: int) -> Iterator[Glimpse]:
         for snaps in self.snaps.values():
             yield from (snap for snap in snaps if snap.s == s and snap.a == a and snap.n > n)
-
-    def _is_completed(self, snap: Glimpse) -> bool:
-        found = self.checkpoints.get(snap.c, ())
-        return any(e.n > snap.n and (e.k == "done" or (e.k == "commit" and e.s == snap.s)) for e in found)
 
     def finish(self) -> list[Glimpse]:
         """The `ended` of each subtask's last attempt; empty unless the run finished normally."""
@@ -190,15 +189,14 @@ def survey(lines: EventLines, cited: Container[int] = ()) -> Dossier:
             dossier.complete = False
             break
         dossier.skeleton.step(event)
-        recovery.step(event, restored=_records_in(whole(line)) if event.k == "restore" else 0)
+        restored = 0
+        if event.k == "restore":
+            restored = sum("id" in element for element in (whole(line) or {}).get("elements", ()))
+        recovery.step(event, restored=restored)
         if event.n in cited:
             dossier.events[event.n] = whole(line) or {}
     dossier.recovery = recovery.recovery()
     return dossier
-
-
-def _records_in(restore: Json | None) -> int:
-    return sum("id" in element for element in (restore or {}).get("elements", ()))
 
 
 def gather(dossier: Dossier, lines: EventLines, anomalies: Iterable[Anomaly]) -> None:
@@ -207,7 +205,11 @@ def gather(dossier: Dossier, lines: EventLines, anomalies: Iterable[Anomaly]) ->
     spans = dossier.skeleton.faults
     wanted = {n for s in dict.fromkeys(anomaly.s for anomaly in told) for n in _lives(dossier.skeleton, s)}
     wanted |= {n for span in spans[:_FAULTS] for n in _numbers(span.begin, span.end)}
-    dossier.lineages = {key: Lineage() for anomaly in told for key in _keys(dossier, anomaly)}
+    for anomaly in told:
+        cited = (dossier.events.get(n, {}) for n in anomaly.events)
+        for id_, w in ((anomaly.id, anomaly.w), *((event.get("id"), event.get("w")) for event in cited)):
+            named = ("id", id_), ("w", w)
+            dossier.lineages |= {key: Lineage() for key in named if isinstance(key[1], int | str)}
     for event, line in glimpses(lines):
         if event is None:
             return
@@ -218,12 +220,6 @@ def gather(dossier: Dossier, lines: EventLines, anomalies: Iterable[Anomaly]) ->
                 dossier.events[event.n] = read
             if lineage is not None:
                 lineage.add(read)
-
-
-def _keys(dossier: Dossier, anomaly: Anomaly) -> list[Key]:
-    cited = [dossier.events.get(n, {}) for n in anomaly.events]
-    named = [_named(event.get("id"), event.get("w")) for event in cited]
-    return [*_named(anomaly.id, anomaly.w), *(key for keys in named for key in keys)]
 
 
 def _lives(skeleton: Skeleton, s: Any) -> list[int]:
@@ -238,11 +234,6 @@ def _lives(skeleton: Skeleton, s: Any) -> list[int]:
 
 def _numbers(*events: Glimpse | None) -> list[int]:
     return [event.n for event in events if event is not None]
-
-
-def _named(record: Any, w: Any) -> list[Key]:
-    named = ("id", record), ("w", w)
-    return [(name, value) for name, value in named if isinstance(value, int | str)]
 
 
 def _key_of(event: Glimpse) -> Key | None:

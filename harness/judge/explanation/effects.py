@@ -15,9 +15,10 @@ _EVENTS_MAX = 4
 
 def double_effect(x: Contradiction) -> Explanation:
     """V9: several rows of one effect."""
-    rows = x.witnesses("effect")
-    _calls(x)
-    for row in rows[:_EVENTS_MAX]:
+    record, calls = x.anomaly.id, x.story(x.anomaly.id, "call")
+    if len(calls) > 1:
+        x.then(f"Record {shown(record)} was called {len(calls)} times: {x.let_all(calls[:_EVENTS_MAX])}.")
+    for row in x.witnesses("effect")[:_EVENTS_MAX]:
         x.then(f"{x.let(row)} was committed as number {row['seq']}, written by attempt {row['token']}.")
     return x.however("the audit log holds each effect once")
 
@@ -49,9 +50,7 @@ def no_effect(x: Contradiction) -> Explanation:
     _outcomes(x)
     if x.knows_all("id", x.anomaly.id) and not x.story(x.anomaly.id, "effect"):
         x.then(f"The audit log has no row of record {shown(x.anomaly.id)}.")
-    ended = [event for glimpse in x.dossier.skeleton.finish() if (event := x.event(glimpse)) is not None]
-    if ended:
-        x.then(f"The run finished normally: {x.let_all(ended[:_EVENTS_MAX])}.")
+    x.then_finished(_EVENTS_MAX)
     return x.however(f"{x.anomaly.say}, and after a normal finish every expected effect has one")
 
 
@@ -90,14 +89,6 @@ def _superseded(x: Contradiction, newer: int) -> None:
     if (begun := x.event(start)) is not None and start is not None:
         origin = "from the beginning" if start.from_ is None else f"from checkpoint {start.from_}"
         x.then(f"Attempt {newer} superseded the earlier ones at {x.let(begun)}, {origin}.")
-
-
-def _calls(x: Contradiction) -> None:
-    calls = x.story(x.anomaly.id, "call")
-    if len(calls) > 1:
-        x.then(
-            f"Record {shown(x.anomaly.id)} was called {len(calls)} times: {x.let_all(calls[:_EVENTS_MAX])}."
-        )
 
 
 def _outcomes(x: Contradiction) -> None:
@@ -165,22 +156,16 @@ def never_committed(x: Contradiction) -> Explanation:
         if emission is not None:
             x.then(f"{x.let(emission)} belongs to the epoch that {x.let(snap)} closes.")
         x.then(f"{x.let(snap)} is in the chain of attempts that led to the final state.")
-        _commits_of(x, snap)
-    ended = [event for glimpse in x.dossier.skeleton.finish() if (event := x.event(glimpse)) is not None]
-    if ended:
-        x.then(f"The run finished normally: {x.let_all(ended[:_ENDS_MAX])}.")
+        found = x.dossier.skeleton.checkpoints.get(snap["c"], ())
+        commits = [event for event in found if event.k == "commit" and event.s == x.s]
+        if commits:
+            early = commits[0].n < snap["n"]
+            how = "came before the snap" if early else "belongs to the snap of another attempt"
+            x.then(f"A commit of that number (event {commits[0].n}) {how}.")
+        else:
+            x.then(f"No event commits epoch {snap['c']} of subtask {x.s}.")
+    x.then_finished(_ENDS_MAX)
     return x.however("after a normal finish every epoch with emissions is committed")
-
-
-def _commits_of(x: Contradiction, snap: Json) -> None:
-    found = x.dossier.skeleton.checkpoints.get(snap["c"], ())
-    commits = [event for event in found if event.k == "commit" and event.s == x.s]
-    if commits:
-        early = commits[0].n < snap["n"]
-        how = "came before the snap" if early else "belongs to the snap of another attempt"
-        x.then(f"A commit of that number (event {commits[0].n}) {how}.")
-    else:
-        x.then(f"No event commits epoch {snap['c']} of subtask {x.s}.")
 
 
 def checkpoint_gap(x: Contradiction) -> Explanation:

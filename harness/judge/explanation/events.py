@@ -95,8 +95,8 @@ _ELEMENTS_SHOWN = 6
 
 def describe_event(event: Json) -> str:
     """One line that says what happened."""
-    words = _WORDS.get(str(event.get("k")), _other)
-    return words(event)
+    words = _WORDS.get(str(event.get("k")))
+    return brief(dict(event), limit=100) if words is None else words(event)
 
 
 def element_ids(event: Json) -> list[Any]:
@@ -148,17 +148,6 @@ def _res(event: Json) -> str:
     return f"outcome of record {_named(event, 'id')}, try {_named(event, 'try')}: {word}{last}{told}"
 
 
-def _commit(event: Json) -> str:
-    writer = f", written by attempt {_named(event, 'a')}" if "a" in event else ""
-    return f"epoch {_named(event, 'c')} is committed{writer}"
-
-
-def _fault(event: Json) -> str:
-    if event.get("phase") == "begin":
-        return f"fault {_named(event, 'f')} begins"
-    return f"fault {_named(event, 'f')} has ended{_value(event, 'evidence', ', evidence ')}"
-
-
 def _effect(event: Json) -> str:
     output = f"output {_named(event, 'j')} of " if "j" in event else ""
     return (
@@ -178,10 +167,6 @@ def _change(event: Json) -> str:
     rows = f"the looked-up rows of key {_named(event, 'key')}" if "key" in event else "all looked-up rows"
     how = "begin to become" if event.get("phase") == "begin" else "have become"
     return f"{rows} {how} version {_named(event, 'ver')}"
-
-
-def _other(event: Json) -> str:
-    return brief(dict(event), limit=100)
 
 
 _WORDS: dict[str, Callable[[Json], str]] = {
@@ -209,9 +194,15 @@ _WORDS: dict[str, Callable[[Json], str]] = {
         f"at checkpoint {_named(e, 'c')} the subtasks {_named(e, 'of')} end, and {_named(e, 'to')} take over"
     ),
     "retire": lambda e: f"no checkpoint up to {_named(e, 'c')} will be restored any more",
-    "commit": _commit,
+    "commit": lambda e: (
+        f"epoch {_named(e, 'c')} is committed"
+        + (f", written by attempt {_named(e, 'a')}" if "a" in e else "")
+    ),
     "effect": _effect,
-    "fault": _fault,
+    "fault": lambda e: (
+        f"fault {_named(e, 'f')} "
+        + ("begins" if e.get("phase") == "begin" else f"has ended{_value(e, 'evidence', ', evidence ')}")
+    ),
     "row": _row,
     "read": lambda e: f"table {_named(e, 'table')} has been read to its end: {_named(e, 'rows')} rows",
     "change": _change,

@@ -63,8 +63,11 @@ def _explained_in_full(judgement: Judgement, lines: EventLines) -> Judgement:
     if judgement.view == OUTSIDE:
         with integers_of_any_length():
             return explained_outside(judgement, lines, most=ANOMALIES_IN_FULL)
-    anomalies = list(_to_explain(judgement))
-    if not anomalies and _undisturbed(judgement):
+    anomalies = [one for verdict in judgement.convicted() for one in verdict.anomalies[:ANOMALIES_IN_FULL]]
+    counts = judgement.accounting
+    is_counted = {"faults", "attempts", "subtasks"} <= counts.keys()
+    if not anomalies and is_counted and not counts["faults"] and counts["attempts"] <= counts["subtasks"]:
+        # There was neither a fault nor a restart, so the history need not be read again.
         return replace(judgement, guarantee=guarantee_of(judgement), recovery=Recovery(why=_UNDISTURBED))
     with integers_of_any_length():
         dossier = survey(lines, cited={n for anomaly in anomalies for n in anomaly.events})
@@ -77,20 +80,6 @@ def _explained_in_full(judgement: Judgement, lines: EventLines) -> Judgement:
         guarantee=guarantee_of(judgement, under=_under(dossier)),
         recovery=dossier.recovery if dossier.skeleton.last else Recovery(why=_UNREAD),
     )
-
-
-def _undisturbed(judgement: Judgement) -> bool:
-    """Whether there was neither a fault nor a restart, so the history need not be read again."""
-    counts = judgement.accounting
-    return {"faults", "attempts", "subtasks"} <= counts.keys() and (
-        counts["faults"] == 0 and counts["attempts"] <= counts["subtasks"]
-    )
-
-
-def _to_explain(judgement: Judgement) -> Iterator[Anomaly]:
-    for verdict in judgement.invariants:
-        if verdict.outcome is Outcome.FAIL:
-            yield from verdict.anomalies[:ANOMALIES_IN_FULL]
 
 
 def _explained_verdict(verdict: InvariantVerdict, dossier: Dossier) -> InvariantVerdict:

@@ -34,7 +34,6 @@ _WRONG = frozenset({"wrong-value", "wrong-effect", "row-altered", "inconsistent"
 """A wrong result is one too many, and the right one is missing."""
 _TOO_MUCH = _WRONG | {"duplicate", "phantom", "double-effect", "phantom-effect", "row-doubled", "row-foreign"}
 _TOO_LITTLE = _WRONG | {"lost", "no-effect", "row-missing", "row-deleted"}
-_OUT_OF_ORDER = frozenset({"row-disordered"})
 _OF_THE_LATTICE = frozenset({"V1", "V2", "V3", "V5", "V8", "V9", "V12", "V13"})
 _READS = (
     "Records that a restore brings back are called again, so lookups read at-least-once across a restore;"
@@ -88,11 +87,14 @@ def _delivery(verdicts: Mapping[str, InvariantVerdict]) -> dict[str, _LevelStand
 def _order(verdicts: Mapping[str, InvariantVerdict]) -> dict[str, _LevelStanding]:
     crossing = _of(verdicts, "V5")
     segments = _of(verdicts, "V2")
+    rows = verdicts.get("V8")
+    is_disordered = rows is not None and any(one.kind == "row-disordered" for one in rows.anomalies)
+    disordered = _LevelStanding(refuted_by=("V8 row-disordered",) if is_disordered else ())
     return {
         "unordered-safe": crossing,
         "unordered-strict": segments if segments.refuted_by else _all((segments, crossing)),
         "per-key": _of(verdicts, "V3"),
-        "ordered": _all((_of(verdicts, "V1"), _refuted(verdicts, "V8", _OUT_OF_ORDER))),
+        "ordered": _all((_of(verdicts, "V1"), disordered)),
     }
 
 
@@ -116,17 +118,14 @@ def _of(
         case Outcome.PASS:
             return _SHOWN
         case Outcome.FAIL:
-            finished = not to_the_end or _finished(verdicts)
-            return _of_failure(verdict, kinds, finished=finished)
+            # V16 passes if and only if the run finished normally, without a `giveup`.
+            end = verdicts.get("V16")
+            finished = end is not None and end.outcome is Outcome.PASS
+            return _of_failure(verdict, kinds, finished=finished or not to_the_end)
         case outcome:
-            return _LevelStanding(why=f"{name} is {outcome}: {_last_line(verdict.why)}")
-
-
-def _refuted(verdicts: Mapping[str, InvariantVerdict], name: str, kinds: frozenset[str]) -> _LevelStanding:
-    """The state of a level that anomalies of `kinds` refute, but that needs nothing else of the invariant."""
-    verdict = verdicts.get(name)
-    found = dict.fromkeys(anomaly.kind for anomaly in (verdict.anomalies if verdict else ()))
-    return _LevelStanding(refuted_by=tuple(f"{name} {kind}" for kind in found if kind in kinds))
+            # The last line of a traceback is the exception.
+            why = (verdict.why.strip().splitlines() or ["no reason was given"])[-1]
+            return _LevelStanding(why=f"{name} is {outcome}: {why}")
 
 
 def _of_failure(verdict: InvariantVerdict, kinds: frozenset[str] | None, *, finished: bool) -> _LevelStanding:
@@ -139,12 +138,6 @@ def _of_failure(verdict: InvariantVerdict, kinds: frozenset[str] | None, *, fini
     if not finished:
         return _LevelStanding(why="the run is not known to have finished normally, so more may be missing")
     return _SHOWN if verdict.observed else _LevelStanding(why=f"{verdict.invariant} observed nothing else")
-
-
-def _finished(verdicts: Mapping[str, InvariantVerdict]) -> bool:
-    """Whether the run finished normally: V16 passes if and only if it did, without a `giveup`."""
-    verdict = verdicts.get("V16")
-    return verdict is not None and verdict.outcome is Outcome.PASS
 
 
 def _all(standings: Iterable[_LevelStanding]) -> _LevelStanding:
@@ -211,8 +204,3 @@ def _remarks(judgement: Judgement, verdicts: Mapping[str, InvariantVerdict]) -> 
         yield _NO_EFFECTS
     if judgement.accounting.get("restores", 0):
         yield _READS
-
-
-def _last_line(text: str) -> str:
-    """The last line, which for a traceback is the exception."""
-    return text.strip().splitlines()[-1] if text.strip() else "no reason was given"

@@ -110,30 +110,18 @@ def _of_recovery(recovery: Recovery, steady_at_least_us: Sequence[int]) -> dict[
         least for cost, least in zip(costs, steady_at_least_us, strict=True) if cost.steady_us is None
     ]
     never_first = [0 for cost in costs if cost.first_output_us is None]
-    absent = _first_reason(recovery, "steady"), _first_reason(recovery, "first output")
-    disturbances = "disturbances"
-    return {
-        **_percentiles(
-            "recovery",
-            steady,
-            [*never_steady, *omitted],
-            nothing=nothing,
-            what=disturbances,
-            absent=absent[0],
-        ),
-        **_percentiles(
-            "first_result",
-            first,
-            [*never_first, *omitted],
-            nothing=nothing,
-            what=disturbances,
-            absent=absent[1],
-        ),
-    }
-
-
-def _first_reason(recovery: Recovery, of: str) -> str:
-    return next((f"{cost.what}: {cost.absent[of]}" for cost in recovery.costs if of in cost.absent), "")
+    measured = (
+        ("recovery", "steady", steady, never_steady),
+        ("first_result", "first output", first, never_first),
+    )
+    found: dict[str, Measure] = {}
+    for prefix, of, known_us, least_us in measured:
+        absent = next((f"{cost.what}: {cost.absent[of]}" for cost in costs if of in cost.absent), "")
+        at_least_us = [*least_us, *omitted]
+        found |= _percentiles(
+            prefix, known_us, at_least_us, nothing=nothing, what="disturbances", absent=absent
+        )
+    return found
 
 
 def _percentiles(
@@ -170,14 +158,6 @@ def _of_in(event: In) -> Glimpse:
     )
 
 
-def _of_out(event: Out) -> Glimpse:
-    return Glimpse(n=event.n, t=event.t, k="out", s=event.s, a=event.a, id=event.id)
-
-
-def _of_dead(event: Dead) -> Glimpse:
-    return Glimpse(n=event.n, t=event.t, k="dead", s=event.s, a=event.a, id=event.id)
-
-
 def _of_res(event: Res) -> Glimpse:
     v = NOTHING if event.v is UNSET else _FULL if event.v else _EMPTY
     return Glimpse(
@@ -185,28 +165,15 @@ def _of_res(event: Res) -> Glimpse:
     )
 
 
-def _of_start(event: Start) -> Glimpse:
-    return Glimpse(n=event.n, t=event.t, k="start", s=event.s, a=event.a, from_=event.from_)
-
-
-def _of_life(event: Restore | Failed | Kill) -> Glimpse:
-    kind = {Restore: "restore", Failed: "failed", Kill: "kill"}[type(event)]
-    return Glimpse(n=event.n, t=event.t, k=kind, s=event.s, a=event.a)
-
-
-def _of_fault(event: FaultEvent) -> Glimpse:
-    return Glimpse(n=event.n, t=event.t, k="fault", f=event.f, phase=event.phase)
-
-
 _GLIMPSES: Final[Mapping[type[Event], Callable[[Any], Glimpse]]] = {
     In: _of_in,
-    Out: _of_out,
-    Dead: _of_dead,
+    Out: lambda e: Glimpse(n=e.n, t=e.t, k="out", s=e.s, a=e.a, id=e.id),
+    Dead: lambda e: Glimpse(n=e.n, t=e.t, k="dead", s=e.s, a=e.a, id=e.id),
     Res: _of_res,
-    Start: _of_start,
-    Restore: _of_life,
-    Failed: _of_life,
-    Kill: _of_life,
-    FaultEvent: _of_fault,
+    Start: lambda e: Glimpse(n=e.n, t=e.t, k="start", s=e.s, a=e.a, from_=e.from_),
+    Restore: lambda e: Glimpse(n=e.n, t=e.t, k="restore", s=e.s, a=e.a),
+    Failed: lambda e: Glimpse(n=e.n, t=e.t, k="failed", s=e.s, a=e.a),
+    Kill: lambda e: Glimpse(n=e.n, t=e.t, k="kill", s=e.s, a=e.a),
+    FaultEvent: lambda e: Glimpse(n=e.n, t=e.t, k="fault", f=e.f, phase=e.phase),
 }
 """Of each kind of event that tells of recovery or latency, the fields that do."""

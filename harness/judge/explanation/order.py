@@ -42,11 +42,7 @@ def overtook(x: Contradiction) -> Explanation:
     if out is not None and owm is not None and taken is not None:
         ahead = [mark for mark in x.marks(x.anomaly.w) if mark["pos"] < taken["pos"]]
         if ahead:
-            mark = max(ahead, key=lambda event: int(event["pos"]))
-            x.then(
-                f"{x.let(mark)} precedes {x.let(taken)} in the source:"
-                f" position {mark['pos']} comes before {taken['pos']}."
-            )
+            x.then_precedes(max(ahead, key=lambda event: int(event["pos"])), taken)
         x.then(f"{x.seen(out, 'before', owm)}.")
     return x.however("no result leaves before the last watermark that precedes its record")
 
@@ -64,10 +60,7 @@ def _two_results(x: Contradiction, late: Json, other: Json) -> None:
     if late["id"] == other["id"]:
         x.then(f"{x.let(late)} is output {late['j']} of its record, {x.let(other)} is output {other['j']}.")
     elif taken is not None and ahead is not None:
-        x.then(
-            f"{x.let(taken)} precedes {x.let(ahead)} in the source:"
-            f" position {taken['pos']} comes before {ahead['pos']}."
-        )
+        x.then_precedes(taken, ahead)
     x.then(f"But {x.seen(late, 'after', other)}.")
 
 
@@ -121,10 +114,7 @@ def crossed(x: Contradiction) -> Explanation:
     if owm is not None:
         marks = x.marks(owm["w"])
         if taken is not None and len(marks) == 1:
-            x.then(
-                f"{x.let(taken)} precedes {x.let(marks[0])} in the source:"
-                f" position {taken['pos']} comes before {marks[0]['pos']}."
-            )
+            x.then_precedes(taken, marks[0])
         _unresolved(x, owm)
     return x.however("a watermark leaves only after every record that precedes it is resolved")
 
@@ -166,7 +156,7 @@ def watermark_lost(x: Contradiction) -> Explanation:
             )
         elif x.knows_all("w", mark["w"]):
             x.then(f"After {x.let(mark)} no watermark {shown(mark['w'])} ever left subtask {x.s}.")
-    _finished(x)
+    x.then_finished(_PLACES)
     return x.however("after a normal finish every watermark that came in is visible")
 
 
@@ -220,9 +210,3 @@ def after_end(x: Contradiction) -> Explanation:
     elif end is not None:
         x.then(f"{x.let(end)}, the final watermark, is visible again after itself.")
     return x.however("nothing follows the final watermark")
-
-
-def _finished(x: Contradiction) -> None:
-    ended = [event for glimpse in x.dossier.skeleton.finish() if (event := x.event(glimpse)) is not None]
-    if ended:
-        x.then(f"The run finished normally: {x.let_all(ended[:_PLACES])}.")

@@ -64,15 +64,12 @@ class _Times:
                 self._begun.append((f"exit of start {event.get('start')}", event, event, None))
                 self._waits = True
             case "row" if event.get("last") is True and self._waits:
-                self._commit(event)
-
-    def _commit(self, event: Json) -> None:
-        """A transaction is the next one after all that is over by now."""
-        self._waits = False
-        self._begun = [
-            (what, first, since, event if since is not None and commit is None else commit)
-            for what, first, since, commit in self._begun
-        ]
+                # It ends the first transaction after all that is over by now.
+                self._waits = False
+                self._begun = [
+                    (what, first, since, event if since is not None and commit is None else commit)
+                    for what, first, since, commit in self._begun
+                ]
 
     def _end(self, event: Json) -> None:
         for place, (what, first, since, commit) in enumerate(self._begun):
@@ -123,15 +120,13 @@ class _Seen:
 
     def of(self, anomaly: Anomaly) -> list[Json]:
         """The events of the anomaly's slot: those of its record that have its j, or none."""
-        events = self.by_record.get(anomaly.id, [])
-        return [
-            event for event in events if anomaly.j is None or "j" not in event or anomaly.j in _numbers(event)
-        ]
-
-
-def _numbers(event: Json) -> set[Any]:
-    was = event.get("was")
-    return {event.get("j"), was.get("j") if isinstance(was, dict) else None}
+        slot = []
+        for event in self.by_record.get(anomaly.id, []):
+            was = event.get("was")
+            numbers = {event.get("j"), was.get("j") if isinstance(was, dict) else None}
+            if anomaly.j is None or "j" not in event or anomaly.j in numbers:
+                slot.append(event)
+        return slot
 
 
 _OF_RECORDS = frozenset({"offer", "row", "table", "dead"})
@@ -206,14 +201,13 @@ class _Argument:
                 self._let[n] = self.seen.cited[n]
         self._around()
         self.then(f"However, {rule}: a contradiction.")
-        ordered = sorted(self._let)
-        names = {n: f"e{index}" for index, n in enumerate(ordered, start=1)}
-        return Explanation(
-            let=tuple(
-                visible(f"{names[n]} = {_described(self._let[n])} ({self._place(n)})") for n in ordered
-            ),
-            then=tuple(visible(_with_names(fact, events, names)) for fact, events in self._then),
-        )
+        let, names = [], {}
+        for index, (n, event) in enumerate(sorted(self._let.items()), start=1):
+            names[n] = f"e{index}"
+            at_ms = (event["t"] - (self.seen.origin_us or 0)) / 1000
+            let.append(visible(f"e{index} = {''.join(_words(event))} (event {n}, at {at_ms:.3f} ms)"))
+        then = tuple(visible(_with_names(fact, events, names)) for fact, events in self._then)
+        return Explanation(let=tuple(let), then=then)
 
     def _around(self) -> None:
         """What was done to the job between the first and the last event that is named."""
@@ -227,9 +221,6 @@ class _Argument:
         if ends:
             self.then("In between: {}.", ends)
 
-    def _place(self, n: int) -> str:
-        return f"event {n}, at {(self._let[n]['t'] - (self.seen.origin_us or 0)) / 1000:.3f} ms"
-
     def kinds(self, *kinds: str, **fields: Any) -> list[Json]:
         """The events of the record of these kinds with these fields."""
         return [
@@ -241,10 +232,10 @@ class _Argument:
     @property
     def record(self) -> str:
         """The anomaly's record or row in a sentence."""
-        given = self.anomaly.id
-        told = (
-            f"record {shown(list(given) if isinstance(given, tuple) and len(given) > 1 else _single(given))}"
-        )
+        given: Any = self.anomaly.id
+        if isinstance(given, tuple):
+            given = list(given) if len(given) > 1 else given[0]
+        told = f"record {shown(given)}"
         return told if self.anomaly.j is None else f"row {self.anomaly.j} of {told}"
 
     def offered(self) -> None:
@@ -266,13 +257,18 @@ class _Argument:
                 if rows
                 else f"it must yield {len(expect)} rows, and not this one"
             )
+        elif len(expect) == 1:
+            what = f"it must yield the row {brief(expect[0])}"
         else:
-            what = f"it must yield {_rows(expect)}" if expect else "it must yield no row"
+            what = (
+                f"it must yield the {len(expect)} rows {brief(expect)}" if expect else "it must yield no row"
+            )
         self.then(f"The source offered it, {{}}: {what}.", [offer])
 
     def logged(self) -> None:
         """What the log shows of it."""
-        if not _has_log(self.seen.header):
+        sink = self.seen.header.get("sink")
+        if isinstance(sink, dict) and sink.get("changes", True) is False:
             return
         rows = self.kinds("row")
         if rows:
@@ -293,29 +289,6 @@ class _Argument:
         """How the job came to its end."""
         if self.seen.end is not None:
             self.then("The wait for the job ended at {}.", [self.seen.end])
-
-
-def _single(given: Any) -> Any:
-    return given[0] if isinstance(given, tuple) else given
-
-
-def _rows(expect: list[Any]) -> str:
-    return f"the row {brief(expect[0])}" if len(expect) == 1 else f"the {len(expect)} rows {brief(expect)}"
-
-
-def _has_log(header: Json) -> bool:
-    sink = header.get("sink")
-    return not isinstance(sink, dict) or sink.get("changes", True) is not False
-
-
-def _claim(header: Json, name: str) -> Any:
-    claims = header.get("claims")
-    return claims.get(name) if isinstance(claims, dict) else None
-
-
-def _write(header: Json) -> Any:
-    sink = header.get("sink")
-    return sink.get("write") if isinstance(sink, dict) else None
 
 
 def _with_names(fact: str, events: Sequence[Json], names: Mapping[int, str]) -> str:
@@ -339,9 +312,9 @@ def _phantom(x: _Argument) -> Explanation:
 
 def _duplicate(x: _Argument) -> Explanation:
     _tell_rows(x)
-    return x.however(
-        f"with {shown(_claim(x.seen.header, 'delivery'))} delivery each row of a record is in the table once"
-    )
+    claims = x.seen.header.get("claims")
+    delivery = shown(claims.get("delivery") if isinstance(claims, dict) else None)
+    return x.however(f"with {delivery} delivery each row of a record is in the table once")
 
 
 def _wrong_value(x: _Argument) -> Explanation:
@@ -360,7 +333,8 @@ def _lost(x: _Argument) -> Explanation:
 def _deleted(x: _Argument) -> Explanation:
     x.offered()
     x.logged()
-    if _write(x.seen.header) == "append":
+    sink = x.seen.header.get("sink")
+    if isinstance(sink, dict) and sink.get("write") == "append":
         return x.however("a job that appends takes no row away that was right")
     x.in_table(1)
     return x.however("what a job takes away is back in the table in the end")
@@ -487,12 +461,8 @@ def _explanation(anomaly: Anomaly, seen: _Seen) -> Explanation | None:
         return None
 
 
-def _described(event: Json) -> str:
-    """One line that says what happened."""
-    return "".join(_words(event))
-
-
 def _words(event: Json) -> Iterator[str]:
+    """The parts of one line that says what happened."""
     match event["k"]:
         case "offer":
             yield f"record {brief(event['id'])} is put into part {event['part']} of the source, position {event['pos']}"

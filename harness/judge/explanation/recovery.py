@@ -33,7 +33,10 @@ class Meter:
         self._what = what
         self._begin = begin
         self._origin_us = origin_us
-        self._limit_us = _quick(before)
+        self._limit_us: int | None = None
+        """The 99th percentile of the lags before; None if they were too few."""
+        if len(before) >= STEADY_RESULTS:
+            self._limit_us = sorted(before)[(len(before) * 99 - 1) // 100]
         self._healed_us: int | None = None
         self._died: int | None = None
         self._detect_us: int | None = None
@@ -171,13 +174,6 @@ class Meter:
         if self._cut_short:
             return self._cut_short
         return f"no {STEADY_RESULTS} results in a row were as quick as before"
-
-
-def _quick(before: Sequence[int]) -> int | None:
-    """The 99th percentile of the lags; None if they are too few."""
-    if len(before) < STEADY_RESULTS:
-        return None
-    return sorted(before)[(len(before) * 99 - 1) // 100]
 
 
 LAGS_KEPT = 4096

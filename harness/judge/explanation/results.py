@@ -6,6 +6,8 @@ epochs were committed.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from harness.history.values import shown
 from harness.history.verdict import Explanation
 from harness.judge.explanation.contradiction import Contradiction
@@ -70,22 +72,14 @@ def lost(x: Contradiction) -> Explanation:
         x.then(f"Its outcome came: {x.let_all(outcomes[:_EVENTS_MAX])}.")
     elif x.knows_all("id", record):
         x.then("No outcome of it ever came.")
-    _left(x)
-    _restored_without(x)
-    ended = [event for glimpse in x.dossier.skeleton.finish() if (event := x.event(glimpse)) is not None]
-    if ended:
-        x.then(f"The run finished normally: {x.let_all(ended[:_EVENTS_MAX])}.")
-    return x.however(f"{x.anomaly.say}, and after a normal finish every expected output is visible")
-
-
-def _left(x: Contradiction) -> None:
-    """Say whether outputs of the record left, and why they are not visible."""
-    record = x.anomaly.id
     outs = x.story(record, "out")
     if not outs and x.knows_all("id", record):
         x.then("No output of it ever left.")
     for out in outs[:_EVENTS_MAX]:
         x.then(f"{x.let(out)} left{_fate(x, out)}.")
+    _restored_without(x)
+    x.then_finished(_EVENTS_MAX)
+    return x.however(f"{x.anomaly.say}, and after a normal finish every expected output is visible")
 
 
 def _fate(x: Contradiction, out: Json) -> str:
@@ -139,7 +133,10 @@ def _restores_between(x: Contradiction, first: Json, last: Json) -> None:
 def inconsistent(x: Contradiction) -> Explanation:
     """V8: two records of one key have different results."""
     answers, outs = x.witnesses("res"), x.witnesses("out")
-    taken = [entry for answer in answers if (entry := _entry(x, answer["id"])) is not None]
+    taken: list[Json] = []
+    for answer in answers:
+        entries = (e for e in x.dossier.lineage("id", answer["id"]).events if e["k"] == "in")
+        taken += islice(entries, 1)
     if taken:
         x.then(f"One key, {shown(taken[0].get('key'))}: {x.let_all(taken)}.")
     x.then(f"Each is decided by an answer: {x.let_all(answers)}.")
@@ -167,8 +164,3 @@ def future(x: Contradiction) -> Explanation:
         x.then(f"But {x.let(answer)} comes before {x.let(change)}.")
     x.then_said()
     return x.however("an answer is read from a version that exists, or is about to")
-
-
-def _entry(x: Contradiction, record: object) -> Json | None:
-    """The event by which any subtask first took a record in."""
-    return next((e for e in x.dossier.lineage("id", record).events if e["k"] == "in"), None)

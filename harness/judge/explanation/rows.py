@@ -20,9 +20,7 @@ def row_missing(x: Contradiction) -> Explanation:
     """V8, V9, V20: something should stand in a table, and does not."""
     _sources(x)
     _rows_left(x)
-    ended = [event for glimpse in x.dossier.skeleton.finish() if (event := x.event(glimpse)) is not None]
-    if ended:
-        x.then(f"The run finished normally: {x.let_all(ended[:_EVENTS_MAX])}.")
+    x.then_finished(_EVENTS_MAX)
     return x.however(f"{x.anomaly.say}, and nothing that should be in the table may be missing from it")
 
 
@@ -38,7 +36,9 @@ def row_doubled(x: Contradiction) -> Explanation:
     _sources(x)
     rows = x.witnesses("row")
     x.then(f"{_table(x)} holds {len(rows)} rows of it: {x.let_all(rows[:_EVENTS_MAX])}.")
-    if _keeps_one(x):
+    tables = x.dossier.header.get("tables")
+    table = tables.get(x.anomaly.table) if isinstance(tables, dict) else None
+    if isinstance(table, dict) and table.get("keep", "all") != "all":
         return x.however("a table that is written by key holds one row of each key")
     return x.however("a table holds one row for each write that counts, and no further one")
 
@@ -84,12 +84,6 @@ def _table(x: Contradiction, word: str = "Table") -> str:
     return f"{word} {shown(x.anomaly.table)}"
 
 
-def _keeps_one(x: Contradiction) -> bool:
-    tables = x.dossier.header.get("tables")
-    table = tables.get(x.anomaly.table) if isinstance(tables, dict) else None
-    return isinstance(table, dict) and table.get("keep", "all") != "all"
-
-
 def _about(x: Contradiction) -> Sequence[Json]:
     return x.dossier.lineage("id", x.anomaly.id).events
 
@@ -116,11 +110,10 @@ def _rows_left(x: Contradiction) -> None:
         x.then(f"{_table(x)} was read to its end, {x.let(end)}, after {end['rows']} rows.")
     if rows:
         x.then(f"Of this it holds only {x.let_all(rows[:_EVENTS_MAX])}.")
-    elif x.knows_all("id", x.anomaly.id) and not any(_is_of(x, event) for event in _about(x)):
+    elif x.knows_all("id", x.anomaly.id) and not any(
+        event["k"] == "row"
+        and event.get("table") == x.anomaly.table
+        and x.anomaly.j in {None, event.get("j")}
+        for event in _about(x)
+    ):
         x.then(f"{_table(x)} holds no row of it.")
-
-
-def _is_of(x: Contradiction, event: Json) -> bool:
-    if event["k"] != "row" or event.get("table") != x.anomaly.table:
-        return False
-    return x.anomaly.j is None or event.get("j") == x.anomaly.j

@@ -18,7 +18,6 @@ from harness.history.verdict import (
     Judgement,
     Outcome,
     Recovery,
-    Step,
 )
 from harness.judge.explanation.explain import ANOMALIES_IN_FULL
 from harness.judge.explanation.guarantee import next_steps
@@ -78,14 +77,14 @@ def guarantee_lines(guarantee: Guarantee) -> list[str]:
     """The strongest guarantee that is shown, then what keeps it from being stronger."""
     stood = f"seen under {', '.join(guarantee.under)}" if guarantee.under else "seen without faults"
     lines = [f"Guarantee: {guarantee.statement}; {stood}"]
-    lines += [f"  {_step(step)}" for step in next_steps(guarantee)]
+    for step in next_steps(guarantee):
+        why = (
+            f"refuted by {', '.join(step.refuted_by)}"
+            if step.refuted_by
+            else f"not shown, because {step.why}"
+        )
+        lines.append(f"  {step.level}: {why}")
     return [visible(line) for line in (*lines, *(f"  {remark}" for remark in guarantee.remarks))]
-
-
-def _step(step: Step) -> str:
-    if step.refuted_by:
-        return f"{step.level}: refuted by {', '.join(step.refuted_by)}"
-    return f"{step.level}: not shown, because {step.why}"
 
 
 def recovery_lines(recovery: Recovery) -> list[str]:
@@ -105,7 +104,8 @@ def _cost(cost: Cost) -> Iterator[str]:
     )
     parts = [f"{name} {us / 1000:.3f} ms" for name, us in measures if us is not None]
     if cost.replayed is not None and cost.replayed_of is not None:
-        parts.append(f"{cost.replayed} of {cost.replayed_of} records replayed{_share(cost)}")
+        share = f" ({100 * cost.replayed / cost.replayed_of:.1f} %)" if cost.replayed_of else ""
+        parts.append(f"{cost.replayed} of {cost.replayed_of} records replayed{share}")
     if cost.deficit is not None:
         parts.append(f"{cost.deficit} records behind")
     yield f"{cost.what} at {cost.begin_us / 1_000_000:.3f} s (event {cost.event}): {', '.join(parts) or 'no measure'}"
@@ -122,8 +122,3 @@ def reasons_of(cost: Cost) -> Sequence[str]:
             continue  # a fault by itself restarts nothing, which is not worth a line
         by_reason.setdefault(reason, []).append(name)
     return [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
-
-
-def _share(cost: Cost) -> str:
-    replayed, of = cost.replayed or 0, cost.replayed_of or 0
-    return f" ({100 * replayed / of:.1f} %)" if of else ""

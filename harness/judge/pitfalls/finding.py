@@ -119,15 +119,11 @@ def _calls(lines: Sequence[Line], *, ended_us: int) -> Iterator[AttemptCalls]:
         (line["s"], line["a"] - 1): line["t"] for line in lines if line["k"] == "start" and line["a"] > 1
     }
     for who, its_own in by_attempt.items():
-        calls = _calls_of(its_own, over_us=_end_of(its_own, dead_us.get(who, ended_us)))
+        # It ended with its own last line, or when others knew that it had ended.
+        said = (int(line["t"]) for line in its_own if line["k"] in _LAST_WORDS)
+        calls = _calls_of(its_own, over_us=next(said, dead_us.get(who, ended_us)))
         if calls.count:
             yield calls
-
-
-def _end_of(lines: Sequence[Line], otherwise_us: int) -> int:
-    """The time of its own last line, or `otherwise_us`, when others knew that it had ended."""
-    said = [line["t"] for line in lines if line["k"] in _LAST_WORDS]
-    return int(said[0]) if said else otherwise_us
 
 
 def _calls_of(lines: Sequence[Line], *, over_us: int) -> AttemptCalls:

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Protocol, Self, cast
 
 from harness.engine.outside_faults import OutsideFaults, ToldFault, in_words
@@ -93,11 +92,9 @@ class JobFaults(OutsideFaults):
         self._notes.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         try:
-            OutsideFaults.__exit__(self, kind, error, trace)
+            OutsideFaults.__exit__(self, *error)
         finally:
             self._notes.__exit__(None, None, None)
 

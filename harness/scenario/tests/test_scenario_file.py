@@ -259,6 +259,12 @@ def both_ways(scenario: Scenario) -> None:
     assert Scenario.model_validate(scenario.model_dump(mode="json", by_alias=True)) == scenario
 
 
+@pytest.mark.parametrize("text", ["?0", "?", "- a", ": b", "a: b", "#c", "null", "1"])
+def test_a_tag_that_looks_like_another_part_of_yaml_reads_as_itself(text: str) -> None:
+    """Found by the test below: in a list on one line `?0` was read as the name of a field."""
+    both_ways(loads(SOUND).model_copy(update={"tags": (text,)}))
+
+
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scenarios())
 def test_what_is_written_reads_as_an_equal_scenario(scenario: Scenario) -> None:

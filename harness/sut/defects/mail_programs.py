@@ -80,18 +80,18 @@ def _performed(box: Mailbox, step: MailStep) -> list[str]:
             return []
         case "batch":
             box.create_batch()
-            return [mail.what for mail in _each(box.try_take_from_batch)]
+            return _each(box.try_take_from_batch)
         case "rest":
-            return [mail.what for mail in _each(box.try_take_from_batch)]
+            return _each(box.try_take_from_batch)
         case "finish":
-            return [mail.what for mail in _each(lambda: box.try_take_ignoring_deferrable(step.priority))]
+            return _each(lambda: box.try_take_ignoring_deferrable(step.priority))
         case _:
             priority = step.priority or MIN_PRIORITY
-            return [mail.what for mail in _each(lambda: box.try_take(priority))][:_STEPS_MAX]
+            return _each(lambda: box.try_take(priority))[:_STEPS_MAX]
 
 
 def _put(box: Mailbox, step: MailStep) -> None:
-    mail = Mail(_nothing, min(step.priority, MAX_PRIORITY), step.what, step.deferrable)
+    mail = Mail(lambda: None, min(step.priority, MAX_PRIORITY), step.what, step.deferrable)
     if not step.afar:
         box.put(mail, urgent=step.urgent)
         return
@@ -101,13 +101,9 @@ def _put(box: Mailbox, step: MailStep) -> None:
     box.let_loop_turn()
 
 
-def _nothing() -> None:
-    """What a mail of a program does."""
-
-
-def _each(take: Callable[[], Any]) -> Iterator[Any]:
-    while (mail := take()) is not None:
-        yield mail
+def _each(take: Callable[[], Any]) -> list[str]:
+    """What the mails say that can be taken."""
+    return [mail.what for mail in iter(take, None)]
 
 
 def smallest_program(

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from reference_impl.operator.build import Mode
 from reference_impl.operator.retry import (
@@ -170,7 +170,7 @@ def key_of(value: Any, *, member: str) -> str:
 def operator_config(raw: Any, abilities: Sequence[str]) -> OperatorConfig:
     """Checks `raw`; raises a `CommandRefused` that names the wrong field."""
     fields = CommandFields("config", _object("config", raw))
-    mode = _mode(fields.take("mode", one_of("ordered", "unordered", "keyed")))
+    mode = cast("Mode", fields.take("mode", one_of("ordered", "unordered", "keyed")))
     config = OperatorConfig(
         mode=mode,
         key=fields.take("key", a_text) if mode == "keyed" else None,
@@ -184,11 +184,6 @@ def operator_config(raw: Any, abilities: Sequence[str]) -> OperatorConfig:
     fields.end()
     if config.retry is not NO_RETRY and config.timeout_ms == 0:
         raise CommandRefused(Code.BAD_ARGUMENT, "config: retry needs a timeout_ms above 0")
-    _require_claimed(config, abilities)
-    return config
-
-
-def _require_claimed(config: OperatorConfig, abilities: Sequence[str]) -> None:
     needed: list[str] = [config.mode]
     needed += ["retry"] * (config.retry is not NO_RETRY)
     needed += ["flink-profile"] * (config.profile == "flink")
@@ -197,14 +192,7 @@ def _require_claimed(config: OperatorConfig, abilities: Sequence[str]) -> None:
             raise CommandRefused(
                 Code.UNSUPPORTED, f"config: {ability!r} is not among the abilities of this operator"
             )
-
-
-def _mode(word: str) -> Mode:
-    match word:
-        case "ordered" | "unordered" | "keyed":
-            return word
-        case _:
-            raise AssertionError(f"{word!r} was checked before")
+    return config
 
 
 def _on_timeout(where: str, raw: Any) -> OnTimeout:

@@ -94,7 +94,7 @@ class CommandedAttempt:
             executor=executor,
             timers=self._timers,
             emit=self._emit,
-            fail=self._fail,
+            fail=self.fail_task,
             probe=self._function,
         )
 
@@ -242,16 +242,12 @@ class CommandedAttempt:
         if self.phase is not AttemptPhase.FAILED:
             self._write_event(event)
 
-    def _fail(self, error: BaseException) -> None:
-        """Called by the operator when it fails the task."""
+    def fail_task(self, error: BaseException) -> None:
+        """Fails the task, for the operator or because a mail raised `error`."""
         if self.phase is AttemptPhase.FAILED:
             return
         self._write({"ev": "failed", "error": _kind(error), "message": _in_words(error)})
         self.phase = AttemptPhase.FAILED
-
-    def failed_with(self, error: Exception) -> None:
-        """Fails the task because a mail or the operator raised `error`."""
-        self._fail(error)
 
     def _raise_if_failed(self) -> None:
         if self.phase is AttemptPhase.FAILED:
@@ -349,7 +345,7 @@ class _Conversation:
             raise  # from the pipes; the operator uses no files
         except Exception as error:  # noqa: BLE001 - any error of the operator fails the task
             assert self._attempt is not None, "without an attempt there is no operator"
-            self._attempt.failed_with(error)
+            self._attempt.fail_task(error)
         if self._closing and self._attempt is not None:
             self._attempt.close()
             self._attempt, self._closing = None, False
@@ -387,7 +383,10 @@ class _Conversation:
         if self._attempt is None:
             self._begin(command, fields, hold=hold)
         else:
-            self._drive(self._attempt, command, fields, hold=hold)
+            act = self._understand(self._attempt, command, fields)
+            fields.end()
+            self._attempt.holding = hold
+            act()
 
     def _require_state(self, command: str) -> None:
         if not self._greeted:
@@ -429,12 +428,6 @@ class _Conversation:
             }
         )
 
-    def _drive(self, attempt: CommandedAttempt, command: str, fields: CommandFields, *, hold: bool) -> None:
-        act = self._understand(attempt, command, fields)
-        fields.end()
-        attempt.holding = hold
-        act()
-
     def _understand(
         self, attempt: CommandedAttempt, command: str, fields: CommandFields
     ) -> Callable[[], None]:
@@ -451,7 +444,7 @@ class _Conversation:
             case "notify":
                 fields.take("id", _WHOLE)
                 fields.take("outcome", one_of("complete", "abort"))
-                return _nothing
+                return lambda: None  # the operator does nothing on completed or aborted checkpoints
             case _:
                 return {"end_input": attempt.end_input, "stats": attempt.stats, "close": self._close}[command]
 
@@ -485,7 +478,3 @@ def _outcome(attempt: CommandedAttempt, command: str, fields: CommandFields) -> 
         act = partial(attempt.fail, call, fields.take("error", a_text))
     attempt.require_call(call)
     return act
-
-
-def _nothing() -> None:
-    """The act of `notify`: the operator does nothing on completed or aborted checkpoints."""

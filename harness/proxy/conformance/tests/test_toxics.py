@@ -25,6 +25,7 @@ from harness.system.clock import Deadline, monotonic_us, wait_until
 pytestmark = pytest.mark.real
 
 STREAMS = ["upstream", "downstream"]
+SENDINGS_MAX = 100
 QUIET_S = 0.15
 """Long enough to see that something does not come."""
 
@@ -210,13 +211,17 @@ def test_slicer_delivers_everything_in_small_pieces(link: Link, pair: Pair, stre
     link.poison("slicer", {"average_size": 10, "size_variation": 3, "delay": 2_000}, stream=stream)
     sender, receiver = ends(pair, stream)
     sent = bytes(range(256))
-    sender.sendall(sent)
-    pieces: list[bytes] = []
-    while sum(map(len, pieces)) < len(sent):
-        pieces.append(receiver.recv(65_536))
 
-    assert b"".join(pieces) == sent
-    assert len(pieces) >= 10
+    def pieces_of_a_sending() -> int:
+        sender.sendall(sent)
+        pieces: list[bytes] = []
+        while sum(map(len, pieces)) < len(sent):
+            pieces.append(receiver.recv(65_536))
+        assert b"".join(pieces) == sent
+        return len(pieces)
+
+    # The kernel joins pieces that a busy reader has not fetched yet, so it may have to be sent again.
+    assert any(pieces_of_a_sending() >= 10 for _ in range(SENDINGS_MAX))
 
 
 def test_removing_a_slicer_lets_go_of_the_rest_at_once(link: Link, pair: Pair) -> None:

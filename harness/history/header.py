@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from msgspec import UNSET
 
 from harness.history.event import Res
 from harness.history.values import shown
 from harness.history.verdict import INVARIANTS, NOT_ON_A_HISTORY
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 VERSION = 1
 """The version of the format."""
@@ -453,8 +450,8 @@ def header_json(header: Header) -> dict[str, Any]:
     return given
 
 
-def fields_given(part: DataclassInstance) -> dict[str, Any]:
-    """The fields of a header, or of a part of it, that differ from their defaults."""
+def fields_given(part: Any) -> dict[str, Any]:
+    """The fields of a header, or of a part of it (any dataclass), that differ from their defaults."""
     pairs = ((item.name, getattr(part, item.name), item.default) for item in fields(part))
     return {
         name: list(value) if isinstance(value, tuple) else value

@@ -10,9 +10,9 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import quantiles
+from statistics import median, quantiles
 
 import click
 
@@ -49,7 +49,8 @@ def measure(texts: Sequence[str]) -> Ceremony:
     named = Counter(node.id for node in nodes if isinstance(node, ast.Name))
     named.update(node.attr for node in nodes if isinstance(node, ast.Attribute))
     functions = [node for node in nodes if isinstance(node, _Function)]
-    parameters = [(name, function) for function in functions for name in _parameters(function)]
+    arguments = [(one.arg, function) for function in functions for one in _arguments(function)]
+    parameters = [(name, function) for name, function in arguments if name not in {"self", "cls"}]
     bodies = [lines for function in functions if (lines := _body_lines(function))]
     *_, p90 = quantiles(bodies, n=10)
     return Ceremony(
@@ -57,9 +58,9 @@ def measure(texts: Sequence[str]) -> Ceremony:
         once=sum(re.match(r"_(?!_)", one.name) is not None and named[one.name] == 1 for one in functions),
         parameters=len(parameters),
         handed_on=sum(_is_handed_on(name, function) for name, function in parameters),
-        body_median=quantiles(bodies, n=2)[0],
+        body_median=median(bodies),
         body_p90=p90,
-        any_signatures=sum(any(_says_any(one) for one in _annotations(function)) for function in functions),
+        any_signatures=sum(map(_says_any, functions)),
         notes=len({kind for text in texts for kind in _NOTE.findall(text)}),
     )
 
@@ -68,17 +69,9 @@ def _arguments(function: _Function) -> list[ast.arg]:
     return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
 
 
-def _parameters(function: _Function) -> Iterator[str]:
-    return (one.arg for one in _arguments(function) if one.arg not in {"self", "cls"})
-
-
-def _annotations(function: _Function) -> Iterator[ast.expr | None]:
-    yield from (one.annotation for one in _arguments(function))
-    yield function.returns
-
-
-def _says_any(annotation: ast.expr | None) -> bool:
-    nodes = () if annotation is None else ast.walk(annotation)
+def _says_any(function: _Function) -> bool:
+    annotations = [*(one.annotation for one in _arguments(function)), function.returns]
+    nodes = (node for one in annotations if one is not None for node in ast.walk(one))
     return any(isinstance(node, ast.Name) and node.id == "Any" for node in nodes)
 
 

@@ -186,7 +186,11 @@ class LookupMoment(MomentOfJob):
         description="Any request of the lookups' link counts, a login included."
     )
     nth: Whole = Field(default=1, gt=0, description="Which of them, counted from the first start of the job.")
-    moment: Literal["before", "after"] = Field(default="before", description="As of `sink`.")
+    moment: Literal["before", "after"] = Field(
+        default="before",
+        description="`before`: the request has not reached the server; `after`: it has been answered, and the answer "
+        "is held.",
+    )
 
     @property
     def counts(self) -> Literal["message"]:

@@ -1,6 +1,6 @@
 """The faults of one run of a job: they wait for their moment, act from outside, and are judged by the proxy's log.
 
-The schedule is the engine's. What differs: a fault may wait for a held message of the sink's link and takes effect only
+The schedule is the engine's. What differs: a fault may wait for a held message of a link and takes effect only
 then, its failure ends the fault and not the run, and its evidence comes from the proxy's log, for a job keeps no
 journal of ours. Invariants: everything is healed when the block ends; the error of a fault that failed is recorded with
 its end.

@@ -65,6 +65,7 @@ class ReadTables:
         self._has_epochs = header.sink in {"atomic", "two-phase"}
         self._rows: dict[str, list[Row]] = {name: [] for name in self._tables}
         self._read: dict[str, int] = {}
+        self._places: set[tuple[str, int]] = set()
         self.effects: list[Effect] = []
 
     def take(self, event: Effect | Row | TableRead) -> None:
@@ -79,9 +80,12 @@ class ReadTables:
             self._read[event.table] = event.rows
             return
         needs_j = "outputs" in table.holds or ("effects" in table.holds and self._header.effects == "outputs")
-        is_bare = (needs_j and event.j is UNSET) or (table.ordered and event.seq is UNSET)
-        if is_bare or "audit" in table.holds:
-            raise Irregular("a row without its output or its place, or of the audit")
+        if (needs_j and event.j is UNSET) or "audit" in table.holds:
+            raise Irregular("a row without its output, or of the audit")
+        if table.ordered:
+            if event.seq is UNSET or (event.table, event.seq) in self._places:
+                raise Irregular("a row without its place, or two rows of one place")
+            self._places.add((event.table, event.seq))
         self._rows[event.table].append(event)
 
     def count(self, what: Holding) -> int:
@@ -195,11 +199,7 @@ class ReadTables:
 def _in_order(rows: Sequence[Row], left: dict[_Key, _Left]) -> bool:
     """Whether the outputs of each subtask were written in the order in which they left."""
     reached: dict[int, int] = {}
-    before: int | None = None
-    for row in sorted(rows, key=lambda row: row.seq):  # type: ignore[arg-type, return-value]  # `row` asked for it
-        if row.seq == before:
-            raise Irregular("two rows of one place")
-        before = row.seq  # type: ignore[assignment]
+    for row in sorted(rows, key=lambda row: row.seq):  # type: ignore[arg-type, return-value]  # `take` asked for it
         one = left[row.id, row.j]
         if one.place < reached.get(one.s, 0):
             return False

@@ -103,6 +103,15 @@ def test_no_departure_of_a_table_is_acquitted(departure: str) -> None:
     assert invariant not in vouched
 
 
+def test_two_rows_of_one_place_break_the_format_also_where_the_table_differs_from_the_outputs() -> None:
+    """The screen stands for the rules between lines too: such a file is malformed, and gets no verdict."""
+    found = told(after_run(rows=[ROWS[0], {**ROWS[1], "seq": 1, "v": "w"}]))
+    assert found is not None
+
+    assert not found.sound
+    assert acquitted(found) is None
+
+
 @pytest.mark.parametrize("late", [settled("c", a=2)[:1], commit(3)], ids=["call", "commit"])
 def test_a_table_that_was_read_before_the_last_act_is_left_to_the_exact_checkers(late: Any) -> None:
     more = [took("c", 3, a=2), late] if isinstance(late, list) else [late]

@@ -41,7 +41,8 @@ from harness.levels.job.traffic import Message, requests_over
 from harness.levels.job.unmet import refuse_unmet, refuse_unmet_by_calm
 from harness.sut.registry import load_attribute
 from harness.sut.user_modules import take_path
-from harness.system.errors import SutError, UsageError, WorldError
+from harness.system.clock import Deadline
+from harness.system.errors import CannotHere, SutError, UsageError, WorldError
 from harness.world.world import DATABASE, Address, World
 
 _CALM_TIMES = 3
@@ -117,7 +118,9 @@ class JobPlays:
         given = read_input(order.job, order.scenario, seed=order.drawn_by)
         if not order.calm_only:
             refuse_unmet(order.job, order.scenario, given)
+        command = None if site.limit_s is None else Deadline(site.limit_s)
         calm = self._calm_twin(order, given, site, world)
+        site = site if command is None else replace(site, limit_s=command.left_s)
         source = cast("Literal['given', 'calm', 'none']", expect_from(order))
         if order.calm_only:
             calm.life.recording.expect({} if source == "none" else calm.expected)
@@ -200,7 +203,7 @@ class JobPlays:
                 ground=ground,
                 command=command_of(order),
                 run_id=run_id,
-                limit_s=_limit_s(order, calm, site),
+                limit_s=_limit_s(order, calm),
                 pace=None if calm is None else calm.pace,
                 expected=expected,
                 further_start=further_start,
@@ -220,10 +223,9 @@ def _of_log(world: World, ground: JobGround) -> World:
     return replace(world, direct=Address(host=root.host, port=root.port))
 
 
-def _limit_s(order: JobOrder, calm: CalmRun | None, site: RunSite) -> float:
+def _limit_s(order: JobOrder, calm: CalmRun | None) -> float:
     budget_s = order.scenario.budget / 1000
-    own_s = _CALM_TIMES * budget_s if calm is None else budget_s + _SLOW_TIMES * calm.pace.took_us / 1e6
-    return own_s if site.limit_s is None else min(own_s, site.limit_s)
+    return _CALM_TIMES * budget_s if calm is None else budget_s + _SLOW_TIMES * calm.pace.took_us / 1e6
 
 
 def _further_start(order: JobOrder, calm: CalmRun) -> tuple[bool, str]:
@@ -315,10 +317,12 @@ _TLS_IS_OFF: Final = "usessl=false"
 
 
 def calm_of(life: JobLife) -> CalmRun:
-    """What a life without faults shows. Raises WorldError if the job did not work."""
+    """What a life without faults shows. Raises WorldError if the job did not work, CannotHere if it was cut off."""
     order, rows_us, expected = life.parts.order, life.seen.row_times, life.parts.expected
-    if life.interrupted:
-        raise KeyboardInterrupt
+    if life.cut_off:
+        if life.parts.site.stop.is_set():
+            raise KeyboardInterrupt
+        raise CannotHere(f"{life.cut_off}, which was its calm twin", fix="give a longer --budget")
     if life.how is None:
         raise _does_not_work(life, f"{life.gave_up}{_elsewhere(life)}")
     if life.log.broken:

@@ -54,7 +54,8 @@ class JobLife:
     how: How | None = None
     """How it showed that it was done; None: it was not."""
     gave_up: str = ""
-    interrupted: bool = False
+    cut_off: str = ""
+    """Why it was ended, if the job is not to blame: an interrupt, or the command's own budget."""
     exits: list[JobExitSeen] = field(default_factory=list)
     readings: list[TableReading] = field(default_factory=list)
     premade: str = ""
@@ -162,7 +163,15 @@ class JobLife:
         self._start()
         self.began_us = self._start_us or 0
         deadline, turn = Deadline(self.parts.limit_s), count()
+        command_s = self.parts.site.limit_s
+        command = None if command_s is None else Deadline(command_s)
         while not self._take_in(deadline):
+            if self.parts.site.stop.is_set():
+                self.cut_off = "interrupted"
+            elif command is not None and command.passed:
+                self.cut_off = f"the budget of the command is over, {command_s:.3g} s after the run began"
+            if self.cut_off:
+                break
             self.offering.offer_due(self.began_us)
             if monotonic_us() - self._advanced_us >= _ADVANCE_EVERY_US:
                 self._advanced_us = monotonic_us()
@@ -202,9 +211,6 @@ class JobLife:
         if self.how == "exit" and (self.sessions.may_have_orphans or self.sessions.outlived):
             return self._end_orphans()
         if self.how is not None:
-            return True
-        if self.parts.site.stop.is_set():
-            self.interrupted = True
             return True
         self.gave_up = self._why_give_up(deadline)
         return bool(self.gave_up)
@@ -431,7 +437,7 @@ class JobLife:
             self.notes.append(f"The log of changes could not be read to the end: {why}.")
 
     def _wants_further_start(self) -> bool:
-        return self.parts.further_start and self.how is not None and not self.interrupted
+        return self.parts.further_start and self.how is not None and not self.cut_off
 
     def _start_once_more(self) -> None:
         """Starts the finished job again, waits until it has had time to do something, and reads again."""

@@ -19,6 +19,8 @@ from harness.system.process_identity import ProcessIdentity
 from harness.world.world import World
 
 _LOOK_EVERY_US: Final = 200_000
+_NEW_EVERY_US: Final = 20_000
+"""A session of one transaction is often closed after 50 ms: then nothing tells any more whose it was."""
 _UNSURE_EVERY_US: Final = 2_000_000
 _ORPHANS_MAX_US: Final = 5_000_000
 """How long a process may outlive its start before the harness ends it."""
@@ -101,6 +103,9 @@ class SessionsFollowed:
     """Since when there may be processes of starts that have ended."""
     _looked_us: int = 0
     _identified_us: int = 0
+    _connections_us: int = 0
+    _asked_for: set[tuple[str, int]] = field(default_factory=set)
+    """The connections (link, number) whose owner has been looked for."""
     _file: str = ""
 
     def __post_init__(self) -> None:
@@ -137,8 +142,9 @@ class SessionsFollowed:
         if self._orphans_us is not None and now_us - self._looked_us >= _LOOK_EVERY_US:
             self._looked_us = now_us
             self._look_at_orphans()
-        if not self._is_alone() and now_us - self._identified_us >= _LOOK_EVERY_US:
-            self._identify()
+        if not self._is_alone() and now_us - self._connections_us >= _NEW_EVERY_US:
+            self._connections_us = now_us
+            self._identify(again=now_us - self._identified_us >= _LOOK_EVERY_US)
         if self.sessions.is_unsure and now_us - self._identified_us >= _UNSURE_EVERY_US:
             self._identified_us = now_us
             self._note_boundary(session=self.database.sessions())
@@ -161,16 +167,27 @@ class SessionsFollowed:
         """Whether all processes of the job belong to one start."""
         return self._orphans_us is None and len(self.starts.living) <= 1
 
-    def _identify(self) -> None:
-        """While several starts may write: which session is whose, by the proxy's and the system's sockets."""
+    def _identify(self, *, again: bool) -> None:
+        """While several starts may write: which session is whose, by the proxy's and the system's sockets.
+
+        Looks at the system's, which takes some 50 ms, for a connection seen for the first time, or if `again`.
+        """
+        live = {
+            (link, one.id): one
+            for link in self.world.links
+            for one in self.world.proxy.connections(link)
+            if one.session is not None
+        }
+        if not again and live.keys() <= self._asked_for:
+            return
+        self._asked_for |= live.keys()
         self._identified_us = monotonic_us()
         starts = self.starts.starts_of_ports()
         at = self.end_of_log()
-        for link in self.world.links:
-            for one in self.world.proxy.connections(link):
-                start = starts.get(one.peer)
-                if one.session is not None and start is not None:
-                    self.sessions.know(one.session, start, at=at)
+        for one in live.values():
+            start = starts.get(one.peer)
+            if one.session is not None and start is not None:
+                self.sessions.know(one.session, start, at=at)
 
     def _note_boundary(self, *, session: int | None) -> None:
         newest = self.starts.newest()

@@ -20,7 +20,7 @@ def _ended(words: str) -> Any:
         parts=SimpleNamespace(order=order, expected=None, world=SimpleNamespace(app=secret, root=secret)),
         seen=SimpleNamespace(row_times=[], transactions=[]),
         starts=SimpleNamespace(last_words=lambda: words, command=("/usr/bin/python", "job.py")),
-        interrupted=False,
+        cut_off="",
         how=None,
         gave_up="the job exited with code 1",
     )

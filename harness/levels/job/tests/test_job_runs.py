@@ -23,7 +23,7 @@ from harness.levels.job.job_scenario import JobScenario
 from harness.levels.job.job_scenarios import load_jobs
 from harness.levels.job.order import JobOrder
 from harness.scenario.outcome import RunOutcome
-from harness.system.errors import WorldError
+from harness.system.errors import CannotHere, WorldError
 from harness.tests.real_world import require_world
 from harness.world.settings import WorldSettings
 from harness.world.world import Credentials
@@ -283,6 +283,20 @@ def test_a_job_that_gives_up_for_good_is_stuck(stage: RunStage) -> None:
     outcome = stage.run(_order("crashes-late", starts=3))
     assert "V16" in _failed(outcome)
     assert len(_events(outcome, "start")) == 3
+
+
+def test_a_job_that_the_commands_budget_cuts_off_is_not_said_to_have_stood_still(stage: RunStage) -> None:
+    words = ("right", "slow=60")  # its second start reads nothing for a minute
+    with pytest.raises(CannotHere, match="the budget of the command is over.*calm twin"):
+        stage.run(_order(*words), limit_s=0.1)
+    stage.run(_order(*words, calm_only=True))
+
+    outcome = stage.run(_order(*words), limit_s=3)
+
+    assert outcome.judgement.outcome is Outcome.UNKNOWN, outcome.judgement
+    assert outcome.error == "the budget of the command is over, 3 s after the run began"
+    assert not outcome.interrupted
+    assert not _events(outcome, "giveup")
 
 
 @pytest.mark.parametrize(

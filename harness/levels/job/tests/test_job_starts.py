@@ -14,6 +14,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
+from harness.faults.real.fault_site import ProxyConnection
 from harness.levels.job import processes
 from harness.levels.job.binlog import LogPosition
 from harness.levels.job.processes import JobStarts
@@ -123,3 +124,34 @@ def test_a_session_opened_while_the_older_start_stands_still_belongs_to_the_newe
 
     late = LogPosition(file="log.1", offset=100)
     assert [followed.sessions.start_of(session, late) for session in (11, 12, 13)] == [1, 2, None]
+
+
+def test_a_session_of_one_short_transaction_beside_an_older_start_is_known_by_its_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its owner is looked for when it is first seen, not once in 200 ms; and not again while nothing is new."""
+    now = SimpleNamespace(us=0, live=ProxyConnection(id=0, peer=0))
+    asked: list[int] = []
+
+    def starts_of_ports() -> Mapping[int, int]:
+        asked.append(now.us)
+        return {7: 1, 8: 2}
+
+    followed = SessionsFollowed(
+        database=cast("Any", None),
+        starts=cast("Any", SimpleNamespace(living=[1, 2], starts_of_ports=starts_of_ports)),
+        world=cast(
+            "Any", SimpleNamespace(links=["sink"], proxy=SimpleNamespace(connections=lambda _: [now.live]))
+        ),
+        end_of_log=lambda: LogPosition(file="log.1", offset=1),
+        read_of_log=lambda: LogPosition(file="log.1", offset=0),
+    )
+    monkeypatch.setattr("harness.levels.job.sessions.monotonic_us", lambda: now.us)
+
+    for now.us, port, session in ((1_000_000, 7, 21), (1_020_000, 8, 22), (1_040_000, 8, 22)):
+        now.live = ProxyConnection(id=port, peer=port, session=session)
+        followed.look()
+
+    assert asked == [1_000_000, 1_020_000]
+    late = LogPosition(file="log.1", offset=100)
+    assert [followed.sessions.start_of(session, late) for session in (21, 22)] == [1, 2]

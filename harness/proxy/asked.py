@@ -165,9 +165,20 @@ def read_connection(body: bytes) -> int:
     return int(read_fields(read_json(body), {"connection": integer}).get("connection", 0))
 
 
-def read_seed(body: bytes) -> int:
-    """The new seed of a `PUT /floodmark`."""
-    seed: int = read_fields(read_json(body), {"seed": integer}).get("seed", -1)
-    if seed < 0:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsAsked:
+    """What a `PUT /floodmark` changes; None: not this."""
+
+    seed: int | None = None
+    identify: bool | None = None
+    """Whether to find out which process opens each connection to come."""
+
+
+def read_settings(body: bytes) -> SettingsAsked:
+    """A `PUT /floodmark`; it has to change something."""
+    asked = SettingsAsked(**read_fields(read_json(body), {"seed": integer, "identify": boolean}))
+    if asked == SettingsAsked():
+        raise Refusal("`seed` or `identify` must be set", HTTPStatus.BAD_REQUEST)
+    if asked.seed is not None and asked.seed < 0:
         raise Refusal("`seed` must be a whole number, 0 or more", HTTPStatus.BAD_REQUEST)
-    return seed
+    return asked

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from asyncio import Future
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Protocol
 
 from harness.proxy.deeds import ProxyEventLog
@@ -23,6 +25,7 @@ from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Gate, Stream, Timer, Toxic, Wire
 from harness.proxy.workshop import Workshop
 from harness.system.choices import Choices
+from harness.system.process_identity import ProcessIdentity, owner_of_socket
 
 
 class ConnectionTimer:
@@ -150,6 +153,7 @@ class Connection:
         self.downstream = Direction(Stream.DOWNSTREAM, holdings=shop.holdings)
         self._client = Peer(accepted, pump=shop.pump, into=self.upstream, watcher=self)
         self._server: Peer | None = None
+        self._identified: Future[ProcessIdentity | None] | None = None
         self._dial: Dial | None = None
         self._conversation: MySqlConversation | None = None
         self._stations: dict[str, Station] = {}
@@ -164,6 +168,14 @@ class Connection:
     def begin(self) -> None:
         """Dial the server, unless a `stall` toxic acts on the connection; the client is already accepted."""
         if self._server is not None or self._dial is not None or self.ended or self._stalled():
+            return
+        if self._identified is None and self._shop.identifies:
+            # Before it is greeted: of a session that ended after 15 ms nobody could tell any more whose it was.
+            self._identified = self._shop.loop.run_in_executor(
+                None, partial(owner_of_socket, port=self.client_port(), peer=self._client.port)
+            )
+            self._identified.add_done_callback(lambda _: self.begin())
+        if self._identified is not None and not self._identified.done():
             return
         self._dial = Dial(self._link.upstream, shop=self._shop, done=self._dialled)
         self._dial.begin()
@@ -355,6 +367,11 @@ class Connection:
     def client_port(self) -> int:
         return int(self.peer.rpartition(":")[2])
 
+    def client_pid(self) -> int:
+        """The process that opened it; 0: not known, because it was not asked for or is on another machine."""
+        found = None if self._identified is None else self._identified.result()
+        return 0 if found is None else found.pid
+
     def release(self, toxic: PacketToxic) -> None:
         """Send what a packet toxic holds of this connection."""
         if self._conversation is not None and not self.ended:
@@ -416,6 +433,8 @@ class Connection:
         shown: dict[str, object] = {"id": self.id, "peer": self.peer, "state": state}
         if self._conversation is not None and (session := self._conversation.session()):
             shown["session"] = session
+        if pid := self.client_pid():
+            shown["pid"] = pid
         for direction in (self.upstream, self.downstream):
             shown[str(direction.stream)] = (
                 direction.counted() if self._server is not None else {"received": 0, "delivered": 0}

@@ -50,10 +50,20 @@ class Registry:
         return self._shop.dice.seed
 
     def reseed(self, seed: int) -> None:
-        """Set the seed and number every link's connections from 1 again, as in a fresh proxy with this seed."""
+        """Set the seed and number every link's connections from 1 again; all as in a fresh proxy with this seed."""
         self._shop.reseed(seed)
+        self._shop.identifies = False
         for link in self:
             link.count_anew()
+
+    @property
+    def identifies(self) -> bool:
+        """Whether the process that opens each connection to come is found out."""
+        return self._shop.identifies
+
+    def identify(self, *, on: bool) -> None:
+        """Find it out from now on, or no more. A connection is dialled some 40 ms later for that."""
+        self._shop.identifies = on
 
     def link(self, name: str) -> Link:
         """The link of that name. Raises a `Refusal` if there is none."""

@@ -25,7 +25,7 @@ from harness.proxy.asked import (
     read_link,
     read_link_change,
     read_links,
-    read_seed,
+    read_settings,
     read_toxic,
     read_toxic_change,
 )
@@ -243,7 +243,7 @@ class Api:
         self._token = token
         self._handlers: Mapping[tuple[str, ...], Mapping[str, _Handler]] = {
             ("version",): {"GET": self._tell_version},
-            ("floodmark",): {"GET": self._tell_about, "PUT": self._reseed},
+            ("floodmark",): {"GET": self._tell_about, "PUT": self._set},
             ("metrics",): {"GET": self._tell_metrics},
             ("populate",): {"POST": self._populate},
             ("reset",): {"POST": self._reset},
@@ -306,13 +306,18 @@ class Api:
             "packets": True,
             "version": self._version,
             "seed": self._registry.seed,
+            "identify": self._registry.identifies,
             "toxics": list(TOXIC_KINDS),
             "own_toxics": own,
         }
         return _json(about)
 
-    def _reseed(self, call: _RoutedRequest) -> HttpResponse:
-        self._registry.reseed(read_seed(call.body))
+    def _set(self, call: _RoutedRequest) -> HttpResponse:
+        asked = read_settings(call.body)
+        if asked.seed is not None:
+            self._registry.reseed(asked.seed)
+        if asked.identify is not None:
+            self._registry.identify(on=asked.identify)
         return self._tell_about(call)
 
     def _tell_metrics(self, _call: _RoutedRequest) -> HttpResponse:

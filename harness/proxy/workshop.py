@@ -160,6 +160,8 @@ class Workshop:
         self.loop = loop
         self.pump = Pump(loop)
         self.dice = Dice(seed)
+        self.identifies = False
+        """Whether the process that opens each connection to come is found out."""
         self.holdings = Holdings()
         self.deeds_file = deeds_file
         """Gets every log entry of every link, one JSON object a line."""

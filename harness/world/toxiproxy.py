@@ -190,6 +190,11 @@ class Toxiproxy:
         if self.own:
             self._call("PUT", "/floodmark", {"seed": seed})
 
+    def identify(self, *, on: bool) -> None:
+        """Let our own proxy note which process opens each connection from now on; does nothing for Toxiproxy."""
+        if self.own:
+            self._call("PUT", "/floodmark", {"identify": on})
+
     def deeds(self, link: str, after: int = 0) -> DeedsRead | None:
         """The link's log entries after number `after`; None: this proxy keeps no log."""
         if not self.own:

@@ -59,6 +59,9 @@ class ProxyControl(MessageControl, Protocol):
     def reseed(self, seed: int) -> None:
         """Set the seed of the draws for new connections; only our own proxy can."""
 
+    def identify(self, *, on: bool) -> None:
+        """Note which process opens each connection from now on, until the next seed; only our own proxy can."""
+
     @property
     def own(self) -> bool:
         """Whether it is our own proxy: it understands MySQL packets, cuts live connections and keeps a log."""

@@ -124,6 +124,7 @@ class JobLife:
             world=parts.world,
             end_of_log=self._end_of_log,
             read_of_log=lambda: self.log.position,
+            messages=lambda: self.faults.traffic.messages,
         )
         self.faults = self._made_faults()
         with self.log:

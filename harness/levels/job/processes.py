@@ -24,7 +24,14 @@ from harness.levels.job.environment import MARK
 from harness.levels.job.source_site import JobSource
 from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import OutlivesSigkill, WorldError
-from harness.system.process_identity import ProcessIdentity, end_process, identify, is_alive, marked_processes
+from harness.system.process_identity import (
+    ProcessIdentity,
+    end_process,
+    identify,
+    is_alive,
+    marked_processes,
+    owner_of_socket,
+)
 from harness.world.standalone_cluster import find_executors
 from harness.world.world import Address
 
@@ -111,6 +118,8 @@ class JobStarts:
     failed_us: list[int] = field(default_factory=list)
     """See `JobProcesses`."""
     _started: list[_Started] = field(default_factory=list)
+    _start_of_pid: dict[int, int] = field(default_factory=dict)
+    """Of the processes that were asked for so far, some of which have ended since."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
@@ -127,6 +136,7 @@ class JobStarts:
             with path.open("ab") as log:
                 process = self._opened(environment, log)
             self.note_process(process.pid)
+            self._start_of_pid[process.pid] = number
             main = identify(process.pid)
             self._started.append(
                 _Started(number=number, process=process, main=main, log=path, began_us=monotonic_us())
@@ -191,33 +201,20 @@ class JobStarts:
         with self._lock:
             return [one.number for one in self._started if one.process.poll() is None]
 
-    def starts_of_ports(self) -> Mapping[int, int]:
-        """For each port of this machine from which a process of the job is connected to a link: its start."""
-        links = {address.port for address in self.links.values()}
-        with self._lock:
-            alive = [(one.number, one.process.pid) for one in self._started if one.process.poll() is None]
-        found: dict[int, int] = {}
-        for number, pid in alive:
-            with suppress(psutil.Error):
-                main = psutil.Process(pid)
-                for process in [main, *main.children(recursive=True)]:
-                    with suppress(psutil.Error):
-                        found |= {
-                            _port(socket.laddr): number
-                            for socket in process.net_connections(kind="tcp")
-                            if _port(socket.raddr) in links
-                        }
-        return found
+    def start_of(self, pid: int) -> int | None:
+        """The start that the process belongs to; None: to none, or it had ended before it was asked for."""
+        with suppress(psutil.Error):
+            process = psutil.Process(pid)
+            for one in (process, *process.parents()) if pid not in self._start_of_pid else ():
+                who = identify(one.pid)
+                if who is not None and (number := self._start_of(who)) is not None:
+                    self._start_of_pid[pid] = number
+                    break
+        return self._start_of_pid.get(pid)
 
     def owner(self, link: str, connection: int) -> ProcessIdentity | None:
         port = self.peers.peer_port(link, connection)
-        if port is None:
-            return None
-        for socket in psutil.net_connections(kind="tcp"):
-            ends = (_port(socket.laddr), _port(socket.raddr))
-            if ends == (port, self.links[link].port) and socket.pid:
-                return identify(socket.pid)
-        return None
+        return None if port is None else owner_of_socket(port=port, peer=self.links[link].port)
 
     def executors(self) -> Sequence[ProcessIdentity]:
         start = self.newest()
@@ -348,11 +345,6 @@ def _end(processes: Iterable[ProcessIdentity]) -> list[ProcessIdentity]:
         if is_alive(who):  # an orphan that has ended may stay in the process table until it is reaped
             left.append(who)
     return left
-
-
-def _port(end: object) -> int:
-    """The port of one end of a socket; 0 if it has none."""
-    return int(getattr(end, "port", 0))
 
 
 def _name_of(number: int) -> str:

@@ -7,20 +7,19 @@ its; the start of any other is unknown.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from harness.levels.job.binlog import LogPosition
 from harness.levels.job.job_database import JobDatabase
 from harness.levels.job.processes import JobStarts
+from harness.levels.job.traffic import Message
 from harness.system.clock import monotonic_us
 from harness.system.process_identity import ProcessIdentity
 from harness.world.world import World
 
 _LOOK_EVERY_US: Final = 200_000
-_NEW_EVERY_US: Final = 20_000
-"""A session of one transaction is often closed after 50 ms: then nothing tells any more whose it was."""
 _UNSURE_EVERY_US: Final = 2_000_000
 _ORPHANS_MAX_US: Final = 5_000_000
 """How long a process may outlive its start before the harness ends it."""
@@ -97,15 +96,19 @@ class SessionsFollowed:
     end_of_log: Callable[[], LogPosition]
     read_of_log: Callable[[], LogPosition]
     """How far the log has been read."""
+    messages: Callable[[], Sequence[Message]]
+    """Those that the proxy has noted so far."""
     outlived: ProcessIdentity | None = None
     """The first process that was ended since it had outlived its start for too long."""
     _orphans_us: int | None = None
     """Since when there may be processes of starts that have ended."""
     _looked_us: int = 0
-    _identified_us: int = 0
-    _connections_us: int = 0
-    _asked_for: set[tuple[str, int]] = field(default_factory=set)
-    """The connections (link, number) whose owner has been looked for."""
+    _asked_us: int = 0
+    _finds_out: bool = False
+    _read: int = 0
+    """How many messages have been looked at."""
+    _learnt: set[tuple[str, int]] = field(default_factory=set)
+    """The connections (link, number) whose process was told."""
     _file: str = ""
 
     def __post_init__(self) -> None:
@@ -124,6 +127,7 @@ class SessionsFollowed:
     def begin_start(self, number: int | None) -> None:
         """A start is about to be made, perhaps beside another one; None: one that stood still goes on beside it."""
         is_alone = self._orphans_us is None and set(self.starts.living) <= set(self.starts.frozen)
+        self._find_out(on=not is_alone)
         at = self.end_of_log()
         self.sessions.pass_to(number if is_alone else None, session=self.database.sessions(), at=at)
 
@@ -142,11 +146,10 @@ class SessionsFollowed:
         if self._orphans_us is not None and now_us - self._looked_us >= _LOOK_EVERY_US:
             self._looked_us = now_us
             self._look_at_orphans()
-        if not self._is_alone() and now_us - self._connections_us >= _NEW_EVERY_US:
-            self._connections_us = now_us
-            self._identify(again=now_us - self._identified_us >= _LOOK_EVERY_US)
-        if self.sessions.is_unsure and now_us - self._identified_us >= _UNSURE_EVERY_US:
-            self._identified_us = now_us
+        self._find_out(on=not self._is_alone())
+        self._learn()
+        if self.sessions.is_unsure and now_us - self._asked_us >= _UNSURE_EVERY_US:
+            self._asked_us = now_us
             self._note_boundary(session=self.database.sessions())
         file = self.read_of_log().file
         if file != self._file:  # the server was restarted, and counts its sessions anew
@@ -167,29 +170,25 @@ class SessionsFollowed:
         """Whether all processes of the job belong to one start."""
         return self._orphans_us is None and len(self.starts.living) <= 1
 
-    def _identify(self, *, again: bool) -> None:
-        """While several starts may write: which session is whose, by the proxy's and the system's sockets.
+    def _find_out(self, *, on: bool) -> None:
+        """Lets the proxy find out which process opens a session, while several starts may write."""
+        if on != self._finds_out:
+            self._finds_out = on
+            self.world.proxy.identify(on=on)
 
-        Looks at the system's, which takes some 50 ms, for a connection seen for the first time, or if `again`.
-        """
-        live = {
-            (link, one.id): one
-            for link in self.world.links
-            for one in self.world.proxy.connections(link)
-            if one.session is not None
-        }
-        if not again and live.keys() <= self._asked_for:
-            return
-        self._asked_for |= live.keys()
-        self._identified_us = monotonic_us()
-        starts = self.starts.starts_of_ports()
-        at = self.end_of_log()
-        for one in live.values():
-            start = starts.get(one.peer)
-            if one.session is not None and start is not None:
-                self.sessions.know(one.session, start, at=at)
+    def _learn(self) -> None:
+        """Which session is whose, by the messages whose process the proxy has told."""
+        messages = self.messages()
+        for one in messages[self._read :]:
+            connection = one.link, one.connection
+            if one.pid and one.session and connection not in self._learnt:
+                self._learnt.add(connection)
+                start = self.starts.start_of(one.pid)
+                if start is not None:
+                    self.sessions.know(one.session, start, at=self.end_of_log())
+        self._read = len(messages)
 
     def _note_boundary(self, *, session: int | None) -> None:
-        newest = self.starts.newest()
-        start = newest.number if newest is not None and self._is_alone() else None
+        living = self.starts.living
+        start = living[0] if living and self._is_alone() else None
         self.sessions.pass_to(start, session=session, at=self.end_of_log())

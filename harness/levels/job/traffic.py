@@ -45,6 +45,10 @@ class Message:
     connection: int
     peer: int
     """The client's port."""
+    session: int = 0
+    """The server's number of the session; 0: it has not greeted."""
+    pid: int = 0
+    """The process that opened the connection; 0: not known, since it is found out only while starts may overlap."""
     command: str
     statement: str
     """The statement's first word; empty: the command has none."""
@@ -216,6 +220,8 @@ def _message(link: str, side: Side, deed: ProxyEvidence) -> Message:
         n=int(str(more["match"])),
         connection=deed.connection,
         peer=int(str(more.get("peer", 0))),
+        session=int(str(more.get("session", 0))),
+        pid=int(str(more.get("pid", 0))),
         command=deed.command,
         statement=str(more.get("statement", "")),
         table=str(more.get("table", "")),

@@ -318,6 +318,9 @@ class GateWire(Protocol):
     def client_port(self) -> int:
         """The port of the client's end."""
 
+    def client_pid(self) -> int:
+        """The process that opened the connection; 0: not known."""
+
     def deed(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None:
         """Add an entry to the link's log."""
 
@@ -571,6 +574,8 @@ class PacketGate:
             toxic=note.toxic,
             **note.numbers(exchange),
             peer=wire.client_port(),
+            session=self._table.session(),
+            pid=wire.client_pid(),
         )
 
     def _note_end(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
 import select
@@ -123,9 +124,25 @@ def test_another_seed_can_be_set_and_only_a_whole_number_is_one(start: Callable[
     assert subject.ask("GET", "/floodmark").json["seed"] == 7
 
     assert subject.ask("PUT", "/floodmark", {"seed": 8}).json["seed"] == 8
-    for wrong in ('{"seed": -1}', '{"seed": "9"}', '{"seed": 1.5}', "{}", "[]"):
+    for wrong in ('{"seed": -1}', '{"seed": "9"}', '{"seed": 1.5}', '{"identify": 1}', "{}", "[]"):
         assert subject.ask("PUT", "/floodmark", wrong).status == 400
     assert subject.ask("GET", "/floodmark").json["seed"] == 8
+
+
+def test_which_process_opens_a_connection_is_found_out_from_when_it_is_asked_until_the_next_seed(
+    start: Callable[..., Started],
+) -> None:
+    _, subject = start()
+    pids = []
+    with upstream() as server:
+        link = subject.link(server.address)
+        for asked in ({"seed": 8}, {"identify": True}, {"identify": False}, {"identify": True}, {"seed": 9}):
+            subject.ask("PUT", "/floodmark", asked)
+            with connected(link.address, server):
+                shown = subject.ask("GET", f"{link.path}/connections").json["connections"][-1]
+            pids.append(shown.get("pid"))
+
+    assert pids == [None, os.getpid(), None, os.getpid(), None]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.org"])  # noqa: S104 - the point

@@ -93,11 +93,15 @@ def test_a_toxic_is_sent_whole(proxy: Toxiproxy, stub: Stub) -> None:
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_only_our_own_proxy_is_told_a_seed(proxy: Toxiproxy, stub: Stub, *, own: bool) -> None:
+def test_only_our_own_proxy_is_told_a_seed_and_to_identify(
+    proxy: Toxiproxy, stub: Stub, *, own: bool
+) -> None:
     proxy.own = own
     proxy.reseed(7)
+    proxy.identify(on=True)
 
-    assert stub.asked == ([("PUT", "/floodmark", {"seed": 7})] if own else [])
+    told = [("PUT", "/floodmark", {"seed": 7}), ("PUT", "/floodmark", {"identify": True})]
+    assert stub.asked == (told if own else [])
 
 
 def test_names_are_quoted_in_addresses(proxy: Toxiproxy, stub: Stub) -> None:

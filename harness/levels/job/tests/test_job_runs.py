@@ -137,6 +137,17 @@ def test_an_older_start_that_holds_the_jobs_lock_is_waited_for_when_newer_ones_h
     assert len(before) > 1
 
 
+def test_each_write_beside_a_start_that_woke_is_known_to_be_of_its_start_however_short_its_session(
+    stage: RunStage,
+) -> None:
+    """A socket that is looked for when the session is seen is often closed by then."""
+    outcome = stage.run(_order("right", "briefly", "pace=0.2", faults=_faults_of("frozen-start")))
+
+    assert _failed(outcome)["V13"] == {"zombie-effect"}
+    assert {row.get("start") for row in _events(outcome, "row")} >= {1, 2}
+    assert all("start" in row for row in _events(outcome, "row"))
+
+
 def test_a_job_that_commits_rows_before_its_position_doubles(stage: RunStage) -> None:
     outcome = stage.run(_order("append"))
     assert _failed(outcome) == {"V8": {"duplicate"}}

@@ -14,11 +14,11 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from harness.faults.real.fault_site import ProxyConnection
 from harness.levels.job import processes
 from harness.levels.job.binlog import LogPosition
 from harness.levels.job.processes import JobStarts
 from harness.levels.job.sessions import SessionsFollowed
+from harness.system.clock import Deadline, wait_until
 from harness.system.errors import WorldError
 from harness.system.process_identity import ProcessIdentity, end_process, identify, is_alive
 
@@ -97,13 +97,14 @@ def test_a_process_that_was_killed_and_is_not_reaped_yet_has_ended(
 
 def test_a_session_opened_while_the_older_start_stands_still_belongs_to_the_newer_one(tmp_path: Path) -> None:
     starts = _starts(tmp_path, logs=tmp_path, program="#!/bin/sh\nexec sleep 600\n")
-    newest, places, nothing = 10, count(1), cast("Any", None)
+    newest, places = 10, count(1)
     followed = SessionsFollowed(
         database=cast("Any", SimpleNamespace(sessions=lambda: newest)),
         starts=starts,
-        world=nothing,
+        world=cast("Any", SimpleNamespace(proxy=SimpleNamespace(identify=lambda *, on: None))),
         end_of_log=lambda: LogPosition(file="log.1", offset=next(places)),
         read_of_log=lambda: LogPosition(file="log.1", offset=0),
+        messages=list,
     )
 
     def begin(number: int) -> Mapping[str, str]:
@@ -126,32 +127,35 @@ def test_a_session_opened_while_the_older_start_stands_still_belongs_to_the_newe
     assert [followed.sessions.start_of(session, late) for session in (11, 12, 13)] == [1, 2, None]
 
 
-def test_a_session_of_one_short_transaction_beside_an_older_start_is_known_by_its_socket(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_session_beside_an_older_start_belongs_to_the_start_of_the_process_that_the_proxy_tells(
+    tmp_path: Path,
 ) -> None:
-    """Its owner is looked for when it is first seen, not once in 200 ms; and not again while nothing is new."""
-    now = SimpleNamespace(us=0, live=ProxyConnection(id=0, peer=0))
-    asked: list[int] = []
-
-    def starts_of_ports() -> Mapping[int, int]:
-        asked.append(now.us)
-        return {7: 1, 8: 2}
-
+    starts = _starts(tmp_path, logs=tmp_path, program="#!/bin/sh\nsleep 600\n")
+    switched, messages = list[bool](), list[Any]()
     followed = SessionsFollowed(
-        database=cast("Any", None),
-        starts=cast("Any", SimpleNamespace(living=[1, 2], starts_of_ports=starts_of_ports)),
-        world=cast(
-            "Any", SimpleNamespace(links=["sink"], proxy=SimpleNamespace(connections=lambda _: [now.live]))
-        ),
+        database=cast("Any", SimpleNamespace(sessions=lambda: 10)),
+        starts=starts,
+        world=cast("Any", SimpleNamespace(proxy=SimpleNamespace(identify=lambda *, on: switched.append(on)))),
         end_of_log=lambda: LogPosition(file="log.1", offset=1),
         read_of_log=lambda: LogPosition(file="log.1", offset=0),
+        messages=lambda: messages,
     )
-    monkeypatch.setattr("harness.levels.job.sessions.monotonic_us", lambda: now.us)
-
-    for now.us, port, session in ((1_000_000, 7, 21), (1_020_000, 8, 22), (1_040_000, 8, 22)):
-        now.live = ProxyConnection(id=port, peer=port, session=session)
+    try:
+        first = starts.start()
         followed.look()
+        with starts.start_beside(fault="frozen") as second:
+            followed.look()
+        assert wait_until(
+            lambda: all(len(starts.family(one)) == 2 for one in (first, second)), deadline=Deadline(60)
+        )
+        for session, start in ((21, first), (22, second)):
+            [child] = [one.pid for one in psutil.Process(start.main.pid).children()]
+            messages.append(SimpleNamespace(link="sink", connection=session, session=session, pid=child))
+        messages.append(SimpleNamespace(link="sink", connection=23, session=23, pid=0))
+        followed.look()
+    finally:
+        starts.end_all()
 
-    assert asked == [1_000_000, 1_020_000]
     late = LogPosition(file="log.1", offset=100)
-    assert [followed.sessions.start_of(session, late) for session in (21, 22)] == [1, 2]
+    assert [followed.sessions.start_of(session, late) for session in (21, 22, 23)] == [1, 2, None]
+    assert switched == [True]

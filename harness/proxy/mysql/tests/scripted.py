@@ -89,6 +89,9 @@ class FakeWire:
     def eased(self) -> None:
         pass
 
+    def client_pid(self) -> int:
+        return 0
+
     def client_port(self) -> int:
         return 50_000
 

@@ -21,6 +21,7 @@
     nonsense     writes another name each time
     skips        leaves out a record whose lookup fails: loses it
     connects     opens a connection for the lookups of each batch
+    briefly      opens a connection for the writes of each batch
 """
 
 from __future__ import annotations
@@ -145,6 +146,9 @@ def looked_up(lookups: Any, batch: list[Any]) -> Iterator[tuple[Any, ...]]:
 
 def written(sink: Any, rows: list[Any], position: int) -> None:
     """Writes a batch and the position behind it."""
+    if "briefly" in WORDS:
+        sink.close()
+        sink.connect()
     verb = "INSERT IGNORE" if "no-state" in WORDS else "INSERT"
     for transaction in CYCLE.split("/"):
         with sink.cursor() as cursor:

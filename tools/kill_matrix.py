@@ -16,7 +16,7 @@ from typing import Final
 import click
 
 from harness.engine.executors import open_processes
-from harness.explore.kill_matrix import Charge, Matrix, fill
+from harness.explore.kill_matrix import DefectEntry, Matrix, fill
 from harness.explore.kill_matrix_table import as_markdown, as_text, summary
 from harness.sut.defects import DEFECTS as TWELVE
 from harness.sut.defects import HARNESS_CHECKS, Defect
@@ -169,7 +169,7 @@ def _summary(matrix: Matrix, equivalents: Sequence[Sameness]) -> str:
 def main(runs: int, seed: int, jobs: int, budget: float, page: Path | None) -> None:
     """Try every planted defect, and the reference, against every invariant, at level sim."""
     deadline = Deadline(budget, clock=CALENDAR_CLOCK)
-    charge = Charge(names=tuple(map(mutant_named, OURS)), seed=seed, runs=runs)
+    charge = DefectEntry(names=tuple(map(mutant_named, OURS)), seed=seed, runs=runs)
     matrix = fill(charge, jobs=jobs, deadline=deadline)
     with open_processes(jobs) as processes:
         equivalents = compare_equivalents(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.engine.campaign import carry_out
 from harness.engine.level import Observer, Stop
-from harness.engine.stage import StagePlan
+from harness.engine.open_levels import StagePlan
 from harness.history.verdict import Outcome
 from harness.levels import level_named
 from harness.levels.job.job_scenarios import apply_job_settings, load_jobs

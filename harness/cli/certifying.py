@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.campaigning import observing, stop_on_interrupt
-from harness.cli.told import REPORTS
+from harness.cli.reported_runs import REPORTS
+from harness.cli.run_campaign import observing, stop_on_interrupt
 from harness.conform.certifying import Certification, certified
-from harness.engine.stage import StagePlan
+from harness.engine.open_levels import StagePlan
 from harness.levels import level_named
 from harness.scenario.certificate import CERTIFICATE, Certificate, certificate_text
 from harness.scenario.order import new_run_id

@@ -63,7 +63,7 @@ def check(
         wish = Wish(invariants=invariants, form=form, quiet=quiet, verbose=verbose, second=second)
         codes: list[Exit] = []
         if on is not None:
-            from harness.cli.campaigning import refuse_no_spark
+            from harness.cli.run_campaign import refuse_no_spark
 
             refuse_no_spark(on)
         each = answers(histories, wish, jobs=jobs) if on is None else answers_on(on, histories, wish)

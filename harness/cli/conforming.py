@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from harness.cli.certifying import fresh_folder
-from harness.cli.told import REPORTS
+from harness.cli.reported_runs import REPORTS
 from harness.conform.case import ConformCase
 from harness.conform.implementations import BESIDE, command_of
 from harness.conform.operator_judged import Asked, OperatorJudged, judge_operator

@@ -25,7 +25,7 @@ def demo(*, level: str, seed: int | None, **options: Any) -> int:
     Exit code: 0 if both happened, 1 if the defect was not detected or the reference failed, 10 if a run was
     undecided, 11 if the environment failed.
     """
-    from harness.cli.campaigning import go
+    from harness.cli.run_campaign import run_campaign
     from harness.history.verdict import Outcome
     from harness.scenario.file import load_many
     from harness.scenario.order import Order
@@ -44,7 +44,7 @@ def demo(*, level: str, seed: int | None, **options: Any) -> int:
         ),
     ]
     title = f"demo: {_SCENARIO}"
-    finished = go(orders, title=title, **options)
+    finished = run_campaign(orders, title=title, **options)
     if finished.as_expected:
         return Exit.HOLD
     if finished.interrupted:

@@ -73,7 +73,7 @@ def explore(scenarios: tuple[str, ...], **asked: Any) -> int:
     Exit code: 0 no violation within the budget, 1 a violation, 2 interrupted without one, 4 bad usage, 5 nothing ran,
     10 no run passed, 11 the environment failed.
     """
-    from harness.cli.campaigning import stop_on_interrupt
+    from harness.cli.run_campaign import stop_on_interrupt
 
     if asked["prints"]:
         return _print_drawn(asked["seed"])
@@ -216,7 +216,7 @@ class _Command:
         return Exit.HOLD if self._explored.outcomes["PASS"] else Exit.UNDECIDED
 
     def _tell_beginning(self, jobs: int) -> None:
-        from harness.explore.telling import machines
+        from harness.explore.progress import machines
 
         plan, asked = self._plan, self._asked
         if asked["quiet"]:
@@ -281,7 +281,7 @@ class _Command:
             self._groups = [*self._groups, group]
 
     def _report(self, jobs: int) -> None:
-        from harness.explore.telling import ExplorationEnd, as_json, as_text
+        from harness.explore.progress import ExplorationEnd, as_json, as_text
 
         tell = as_json if self._asked["form"] == "json" else as_text
         end = ExplorationEnd(
@@ -299,7 +299,7 @@ class _Command:
 
 def _machines(asked: dict[str, Any], jobs: int) -> AbstractContextManager[Executors]:
     if asked["on"] is not None:
-        from harness.cli.campaigning import executors_of
+        from harness.cli.run_campaign import executors_of
 
         of_a_user = ":" in asked["sut"] or ":" in (asked["mutant"] or "")
         return executors_of(asked["on"], of_a_user=of_a_user)()
@@ -314,8 +314,8 @@ def _progress(asked: dict[str, Any]) -> Iterator[Callable[[Explored, float], Non
     from rich.console import Console
     from rich.live import Live
 
-    from harness.cli.campaigning import can_redraw
-    from harness.explore.telling import standing
+    from harness.cli.run_campaign import can_redraw
+    from harness.explore.progress import standing
 
     if asked["quiet"]:
         yield lambda explored, seconds: None

@@ -25,7 +25,7 @@ _CAMPAIGN = (
     "world", "proxy", "jobs", "report", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color", "baseline",
     "opens",
 )  # fmt: skip
-"""The options passed on to `campaigning.go`."""
+"""The options passed on to `run_campaign`."""
 
 
 @click.command()
@@ -61,13 +61,13 @@ def job(scenarios: tuple[str, ...], **asked: Any) -> int:
     Exit code: 0 all hold, 1 a violation, 2 interrupted, 4 bad usage, job file or scenario, 5 nothing ran,
     10 unknown or vacuous, 11 the environment failed, or the job does not work without faults.
     """
-    from harness.cli.campaigning import go
+    from harness.cli.run_campaign import run_campaign
     from harness.engine.campaign import few_of
 
     asked["baseline"] = earlier_report(asked["baseline"])
     orders = list(_orders(scenarios, asked))
     title = few_of(list(dict.fromkeys(order.scenario.scenario for order in orders)))
-    return go(orders, title=title, **{name: asked[name] for name in _CAMPAIGN}).exit_code
+    return run_campaign(orders, title=title, **{name: asked[name] for name in _CAMPAIGN}).exit_code
 
 
 def _orders(names: Sequence[str], asked: dict[str, Any]) -> Iterator[JobOrder]:

@@ -55,7 +55,7 @@ def mutants(level: Level, *, names: tuple[str, ...], runs: int, **asked: Any) ->
     refuse_on_at(level, asked["on"])
     if level == "sim":
         return _at_sim(names, runs=runs, asked=asked)
-    from harness.cli.campaigning import go
+    from harness.cli.run_campaign import run_campaign
     from harness.sut.defects import DEFECTS
     from harness.system.choices import fresh_seed
 
@@ -64,19 +64,21 @@ def mutants(level: Level, *, names: tuple[str, ...], runs: int, **asked: Any) ->
     chosen = names or tuple(name for name, defect in DEFECTS.items() if defect.scenario_at(level))
     orders = [_order(name, level, seed, asked["world"]) for name in chosen]
     options = ("world", "jobs", "report", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color")
-    finished = go(orders, title=f"mutants at level {level}", **{name: asked[name] for name in options})
+    finished = run_campaign(
+        orders, title=f"mutants at level {level}", **{name: asked[name] for name in options}
+    )
     return finished.exit_code
 
 
 def _at_sim(names: tuple[str, ...], *, runs: int, asked: dict[str, Any]) -> int:
-    from harness.cli.campaigning import executors_of, observing
-    from harness.explore.kill_matrix import OURS, Charge, fill, find_suspect
+    from harness.cli.run_campaign import executors_of, observing
+    from harness.explore.kill_matrix import OURS, DefectEntry, fill, find_suspect
     from harness.explore.kill_matrix_table import as_json, as_markdown, as_text, summary
     from harness.system.clock import CALENDAR_CLOCK, Deadline
 
     for name in names:
         find_suspect(name)
-    charge = Charge(
+    charge = DefectEntry(
         names=names or OURS,
         seed=_SEED if asked["seed"] is None else asked["seed"],
         runs=runs,

@@ -134,7 +134,7 @@ def earlier_report(named: str | None) -> PastReport | None:
     """The report of `--baseline`, read before anything runs. Raises UsageError or HistoryError."""
     if named is None:
         return None
-    from harness.cli.told import REPORTS
+    from harness.cli.reported_runs import REPORTS
     from reports.past_report import report_of
 
     place = Path(named)

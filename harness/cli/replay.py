@@ -17,7 +17,7 @@ from harness.system.errors import Exit
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from harness.cli.told import Told
+    from harness.cli.reported_runs import ReportedRun
 
 _PASSED_ON = ("jobs", "keep", "budget", "offline", "form", "quiet", "verbose", "no_color")
 """The options that are given to the campaign as they are."""
@@ -37,8 +37,8 @@ def replay(target: str | None, *, last_failed: bool, **asked: Any) -> int:
 
     Exit code: that of the runs, as of `floodmark run`; 10 also if a run of level sim has another history.
     """
-    from harness.cli.told import is_scenario, told_runs
-    from harness.cli.told import last_failed as failed_last
+    from harness.cli.reported_runs import is_scenario, runs_of_report
+    from harness.cli.reported_runs import last_failed as failed_last
     from harness.system.errors import UsageError
 
     if (target is None) != last_failed:
@@ -46,15 +46,15 @@ def replay(target: str | None, *, last_failed: bool, **asked: Any) -> int:
         raise UsageError(message, fix="floodmark replay reports/out/RUN")
     if target is not None and is_scenario(target):
         return _replay_find(Path(target), asked)
-    told = failed_last() if target is None else told_runs(target)
+    told = failed_last() if target is None else runs_of_report(target)
     return _replay_told(told, asked)
 
 
 def _replay_find(file: Path, asked: dict[str, Any]) -> int:
     from dataclasses import replace
 
-    from harness.cli.campaigning import go
     from harness.cli.run import given
+    from harness.cli.run_campaign import run_campaign
     from harness.explore.find import load_find, options_of_find
     from harness.sut.user_modules import add_current_folder, import_path
 
@@ -65,7 +65,7 @@ def _replay_find(file: Path, asked: dict[str, Any]) -> int:
         click.echo(f"floodmark: {differs}", err=asked["form"] != "pretty")
     seed = options["seed"]
     order = replace(find.order, seed=seed, again=f"floodmark run {file} --seed {seed}")
-    finished = go([order], title=find.scenario.scenario, world="auto", report=asked["report"],
+    finished = run_campaign([order], title=find.scenario.scenario, world="auto", report=asked["report"],
                   **{name: asked[name] for name in _PASSED_ON})  # fmt: skip
     shown = any((find.invariant, find.kind) in tally.violations for tally in finished.tallies)
     click.echo(f"shown    {find.shows}: {'yes, as its file says' if shown else 'NO, and its file says so'}",
@@ -73,9 +73,9 @@ def _replay_find(file: Path, asked: dict[str, Any]) -> int:
     return finished.exit_code if shown else max(finished.exit_code, Exit.UNDECIDED)
 
 
-def _replay_told(told: Sequence[Told], asked: dict[str, Any]) -> int:
-    from harness.cli.campaigning import go
-    from harness.cli.told import REPORTS
+def _replay_told(told: Sequence[ReportedRun], asked: dict[str, Any]) -> int:
+    from harness.cli.reported_runs import REPORTS
+    from harness.cli.run_campaign import run_campaign
     from harness.scenario.order import new_run_id
     from harness.sut.user_modules import add_current_folder
 
@@ -86,7 +86,7 @@ def _replay_told(told: Sequence[Told], asked: dict[str, Any]) -> int:
         click.echo(f"floodmark: {line}", err=True)
     folder = asked["report"] or REPORTS / new_run_id()
     world = told[0].world
-    finished = go(
+    finished = run_campaign(
         orders,
         title=f"replay of {told[0].folder.name}",
         world=world.kind if asked["world"] == "auto" and world.kind in _WORLDS else asked["world"],
@@ -118,7 +118,7 @@ def _proxy_of(told: str) -> str:
     return "own" if told.startswith("own proxy") else "auto"
 
 
-def _before(told: Sequence[Told]) -> Iterator[str]:
+def _before(told: Sequence[ReportedRun]) -> Iterator[str]:
     """What may make a difference."""
     from harness.system.versions import versions
 
@@ -135,13 +135,13 @@ def _before(told: Sequence[Told]) -> Iterator[str]:
         yield f"at level {first.level} the machine decides the times: the same order, seed and world, another history"
 
 
-def _compared(told: Sequence[Told], folder: Path) -> Iterator[tuple[str, bool]]:
+def _compared(told: Sequence[ReportedRun], folder: Path) -> Iterator[tuple[str, bool]]:
     """A sentence for each repeated run, and whether it is the same, where that can be."""
-    from harness.cli.told import told_runs
+    from harness.cli.reported_runs import runs_of_report
 
-    again = {(run.scenario, run.seed, run.mutant): run for run in told_runs(str(folder))}
+    again = {(run.scenario, run.seed, run.mutant): run for run in runs_of_report(str(folder))}
     for run in told:
-        repeated: Told | None = again.get((run.scenario, run.seed, run.mutant))
+        repeated: ReportedRun | None = again.get((run.scenario, run.seed, run.mutant))
         name = f"{run.scenario} seed {run.seed}"
         if repeated is None:
             yield f"not run  {name}", False
@@ -155,7 +155,7 @@ def _compared(told: Sequence[Told], folder: Path) -> Iterator[tuple[str, bool]]:
             yield _same_history(name, run, repeated)
 
 
-def _same_history(name: str, run: Told, repeated: Told) -> tuple[str, bool]:
+def _same_history(name: str, run: ReportedRun, repeated: ReportedRun) -> tuple[str, bool]:
     """Compares bytes if both reports keep the file, else what the reports say of the content."""
     old, new = run.file, repeated.file
     if old is not None and new is not None and old.sha256 and new.sha256:
@@ -170,7 +170,7 @@ def _same_history(name: str, run: Told, repeated: Told) -> tuple[str, bool]:
     return f"OTHER    {name}: another history than the report's (digest {was})", False
 
 
-def _named(run: Told) -> str:
+def _named(run: ReportedRun) -> str:
     return (
         ", ".join(f"{invariant} {kind}" for invariant, kind in run.shown) or f"no violation ({run.verdict})"
     )

@@ -47,7 +47,7 @@ _CAMPAIGN = (
     "baseline",
     "opens",
 )
-"""The options passed on to `campaigning.go`."""
+"""The options passed on to `run_campaign`."""
 _WHERE = {"level": "sim", "runner": "continuous", "cluster": None, "master": None, "tags": ()}
 """For saved finds: options of the whole command, as they are unless the command line gives them."""
 _WHAT = {"sut": None, "mutant": None, "expected": None, "seed": None, "settings": (), "own_schema": None,
@@ -110,7 +110,7 @@ def run(scenarios: tuple[str, ...], **asked: Any) -> int:
     4 bad usage or scenario, 5 nothing ran, 10 unknown or vacuous, or no run of a saved find shows what its file says,
     11 the environment failed.
     """
-    from harness.cli.campaigning import go
+    from harness.cli.run_campaign import run_campaign
     from harness.engine.campaign import few_of
     from harness.scenario.catalogue import resolve
     from harness.scenario.file import apply_settings, load_many
@@ -152,7 +152,7 @@ def run(scenarios: tuple[str, ...], **asked: Any) -> int:
     ]
     title = few_of([scenario.scenario for scenario in loaded])
     asked["baseline"] = earlier_report(asked["baseline"])
-    finished = go(orders, title=title, **{name: asked[name] for name in _CAMPAIGN})
+    finished = run_campaign(orders, title=title, **{name: asked[name] for name in _CAMPAIGN})
     shown = [_tell_shown(scenario, finished, aside=asked["form"] != "pretty") for scenario in loaded]
     return finished.exit_code if all(shown) else finished.exit_code or Exit.UNDECIDED
 

@@ -18,7 +18,7 @@ from harness.system.errors import Exit, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from harness.cli.told import Told
+    from harness.cli.reported_runs import ReportedRun
     from harness.explore.carry import Recorded
     from harness.explore.find import Find
     from harness.explore.shrink import Runs, ShrinkStep
@@ -64,7 +64,7 @@ def shrink(
     Exit code: 1 it is shown, small and saved; 2 interrupted, the smallest so far is saved; 4 bad usage, or a run
     without a violation; 10 level sim does not show it.
     """
-    from harness.cli.campaigning import stop_on_interrupt
+    from harness.cli.run_campaign import stop_on_interrupt
     from harness.explore.shrink import open_runs
     from harness.explore.shrink import shrink as shrunk
     from harness.sut.user_modules import add_current_folder
@@ -109,15 +109,15 @@ class _ToShrink:
 
 def _found(target: str, asked: _ToShrink, run: Runs) -> Find | None:
     """What is to be shrunk; None, after a sentence, if level sim does not show what another level showed."""
+    from harness.cli.reported_runs import is_scenario, runs_of_report
     from harness.cli.run import check_sut, given
-    from harness.cli.told import is_scenario, told_runs
     from harness.explore.find import load_find, options_of_find
     from harness.scenario.catalogue import catalogue, resolve
     from harness.scenario.file import load
     from harness.sut.user_modules import import_path
 
     if not is_scenario(target) and target not in catalogue():
-        return _of_report(told_runs(target), target, asked, run)
+        return _of_report(runs_of_report(target), target, asked, run)
     (file,) = resolve([target])
     scenario = load(file)
     if scenario.shows is None:
@@ -172,7 +172,7 @@ def _of_scenario(scenario: Scenario, asked: _ToShrink, run: Runs) -> Find:
     return bare.showing(*shown[0])
 
 
-def _of_report(told: Sequence[Told], target: str, asked: _ToShrink, run: Runs) -> Find | None:
+def _of_report(told: Sequence[ReportedRun], target: str, asked: _ToShrink, run: Runs) -> Find | None:
     """The first failed run of a report, carried down if it is of another level."""
     failed = [one for one in told if asked.chosen(one.shown)]
     if not failed:
@@ -200,7 +200,7 @@ def _of_report(told: Sequence[Told], target: str, asked: _ToShrink, run: Runs) -
     return carried.find
 
 
-def _recorded(told: Told, asked: _ToShrink) -> Recorded:
+def _recorded(told: ReportedRun, asked: _ToShrink) -> Recorded:
     from harness.explore.carry import Recorded
     from harness.explore.find import Find
     from harness.history.read import read_whole

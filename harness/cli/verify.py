@@ -36,7 +36,7 @@ def verify(
     Exit code: 0 it holds, 1 it does not: each file or run is named, 2 interrupted, 4 no certificate that this version
     reads, 11 no memory or disk space to judge.
     """
-    from harness.cli.campaigning import observing, stop_on_interrupt
+    from harness.cli.run_campaign import observing, stop_on_interrupt
     from harness.conform.verifying import verified
     from harness.scenario.certificate import CERTIFICATE, certificate_text, load_certificate
 

@@ -28,7 +28,7 @@ from harness.conform.filing import (
 )
 from harness.conform.profiles import families_of
 from harness.engine.level import Observer, Stop
-from harness.engine.stage import StagePlan, open_stage
+from harness.engine.open_levels import StagePlan, open_levels
 from harness.history.values import without_secrets
 from harness.history.verdict import INVARIANTS, Outcome
 from harness.scenario.certificate import (
@@ -159,7 +159,7 @@ def _carried_out(wanted: Certification, plan: StagePlan, *, observer: Observer, 
     made, asked = _Made(), len(wanted.planned)
     budget = None if wanted.budget_s is None else Deadline(wanted.budget_s)
     observer.phase("plan", f"{plan.run_id}: {asked} runs of profile {wanted.profile} at level {wanted.level}")
-    with open_stage(plan, observer=observer, stop=stop) as stage:
+    with open_levels(plan, observer=observer, stop=stop) as stage:
         for number, planned in enumerate(wanted.planned, start=1):
             made.is_over_budget |= budget is not None and budget.passed
             if stop.is_set() or made.is_over_budget:

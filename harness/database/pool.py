@@ -149,7 +149,7 @@ class _Lease:
         try:
             connection = self._connection = await self._pool.lend(self._limit)
         except Exception as error:
-            call.meets(error, self._statement)
+            call.note_error(error, self._statement)
             raise
         call.lends(self)
         if self._statement is not None:
@@ -165,7 +165,7 @@ class _Lease:
         try:
             await self._pool.take_back(self._connection, self._limit, error)
         except Exception as raised:
-            call.meets(raised, self._statement)
+            call.note_error(raised, self._statement)
             raise
         if error is None:
             call.answers(self._statement)

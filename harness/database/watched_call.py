@@ -121,7 +121,7 @@ class WatchedCall:
         if times >= _HURRIED_MIN and (self.hurried is None or times > self.hurried.times):
             self.hurried = HurriedRetries(times=times, asked_at=self._present_line())
 
-    def meets(self, error: BaseException, statement: Statement | None) -> None:
+    def note_error(self, error: BaseException, statement: Statement | None) -> None:
         """`error` is about to reach the user's code; it may replace one that was told before."""
         self._failed[asyncio.current_task()] = _Rounds(began_s=self._now_s())
         for met in self._met:
@@ -257,7 +257,7 @@ class _WatchedCursor:
         try:
             found = await self._cursor.execute(sql, args)
         except self._errors as error:
-            self._call.meets(error, statement)
+            self._call.note_error(error, statement)
             raise
         self._call.answers(statement)
         return found

@@ -133,7 +133,7 @@ class AttemptPlace(Protocol):
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
         """The elements of the source of `subtask`."""
 
-    def linger(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
+    def run_loop_after_close(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
         """Runs the loop for `ms`."""
 
 
@@ -326,7 +326,7 @@ class _Task:
     ) -> None:
         plan, scenario, variant, place = parts.plan, parts.scenario, parts.variant, parts.place
         self._place, self._loop, self._journal = place, loop, journal
-        self._linger_ms = variant.linger_ms
+        self._runs_on_ms = variant.linger_ms
         self._under_test = FunctionUnderTest(
             plan,
             scenario.operator,
@@ -415,8 +415,8 @@ class _Task:
                 raise
             self._under_test.end()
             self._journal.closed()
-            if self._linger_ms:
-                self._place.linger(self._loop, self._linger_ms)
+            if self._runs_on_ms:
+                self._place.run_loop_after_close(self._loop, self._runs_on_ms)
         finally:
             self._under_test.close()
 

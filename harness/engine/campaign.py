@@ -15,9 +15,9 @@ from typing import Final
 
 from harness.engine.executors import Executors
 from harness.engine.level import Level, Observer, Stop, refuse
+from harness.engine.open_levels import OpenLevels, StagePlan, open_levels
 from harness.engine.perform import planned_of
-from harness.engine.stage import RunStage, StagePlan, open_stage
-from harness.engine.tally import Counted, Tally, count, tallies, worth_keeping
+from harness.engine.run_counts import Counted, Tally, count, tallies, worth_keeping
 from harness.history.read import read_whole
 from harness.history.text import digest_of
 from harness.history.verdict import Outcome
@@ -150,7 +150,7 @@ def carry_out(
         refuse(order, level)
     began_us = monotonic_us()
     campaign = _Campaign(orders, level, plan=plan, observer=observer, stop=stop, budget_s=budget_s)
-    with open_stage(plan, observer=observer, stop=stop) as stage:
+    with open_levels(plan, observer=observer, stop=stop) as stage:
         campaign.go(stage)
     return Finished(
         outcomes=tuple(campaign.outcomes[number] for number in sorted(campaign.outcomes)),
@@ -197,7 +197,7 @@ class _Campaign:
         self.refused: dict[int, SutError | CannotHere] = {}
         self.error: WorldError | None = None
 
-    def go(self, stage: RunStage) -> None:
+    def go(self, stage: OpenLevels) -> None:
         """Performs the orders; if there are many repeatable ones, counts all and then reruns those for the report."""
         if self._level.needs_world:
             from harness.engine.worlds import shared_needs  # noqa: PLC0415 - pulls in a database's client
@@ -336,7 +336,7 @@ class _Campaign:
             return left_s
         return counted.cut_after_s
 
-    def _run_all(self, stage: RunStage, numbers: Sequence[int]) -> None:
+    def _run_all(self, stage: OpenLevels, numbers: Sequence[int]) -> None:
         """Performs the orders in as many threads as there are lanes. Raises the first WorldError."""
         goes_on: Callable[[], bool] = self._goes_on if self._counted is None else lambda: True
 

@@ -24,7 +24,7 @@ from harness.database.epoch import Visible
 from harness.database.schema import prepare_database, run_database
 from harness.database.sink import EpochSink
 from harness.database.stored_tables import ROWS_OF, StoredRow
-from harness.database.table_hand import SqlTableHand
+from harness.database.table_editor import SqlTableHand
 from harness.engine.canaries import refuse_blindness, refuse_overlooked
 from harness.engine.findings import armed_lines, findings
 from harness.engine.level import RunRecord

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.faults.change_rows import change_events
 from harness.faults.model.fault import Fault, FoundFault, OutsideFault
-from harness.faults.real.evidence import Evidence, Line, Seen, as_the_proxy_saw, deed_of
+from harness.faults.real.evidence import Evidence, Line, Seen, as_the_proxy_saw, evidence_of
 from harness.faults.real.witnesses import witnesses_of, witnesses_of_found
 from harness.faults.registry import fault_of
 from harness.history.follower import timed_calls
@@ -119,7 +119,7 @@ def _finding(fault: Fault, run: _Run) -> FaultRecord:
 
 
 def _found(fault: FoundFault, run: _Run) -> list[FaultTime]:
-    found = fault.found(run.lines)
+    found = fault.recorded(run.lines)
     if found is None:
         return []
     return [
@@ -128,7 +128,7 @@ def _found(fault: FoundFault, run: _Run) -> list[FaultTime]:
             measured_us=found.measured_us,
             healed_us=found.ended_us,
             evidence=found.evidence,
-            witnesses=witnesses_of_found(fault.found, run.lines) if found.evidence else (),
+            witnesses=witnesses_of_found(fault.recorded, run.lines) if found.evidence else (),
         )
     ]
 
@@ -166,7 +166,7 @@ def _time(action: OutsideFault, notes: Sequence[Line], run: _Run) -> FaultTime:
     evidence: Mapping[str, Any] = {}
     witnesses: tuple[str, ...] = ()
     if armed is not None and healing is not None:
-        deeds = [deed_of(note["deed"]) for note in notes if note["k"] == "~deed"]
+        log = [evidence_of(note["deed"]) for note in notes if note["k"] == "~deed"]
         under = Seen(
             arming_us=first["~arming"]["t"],
             armed_us=armed["t"],
@@ -174,8 +174,8 @@ def _time(action: OutsideFault, notes: Sequence[Line], run: _Run) -> FaultTime:
             calls=seen.calls,
             losses=seen.losses,
             errors=seen.errors,
-            deeds=deeds if armed["logged"] else None,
-            found=[note["facts"] for note in notes if note["k"] == "~found"],
+            log=log if armed["logged"] else None,
+            facts=[note["facts"] for note in notes if note["k"] == "~found"],
             events=seen.events,
         )
         evidence = shown(under)

@@ -23,7 +23,7 @@ from harness.database.own_tables import OwnTableRows, fill_own_tables, read_own_
 from harness.database.probe import OF_PROBE
 from harness.database.schema import prepare_database, run_database
 from harness.database.store_files import FolderFiles
-from harness.database.table_hand import SqlTableHand
+from harness.database.table_editor import SqlTableHand
 from harness.engine.accounting import accounting_of, claims_order
 from harness.engine.answered_versions import with_versions
 from harness.engine.calm_process import CalmProcess, calm_process
@@ -34,7 +34,7 @@ from harness.engine.level import Execution, ExecutionState, LevelRunner, RunReco
 from harness.engine.reading import Stored, history_of, read_stored
 from harness.engine.refusals import refuse_in_world
 from harness.engine.rescale import Rescaler
-from harness.engine.two_servers import TwoServers, lost_epochs, two_servers, without_lost
+from harness.engine.two_servers import TwoServers, lost_epochs, two_servers, without_lost_epochs
 from harness.engine.watch import Ending, Watch, threats_of
 from harness.faults.parts.parts import SINK_FORMS
 from harness.faults.real.fault_site import Succession
@@ -123,7 +123,7 @@ def _record(
     leftovers = read_leftovers(raw)
     _refuse_broken_rules(leftovers.lines)
     faults, lost = findings(scenario, leftovers.lines), lost_epochs(leftovers.lines)
-    leftovers = without_lost(leftovers, lost)
+    leftovers = without_lost_epochs(leftovers, lost)
     header, events = history_of(
         header_of(order, expected=expected), leftovers, outside_events(faults, leftovers.lines), stored
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, Any, Protocol
 
-from harness.database.table_hand import TableHand
+from harness.database.table_editor import TableEditor
 from harness.engine.refusals import refuse_at_level
 from harness.faults.real.fault_site import Workers
 from harness.history.event import Event
@@ -54,7 +54,7 @@ class Stop(threading.Event):
 
 
 class Observer:
-    """Receives the progress of a run. This one ignores it; `harness.cli.campaigning` has observers that print."""
+    """Receives the progress of a run. This one ignores it; `harness.cli.run_campaign` has observers that print."""
 
     def phase(self, name: str, text: str) -> None:
         """A phase begins, or a fault is armed or healed."""
@@ -135,7 +135,7 @@ class RunSite:
     """A limit in addition to the scenario's own budget."""
     keeps_database: bool = False
     """Whether the run's database stays on the world's server."""
-    before_reading: Callable[[TableHand], None] | None = None
+    before_reading: Callable[[TableEditor], None] | None = None
     """Called after the run, before its tables are read, with a hand on them: for canaries and tests."""
 
 

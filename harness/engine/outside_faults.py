@@ -27,7 +27,7 @@ _LOOK_S = 0.1
 """Interval between two reads of the proxy's log while a fault is active."""
 _HEAL_LIMIT_S = 120.0
 """How long healing may take; it may include the start of a server, whose steps have their own limits."""
-_DEEDS_MAX = 5_000
+_EVENTS_MAX = 5_000
 """The largest number of proxy events kept for one activation."""
 
 
@@ -59,7 +59,7 @@ class ActingOutside:
     healing_us: int | None = None
     failure: BaseException | None = None
     facts: list[Mapping[str, Any]] = field(default_factory=list)
-    deeds: list[ProxyEvidence] = field(default_factory=list)
+    events: list[ProxyEvidence] = field(default_factory=list)
     _keeps_log: bool = False
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -82,7 +82,7 @@ class ActingOutside:
     @property
     def log(self) -> list[ProxyEvidence] | None:
         """The proxy's events so far; None: the proxy keeps no log."""
-        return list(self.deeds) if self._keeps_log else None
+        return list(self.events) if self._keeps_log else None
 
     def start(self) -> None:
         """Starts the thread, which arms the fault."""
@@ -112,7 +112,7 @@ class ActingOutside:
             self.failure = self._told(error)
 
     def _act(self) -> None:
-        self._skip_deeds()
+        self._skip_events()
         self.arming_us = self._noted("~arming")
         self._inject(self._site())
 
@@ -122,7 +122,7 @@ class ActingOutside:
             control=self.control,
             server=self.server,
             workers=self.workers,
-            found=self._found,
+            note_fact=self._note_fact,
             seed=self.seed,
             over=self._over,
             spark=self.workers.spark(),
@@ -135,37 +135,37 @@ class ActingOutside:
                 site.held.release()
             self.armed_us = self._noted("~armed", logged=self._keeps_log)
             while not self._over.wait(_LOOK_S):
-                self._read_deeds()
-            self._read_deeds()
+                self._read_events()
+            self._read_events()
             self.healing_us = self._noted("~healing")
-        self._read_deeds()
+        self._read_events()
         self._noted("~healed")
 
     def _noted(self, kind: str, **facts: Any) -> int:
         return self.note(kind, self.fault.id, cycle=self.cycle, **facts)
 
-    def _found(self, **facts: Any) -> None:
+    def _note_fact(self, **facts: Any) -> None:
         self.facts.append(facts)
         self._noted("~found", facts=facts)
 
-    def _skip_deeds(self) -> None:
-        read = None if self.fault.on_link is None else self.control.deeds(self.fault.on_link, self.after)
+    def _skip_events(self) -> None:
+        read = None if self.fault.on_link is None else self.control.link_log(self.fault.on_link, self.after)
         if read is not None:
             self.after, self._keeps_log = read.next, True
 
-    def _read_deeds(self) -> None:
+    def _read_events(self) -> None:
         if not self._keeps_log or self.fault.on_link is None:
             return
-        read = self.control.deeds(self.fault.on_link, self.after)
+        read = self.control.link_log(self.fault.on_link, self.after)
         if read is None:
             return
         self.after = read.next
-        for deed in read.deeds:
+        for event in read.events:
             # Toxics of the fault are named after it (`id` or `id.*`); without a name the link itself acted.
-            is_mine = deed.toxic in {"", self.fault.id} or deed.toxic.startswith(f"{self.fault.id}.")
-            if is_mine and len(self.deeds) < _DEEDS_MAX:
-                self.deeds.append(deed)
-                self._noted("~deed", deed=deed.line())
+            is_mine = event.toxic in {"", self.fault.id} or event.toxic.startswith(f"{self.fault.id}.")
+            if is_mine and len(self.events) < _EVENTS_MAX:
+                self.events.append(event)
+                self._noted("~deed", deed=event.line())
 
     def _told(self, error: BaseException) -> BaseException:
         """Wraps the error in one of our own that names the fault and the stage."""
@@ -211,7 +211,7 @@ class OutsideFaults:
     watches_to_the_end: bool = True
     prolongs_us: int = 0
     """Zero, but where attempts come and go, or a job's batches: a short fault would fall between two of them."""
-    _schedule: Schedule[ToldFault] = field(init=False)
+    _schedule: Schedule[FaultActivation] = field(init=False)
     _alarms: list[_Alarm] = field(default_factory=list)
     _next_step: list[Callable[[], None]] = field(default_factory=list)
     _begun: list[ActingOutside] = field(default_factory=list)
@@ -269,7 +269,7 @@ class OutsideFaults:
     def lasts_ms(self, fault: Fault) -> int | None:
         return fault.lasts_ms
 
-    def begins(self, fault: Fault, *, cycle: int, due_us: int) -> ToldFault:
+    def begins(self, fault: Fault, *, cycle: int, due_us: int) -> FaultActivation:
         after = max((one.after for one in self._begun if one.fault.on_link == fault.on_link), default=0)
         acting = self.acting(cast("OutsideFault", fault), cycle=cycle, after=after)
         self._begun.append(acting)
@@ -278,9 +278,9 @@ class OutsideFaults:
         self.tell(f"{fault.id} {'waits for its moment' if waits else 'begins'}")
         return acting
 
-    def acting(self, fault: OutsideFault, *, cycle: int, after: int) -> ToldFault:
+    def acting(self, fault: OutsideFault, *, cycle: int, after: int) -> FaultActivation:
         """An activation of `fault` that has not begun."""
-        return ToldFault(
+        return FaultActivation(
             fault=fault,
             control=self.control,
             server=self.server,
@@ -302,8 +302,8 @@ class OutsideFaults:
             calls=[*progress.timed.calls("lookups"), *progress.timed.calls("sink")],
             losses=progress.losses,
             errors=progress.errors,
-            deeds=acting.log,
-            found=list(acting.facts),
+            log=acting.log,
+            facts=list(acting.facts),
         )
         if progress.has_own_client:
             seen = as_the_proxy_saw(seen, link=acting.fault.on_link)
@@ -317,7 +317,7 @@ class OutsideFaults:
 
 
 @dataclass(slots=True, kw_only=True)
-class ToldFault(ActingOutside):
+class FaultActivation(ActingOutside):
     """One activation of a fault, which reports its evidence and its end. Mutable."""
 
     outside: OutsideFaults
@@ -331,7 +331,7 @@ class ToldFault(ActingOutside):
         if evidence:
             self.effective = True
             self.note("~bit", self.fault.id, cycle=self.cycle)
-            self.outside.tell(f"{self.fault.id} bites: {in_words(evidence)}")
+            self.outside.tell(f"{self.fault.id} took effect: {in_words(evidence)}")
 
     def told(self) -> None:
         if self.is_told:
@@ -340,7 +340,7 @@ class ToldFault(ActingOutside):
         if self.failure is not None:
             raise self.failure
         evidence = self.outside.evidence(self)
-        left = f"it bit: {in_words(evidence)}" if evidence else "no evidence so far"
+        left = f"it took effect: {in_words(evidence)}" if evidence else "no evidence so far"
         self.outside.tell(f"{self.fault.id} has healed; {left}")
 
     def close(self) -> None:

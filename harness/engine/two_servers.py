@@ -16,7 +16,7 @@ from typing import Any
 from harness.database.endpoint import Endpoint
 from harness.database.probe import OF_PROBE, CommitProbe, probing
 from harness.database.schema import run_database
-from harness.engine.blame import blamed_on_database
+from harness.engine.database_losses import blamed_on_database
 from harness.faults.real.pair_control import OUTPUTS, LostRows
 from harness.history.event import Event
 from harness.history.header import Header
@@ -106,7 +106,7 @@ def lost_epochs(lines: Sequence[Mapping[str, Any]]) -> frozenset[tuple[int, int,
     return frozenset((s, c, a) for facts in found for s, c, a in facts.get("lost_epochs", ()))
 
 
-def without_lost(leftovers: Leftovers, lost: frozenset[tuple[int, int, int]]) -> Leftovers:
+def without_lost_epochs(leftovers: Leftovers, lost: frozenset[tuple[int, int, int]]) -> Leftovers:
     """The lines; a `commit` that was lost is a note of that name."""
     if not lost:
         return leftovers

@@ -66,7 +66,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
+class FoundViolation:
     """A violation and the run that showed it."""
 
     entry: CorpusEntry
@@ -91,7 +91,7 @@ class Explored:
     """In how many runs each was reached."""
     kept: list[CorpusEntry] = field(default_factory=list)
     """The entries that reached something new, in the order in which they were found."""
-    sightings: list[Sighting] = field(default_factory=list)
+    sightings: list[FoundViolation] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     whys: Counter[str] = field(default_factory=Counter)
     """Why runs ended `unknown`."""
@@ -99,7 +99,7 @@ class Explored:
     newest: str = ""
     """The newest find, or what was reached last, in words."""
 
-    def to_shrink(self, *, keep_going: bool) -> list[Sighting]:
+    def to_shrink(self, *, keep_going: bool) -> list[FoundViolation]:
         """The sightings that are shrunk: all, or the one that ended the exploration."""
         loud = [sighting for sighting in self.sightings if not sighting.is_silent]
         return (loud or self.sightings) if keep_going else (loud or self.sightings)[:1]
@@ -181,7 +181,7 @@ def _take(
         if new:
             explored.newest = " · ".join(min(new))
         if violations:  # first, since a corpus that cannot be written must not hide it
-            sighting = Sighting(entry=entry, violations=violations, run=explored.runs)
+            sighting = FoundViolation(entry=entry, violations=violations, run=explored.runs)
             explored.sightings.append(sighting)
             explored.newest = "found: " + ", ".join(" ".join(one) for one in violations[:2])
         if new:

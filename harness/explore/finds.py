@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from harness.explore.exploration import Sighting
+from harness.explore.exploration import FoundViolation
 from harness.explore.find import Find
 from harness.explore.shrink import NotShown, ShrinkStep, open_runs, shrink, size_of
 from harness.explore.trial import Subject, Violation
@@ -47,7 +47,7 @@ class Group:
 
 
 def grouped(
-    sightings: Sequence[Sighting],
+    sightings: Sequence[FoundViolation],
     *,
     subject: Subject,
     only: frozenset[str],
@@ -77,7 +77,7 @@ def _merged(known: Group, other: Group) -> Group:
     return replace(kept, first_run=known.first_run, times=known.times + 1)
 
 
-def _decisive(sighting: Sighting, only: frozenset[str], subject: Subject) -> Violation:
+def _decisive(sighting: FoundViolation, only: frozenset[str], subject: Subject) -> Violation:
     """The violation by which a run is filed: the first, in the order of the invariants.
 
     Of a user's lookup a wrong or missing result, if there is one: the operator around it is the reference, so what else
@@ -89,7 +89,7 @@ def _decisive(sighting: Sighting, only: frozenset[str], subject: Subject) -> Vio
 
 
 def _shrunk(
-    sighting: Sighting,
+    sighting: FoundViolation,
     violation: Violation,
     *,
     subject: Subject,

@@ -105,7 +105,7 @@ def try_suspect(
     return SuspectResult(name=suspect.name, named=suspect.convicted_by, runs=made, convicted=convicted)
 
 
-def hear_the_reference(*, first_seed: int, runs: int, deadline: Deadline) -> ReferenceResult:
+def run_reference(*, first_seed: int, runs: int, deadline: Deadline) -> ReferenceResult:
     """Runs the honest reference in drawn scenarios; V23 (a vacuous run) does not convict it."""
     convicted: dict[int, tuple[str, ...]] = {}
     made = 0
@@ -161,7 +161,7 @@ def _convicts(simulated_by: Simulate, seed: int, variant: Variant) -> tuple[str,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Charge:
+class DefectEntry:
     """The parameters of a matrix."""
 
     names: tuple[str, ...]
@@ -182,7 +182,7 @@ class MatrixRow:
 class Matrix:
     """The filled matrix: the results of the reference and of all suspects."""
 
-    charge: Charge
+    charge: DefectEntry
     reference: ReferenceResult
     rows: tuple[MatrixRow, ...]
 
@@ -221,7 +221,7 @@ _Finding = ReferenceResult | SuspectResult
 class _SuspectTask:
     """A worker process's unit of work. Names its suspect, since a `Defect` holds unpicklable functions."""
 
-    charge: Charge
+    charge: DefectEntry
     deadline: Deadline
     suspect: str | None = None
     """None: the task runs the reference."""
@@ -232,11 +232,11 @@ class _SuspectTask:
             return try_suspect(
                 find_suspect(self.suspect), first_seed=charge.seed, runs=charge.runs, deadline=self.deadline
             )
-        return hear_the_reference(first_seed=charge.seed, runs=charge.runs, deadline=self.deadline)
+        return run_reference(first_seed=charge.seed, runs=charge.runs, deadline=self.deadline)
 
 
 def fill(
-    charge: Charge,
+    charge: DefectEntry,
     *,
     jobs: int,
     deadline: Deadline,

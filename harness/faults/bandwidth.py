@@ -57,29 +57,29 @@ class Bandwidth(LinkFault, Directed):
 
     def evidence(self, seen: Seen) -> Evidence:
         of_link = seen.over(self.link)
-        if seen.deeds is None:
+        if seen.log is None:
             usual = median_ms([*of_link.before(), *of_link.after()]) or 0.0
             return slower_calls(of_link, by_ms=max(_SHIFT_MIN_MS, usual / 2))
         held = seen.did("held", stream=self.stream)
         if not held:
             return {}
-        held_ms = median(deed.ms for deed in held)
+        held_ms = median(event.ms for event in held)
         slower = slower_calls(of_link, by_ms=max(_SHIFT_MIN_MS, held_ms / 2))
         rate = self._paced_kbps(seen.did("paced", stream=self.stream))
         if not slower or rate is None:
             return {}
         return {
             **slower,
-            "bytes_held": sum(deed.bytes for deed in held),
+            "bytes_held": sum(event.bytes for event in held),
             "held_ms_median": held_ms,
             "kilobytes_a_second": round(rate, 2),
         }
 
     def _paced_kbps(self, paced: Sequence[ProxyEvidence]) -> float | None:
         """The rate at which bytes passed while some were queued; None if it is not near `rate`."""
-        count = sum(deed.bytes for deed in paced)
-        took_us = sum(int(deed.more.get("us", 0)) for deed in paced)
-        late_us = _LATE_US * sum(int(deed.more.get("empty", 0)) for deed in paced)
+        count = sum(event.bytes for event in paced)
+        took_us = sum(int(event.more.get("us", 0)) for event in paced)
+        late_us = _LATE_US * sum(int(event.more.get("empty", 0)) for event in paced)
         asked_us = 1_000 * count / self.rate if self.rate else 0.0
         if not took_us or not (1 - _OFF_MAX) * asked_us <= took_us <= (1 + _OFF_MAX) * asked_us + late_us:
             return None

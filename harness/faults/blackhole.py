@@ -54,7 +54,7 @@ class Blackhole(LinkFault):
     def evidence(self, seen: Seen) -> Evidence:
         of_link = seen.over(self.link)
         during = of_link.during()
-        answered = [call for call in of_link.inside() if call.ending == "ok"]
+        answered = [call for call in of_link.calls_within() if call.ending == "ok"]
         timed_out = sum(1 for call in during if call.ending == "timeout")
         lost = of_link.losses_during(grace_us=NOTICE_US)
         swallowed = _swallowed(seen)
@@ -75,7 +75,7 @@ class Blackhole(LinkFault):
 
 def _swallowed(seen: Seen) -> Evidence | None:
     """The bytes dropped by the proxy's log; empty without a log, None if it dropped none."""
-    if seen.deeds is None:
+    if seen.log is None:
         return {}
-    swallowed = sum(deed.bytes for deed in seen.did("swallowed"))
+    swallowed = sum(event.bytes for event in seen.did("swallowed"))
     return {"bytes_swallowed": swallowed} if swallowed else None

@@ -91,7 +91,7 @@ class ChangeRows(ServerFault):
         keys = [k if part is None else [k, part] for k, part in named]
         numbers = [row[0] for row in rows]
         places = ", ".join(["%s"] * len(numbers))
-        site.found(change="begin", ver=version, keys=keys)
+        site.note_fact(change="begin", ver=version, keys=keys)
         if self.how == "update":
             cursor.execute(_UPDATE.format(rows=places), (version, *numbers))
         else:
@@ -100,7 +100,7 @@ class ChangeRows(ServerFault):
             cursor.execute(remove.format(rows=places), numbers)
         cursor.execute("COMMIT")
         if site.server.reaches_lookups(site.over):
-            site.found(change="end", ver=version, keys=keys)
+            site.note_fact(change="end", ver=version, keys=keys)
 
     def _first_rows(self, cursor: Any, table: str) -> list[tuple[Any, ...]]:
         """The rows (n, k, part, ver) of the first `count` keys of a table."""

@@ -49,7 +49,7 @@ class ClockJump(InsideFault):
     def simulated_lasts_ms(self) -> int:
         return self.lasts_ms or _TO_THE_END_MS
 
-    def inside(self, attempt: AttemptSite) -> None:
+    def act_in_attempt(self, attempt: AttemptSite) -> None:
         """Shifts the clock from now on, for `for` or until the attempt ends."""
         clock = attempt.clock
         attempt.journal.acted(self.id, "clock", how=self.how, shift_ms=self.shift)
@@ -78,7 +78,7 @@ class ClockJump(InsideFault):
         after_ms = attempt.clock.offset_ms()
         attempt.journal.measured(self.id, "offset", when=when, before_ms=before_ms, after_ms=after_ms)
 
-    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
+    def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
         """Looks at the first attempt that performed it."""
         jumps = acts(self.id, lines)
         if not jumps:

@@ -27,7 +27,7 @@ class DuplicateCompletion(CallFault):
     def does(self) -> str:
         return "twice"
 
-    def strike(self, call: StruckCall) -> None:
+    def act_on_call(self, call: StruckCall) -> None:
 
         def pass_on(what: str, use: Callable[[], None]) -> None:
             use()
@@ -52,7 +52,7 @@ class MissingCompletion(CallFault):
     def does(self) -> str:
         return "never"
 
-    def strike(self, call: StruckCall) -> None:
+    def act_on_call(self, call: StruckCall) -> None:
 
         def pass_on(what: str, _use: Callable[[], None]) -> None:
             call.journal.measured(self.id, "completion lost", id=call.id, by=what)

@@ -38,14 +38,14 @@ class Cut(LinkFault):
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
         """There is nothing to heal: new connections are served as ever."""
-        site.found(connections=_ended(site, self.link, "fin"))
+        site.note_fact(connections=_ended(site, self.link, "fin"))
         yield
 
     def evidence(self, seen: Seen) -> Evidence:
         """How many connections were lost since, by error code; empty if a proxy with a log closed none."""
         lost = loss_evidence(seen.over(self.link))
-        cut = sum(len(facts["connections"]) for facts in seen.found)
-        if not lost or seen.deeds is None:
+        cut = sum(len(facts["connections"]) for facts in seen.facts)
+        if not lost or seen.log is None:
             return lost
         return {**lost, "connections_cut": cut} if cut else {}
 
@@ -66,12 +66,12 @@ class ResetNow(LinkFault):
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
         """There is nothing to heal: new connections are served as ever."""
-        site.found(connections=_ended(site, self.link, "rst"))
+        site.note_fact(connections=_ended(site, self.link, "rst"))
         yield
 
     def evidence(self, seen: Seen) -> Evidence:
         lost = loss_evidence(seen.over(self.link))
-        reset = sum(len(facts["connections"]) for facts in seen.found)
+        reset = sum(len(facts["connections"]) for facts in seen.facts)
         return {**lost, "connections_reset": reset} if lost and reset else {}
 
     def on_links(self) -> LinkAct:
@@ -87,7 +87,7 @@ def _ended(site: Site, link: str, how: str) -> list[int]:
 
     def found() -> bool:
         ended.extend(site.control.cut(link, how))
-        return bool(ended) or site.over.is_set() or site.control.deeds(link) is None
+        return bool(ended) or site.over.is_set() or site.control.link_log(link) is None
 
     wait_until(found, deadline=Deadline(_NONE_S), every_s=_AGAIN_S)
     return ended
@@ -102,7 +102,7 @@ class SimulatedCut:
     def begins(self, link: SimulatedLink) -> None:
         self._cut += link.cut()
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Messages sent later are not affected."""
 
     def ends(self, link: SimulatedLink) -> None:

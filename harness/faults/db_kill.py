@@ -98,7 +98,7 @@ def _ended_then_started(site: Site, end: Callable[[], None]) -> Iterator[None]:
     began_us = monotonic_us()
     try:
         end()
-        site.found(
+        site.note_fact(
             began_us=began_us,
             start=before.start,
             uptime_s=before.uptime_s,
@@ -110,7 +110,7 @@ def _ended_then_started(site: Site, end: Callable[[], None]) -> Iterator[None]:
         back_us = monotonic_us()
         server.start()
         after = server.state()
-        site.found(
+        site.note_fact(
             next_start=after.start,
             next_uptime_s=after.uptime_s,
             start_ms=(monotonic_us() - back_us) // 1000,
@@ -133,7 +133,7 @@ class _Gone(OnServer):
         for link in self._links:
             link.faults.append(self)
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """A proxy accepts the connection and then closes it; a direct connection is refused."""
         if flight.is_handshake:
             link.never_arrives(flight)

@@ -48,10 +48,10 @@ class DatabasePause(ServerFault):
         try:
             site.server.pause()
             state = site.server.state()
-            site.found(paused=state.paused, pid=state.pid, paused_us=monotonic_us())
+            site.note_fact(paused=state.paused, pid=state.pid, paused_us=monotonic_us())
             yield
         finally:
-            site.found(still_paused=site.server.state().paused, until_us=monotonic_us())
+            site.note_fact(still_paused=site.server.state().paused, until_us=monotonic_us())
             site.server.resume()
 
     def evidence(self, seen: Seen) -> Evidence:
@@ -89,10 +89,10 @@ class _Paused:
 
     def begins(self, link: SimulatedLink) -> None:
         for flight in link.flights:
-            self.meets(link, flight)
+            self.on_message(link, flight)
             link.aim(flight)
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """The request waits, with its remaining work."""
         left_ms = link.holds(flight)
         if left_ms is not None:

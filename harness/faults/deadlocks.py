@@ -68,7 +68,7 @@ class Deadlocks(ServerFault):
                 cursor.execute(_PREPARE)
                 cursor.executemany(_FILL, [(n, 0) for n in range(_WEIGHT_ROWS)])
                 before = _deadlocks(root)
-            site.found(began_us=monotonic_us())
+            site.note_fact(began_us=monotonic_us())
             with (
                 RootLine(server, database=server.database, limit_s=_STATEMENT_S, first=(_SESSION,)) as rival,
                 RootLine(server) as prober,
@@ -106,7 +106,7 @@ class _DeadlockMaker:
         counted = (self.prober(_deadlocks) or 0) - self.before
         if counted > self.made:
             self.made = counted
-            self.site.found(counted=counted)
+            self.site.note_fact(counted=counted)
 
     def _wait_for_sink(self, root: Any) -> None:
         import pymysql
@@ -157,7 +157,7 @@ class _SimulatedDeadlocks(Hunt):
     """Makes the transaction that writes the next epoch the victim of a deadlock. Mutable: see `Hunt`."""
 
     def __init__(self, run: SimulatedRun, *, gap_ms: int, count: int | None) -> None:
-        super().__init__(run, codes=(_DEADLOCK,), strike=self._prepare_one, gap_ms=gap_ms, count=count)
+        super().__init__(run, codes=(_DEADLOCK,), kill_one=self._prepare_one, gap_ms=gap_ms, count=count)
 
     def _prepare_one(self, server: SimulatedServer) -> bool:
         if server.deadlocks_to_make:

@@ -46,8 +46,8 @@ class DiskFull(ServerFault):
     def inject(self, site: Site) -> Iterator[None]:
         """Reads go on, and so do writes that fit into a table's existing pages."""
         try:
-            site.found(began_us=monotonic_us())
-            site.found(bytes_taken=site.server.fill_disk())
+            site.note_fact(began_us=monotonic_us())
+            site.note_fact(bytes_taken=site.server.fill_disk())
             yield
         finally:
             site.server.free_disk()

@@ -48,7 +48,7 @@ class Failover(ServerFault):
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
         pair, database = site.server.pair, site.server.database
-        site.found(began_us=monotonic_us(), answered=pair.answering(), **pair.standing())
+        site.note_fact(began_us=monotonic_us(), answered=pair.answering(), **pair.standing())
         if self.lag:
             pair.stop_receiving()
             site.over.wait(self.lag / 1000)
@@ -56,7 +56,7 @@ class Failover(ServerFault):
         pair.promote()
         pair.move_links(cut=True)
         ended = pair.fence_off(database)
-        site.found(
+        site.note_fact(
             **at_switch,
             promoted=True,
             ended=ended,

@@ -47,12 +47,12 @@ class Flap(LinkFault):
         """The link is up when the block ends."""
 
         def close() -> None:
-            site.found(closed=monotonic_us())
+            site.note_fact(closed=monotonic_us())
             site.control.disable(self.link)
 
         def open_again() -> None:
             site.control.enable(self.link)
-            site.found(opened=monotonic_us())
+            site.note_fact(opened=monotonic_us())
 
         try:
             with taking_turns((close, self.closed / 1000), (open_again, self.open / 1000)):
@@ -62,8 +62,8 @@ class Flap(LinkFault):
 
     def evidence(self, seen: Seen) -> Evidence:
         over = seen.over(self.link)
-        closed = [facts["closed"] for facts in seen.found if "closed" in facts]
-        opened = [facts["opened"] for facts in seen.found if "opened" in facts]
+        closed = [facts["closed"] for facts in seen.facts if "closed" in facts]
+        opened = [facts["opened"] for facts in seen.facts if "opened" in facts]
         turns = list(zip(closed, opened, strict=False))
         effective = sum(any(down <= loss[0] <= up + _NOTICE_US for loss in over.losses) for down, up in turns)
         return self.told(turns, effective=effective, lost=loss_evidence(over, grace_us=_NOTICE_US))
@@ -123,10 +123,10 @@ class SimulatedFlap:
         lost: int = self._down.evidence().get("connections_lost", 0)
         return lost
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Refuses new connections while the link is down."""
         if self._closed_ms is not None:
-            self._down.meets(link, flight)
+            self._down.on_message(link, flight)
 
     def ends(self, link: SimulatedLink) -> None:
         """The link stays up; an incomplete turn does not count."""

@@ -63,7 +63,7 @@ class FrozenStart(FaultOfJob):
             with ExitStack() as frozen:
                 family = job.family(first)
                 for process in family:
-                    frozen.enter_context(suspended(process, site.found))
+                    frozen.enter_context(suspended(process, site.note_fact))
                 ports = _ports(family)
                 if site.held is not None:
                     site.held.release()
@@ -76,7 +76,7 @@ class FrozenStart(FaultOfJob):
             wait_until(
                 lambda: site.over.is_set() or acts(), deadline=Deadline(_LAST_WORDS_S), every_s=_LOOK_S
             )
-            site.found(
+            site.note_fact(
                 what="woke",
                 first=first.number,
                 second=second.number,
@@ -99,7 +99,7 @@ class FrozenStart(FaultOfJob):
         woke = seen.fact("woke")
         if woke is None or not (woke["messages_after_it_woke"] or woke["ended"]):
             return {}
-        stopped = [fact["pid"] for fact in seen.found if fact["what"] == "stopped"]
+        stopped = [fact["pid"] for fact in seen.facts if fact["what"] == "stopped"]
         return {"stopped": stopped, **{name: value for name, value in woke.items() if name != "what"}}
 
 

@@ -43,8 +43,8 @@ class HalfOpen(LinkFault, Directed):
     def evidence(self, seen: Seen) -> Evidence:
         of_link = seen.over(self.link)
         swallowed = seen.did("swallowed", stream=self.stream)
-        amount = sum(deed.bytes for deed in swallowed)
-        answered = [call for call in of_link.inside() if call.ending == "ok"]
+        amount = sum(event.bytes for event in swallowed)
+        answered = [call for call in of_link.calls_within() if call.ending == "ok"]
         timed_out = sum(1 for call in of_link.during() if call.ending == "timeout")
         lost = of_link.losses_during(grace_us=NOTICE_US)
         waiting = len(of_link.waiting())
@@ -52,7 +52,7 @@ class HalfOpen(LinkFault, Directed):
             return {}
         return {
             "bytes_swallowed": amount,
-            "connections": len({deed.connection: None for deed in swallowed}),
+            "connections": len({event.connection: None for event in swallowed}),
             "timed_out": timed_out,
             "connections_lost": len(lost),
             "waiting_at_its_end": waiting,
@@ -74,7 +74,7 @@ class SimulatedHalfOpen:
     def begins(self, link: SimulatedLink) -> None:
         (meet_unarrived if self._upward else meet_all)(self, link)
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Counts the bytes of both directions; of a new connection's handshake only what was sent before the loss."""
         if flight.doom is not None:
             return
@@ -82,7 +82,7 @@ class SimulatedHalfOpen:
             crosses = up is self._upward or not (flight.connection.fresh or self._upward)
             if crosses:
                 self._bytes[up] += moved_bytes(flight, up=up)
-        self._hole.meets(link, flight)
+        self._hole.on_message(link, flight)
 
     def ends(self, link: SimulatedLink) -> None:
         """The affected connections are reset, because bytes are missing from their streams."""

@@ -56,7 +56,7 @@ class HoldReply(MessageFault):
         lost = len(of_link.losses_during())
         if not held or not (waiting or timed_out or lost):
             return {}
-        longest_ms = max((deed.ms for deed in seen.did("delayed", stream=_STREAM)), default=0)
+        longest_ms = max((event.ms for event in seen.did("delayed", stream=_STREAM)), default=0)
         return {
             "answers_held": len(held),
             "longest_held_ms": longest_ms,
@@ -82,7 +82,7 @@ class SimulatedHold:
         """Applies to replies that are already on their way."""
         meet_all(self, link)
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Holds the reply if the message is selected."""
         due_ms = flight.due_ms
         if due_ms is None or flight.doom is not None or not self._picks.take(flight):

@@ -62,7 +62,7 @@ class HotKey(ShapingFault):
     def watched(self) -> Shaped:
         return _Heated()
 
-    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
+    def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
         """Looks at the first attempt that took its first record."""
         for taken in inputs(self, lines):
             place = first_taken(self, taken)

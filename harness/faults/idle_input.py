@@ -41,7 +41,7 @@ class IdleInput(ShapingFault):
     def watched(self) -> Shaped:
         return _Silence()
 
-    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
+    def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
         """Looks at the first attempt that took its record."""
         for taken in inputs(self, lines):
             place = first_taken(self, taken)

@@ -48,13 +48,13 @@ class KillBroker(FaultOfJob):
         began_us = monotonic_us()
         try:
             broker.kill()
-            site.found(pid=broker.pid, gone=not broker.alive)
+            site.note_fact(pid=broker.pid, gone=not broker.alive)
             if site.held is not None:
                 site.held.release()
             site.over.wait(self.lasts / 1000)
         finally:
             broker.start()
-        site.found(next_pid=broker.pid, down_ms=(monotonic_us() - began_us) // 1000)
+        site.note_fact(next_pid=broker.pid, down_ms=(monotonic_us() - began_us) // 1000)
         yield
 
     def evidence(self, seen: Seen) -> Evidence:

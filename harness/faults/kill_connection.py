@@ -54,14 +54,14 @@ class KillConnection(ServerFault):
         return {"killed": killed, "codes": lost} if lost and killed else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
-        def strike(server: SimulatedServer) -> bool:
+        def kill_one(server: SimulatedServer) -> bool:
             known = server.clients()
             return bool(known) and server.kill(known[run.draw.index(len(known))].number)
 
         return Hunt(
             run,
             codes=GONE,
-            strike=strike,
+            kill_one=kill_one,
             gap_ms=self.gap,
             count=self.count,
             settles_ms=_GRACE_US // 1000,
@@ -85,4 +85,4 @@ class _ConnectionHunt:
         hit = end_sessions(root, [sessions[self.choices.index(len(sessions))]]) if sessions else 0
         if hit:
             self.killed += hit
-            self.site.found(killed=self.killed)
+            self.site.note_fact(killed=self.killed)

@@ -59,11 +59,11 @@ class KillQuery(ServerFault):
         return {"killed": killed, "codes": met} if met and killed else {}
 
     def simulated(self, run: SimulatedRun) -> Act:
-        def strike(server: SimulatedServer) -> bool:
+        def kill_one(server: SimulatedServer) -> bool:
             meant = [one for one in server.clients() if self._is_meant(one.statement)]
             return bool(meant) and server.kill_query(meant[run.draw.index(len(meant))].number)
 
-        return Hunt(run, codes=(_INTERRUPTED,), strike=strike, gap_ms=self.gap, count=self.count)
+        return Hunt(run, codes=(_INTERRUPTED,), kill_one=kill_one, gap_ms=self.gap, count=self.count)
 
     def _is_meant(self, statement: str) -> bool:
         """Whether to act on a session that executes `statement` (empty: none)."""
@@ -98,4 +98,4 @@ class _QueryHunt:
         hit = interrupt(root, [sessions[self.choices.index(len(sessions))]]) if sessions else 0
         if hit:
             self.killed += hit
-            self.site.found(killed=self.killed)
+            self.site.note_fact(killed=self.killed)

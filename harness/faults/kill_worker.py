@@ -41,7 +41,7 @@ class KillWorker(FoundFault):
     subtask: Subtask
     how: Annotated[Literal["sigkill", "sigsegv", "exit", "exception"], Way] = "sigkill"
 
-    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
+    def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
         """From the attempt's note to the start of the next attempt; None if its phase was never reached."""
         note = next((line for line in lines if line["k"] == "~dies" and line["fault"] == self.id), None)
         if note is None:

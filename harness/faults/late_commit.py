@@ -83,7 +83,7 @@ class LateCommit(FaultOfJob):
                 deadline=Deadline(_COMMIT_S),
                 every_s=_LOOK_S,
             )
-            site.found(
+            site.note_fact(
                 what="late",
                 pid=owner.pid,
                 gone=gone,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from harness.database.simulated.link import LinkAct
 
 
-class _Later(LinkFault, Directed):
+class _DelayFault(LinkFault, Directed):
     """Common part: delays each chunk that flows in one direction."""
 
     lasts: Lasts
@@ -45,7 +45,7 @@ class _Later(LinkFault, Directed):
         return {**slower, **held} if slower and held is not None else {}
 
 
-class Latency(_Later):
+class Latency(_DelayFault):
     """The same delay for every chunk, plus or minus a random jitter."""
 
     about = "Everything that crosses the link arrives later, by `delay` plus or minus `jitter`."
@@ -72,7 +72,7 @@ class Latency(_Later):
         return latency(delay_ms=self.delay, jitter_ms=self.jitter, upward=self.is_upward)
 
 
-class JitterFault(_Later):
+class JitterFault(_DelayFault):
     """A random delay for every chunk, from 0 to `jitter`."""
 
     about = "Each chunk that crosses the link is delayed by a random time from 0 to `jitter`."
@@ -95,9 +95,9 @@ class JitterFault(_Later):
         held = delayed_chunks(seen, stream=self.stream)
         if not slower or held is None:
             return {}
-        if seen.deeds is None:
+        if seen.log is None:
             return slower
-        delays_ms = [deed.ms for deed in seen.did("delayed", stream=self.stream)]
+        delays_ms = [event.ms for event in seen.did("delayed", stream=self.stream)]
         if min(delays_ms) == max(delays_ms):
             return {}
         return {**slower, **held, "shortest_delay_ms": min(delays_ms)}
@@ -106,7 +106,7 @@ class JitterFault(_Later):
         return latency(delay_ms=0, jitter_ms=self.jitter, upward=self.is_upward)
 
 
-class OneWay(_Later):
+class OneWay(_DelayFault):
     """A delay in one direction; the other direction must stay fast."""
 
     about = "One direction of the link is delayed by `delay`; the other is not."
@@ -123,7 +123,7 @@ class OneWay(_Later):
     def evidence(self, seen: Seen) -> Evidence:
         """As for `latency`, and no delay in the other direction."""
         held = self._shift(seen, delay_ms=self.delay, jitter_ms=0)
-        if not held or seen.deeds is None:
+        if not held or seen.log is None:
             return held
         other = seen.did("delayed", stream="downstream" if self.is_upward else "upstream")
         return {} if other else {**held, "bytes_delayed_the_other_way": 0}

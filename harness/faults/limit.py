@@ -48,9 +48,9 @@ class Limit(LinkFault, Directed):
 
     def evidence(self, seen: Seen) -> Evidence:
         lost = loss_evidence(seen.over(self.link))
-        if not lost or seen.deeds is None:
+        if not lost or seen.log is None:
             return lost
-        closed = [deed for deed in seen.did("limited", stream=self.stream) if deed.bytes == self.bytes]
+        closed = [event for event in seen.did("limited", stream=self.stream) if event.bytes == self.bytes]
         return {**lost, "closed_at_the_limit": len(closed), "bytes": self.bytes} if closed else {}
 
     def on_links(self) -> LinkAct:
@@ -70,7 +70,7 @@ class SimulatedLimit:
         """Messages on their way count, unless they have already crossed the link."""
         (meet_requests if self._upward else meet_all)(self, link)
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Counts the message's bytes; at the limit its connection breaks."""
         if not flight.is_sound:
             return

@@ -57,7 +57,7 @@ class LockRows(ServerFault):
         with server.root(server.database, limit_s=_LOCK_S) as holder, RootLine(server) as prober:
             began_us = monotonic_us()
             self._lock(holder)
-            site.found(began_us=began_us, locked=self.link)
+            site.note_fact(began_us=began_us, locked=self.link)
             most = [0]
             with repeating(lambda: prober(lambda root: self._look(root, site, most)), _LOOK_S):
                 yield
@@ -82,7 +82,7 @@ class LockRows(ServerFault):
         waiting = self._waiting(root, site)
         if waiting > most[0]:
             most[0] = waiting
-            site.found(waiting=waiting)
+            site.note_fact(waiting=waiting)
 
     def _waiting(self, root: Any, site: Site) -> int:
         if self.link == "lookups":

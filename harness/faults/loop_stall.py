@@ -29,7 +29,7 @@ class LoopStall(InsideFault, Repeats):
     subtask: Subtask
     lasts: Lasts
 
-    def inside(self, attempt: AttemptSite) -> None:
+    def act_in_attempt(self, attempt: AttemptSite) -> None:
         """Blocks the calling thread; a callback scheduled before records how late it ran."""
         attempt.journal.acted(self.id, "stall", asked_ms=self.lasts)
         attempt.loop.call_soon_threadsafe(self._turned, attempt.journal, monotonic_us())
@@ -39,7 +39,7 @@ class LoopStall(InsideFault, Repeats):
         lag_ms = round((monotonic_us() - due_us) / 1000, 1)
         journal.measured(self.id, "loop lag", lag_ms=lag_ms)
 
-    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
+    def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
         """Covers all its repetitions; the loop must have been late each time."""
         stalls = acts(self.id, lines)
         if not stalls:

@@ -44,11 +44,11 @@ class _LostMessage(PacketFault):
 
     def evidence(self, seen: Seen) -> Evidence:
         dropped = seen.did("dropped", stream=self.stream)
-        lost = [deed for deed in dropped if self.stream == "upstream" or deed.more.get("reply") == "ok"]
+        lost = [event for event in dropped if self.stream == "upstream" or event.more.get("reply") == "ok"]
         noticed = loss_evidence(seen.over(self.link), grace_us=NOTICE_US)
         if not lost or not noticed:
             return {}
-        swallowed = sum(deed.bytes for deed in lost)
+        swallowed = sum(event.bytes for event in lost)
         return {**noticed, "messages_lost": len(lost), "bytes_swallowed": swallowed}
 
 
@@ -91,7 +91,7 @@ class SimulatedLoss:
         """Applies to COMMITs that are already on their way."""
         meet_requests(self, link)
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """The server rolls the transaction back when the connection ends."""
         if flight.is_sound and self._picks.take(flight):
             self._lost += 1
@@ -115,7 +115,7 @@ class SimulatedLostReply:
         """Applies to replies that are already on their way."""
         meet_all(self, link)
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """The transaction takes effect; its client gets no reply."""
         if flight.is_sound and self._picks.take(flight):
             self._swallowed.append(flight)

@@ -57,7 +57,7 @@ class MaxConnections(ServerFault):
                 strangers.enter_context(server.root())
             line(lambda root: root.ping())  # connect now: once the server is full it is too late
             with global_variables(site, {"max_connections": _STRANGERS + 1 + self.connections}):
-                site.found(began_us=monotonic_us())
+                site.note_fact(began_us=monotonic_us())
                 line(lambda root: end_all_sessions(root, server))
                 refusals = _Refusals(site=site, before=before)
                 try:
@@ -96,4 +96,4 @@ class _Refusals:
             refused = int(cursor.fetchone()[1]) - self.before
         if refused > self.told:
             self.told = refused
-            self.site.found(refused=refused)
+            self.site.note_fact(refused=refused)

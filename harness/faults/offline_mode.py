@@ -42,7 +42,7 @@ class OfflineMode(ServerFault):
         with global_variables(site, {"offline_mode": 1}):
             with site.server.root() as connection, connection.cursor() as cursor:
                 cursor.execute("SELECT @@GLOBAL.offline_mode")
-                site.found(offline=int(cursor.fetchone()[0]))
+                site.note_fact(offline=int(cursor.fetchone()[0]))
             yield
 
     def evidence(self, seen: Seen) -> Evidence:

@@ -81,22 +81,22 @@ class PauseExecutor(OutsideFault, Repeats):
         with ExitStack() as still:
             if supervisor is not None:  # it would kill the zombie after 10 s: the whole host stands still
                 still.enter_context(suspended(supervisor, lambda **facts: None))
-            still.enter_context(suspended(who, site.found))
+            still.enter_context(suspended(who, site.note_fact))
             before_ms = _cpu_ms(who)
             if self.lasts is not None:
                 yield
-                site.found(what="used", cpu_ms=_cpu_ms(who) - before_ms)
+                site.note_fact(what="used", cpu_ms=_cpu_ms(who) - before_ms)
             else:
                 assert executor is not None, "without a cluster such a fault is refused"
                 _await_successors(site, executor)
                 with suppress(psutil.NoSuchProcess):  # Spark kills it 10 s after it was taken for lost
-                    site.found(what="used", cpu_ms=_cpu_ms(who) - before_ms)
+                    site.note_fact(what="used", cpu_ms=_cpu_ms(who) - before_ms)
         if self.lasts is None:
             _end(site, who)
             yield
 
     def evidence(self, seen: Seen) -> Evidence:
-        facts = {fact["what"]: fact for fact in seen.found}
+        facts = {fact["what"]: fact for fact in seen.facts}
         if "stopped" not in facts:
             return {}
         stopped = facts["stopped"]
@@ -123,7 +123,7 @@ def _await_successors(site: Site, executor: LiveExecutor) -> None:
 def _end(site: Site, who: ProcessIdentity) -> None:
     """Spark has told the executor to end while it slept; it does so when it is awake."""
     ended = wait_until(lambda: not is_alive(who), deadline=Deadline(_ENDS_S), every_s=0.05)
-    site.found(what="ended", by="spark" if ended else "floodmark")
+    site.note_fact(what="ended", by="spark" if ended else "floodmark")
     end_process(who)
 
 

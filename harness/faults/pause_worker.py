@@ -46,7 +46,7 @@ class PauseWorker(OutsideFault, Repeats):
         if who is None:
             yield
             return
-        with suspended(who, site.found):
+        with suspended(who, site.note_fact):
             yield
 
     def evidence(self, seen: Seen) -> Evidence:
@@ -71,7 +71,7 @@ class PauseWorker(OutsideFault, Repeats):
         silent_ms = round((resumed["at_us"] - stopped["at_us"]) / 1000, 1)
         return {**evidence, "subtask": attempt[0], "attempt": attempt[1], "silent_ms": silent_ms}
 
-    def inside(self, attempt: AttemptSite) -> None:
+    def act_in_attempt(self, attempt: AttemptSite) -> None:
         stop(self.id, attempt)
 
     def simulated(self, run: SimulatedRun) -> Act:

@@ -41,7 +41,7 @@ class Poison(CallFault):
         """One record; `times` counts its calls."""
         return 1
 
-    def strike(self, call: StruckCall) -> None:
+    def act_on_call(self, call: StruckCall) -> None:
         match self.how:
             case "raises":
                 call.fail(f"record {call.id} is poisoned")
@@ -50,7 +50,7 @@ class Poison(CallFault):
             case "silent":
                 """The call is never made and never completes."""
 
-    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
+    def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
         return find_calls(self, lines, _came_of)
 
 

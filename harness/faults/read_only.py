@@ -43,7 +43,7 @@ class ReadOnly(ServerFault):
         with global_variables(site, {_VARIABLE: 1}):
             with site.server.root() as connection, connection.cursor() as cursor:
                 cursor.execute("SELECT @@GLOBAL.read_only")
-                site.found(read_only=int(cursor.fetchone()[0]))
+                site.note_fact(read_only=int(cursor.fetchone()[0]))
             yield
 
     def evidence(self, seen: Seen) -> Evidence:

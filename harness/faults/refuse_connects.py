@@ -55,7 +55,7 @@ class SimulatedRefusal:
     def begins(self, link: SimulatedLink) -> None:
         """Live connections are not affected."""
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         if flight.connection.fresh and flight.doom is None:
             self._codes[str(REFUSED)] += 1
             link.doom_at(flight, link.hub.now_ms + 1, REFUSED)

@@ -40,12 +40,12 @@ class ReplicaLag(ServerFault):
         looks = _Looks(site=site)
         try:
             pair.stop_applying()
-            site.found(began_us=monotonic_us(), **pair.standing())
+            site.note_fact(began_us=monotonic_us(), **pair.standing())
             with repeating(looks.once, _LOOK_S):
                 yield
             looks.once()
         finally:
-            site.found(caught_up=pair.resume(), promoted=pair.serving == "replica")
+            site.note_fact(caught_up=pair.resume(), promoted=pair.serving == "replica")
 
     def evidence(self, seen: Seen) -> Evidence:
         behind = fact(seen, "behind_bytes")
@@ -69,4 +69,4 @@ class _Looks:
         behind, standing = pair.behind(), pair.standing()
         if behind > 2 * self.noted:
             self.noted = behind
-            self.site.found(behind_bytes=behind, **standing)
+            self.site.note_fact(behind_bytes=behind, **standing)

@@ -46,10 +46,12 @@ class Reset(LinkFault):
     def evidence(self, seen: Seen) -> Evidence:
         """Lost connections, by error code; empty if the proxy's log says that it ended none."""
         lost = loss_evidence(seen.over(self.link))
-        if not lost or seen.deeds is None:
+        if not lost or seen.log is None:
             return lost
         ended = seen.did("reset", "cut")
-        return {**lost, "connections_reset": len({deed.connection: None for deed in ended})} if ended else {}
+        return (
+            {**lost, "connections_reset": len({event.connection: None for event in ended})} if ended else {}
+        )
 
     def on_links(self) -> LinkAct:
         return SimulatedReset()
@@ -64,7 +66,7 @@ class SimulatedReset:
     def begins(self, link: SimulatedLink) -> None:
         meet_all(self, link)
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """The connection ends at the first bytes of the answer; a new one before its first request."""
         if not flight.is_sound:
             return

@@ -57,7 +57,7 @@ class ResetAtPacket(MessageFault, Directed):
         lost = loss_evidence(seen.over(self.link), grace_us=NOTICE_US)
         if not resets or not lost:
             return {}
-        return {**lost, "resets": len(resets), "at_bytes": [deed.more["offset"] for deed in resets]}
+        return {**lost, "resets": len(resets), "at_bytes": [event.more["offset"] for event in resets]}
 
     def on_links(self) -> LinkAct:
         return SimulatedResetAtPacket(
@@ -84,7 +84,7 @@ class SimulatedResetAtPacket:
         if not self._upward:
             meet_all(self, link)
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Breaks the connection if the message is selected."""
         if not flight.is_sound or not self._picks.take(flight):
             return

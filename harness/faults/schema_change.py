@@ -49,9 +49,9 @@ class SchemaChange(ServerFault):
         server = site.server
         try:
             with server.root(server.database, limit_s=_STATEMENT_S) as connection:
-                site.found(began_us=monotonic_us())
+                site.note_fact(began_us=monotonic_us())
                 self._rename(connection)
-                site.found(renamed=self._is_renamed(connection))
+                site.note_fact(renamed=self._is_renamed(connection))
             yield
         finally:
             server.put_back(self._rename_back)

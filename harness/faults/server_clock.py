@@ -49,7 +49,7 @@ class ServerClock(ServerFault):
                         f"the server's clock was not off by {self.shift} ms after {_FOLLOWS_S:g} s",
                         fix="floodmark setup gets the library that shifts it",
                     )
-                site.found(offset_before_ms=before, offset_ms=_offset_ms(connection))
+                site.note_fact(offset_before_ms=before, offset_ms=_offset_ms(connection))
             yield
         finally:
             site.server.shift_clock(0)

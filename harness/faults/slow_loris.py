@@ -55,7 +55,7 @@ class SlowLoris(LinkFault, Directed):
 
     def evidence(self, seen: Seen) -> Evidence:
         slower = slower_calls(seen.over(self.link), by_ms=self.gap / 2)
-        if not slower or seen.deeds is None:
+        if not slower or seen.log is None:
             return slower
         return self._as_written(slower, seen.did("sliced", stream=self.stream))
 
@@ -65,7 +65,7 @@ class SlowLoris(LinkFault, Directed):
         gaps = _sum(sliced, "gaps")
         if not whole or not gaps:
             return {}
-        size = (sum(deed.bytes for deed in sliced) - _sum(sliced, "tail_bytes")) / whole
+        size = (sum(event.bytes for event in sliced) - _sum(sliced, "tail_bytes")) / whole
         gap_ms = _sum(sliced, "gap_us") / gaps / 1000
         if not _is_near(size, self.bytes) or not _is_near(gap_ms, self.gap, more=_LATE_MS):
             return {}
@@ -80,8 +80,8 @@ class SlowLoris(LinkFault, Directed):
         return _simulated(slice_bytes=self.bytes, gap_ms=self.gap, upward=self.is_upward)
 
 
-def _sum(deeds: Sequence[ProxyEvidence], number: str) -> int:
-    return sum(int(deed.more.get(number, 0)) for deed in deeds)
+def _sum(events: Sequence[ProxyEvidence], number: str) -> int:
+    return sum(int(event.more.get(number, 0)) for event in events)
 
 
 def _is_near(measured: float, asked: float, *, more: float = 0.0) -> bool:

@@ -53,7 +53,7 @@ class SlowQuery(ServerFault):
         try:
             with server.root(server.database, limit_s=_STATEMENT_S) as connection:
                 self._slow_down(connection)
-            site.found(began_us=monotonic_us())
+            site.note_fact(began_us=monotonic_us())
             with (
                 RootLine(server) as line,
                 repeating(lambda: line(lambda root: _look(root, site, most)), _LOOK_S),
@@ -93,7 +93,7 @@ def _look(root: Any, site: Site, most: list[int]) -> None:
     asleep = sum(_SLEEPS in session.state.lower() for session in sessions_of_run(root, site.server))
     if asleep > most[0]:
         most[0] = asleep
-        site.found(asleep=asleep)
+        site.note_fact(asleep=asleep)
 
 
 def _speed_up(connection: Any) -> None:

@@ -52,7 +52,7 @@ class Speculation(OutsideFault):
             yield
             return
         before = newest_attempts(site, [self.subtask])
-        with suspended(who, site.found):
+        with suspended(who, site.note_fact):
             await_replaced(site, before)
         await_over(site, before, limit_s=_LAST_WORDS_S)
         yield

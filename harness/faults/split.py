@@ -52,14 +52,14 @@ class Split(ServerFault):
         began_us, at_split = monotonic_us(), pair.standing()
         pair.promote()
         pair.move_links(cut=False)
-        site.found(began_us=began_us, **at_split)
+        site.note_fact(began_us=began_us, **at_split)
         looks = _Looks(site=site, table=table, share=self.share, draw=Choices(site.seed, f"fault {self.id}"))
         try:
             with repeating(looks.once, _LOOK_S):
                 yield
         finally:
             ended = pair.fence_off(database, read_only=True)
-            site.found(ended=ended, **find_lost(pair, database, table=site.sink_table))
+            site.note_fact(ended=ended, **find_lost(pair, database, table=site.sink_table))
 
     def evidence(self, seen: Seen) -> Evidence:
         old, gained = fact(seen, "only_on_old"), fact(seen, "only_on_promoted")
@@ -97,12 +97,12 @@ class _Looks:
             old = len(pair.only_on("primary", database, self.table))
             if old:
                 self.has_reset = True
-                self.site.found(only_on_old=old, **self._reset_some())
+                self.site.note_fact(only_on_old=old, **self._reset_some())
         elif not self.has_noted:
             gained = len(pair.only_on("replica", database, self.table))
             if gained:
                 self.has_noted = True
-                self.site.found(only_on_promoted=gained)
+                self.site.note_fact(only_on_promoted=gained)
 
     def _reset_some(self) -> dict[str, int]:
         """Resets a share of the sink's live connections, at least one, and not all if there are several."""

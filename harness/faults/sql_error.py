@@ -59,7 +59,9 @@ class SqlError(MessageFault):
         )
 
     def evidence(self, seen: Seen) -> Evidence:
-        sent = [deed for deed in seen.did("error", stream=self._stream) if deed.more.get("code") == self.code]
+        sent = [
+            event for event in seen.did("error", stream=self._stream) if event.more.get("code") == self.code
+        ]
         met = seen.over(self.link).errors_during(self.code, grace_us=NOTICE_US)
         return {"code": self.code, "errors_sent": len(sent), "errors_met": len(met)} if sent and met else {}
 
@@ -79,7 +81,7 @@ class SimulatedSqlError:
         """Applies to requests that are already on their way."""
         meet_requests(self, link)
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Answers the message if it is selected."""
         if not flight.is_sound or not self._picks.take(flight):
             return

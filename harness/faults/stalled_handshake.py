@@ -38,8 +38,8 @@ class StalledHandshake(LinkFault):
 
     def evidence(self, seen: Seen) -> Evidence:
         of_link = seen.over(self.link)
-        held = [deed for deed in seen.did("held", stream=_STREAM) if deed.command == _LOGINS.command]
-        longest_ms = max((deed.ms for deed in seen.did("delayed", stream=_STREAM)), default=0)
+        held = [event for event in seen.did("held", stream=_STREAM) if event.command == _LOGINS.command]
+        longest_ms = max((event.ms for event in seen.did("delayed", stream=_STREAM)), default=0)
         lost = of_link.losses_during()
         waiting = len(of_link.waiting())
         if not held or not (lost or longest_ms or waiting):
@@ -67,7 +67,7 @@ class SimulatedStalledHandshake:
         """Applies to logins that are already on their way."""
         meet_requests(self, link)
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Holds the login of a new connection."""
         left_ms = link.holds(flight) if flight.connection.fresh else None
         if left_ms is not None:

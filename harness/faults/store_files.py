@@ -45,7 +45,7 @@ class _OfFiles(InsideFault):
         """Damages one file."""
         raise NotImplementedError
 
-    def inside(self, attempt: AttemptSite) -> None:
+    def act_in_attempt(self, attempt: AttemptSite) -> None:
         files = attempt.store.files
         for name in files.names()[-self.times :]:
             done = self.damage(files, name)
@@ -54,7 +54,7 @@ class _OfFiles(InsideFault):
     def simulated(self, run: SimulatedRun) -> Act:
         return _SimulatedDamage(run, self)
 
-    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
+    def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
         """The damaged files that a restore found."""
         damaged = acts(self.id, lines)
         if not damaged:

@@ -61,7 +61,7 @@ class StoreSlow(_OfWrites):
     do: Literal["store_slow"]
     delay: Delay
 
-    def inside(self, attempt: AttemptSite) -> None:
+    def act_in_attempt(self, attempt: AttemptSite) -> None:
 
         def meet() -> None:
             began_us = monotonic_us()
@@ -70,9 +70,9 @@ class StoreSlow(_OfWrites):
             attempt.journal.measured(self.id, "write delayed", took_ms=took_ms)
 
         attempt.journal.acted(self.id, "store slow", asked_ms=self.delay)
-        attempt.store.meets(meet, lasts_ms=self.lasts)
+        attempt.store.before_writes(meet, lasts_ms=self.lasts)
 
-    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
+    def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
         """The writes that it delayed by at least `delay`."""
         held = [line for line in measurements(self.id, lines) if line["took_ms"] >= self.delay]
         slowest_ms = max((line["took_ms"] for line in held), default=0)
@@ -92,7 +92,7 @@ class StoreFailing(_OfWrites):
     do: Literal["store_failing"]
     how: Annotated[Literal["no-space", "read-only", "io-error"], Way] = "no-space"
 
-    def inside(self, attempt: AttemptSite) -> None:
+    def act_in_attempt(self, attempt: AttemptSite) -> None:
         code = _ERRNO[self.how]
 
         def meet() -> None:
@@ -100,9 +100,9 @@ class StoreFailing(_OfWrites):
             raise OSError(code, os.strerror(code))
 
         attempt.journal.acted(self.id, "store failing", how=self.how)
-        attempt.store.meets(meet, lasts_ms=self.lasts)
+        attempt.store.before_writes(meet, lasts_ms=self.lasts)
 
-    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
+    def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
         refused = list(measurements(self.id, lines))
         errors = dict(sorted(Counter(line["errno"] for line in refused).items()))
         return self._found(lines, met=refused, evidence={"writes": len(refused), "errors": errors})
@@ -118,7 +118,7 @@ class _SimulatedSlow(OnStore):
         super().__init__(run, subtask)
         self._delay_ms = delay_ms
 
-    def strike(self, clock: Clock) -> None:
+    def act(self, clock: Clock) -> None:
         clock.pause(self._delay_ms / 1000)
 
     def evidence(self) -> Evidence:
@@ -132,7 +132,7 @@ class _SimulatedFailing(OnStore):
         super().__init__(run, subtask)
         self._code = code
 
-    def strike(self, clock: Clock) -> None:
+    def act(self, clock: Clock) -> None:
         del clock
         raise OSError(self._code, os.strerror(self._code))
 

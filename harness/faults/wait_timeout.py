@@ -59,7 +59,7 @@ class WaitTimeout(ServerFault):
         hung_up, ended_us = fact(seen, "hung_up"), fact(seen, "ended_us")
         if not hung_up or ended_us is None:
             return {}
-        later = replace(seen, armed_us=ended_us + self.delay * 1000, found=())
+        later = replace(seen, armed_us=ended_us + self.delay * 1000, facts=())
         lost = client_errors(later, GONE, grace_us=_NOTICES_US)
         return {"hung_up": hung_up, "codes": lost} if lost else {}
 
@@ -85,7 +85,7 @@ class _HungUp:
             self.before = counted
         elif counted - self.before > self.told:
             self.told = counted - self.before
-            self.site.found(hung_up=self.told)
+            self.site.note_fact(hung_up=self.told)
 
 
 class _SimulatedSilence(OnServer):

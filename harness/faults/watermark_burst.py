@@ -37,7 +37,7 @@ class WatermarkBurst(ShapingFault):
     def watched(self) -> Shaped:
         return _Burst(of_one=self.subtask is not None)
 
-    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
+    def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
         """Looks at the first attempt that took its record."""
         for taken in inputs(self, lines):
             place = first_taken(self, taken)

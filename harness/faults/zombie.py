@@ -70,13 +70,13 @@ class Zombie(OutsideFault):
             return
         succession: Succession | None = None
         try:
-            with suspended(who, site.found):
+            with suspended(who, site.note_fact):
                 succession = site.workers.supersede(self.subtask)
                 yield
                 if self.how == "after-commit":
                     committed = partial(_has_committed, succession)
                     wait_until(committed, deadline=Deadline(_SUCCESSOR_S))
-                    site.found(what="successor", commits=succession.successor_commits())
+                    site.note_fact(what="successor", commits=succession.successor_commits())
         finally:
             if succession is not None:
                 last_s = _LAST_WORDS_S + (_SUCCESSOR_S if self.how == "on-time" else 0)
@@ -110,7 +110,7 @@ class Zombie(OutsideFault):
             "commit": commit,
         }
 
-    def inside(self, attempt: AttemptSite) -> None:
+    def act_in_attempt(self, attempt: AttemptSite) -> None:
         stop(self.id, attempt)
 
     def simulated(self, run: SimulatedRun) -> Act:

@@ -14,7 +14,7 @@ from pathlib import Path
 from shutil import rmtree
 
 from harness.history.fast_files import open_fast
-from harness.history.fast_read import NotOrdinary
+from harness.history.fast_read import NeedsExactReader
 from harness.history.files import write
 from harness.history.read import read_whole
 from harness.history.strict_json import integers_of_any_length
@@ -34,7 +34,7 @@ def convert(source: Path, target: Path) -> tuple[str, ...]:
             raise _malformed(source, 1)
         try:
             write(target, history.header, chain.from_iterable(history.batches()))
-        except NotOrdinary as odd:
+        except NeedsExactReader as odd:
             if target.is_dir():
                 rmtree(target)
             else:

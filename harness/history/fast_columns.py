@@ -15,7 +15,13 @@ import pyarrow as pa
 from harness.history.columnar import Rows, field_text, line_of_row, open_rows
 from harness.history.event import Event
 from harness.history.event_fields import Claims, claims_of
-from harness.history.fast_read import NotOrdinary, all_ordinary, exact_event, ordinary_event, ordinary_header
+from harness.history.fast_read import (
+    NeedsExactReader,
+    all_ordinary,
+    exact_event,
+    ordinary_event,
+    ordinary_header,
+)
 from harness.history.header import Header
 from harness.history.text import CutOff
 
@@ -37,7 +43,7 @@ class FastColumns:
 
     def batches(self) -> Iterator[list[Event]]:
         if self._rows is None or self.header is None:
-            raise NotOrdinary(1)
+            raise NeedsExactReader(1)
         number = 2
         claims = claims_of(self.header)
         try:
@@ -47,11 +53,11 @@ class FastColumns:
                     number += len(events)
                     yield events
         except CutOff:
-            raise NotOrdinary(number) from None
+            raise NeedsExactReader(number) from None
 
 
 def events_of_batch(batch: pa.RecordBatch, header: Header) -> list[Event]:
-    """The events of a batch, wherever its rows were; raises `NotOrdinary` as `batches` does."""
+    """The events of a batch, wherever its rows were; raises `NeedsExactReader` as `batches` does."""
     return [event for events in _events(2, batch, claims_of(header)) for event in events]
 
 
@@ -86,10 +92,10 @@ def _text_of(rows: pa.RecordBatch) -> bytes | None:
 
 
 def _one_by_one(first: int, rows: pa.RecordBatch, claims: Claims) -> Iterator[Event]:
-    """The events of rows whose first is line `first`; raises `NotOrdinary` at a row that `read` refuses."""
+    """The events of rows whose first is line `first`; raises `NeedsExactReader` at a row that `read` refuses."""
     cells = rows.to_pylist() if rows.num_columns else [{}] * rows.num_rows
     for number, row in enumerate(cells, start=first):
         line = line_of_row(number, row)
         if line.odd:
-            raise NotOrdinary(number)
+            raise NeedsExactReader(number)
         yield ordinary_event(line.raw, claims) or exact_event(number, line.raw, claims)

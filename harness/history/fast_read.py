@@ -47,7 +47,7 @@ _decoder = msgspec.json.Decoder(Event)
 _encoder = msgspec.json.Encoder()
 
 
-class NotOrdinary(Exception):
+class NeedsExactReader(Exception):
     """Line `line` may break the format; `read` tells whether and how."""
 
     def __init__(self, line: int) -> None:
@@ -67,7 +67,7 @@ class FastHistory(Protocol):
         """Bytes of the file that have been read."""
 
     def batches(self) -> Iterator[list[Event]]:
-        """The events in order, in lists; to be iterated once. Raises `NotOrdinary` at a line that `read` refuses."""
+        """The events in order, in lists, once. Raises `NeedsExactReader` at a line that `read` refuses."""
 
 
 class FastText:
@@ -87,7 +87,7 @@ class FastText:
 
     def batches(self) -> Iterator[list[Event]]:
         if self.header is None:
-            raise NotOrdinary(1)
+            raise NeedsExactReader(1)
         number = 2
         try:
             for raw in chain([self._rest] if self._rest else [], self._lines):
@@ -99,7 +99,7 @@ class FastText:
                     number += len(events)
                 yield events
         except CutOff:
-            raise NotOrdinary(number) from None
+            raise NeedsExactReader(number) from None
 
     def _header(self) -> Header | None:
         try:
@@ -180,11 +180,11 @@ def ordinary_event(line: bytes, claims: Claims) -> Event | None:
 
 
 def exact_event(number: int, line: bytes, claims: Claims) -> Event:
-    """The event of line `number`, read as `read` does; raises `NotOrdinary` if it breaks the format."""
+    """The event of line `number`, read as `read` does; raises `NeedsExactReader` if it breaks the format."""
     value = strictly(line.strip(WHITE))
     event = well_formed(value, claims).event if isinstance(value, dict) else None
     if event is None:
-        raise NotOrdinary(number)
+        raise NeedsExactReader(number)
     return event
 
 

@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Protocol
 
-from harness.proxy.deeds import ProxyEventLog
 from harness.proxy.dial import Dial
 from harness.proxy.direction import Direction
+from harness.proxy.link_log import LinkLog
 from harness.proxy.mysql.conversation import MySqlConversation
 from harness.proxy.mysql.rules import PacketToxic, RuleAction
 from harness.proxy.peer import Peer
+from harness.proxy.proxy_parts import ProxyParts
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Gate, Stream, Timer, Toxic, Wire
-from harness.proxy.workshop import Workshop
 from harness.system.choices import Choices
 from harness.system.process_identity import ProcessIdentity, owner_of_socket
 
@@ -65,7 +65,7 @@ class _Line(Wire, Protocol):
     def now(self) -> float: ...
     def eased(self) -> None: ...
     def choices(self, toxic: str) -> Choices: ...
-    def deed(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None: ...
+    def log_event(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None: ...
 
 
 class Station:
@@ -89,8 +89,8 @@ class Station:
             self._choices = self._line.choices(self._toxic)
         return self._choices
 
-    def deed(self, did: str, **numbers: int | str) -> None:
-        self._line.deed(did, stream=self.stream, toxic=self._toxic, **numbers)
+    def log_event(self, did: str, **numbers: int | str) -> None:
+        self._line.log_event(did, stream=self.stream, toxic=self._toxic, **numbers)
 
 
 Traffic = Mapping[Stream, tuple[int, int]]
@@ -123,7 +123,7 @@ class LinkState(Protocol):
         """The link's packet toxics, by name."""
 
     @property
-    def deeds(self) -> ProxyEventLog: ...
+    def log(self) -> LinkLog: ...
 
     def ended(self, connection: Connection) -> None:
         """Called when both sockets of `connection` are closed."""
@@ -140,18 +140,18 @@ class Connection:
         number: int,
         peer: str,
         link: LinkState,
-        shop: Workshop,
+        parts: ProxyParts,
     ) -> None:
         self.id = id
         self._number = number
-        self._dice = shop.dice
+        self._dice = parts.dice
         self.peer = peer
         """The client's address."""
         self._link = link
-        self._shop = shop
-        self.upstream = Direction(Stream.UPSTREAM, holdings=shop.holdings)
-        self.downstream = Direction(Stream.DOWNSTREAM, holdings=shop.holdings)
-        self._client = Peer(accepted, pump=shop.pump, into=self.upstream, watcher=self)
+        self._parts = parts
+        self.upstream = Direction(Stream.UPSTREAM, holdings=parts.holdings)
+        self.downstream = Direction(Stream.DOWNSTREAM, holdings=parts.holdings)
+        self._client = Peer(accepted, pump=parts.pump, into=self.upstream, watcher=self)
         self._server: Peer | None = None
         self._identified: Future[ProcessIdentity | None] | None = None
         self._dial: Dial | None = None
@@ -169,21 +169,21 @@ class Connection:
         """Dial the server, unless a `stall` toxic acts on the connection; the client is already accepted."""
         if self._server is not None or self._dial is not None or self.ended or self._stalled():
             return
-        if self._identified is None and self._shop.identifies:
+        if self._identified is None and self._parts.identifies:
             # Before it is greeted: of a session that ended after 15 ms nobody could tell any more whose it was.
-            self._identified = self._shop.loop.run_in_executor(
+            self._identified = self._parts.loop.run_in_executor(
                 None, partial(owner_of_socket, port=self.client_port(), peer=self._client.port)
             )
             self._identified.add_done_callback(lambda _: self.begin())
         if self._identified is not None and not self._identified.done():
             return
-        self._dial = Dial(self._link.upstream, shop=self._shop, done=self._dialled)
+        self._dial = Dial(self._link.upstream, parts=self._parts, done=self._dialled)
         self._dial.begin()
 
     def _stalled(self) -> bool:
         stalling = [toxic for toxic in self._link.toxics if toxic.type == "stall" and self._acts(toxic)]
         for toxic in stalling:
-            self.deed("stalled", stream=toxic.direction, toxic=toxic.name)
+            self.log_event("stalled", stream=toxic.direction, toxic=toxic.name)
         return bool(stalling)
 
     def _dialled(self, connected: socket.socket | None) -> None:
@@ -195,7 +195,7 @@ class Connection:
             else:
                 self._client.close(deliver=False)
             return
-        self._server = Peer(connected, pump=self._shop.pump, into=self.downstream, watcher=self)
+        self._server = Peer(connected, pump=self._parts.pump, into=self.downstream, watcher=self)
         self.upstream.source, self.upstream.outlet = self._client, self._server
         self.downstream.source, self.downstream.outlet = self._server, self._client
         gates: tuple[Gate, Gate] | tuple[None, None] = (None, None)
@@ -214,7 +214,7 @@ class Connection:
     def _note_undialled(self) -> None:
         """Log, for toxics that note, that the server could not be reached."""
         for toxic in self._noters():
-            self.deed("undialled", stream=toxic.stream, toxic=toxic.name, peer=self.client_port())
+            self.log_event("undialled", stream=toxic.stream, toxic=toxic.name, peer=self.client_port())
 
     def _noters(self) -> list[PacketToxic]:
         """The toxics that note the replies."""
@@ -230,7 +230,7 @@ class Connection:
             self._told_own_end = True
             for toxic in self._noters():
                 left = self._conversation.unanswered()
-                self.deed("ended", stream="", toxic=toxic.name, left=left, peer=self.client_port())
+                self.log_event("ended", stream="", toxic=toxic.name, left=left, peer=self.client_port())
 
     def _converse(self) -> tuple[Gate, Gate]:
         conversation = self._conversation = MySqlConversation(self)
@@ -317,7 +317,9 @@ class Connection:
             share = self._dice.share(self._link.name, self._number, toxic.name)
             self._shares[toxic.name] = share
             acts = "acts" if share < toxic.toxicity else "spares"
-            self.deed("decided", stream=toxic.direction, toxic=toxic.name, drawn=f"{share:.6f}", outcome=acts)
+            self.log_event(
+                "decided", stream=toxic.direction, toxic=toxic.name, drawn=f"{share:.6f}", outcome=acts
+            )
         return share < toxic.toxicity
 
     def _direction(self, stream: Stream) -> Direction:
@@ -349,11 +351,11 @@ class Connection:
 
     def call_later(self, seconds: float, act: Callable[[], None]) -> Timer:
         """Call `act` after this many seconds, unless the connection ends first."""
-        return ConnectionTimer(self._shop.loop, seconds, act, among=self._timers)
+        return ConnectionTimer(self._parts.loop, seconds, act, among=self._timers)
 
     def now(self) -> float:
         """The loop's time in seconds."""
-        return self._shop.loop.time()
+        return self._parts.loop.time()
 
     def eased(self) -> None:
         """A stage holds fewer bytes: check whether a peer may be read again."""
@@ -377,8 +379,8 @@ class Connection:
         if self._conversation is not None and not self.ended:
             self._conversation.release(toxic)
 
-    def deed(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None:
-        self._link.deeds.note(self.id, stream, toxic, did, **numbers)
+    def log_event(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None:
+        self._link.log.note(self.id, stream, toxic, did, **numbers)
 
     # -------------------------------------------------------------------------- news from its peers
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.proxy.peer import RESET
-from harness.proxy.workshop import OUT, Workshop
+from harness.proxy.proxy_parts import OUT, ProxyParts
 
 _Address = tuple[socket.AddressFamily, tuple[Any, ...]]
 
@@ -31,10 +31,10 @@ class Dial:
     """Tries the addresses of the upstream in order until one connects. Mutable."""
 
     def __init__(
-        self, upstream: str, *, shop: Workshop, done: Callable[[socket.socket | None], None]
+        self, upstream: str, *, parts: ProxyParts, done: Callable[[socket.socket | None], None]
     ) -> None:
         self._upstream = upstream
-        self._shop = shop
+        self._parts = parts
         self._done = done
         self._left: list[_Address] = []
         self._socket: socket.socket | None = None
@@ -60,7 +60,7 @@ class Dial:
         """
         self._abandoned = True
         if self._socket is not None:
-            self._shop.pump.forget(self._socket.fileno())
+            self._parts.pump.forget(self._socket.fileno())
             if reset:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
             self._close()
@@ -69,10 +69,10 @@ class Dial:
         try:
             host, port = split_address(self._upstream)
         except ValueError:
-            self._shop.loop.call_soon(self._end, None)
+            self._parts.loop.call_soon(self._end, None)
             return
-        asking = self._shop.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        asyncio.ensure_future(asking, loop=self._shop.loop).add_done_callback(self._looked_up)
+        asking = self._parts.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        asyncio.ensure_future(asking, loop=self._parts.loop).add_done_callback(self._looked_up)
 
     def _looked_up(self, found: asyncio.Future[list[Any]]) -> None:
         if found.cancelled() or self._abandoned:
@@ -86,7 +86,7 @@ class Dial:
             family, address = self._left.pop(0)
             if self._connecting(family, address):
                 return
-        self._shop.loop.call_soon(self._end, None)
+        self._parts.loop.call_soon(self._end, None)
 
     def _connecting(self, family: socket.AddressFamily, address: tuple[Any, ...]) -> bool:
         """Start a connect; returns whether it is under way."""
@@ -100,14 +100,14 @@ class Dial:
             self._close()
             return False
         assert self._socket is not None
-        self._shop.pump.watch(self._socket.fileno(), OUT, self._answered)
+        self._parts.pump.watch(self._socket.fileno(), OUT, self._answered)
         return True
 
     def _answered(self, events: int) -> None:
         del events
         assert self._socket is not None
         connected = self._socket
-        self._shop.pump.forget(connected.fileno())
+        self._parts.pump.forget(connected.fileno())
         error = connected.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             self.was_reset = error == errno.ECONNRESET

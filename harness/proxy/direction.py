@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from harness.proxy.mysql.gate import Tap
 from harness.proxy.peer import Peer
+from harness.proxy.proxy_parts import Holdings
 from harness.proxy.toxics.stage import Gate, Receiver, Stage, Stream
-from harness.proxy.workshop import Holdings
 
 _SHARE_MIN = 65_536
 """Bytes that a direction may hold even while the process as a whole holds too many."""

@@ -13,11 +13,11 @@ from enum import StrEnum
 from typing import assert_never
 
 from harness.proxy.connection import Connection, Traffic
-from harness.proxy.deeds import ProxyEventLog, ProxyEventPage
+from harness.proxy.link_log import LinkLog, LinkLogPage
 from harness.proxy.listener import Listener
 from harness.proxy.mysql.rules import PacketToxic
+from harness.proxy.proxy_parts import ProxyParts
 from harness.proxy.toxics.stage import Attributes, Stream, Toxic
-from harness.proxy.workshop import Workshop
 
 
 class Cutting(StrEnum):
@@ -61,7 +61,9 @@ def _escaped(value: str) -> str:
 class Link:
     """One link. Mutable. Constructed disabled; `start` opens the port."""
 
-    def __init__(self, *, name: str, listen: str, upstream: str, shop: Workshop, mysql: bool = False) -> None:
+    def __init__(
+        self, *, name: str, listen: str, upstream: str, parts: ProxyParts, mysql: bool = False
+    ) -> None:
         self.name = name
         self.listen = listen
         """The address as requested until the first start; then with the real port."""
@@ -72,9 +74,9 @@ class Link:
         May be set; connections that exist stay as they are.
         """
         self.enabled = False
-        self.deeds = ProxyEventLog(link=name, loop=shop.loop, file=shop.deeds_file)
+        self.log = LinkLog(link=name, loop=parts.loop, file=parts.log_file)
         self.packet_toxics: dict[str, PacketToxic] = {}
-        self._shop = shop
+        self._parts = parts
         self._toxics: dict[str, Toxic] = {}
         self._live: dict[int, Connection] = {}
         self._accepted_count = 0
@@ -85,7 +87,7 @@ class Link:
     def start(self) -> None:
         """Listen. Raises OSError if the address cannot be bound."""
         if self._listener is None:
-            self._listener = Listener(self.listen, loop=self._shop.loop, accepted=self._accept)
+            self._listener = Listener(self.listen, loop=self._parts.loop, accepted=self._accept)
             self.listen = self._listener.address
         if not self._refusing():
             self._listener.open()
@@ -97,7 +99,7 @@ class Link:
         if self._listener is not None:
             self._listener.shut()
         for number in self._end_all(Cutting.FIN):
-            self.deeds.note(number, "", "", "shut")
+            self.log.note(number, "", "", "shut")
 
     def close(self) -> None:
         """Stop and release the port; for a link that is deleted."""
@@ -111,7 +113,7 @@ class Link:
 
         Raises OSError and changes nothing if the address cannot be bound.
         """
-        moved = Listener(listen, loop=self._shop.loop, accepted=self._accept)
+        moved = Listener(listen, loop=self._parts.loop, accepted=self._accept)
         was_enabled = self.enabled
         if was_enabled and not self._refusing():
             try:
@@ -144,7 +146,7 @@ class Link:
             number=self._accepted_count - self._counted_from,
             peer=peer,
             link=self,
-            shop=self._shop,
+            parts=self._parts,
         )
         self._live[connection.id] = connection
         connection.begin()
@@ -212,7 +214,7 @@ class Link:
     def _shut_for(self, toxic: Toxic) -> None:
         if self._listener is not None:
             self._listener.shut()
-        self.deeds.note(0, str(toxic.direction), toxic.name, "refused")
+        self.log.note(0, str(toxic.direction), toxic.name, "refused")
 
     def release(self, name: str, *, connection: int) -> list[int]:
         """Send what a packet toxic holds of one connection (0: of all); returns the ids of those released."""
@@ -226,7 +228,7 @@ class Link:
         cut = self._end_all(how, connection=connection)
         did = "reset" if how is Cutting.RST else "cut"
         for number in cut:
-            self.deeds.note(number, "", "", did)
+            self.log.note(number, "", "", did)
         return cut
 
     def connections(self) -> list[Mapping[str, object]]:
@@ -240,9 +242,9 @@ class Link:
             traffic = _sum(traffic, connection.traffic())
         return traffic
 
-    def deeds_after(self, number: int) -> ProxyEventPage:
+    def log_after(self, number: int) -> LinkLogPage:
         """The log entries after that number."""
-        return self.deeds.after(number)
+        return self.log.after(number)
 
     def _end_all(self, how: Cutting, *, connection: int = 0) -> list[int]:
         ended = [one for one in self._connections() if connection in {0, one.id}]

@@ -11,7 +11,7 @@ import struct
 from collections import deque
 from typing import Protocol
 
-from harness.proxy.workshop import IN, NOTHING, OUT, Pump
+from harness.proxy.proxy_parts import IN, NOTHING, OUT, Pump
 
 READ_MAX = 65_536
 """Bytes of one read."""

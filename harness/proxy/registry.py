@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from harness.proxy.asked import LinkAsked, ToxicAsked, ToxicChange, attributes_asked
 from harness.proxy.link import Link
 from harness.proxy.listener import is_any_port, listen_address, same_listen
+from harness.proxy.proxy_parts import ProxyParts
 from harness.proxy.refusal import (
     Refusal,
     cannot_listen,
@@ -20,9 +20,9 @@ from harness.proxy.refusal import (
     toxic_exists,
     toxic_not_found,
 )
+from harness.proxy.request_bodies import LinkAsked, ToxicAsked, ToxicChange, attributes_asked
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Toxic
-from harness.proxy.workshop import Workshop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +36,8 @@ class Populated:
 class Registry:
     """The links. Mutable: the control interface changes it."""
 
-    def __init__(self, shop: Workshop) -> None:
-        self._shop = shop
+    def __init__(self, parts: ProxyParts) -> None:
+        self._parts = parts
         self._links: dict[str, Link] = {}
 
     def __iter__(self) -> Iterator[Link]:
@@ -47,23 +47,23 @@ class Registry:
     @property
     def seed(self) -> int:
         """The seed of new connections' draws."""
-        return self._shop.dice.seed
+        return self._parts.dice.seed
 
     def reseed(self, seed: int) -> None:
         """Set the seed and number every link's connections from 1 again; all as in a fresh proxy with this seed."""
-        self._shop.reseed(seed)
-        self._shop.identifies = False
+        self._parts.reseed(seed)
+        self._parts.identifies = False
         for link in self:
             link.count_anew()
 
     @property
     def identifies(self) -> bool:
         """Whether the process that opens each connection to come is found out."""
-        return self._shop.identifies
+        return self._parts.identifies
 
     def identify(self, *, on: bool) -> None:
         """Find it out from now on, or no more. A connection is dialled some 40 ms later for that."""
-        self._shop.identifies = on
+        self._parts.identifies = on
 
     def link(self, name: str) -> Link:
         """The link of that name. Raises a `Refusal` if there is none."""
@@ -180,7 +180,7 @@ class Registry:
             listen=listen,
             upstream=asked.upstream or "",
             mysql=asked.mysql is True,
-            shop=self._shop,
+            parts=self._parts,
         )
 
     def _made_or_kept(self, asked: LinkAsked) -> Link:

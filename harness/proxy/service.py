@@ -19,7 +19,14 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qs, unquote
 
-from harness.proxy.asked import (
+from harness.proxy.http_server import DIGITS_MAX, HttpResponse, HttpServer, Request
+from harness.proxy.json_body import json_text
+from harness.proxy.link import Link, metrics_text
+from harness.proxy.listener import LOOPBACK, is_loopback, joined_address
+from harness.proxy.proxy_parts import ProxyParts, raise_descriptor_limit
+from harness.proxy.refusal import Refusal
+from harness.proxy.registry import Registry
+from harness.proxy.request_bodies import (
     read_connection,
     read_cut,
     read_link,
@@ -29,15 +36,8 @@ from harness.proxy.asked import (
     read_toxic,
     read_toxic_change,
 )
-from harness.proxy.http_server import DIGITS_MAX, HttpResponse, HttpServer, Request
-from harness.proxy.json_body import json_text
-from harness.proxy.link import Link, metrics_text
-from harness.proxy.listener import LOOPBACK, is_loopback, joined_address
-from harness.proxy.refusal import Refusal
-from harness.proxy.registry import Registry
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Toxic
-from harness.proxy.workshop import Workshop, raise_descriptor_limit
 from harness.system.errors import UsageError, WorldError
 from harness.system.versions import VERSION
 from reference_impl.mailbox.loops import real_loop
@@ -76,9 +76,9 @@ def serve(service: Service, *, say: Callable[[str], None]) -> None:
     with ExitStack() as stack:
         log = stack.enter_context(closing(opened(service.log, complain=_complain))) if service.log else None
         loop = stack.enter_context(real_loop())
-        workshop = Workshop(loop, seed=service.seed, deeds_file=log)
-        stack.callback(workshop.close)
-        registry = Registry(workshop)
+        parts = ProxyParts(loop, seed=service.seed, log_file=log)
+        stack.callback(parts.close)
+        registry = Registry(parts)
         stack.callback(registry.close)
         _populate(registry, service.config)
         api = Api(registry, version=VERSION, token=service.token)
@@ -262,7 +262,7 @@ class Api:
                 "DELETE": self._remove_toxic,
             },
             ("proxies", "*", "toxics", "*", "release"): {"POST": self._release},
-            ("proxies", "*", "deeds"): {"GET": self._tell_deeds},
+            ("proxies", "*", "deeds"): {"GET": self._tell_log},
             ("proxies", "*", "connections"): {"GET": self._tell_connections},
             ("proxies", "*", "cut"): {"POST": self._cut},
         }
@@ -375,7 +375,7 @@ class Api:
         self._registry.reset()
         return HttpResponse(status=HTTPStatus.NO_CONTENT)
 
-    def _tell_deeds(self, call: _RoutedRequest) -> HttpResponse:
+    def _tell_log(self, call: _RoutedRequest) -> HttpResponse:
         link = self._registry.link(call.names[0])
         (after,) = call.query.get("after", ["0"])[-1:]
         if not (after.isascii() and after.isdigit() and len(after) <= DIGITS_MAX):
@@ -383,7 +383,7 @@ class Api:
                 f"`after` must be the number of a log entry: a whole number of at most {DIGITS_MAX} digits"
             )
             raise Refusal(words, HTTPStatus.BAD_REQUEST)
-        return _json(link.deeds_after(int(after)).as_json())
+        return _json(link.log_after(int(after)).as_json())
 
     def _tell_connections(self, call: _RoutedRequest) -> HttpResponse:
         return _json({"connections": self._registry.link(call.names[0]).connections()})

@@ -71,7 +71,7 @@ class FaultyCalls:
         planned.left -= 1
         fault = planned.fault
         self._journal.acted(fault.id, fault.does, id=value.id)
-        fault.strike(
+        fault.act_on_call(
             _Struck(
                 value=value,
                 handle=handle,

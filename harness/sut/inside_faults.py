@@ -25,8 +25,8 @@ from harness.scenario.model import At, Between, CheckpointDone, Phase, Workload
 from harness.scenario.moments import Awaited, awaited, instant_ms
 from harness.scenario.plan import Crash, RunPlan
 from harness.scenario.workloads.lookups import LookupSource, nth_ids
+from harness.sut.earlier_attempts import EarlierAttempts, read_past
 from harness.sut.faulty_calls import FaultyCalls, PlannedCalls
-from harness.sut.past import Past, read_past
 from harness.sut.phases import PhaseHook, PhaseHooks
 from harness.sut.positions import SilentSource, SubtaskSource, WatchedSource
 from harness.system.clock import monotonic_us, utc_now
@@ -48,7 +48,7 @@ class StoreTrouble:
             if monotonic_us() < until_us:
                 meet()
 
-    def meets(self, meet: Callable[[], None], *, lasts_ms: int) -> None:
+    def before_writes(self, meet: Callable[[], None], *, lasts_ms: int) -> None:
         self._acting.append((monotonic_us() + lasts_ms * 1000, meet))
 
     @property
@@ -104,7 +104,7 @@ class InsideFaults:
         journal: Journal,
         loop: asyncio.AbstractEventLoop,
         store: CheckpointStore,
-        past: Callable[[], Past] | None = None,
+        past: Callable[[], EarlierAttempts] | None = None,
     ) -> None:
         """`past`: reads what earlier attempts did; None: from their files."""
         self._plan = plan
@@ -117,7 +117,7 @@ class InsideFaults:
         self._faults = [fault for fault in faults if fault.of_subtask in {None, subtask}]
         has_any = bool(self._crashes or self._faults)
         read = past or partial(read_past, Path(plan.folder), subtask=subtask, attempt=attempt)
-        self._past = read() if has_any else Past()
+        self._past = read() if has_any else EarlierAttempts()
         self.wall_clock = WallClock()
         self._site = AttemptSite(journal=journal, loop=loop, clock=self.wall_clock, store=StoreTrouble(store))
         self.phases = PhaseHooks(tuple(self._hooks()), past=self._past, journal=journal, subtask=subtask)
@@ -174,7 +174,7 @@ class InsideFaults:
 
     def _act_of(self, fault: Fault) -> Act | None:
         """The act at its trigger; None: it changes the source or the calls instead."""
-        return partial(fault.inside, self._site) if fault.attempts_own else None
+        return partial(fault.act_in_attempt, self._site) if fault.attempts_own else None
 
     def _crash(self, crash: Crash) -> None:
         self._journal.about_to_die(fault=crash.fault, phase=crash.phase, hit=crash.hit, how=crash.how)

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from harness.faults.parts.triggers import NOT_RECORDED
 from harness.scenario.moments import Awaited, Moments, due, shown_by
-from harness.sut.past import Past
+from harness.sut.earlier_attempts import EarlierAttempts
 
 
 class Phases(Protocol):
@@ -42,7 +42,7 @@ class PhaseHooks:
     """The hooks of one attempt; a `Phases`. Mutable: counts phases."""
 
     def __init__(
-        self, hooks: Sequence[PhaseHook], *, past: Past, journal: PhaseJournal, subtask: int = 0
+        self, hooks: Sequence[PhaseHook], *, past: EarlierAttempts, journal: PhaseJournal, subtask: int = 0
     ) -> None:
         self._journal = journal
         self._subtask = subtask

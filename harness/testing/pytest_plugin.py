@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from harness.engine.stage import RunStage
+    from harness.engine.open_levels import OpenLevels
     from harness.faults.parts.parts import Level
     from harness.levels.job.job_scenario import JobScenario
     from harness.scenario.model import Scenario
@@ -444,7 +444,7 @@ class Shared:
     """The stage and the outcomes of all items of a session. Mutable."""
 
     def __init__(self, config: pytest.Config) -> None:
-        from harness.engine.stage import StagePlan
+        from harness.engine.open_levels import StagePlan
         from harness.levels import level_named
         from harness.scenario.order import new_run_id
         from harness.system.choices import fresh_seed
@@ -461,7 +461,7 @@ class Shared:
             run_id=run_id, report=self._folder, levels=level_named, world=self._world, proxy=self._proxy
         )
         self._stack = ExitStack()
-        self._stage: RunStage | None = None
+        self._stage: OpenLevels | None = None
         self._outcomes: list[RunOutcome] = []
         self._listed: list[CountedRun] = []
         """Every run."""
@@ -655,13 +655,13 @@ class Shared:
         """Why the runs got the world that they had."""
         return "; ".join(dict.fromkeys(outcome.world.why for outcome in self._outcomes))
 
-    def _opened(self) -> RunStage:
+    def _opened(self) -> OpenLevels:
         """The stage, opened by the first run; its world starts with the first run that needs one."""
         from harness.engine.level import Observer, Stop
-        from harness.engine.stage import open_stage
+        from harness.engine.open_levels import open_levels
 
         if self._stage is None:
-            self._stage = self._stack.enter_context(open_stage(self._plan, observer=Observer(), stop=Stop()))
+            self._stage = self._stack.enter_context(open_levels(self._plan, observer=Observer(), stop=Stop()))
         return self._stage
 
     @property

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.engine.expectation import NO_VALUES
 from harness.engine.level import Observer, Stop
-from harness.engine.stage import StagePlan, open_stage
+from harness.engine.open_levels import StagePlan, open_levels
 from harness.explore.find import options_of_find
 from harness.faults.parts.parts import Level
 from harness.history.files import needs_columns
@@ -156,7 +156,7 @@ def run_of(order: AnyOrder, *, world: str = "auto", proxy: str = "auto", differs
     folder = Path(tempfile.mkdtemp(prefix="floodmark-"))
     try:
         plan = StagePlan(run_id=new_run_id(), report=folder, levels=level_named, world=world, proxy=proxy)
-        with open_stage(plan, observer=Observer(), stop=Stop()) as stage:
+        with open_levels(plan, observer=Observer(), stop=Stop()) as stage:
             left = stage.run(order)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

@@ -26,9 +26,9 @@ from harness.history.journal import Journal
 from harness.history.recorder import Recorder
 from harness.history.verdict import InvariantVerdict, Outcome
 from harness.judge.checkers import judge as judging
-from harness.judge.checkers.acquittal import Acquittal
 from harness.judge.checkers.invariant import conclude, settle
 from harness.judge.checkers.overall import overall
+from harness.judge.checkers.screen_verdicts import ScreenVerdicts
 from harness.levels.sim import fault_schedule, stored
 from harness.levels.sim import level as sim_level
 from harness.levels.sim import run as sim_run
@@ -176,12 +176,12 @@ def loses_expectations(patch: pytest.MonkeyPatch) -> None:
 def acquits_everything(patch: pytest.MonkeyPatch) -> None:
     """The screen acquits whatever it is shown."""
 
-    def acquit(header: Any, batches: Any, *, checkers: Sequence[Any]) -> Acquittal:
+    def acquit(header: Any, batches: Any, *, checkers: Sequence[Any]) -> ScreenVerdicts:
         verdicts = {
             checker.name: InvariantVerdict(invariant=checker.name, outcome=Outcome.PASS)
             for checker in checkers
         }
-        return Acquittal(verdicts=verdicts, accounting={}, took_anything=True)
+        return ScreenVerdicts(verdicts=verdicts, accounting={}, took_anything=True)
 
     patch.setattr(judging, "screen_history", acquit)
 

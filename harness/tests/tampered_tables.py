@@ -1,6 +1,6 @@
 """What a verdict must say of a table that somebody changed between the run and its reading, at every level (T1).
 
-Each case is one change of one table by a `harness.database.table_hand.TableHand`, with the anomaly that names the row.
+One case is one change of one table by a `harness.database.table_editor.TableEditor`, with the anomaly that names it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from harness.database.table_hand import TableHand, TouchedRow
+from harness.database.table_editor import TableEditor, TouchedRow
 from harness.history.verdict import Judgement, Outcome
 from harness.scenario.model import Scenario
 
@@ -91,12 +91,12 @@ class Touching:
         self._table = table
         self.touched: TouchedRow
 
-    def __call__(self, hand: TableHand) -> None:
+    def __call__(self, hand: TableEditor) -> None:
         touched: Any = getattr(hand, self._act)(self._table)
         self.touched = touched[0] if isinstance(touched, tuple) else touched
 
 
-def hides(table: str) -> Callable[[TableHand], None]:
+def hides(table: str) -> Callable[[TableEditor], None]:
     """A `before_reading` that makes the table unreadable."""
     return lambda hand: hand.hide(table)
 

@@ -134,7 +134,7 @@ def test_no_package_imports_its_own_importers_not_even_a_folder_its_parent(graph
 def test_a_folder_and_its_parent_that_import_each_other_are_a_circle(graph: grimp.ImportGraph) -> None:
     spoiled = deepcopy(graph)
     spoiled.add_import(
-        importer="harness.judge.checkers.screen.totals", imported="harness.judge.checkers.case"
+        importer="harness.judge.checkers.screen.totals", imported="harness.judge.checkers.indexed_history"
     )
 
     with pytest.raises(CycleError):

@@ -150,10 +150,10 @@ def test_a_vacuous_run_is_repeated_as_often_as_asked_and_stays_vacuous(project: 
 SHOWS_NOTHING_AT_FIRST = """\
 from dataclasses import replace
 
-from harness.engine.stage import RunStage
+from harness.engine.open_levels import OpenLevels
 from harness.history.verdict import Outcome
 
-once = RunStage.run
+once = OpenLevels.run
 
 
 def first_vacuous(self, order, **given):
@@ -163,7 +163,7 @@ def first_vacuous(self, order, **given):
     return replace(outcome, judgement=replace(outcome.judgement, outcome=Outcome.VACUOUS))
 
 
-RunStage.run = first_vacuous
+OpenLevels.run = first_vacuous
 """
 
 

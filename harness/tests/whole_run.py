@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.database.endpoint import Endpoint
-from harness.database.table_hand import TableHand
+from harness.database.table_editor import TableEditor
 from harness.engine.in_world import record_in_world
 from harness.engine.level import LevelRunner, Observer, RunSite, Stop
 from harness.engine.perform import perform
@@ -46,7 +46,7 @@ def whole_run(
     stop: Stop | None = None,
     limit_s: float | None = None,
     inspect: Callable[[Endpoint], None] = lambda root: None,
-    before_reading: Callable[[TableHand], None] | None = None,
+    before_reading: Callable[[TableEditor], None] | None = None,
     **order: Any,
 ) -> RunOutcome:
     """Perform it, by default by workers of level `live`; what it records is left in a new folder `within`.

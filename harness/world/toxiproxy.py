@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
-from harness.faults.real.evidence import DeedsRead, ProxyEvidence, deed_of
+from harness.faults.real.evidence import LogPage, ProxyEvidence, evidence_of
 from harness.faults.real.fault_site import ProxyConnection, ToxicRequest
 from harness.system.clock import Deadline, wait_until
 from harness.system.errors import WorldError
@@ -27,7 +27,7 @@ CALL_LIMIT_S = 3.0
 REBIND_LIMIT_S = 3.0
 """How long a link may fail to open because its port is in use."""
 
-DEEDS_MAX = 100_000
+EVENTS_MAX = 100_000
 """Log entries read at once; our proxy keeps no more."""
 
 NOT_FOUND = 404
@@ -60,13 +60,12 @@ class Toxiproxy:
         control: Address,
         *,
         say: Callable[[str], None],
-        limit_s: float = CALL_LIMIT_S,
         own: bool = False,
     ) -> None:
         self.control = control
         self.own = own
         self._say = say
-        self._limit_s = limit_s
+        self._limit_s = CALL_LIMIT_S
         self._links: dict[str, _Link] = {}
         # One change at a time: the remembered state must match what the server was sent.
         self._changing = threading.RLock()
@@ -195,18 +194,18 @@ class Toxiproxy:
         if self.own:
             self._call("PUT", "/floodmark", {"identify": on})
 
-    def deeds(self, link: str, after: int = 0) -> DeedsRead | None:
+    def link_log(self, link: str, after: int = 0) -> LogPage | None:
         """The link's log entries after number `after`; None: this proxy keeps no log."""
         if not self.own:
             return None
-        deeds: list[ProxyEvidence] = []
+        events: list[ProxyEvidence] = []
         lost = 0
         while True:  # page by page until an empty one; the proxy's log is bounded
             page = self._call("GET", f"{_path(link)}/deeds?after={after}")
-            deeds += [deed_of(deed) for deed in page["deeds"]]
+            events += [evidence_of(event) for event in page["deeds"]]
             lost += page["lost"]
-            if not page["deeds"] or len(deeds) >= DEEDS_MAX:
-                return DeedsRead(deeds=deeds, next=page["next"], lost=lost)
+            if not page["deeds"] or len(events) >= EVENTS_MAX:
+                return LogPage(events=events, next=page["next"], lost=lost)
             after = page["next"]
 
     def _create(self, link: str, then: _Link) -> None:

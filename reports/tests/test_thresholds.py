@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from junitparser import Error, Failure, JUnitXml
 
-from harness.engine.tally import Counted
+from harness.engine.run_counts import Counted
 from harness.history.verdict import Outcome
 from harness.scenario.outcome import RunOutcome, Threshold
 from harness.system.errors import Exit

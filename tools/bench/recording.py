@@ -15,8 +15,8 @@ from harness.history.journal import Journal
 from harness.history.merge import read_leftovers
 from harness.history.recorder import Recorder, attempt_file
 from harness.scenario.workloads.lookups import Lookup
+from harness.sut.earlier_attempts import EarlierAttempts
 from harness.sut.enrichment import JournalProbe
-from harness.sut.past import Past
 from harness.sut.phases import PhaseHooks
 from reference_impl.elements import OperatorInput, Record
 from tools.bench.answer import WrongOutput, require_all_in_order
@@ -68,7 +68,7 @@ def run_recorded(load: OperatorLoad, records: Sequence[Record]) -> float:
                 journal.emits(id=answer.id, j=0, value=answer.value, ts=element.timestamp)
                 came_out.append(answer.id)
 
-            phases = PhaseHooks((), past=Past(), journal=journal)
+            phases = PhaseHooks((), past=EarlierAttempts(), journal=journal)
             with assembled(load, emit=emit, probe=JournalProbe(journal, phases)) as bench:
                 took_s = bench.drive(_noted(records, journal))
         _require_whole(Path(folder), load.records)

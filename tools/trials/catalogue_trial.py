@@ -16,7 +16,7 @@ from typing import Final
 
 import click
 
-from harness.engine.tally import Counted, count
+from harness.engine.run_counts import Counted, count
 from harness.levels.sim.level import SimulatedLevel
 from harness.scenario.catalogue import catalogue, catalogue_folder
 from harness.scenario.file import load

@@ -16,7 +16,7 @@ from typing import Final
 import click
 
 from harness.engine.level import Observer, Stop
-from harness.engine.stage import RunStage, StagePlan, open_stage
+from harness.engine.open_levels import OpenLevels, StagePlan, open_levels
 from harness.history.verdict import Outcome
 from harness.levels import level_named
 from harness.scenario.catalogue import catalogue
@@ -132,7 +132,7 @@ class _Tried:
     """What the other runs said."""
 
 
-def _try(stage: RunStage, levels: Sequence[str], *, named: Sequence[str], seeds: range) -> Iterator[_Tried]:
+def _try(stage: OpenLevels, levels: Sequence[str], *, named: Sequence[str], seeds: range) -> Iterator[_Tried]:
     for stranger in STRANGERS:
         if named and not any(name in stranger.lookup for name in named):
             continue
@@ -185,7 +185,7 @@ def main(
         plan = StagePlan(
             run_id=new_run_id(), report=Path(folder), levels=level_named, world=world, keep="never"
         )
-        with open_stage(plan, observer=Observer(), stop=Stop()) as stage:
+        with open_levels(plan, observer=Observer(), stop=Stop()) as stage:
             for one in _try(stage, levels, named=named, seeds=range(seed, seed + seeds)):
                 click.echo(_row(one, seeds=seeds))
                 for other in one.others:

@@ -16,7 +16,7 @@ from typing import Final
 
 import click
 
-from harness.engine.tally import Counted, count
+from harness.engine.run_counts import Counted, count
 from harness.faults.parts.parts import SINK_FORMS
 from harness.faults.parts.triggers import PHASE_FORMS, PHASES, PhaseName
 from harness.levels.sim.level import SimulatedLevel

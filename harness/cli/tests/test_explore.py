@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import campaigning
 from harness.cli.main import main
 from harness.engine.level import Stop
 from harness.explore import exploration
@@ -135,7 +134,7 @@ def test_an_interruption_reports_what_there_is_and_ends_with_2(
         stop.set()
         yield stop
 
-    monkeypatch.setattr(campaigning, "stop_on_interrupt", stopped)
+    monkeypatch.setattr("harness.cli.run_campaign.stop_on_interrupt", stopped)
 
     assert main([*FEW, "--runs", "2"]) == Exit.INTERRUPTED
     assert "found    nothing before it was interrupted" in capsys.readouterr().out

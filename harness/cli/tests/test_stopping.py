@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from harness.cli.campaigning import Plain, Redrawn, stop_on_interrupt
+from harness.cli.run_campaign import Plain, Redrawn, stop_on_interrupt
 from harness.system.errors import Exit
 
 
@@ -34,7 +34,7 @@ def test_ctrl_c_during_a_run_lets_it_be_reported() -> None:
 
 _KILLED_WITH_WORKERS = """
 import os, signal
-from harness.cli.campaigning import stop_on_interrupt
+from harness.cli.run_campaign import stop_on_interrupt
 from harness.engine.executors import open_processes
 
 with stop_on_interrupt(), open_processes(2) as machines:

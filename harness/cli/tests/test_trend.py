@@ -107,7 +107,7 @@ def test_a_job_is_told_beside_its_baseline_and_its_page_opened(
         passed.update(options)
         return SimpleNamespace(exit_code=0)
 
-    monkeypatch.setattr("harness.cli.campaigning.go", noted)
+    monkeypatch.setattr("harness.cli.run_campaign.run_campaign", noted)
     (tmp_path / "sink.sql").write_text("CREATE TABLE t (id BIGINT, k BIGINT);")
     sink = '[sink]\ntable = "t"\nschema = "sink.sql"\nid = ["id"]\nvalues = ["k"]\n'
     (tmp_path / "job.toml").write_text(f'[job]\ncommand = ["python", "job.py"]\n{sink}')

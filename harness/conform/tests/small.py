@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.conform.certifying import Certification, PlannedRun, certified
 from harness.conform.subjects import operator_subject
 from harness.engine.level import Observer, Stop
-from harness.engine.stage import StagePlan
+from harness.engine.open_levels import StagePlan
 from harness.levels import level_named
 from harness.scenario.certificate import Certificate
 from harness.scenario.file import loads

@@ -150,7 +150,7 @@ class Flight(Struct, eq=False):
 class MeetsFlights(Protocol):
     """Acts on a link's flights. If `swallows_requests` is true, the server does not see clients close."""
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Change when or how `flight`, whose request is sent now, will end."""
 
 
@@ -158,7 +158,7 @@ class LinkAct(MeetsFlights, Protocol):
     """A fault's action on links: begun and ended on each link."""
 
     def begins(self, link: SimulatedLink) -> None:
-        """Start: act on the link's connections and flights of now; `meets` acts on later flights."""
+        """Start: act on the link's connections and flights of now; `on_message` acts on later flights."""
 
     def ends(self, link: SimulatedLink) -> None:
         """Heal: resume or lose the flights that the fault holds."""
@@ -226,7 +226,7 @@ class SimulatedLink:
         """Send the request; without faults the reply is due after both latencies and the server's work."""
         self._leave(flight)
         for fault in self.faults:
-            fault.meets(self, flight)
+            fault.on_message(self, flight)
         self._depart(flight)
 
     def round_trip(self, flight: Flight) -> None:
@@ -235,7 +235,7 @@ class SimulatedLink:
         hub = self.hub
         if self.faults or not hub.skip_to(flight.arrive_ms):
             for fault in self.faults:
-                fault.meets(self, flight)
+                fault.on_message(self, flight)
             self._depart(flight)
             return
         flight.departed = True

@@ -1,4 +1,4 @@
-"""The hand on the tables of the simulated server (`harness.database.table_hand`)."""
+"""The hand on the tables of the simulated server (`harness.database.table_editor`)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.database.simulated.tables import OutputRow, SimulatedTables, StoredDeadLetter
-from harness.database.table_hand import ALTERED, FAR_AWAY, STRANGER, TouchedRow
+from harness.database.table_editor import ALTERED, FAR_AWAY, STRANGER, TouchedRow
 
 
 class SimulatedTableHand:
-    """A `TableHand`; its lists are in the order of `seq`."""
+    """A `TableEditor`; its lists are in the order of `seq`."""
 
     def __init__(self, tables: SimulatedTables) -> None:
         self._tables = tables

@@ -28,7 +28,7 @@ async def lost(call: WatchedCall, statement: Any = QUERY) -> None:
     await asyncio.sleep(0)
     call.asks()
     error = Lost("gone")
-    call.meets(error, statement)
+    call.note_error(error, statement)
     raise error
 
 

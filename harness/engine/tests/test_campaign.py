@@ -12,8 +12,8 @@ import pytest
 
 from harness.engine.campaign import KEPT_MAX, Finished, carry_out
 from harness.engine.level import Observer, Opening, Play, RunSite, Stop
-from harness.engine.stage import StagePlan
-from harness.engine.tally import Counted, tallies
+from harness.engine.open_levels import StagePlan
+from harness.engine.run_counts import Counted, tallies
 from harness.history.verdict import Judgement, Outcome
 from harness.levels import level_named
 from harness.levels.sim.level import SimulatedLevel

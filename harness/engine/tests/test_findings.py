@@ -182,13 +182,13 @@ def test_a_fault_that_was_due_when_the_run_was_over_has_not_acted() -> None:
     assert outside_events([record], []) == []
 
 
-def test_the_proxys_deeds_and_what_a_fault_found_come_back_from_the_lines() -> None:
+def test_the_proxys_events_and_what_a_fault_found_come_back_from_the_lines() -> None:
     """A proxy that keeps a log and delayed nothing contradicts calls that were slow."""
     quiet = latency_run(took_ms=120)
     for line in quiet:
         if line["k"] == "~armed":
             line["logged"] = True
-    deed = {
+    event = {
         "t": 1_200_000,
         "did": "delayed",
         "stream": "downstream",
@@ -197,7 +197,7 @@ def test_the_proxys_deeds_and_what_a_fault_found_come_back_from_the_lines() -> N
         "bytes": 9,
         "chunks": 5,
     }
-    noted = {"k": "~deed", "t": 1_300_000, "f": "slow", "cycle": 0, "deed": deed}
+    noted = {"k": "~deed", "t": 1_300_000, "f": "slow", "cycle": 0, "deed": event}
     busy = sorted([*quiet, noted], key=lambda line: line["t"])
 
     (without,), (with_it,) = found(scenario(LATENCY), quiet), found(scenario(LATENCY), busy)
@@ -228,7 +228,7 @@ OWN_CLIENT = {"k": "~own-client", "t": 500_000, "s": 0, "a": 1}
 
 
 def cut_by_a_proxy(*dids: str) -> list[Line]:
-    deeds = [
+    events = [
         {
             "k": "~deed",
             "t": 1_100_000,
@@ -241,7 +241,7 @@ def cut_by_a_proxy(*dids: str) -> list[Line]:
     lines = [
         {**line, "logged": True} if line["k"] == "~armed" else line for line in acted("cut", 1_000, 2_000)
     ]
-    return sorted([OWN_CLIENT, *lines, *deeds], key=lambda line: line["t"])
+    return sorted([OWN_CLIENT, *lines, *events], key=lambda line: line["t"])
 
 
 def test_what_the_proxy_cut_stands_for_the_losses_of_a_client_that_nobody_sees_u4() -> None:

@@ -340,23 +340,23 @@ def test_a_fault_that_acts_says_when_it_bites() -> None:
     assert stage.at(200) == ["~bit cut"]
     assert stage.schedule.active() == {"cut": True}
     assert stage.at(400) == []
-    assert stage.told == ["cut begins", "cut bites: connections_lost 1, codes {'2013': 1}"]
+    assert stage.told == ["cut begins", "cut took effect: connections_lost 1, codes {'2013': 1}"]
 
 
-def test_the_proxys_deeds_of_a_fault_are_noted_and_no_others() -> None:
+def test_the_proxys_events_of_a_fault_are_noted_and_no_others() -> None:
     stage = Stage(latency({"at": "0ms"}), keeps_log=True)
-    assert stage.proxy.deeds_done is not None
-    stage.proxy.deeds_done.append(ProxyEvidence(t_us=1, did="delayed", toxic="slow.downstream"))
+    assert stage.proxy.events_done is not None
+    stage.proxy.events_done.append(ProxyEvidence(t_us=1, did="delayed", toxic="slow.downstream"))
 
     with stage.schedule:
         stage.at(0)
         for toxic in ("slow.downstream", "slower", "slow-too.downstream"):
-            stage.proxy.deeds_done.append(
+            stage.proxy.events_done.append(
                 ProxyEvidence(t_us=2, did="delayed", toxic=toxic, ms=100, more={"chunks": 1})
             )
 
-    deeds = [line["deed"] for line in stage.lines if line["k"] == "~deed"]
-    assert deeds == [{"t": 2, "did": "delayed", "toxic": "slow.downstream", "ms": 100, "chunks": 1}]
+    events = [line["deed"] for line in stage.lines if line["k"] == "~deed"]
+    assert events == [{"t": 2, "did": "delayed", "toxic": "slow.downstream", "ms": 100, "chunks": 1}]
 
 
 def test_a_kill_is_not_the_schedules_to_do() -> None:

@@ -11,7 +11,7 @@ import pytest
 from harness.engine.executors import PlainExecutors, open_processes
 from harness.explore.changing import shortened
 from harness.explore.corpus import CorpusEntry
-from harness.explore.exploration import Explored, Exploring, Plan, Sighting, explore
+from harness.explore.exploration import Explored, Exploring, FoundViolation, Plan, explore
 from harness.explore.trial import Candidate, Subject, try_all
 from harness.scenario.catalogue import catalogue
 from harness.scenario.file import load
@@ -138,8 +138,8 @@ def _given() -> CorpusEntry:
 
 def test_a_sighting_with_a_violation_is_preferred_to_silence() -> None:
     entry = _explored().kept[0]
-    silent = Sighting(entry=entry, violations=(("V23", "vacuous"),), run=1)
-    loud = Sighting(entry=entry, violations=(("V8", "lost"),), run=2)
+    silent = FoundViolation(entry=entry, violations=(("V23", "vacuous"),), run=1)
+    loud = FoundViolation(entry=entry, violations=(("V8", "lost"),), run=2)
 
     explored = Explored(sightings=[silent, loud])
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.explore.corpus import CorpusEntry
-from harness.explore.exploration import Explored, Plan, Sighting
+from harness.explore.exploration import Explored, FoundViolation, Plan
 from harness.explore.find import Find
 from harness.explore.finds import Group, grouped
-from harness.explore.telling import ExplorationEnd, as_text
+from harness.explore.progress import ExplorationEnd, as_text
 from harness.explore.trial import Subject, Violation
 from harness.levels.sim.tests import own_lookups
 from harness.scenario.file import loads
@@ -27,12 +27,12 @@ decisive: [V8]
 """
 
 
-def _sighting(*violations: Violation) -> Sighting:
+def _sighting(*violations: Violation) -> FoundViolation:
     entry = CorpusEntry(scenario=loads(ONE_ERROR), seed=1)
-    return Sighting(entry=entry, violations=violations, run=1)
+    return FoundViolation(entry=entry, violations=violations, run=1)
 
 
-def _grouped(sighting: Sighting, subject: Subject, folder: Path) -> Group:
+def _grouped(sighting: FoundViolation, subject: Subject, folder: Path) -> Group:
     [group] = grouped([sighting], subject=subject, only=frozenset(), folder=folder, goes_on=lambda: False)
     return group
 

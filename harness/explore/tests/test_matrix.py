@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from harness.explore import kill_matrix as module
-from harness.explore.kill_matrix import Charge, Matrix, MatrixRow, ReferenceResult, SuspectResult, fill
+from harness.explore.kill_matrix import DefectEntry, Matrix, MatrixRow, ReferenceResult, SuspectResult, fill
 from harness.explore.kill_matrix_table import as_json, as_markdown, as_text, summary
 from harness.levels.sim.canaries import refuse_blind_simulation
 from harness.sut.defects import DEFECTS, Defect
@@ -17,7 +17,7 @@ from harness.system.clock import CALENDAR_CLOCK, Deadline
 from harness.system.errors import Exit, HarnessError
 from harness.tests.harness_defects import acquits_everything
 
-CHARGE = Charge(names=("settles-twice", "watermarks-at-once"), seed=1, runs=2)
+CHARGE = DefectEntry(names=("settles-twice", "watermarks-at-once"), seed=1, runs=2)
 
 
 def row(name: str, trial: SuspectResult) -> MatrixRow:

@@ -12,7 +12,7 @@ from harness.explore.kill_matrix import (
     RUNS_LEAST,
     SuspectResult,
     find_suspect,
-    hear_the_reference,
+    run_reference,
     try_suspect,
 )
 from harness.history.event import Event
@@ -91,7 +91,7 @@ def test_a_judge_who_looks_away_is_convicted_before_any_run() -> None:
 
 
 def test_the_reference_is_acquitted() -> None:
-    acquittal = hear_the_reference(first_seed=1, runs=5, deadline=Deadline(60))
+    acquittal = run_reference(first_seed=1, runs=5, deadline=Deadline(60))
 
     assert (acquittal.runs, acquittal.convicted) == (5, {})
 

@@ -195,7 +195,7 @@ class Fault(Part):
         """As `lasts_ms`, but some kinds need an end in a simulated run even if the scenario gives none."""
         return self.lasts_ms
 
-    def inside(self, attempt: AttemptSite) -> None:
+    def act_in_attempt(self, attempt: AttemptSite) -> None:
         """Perform it inside the attempt, at the moment of its trigger."""
         raise NotImplementedError(f"`{self.do}` is not done by an attempt to itself")
 
@@ -420,7 +420,7 @@ class SparkFault(FaultOfJob):
 class FoundFault(Fault):
     """A fault that attempts perform themselves; its evidence is in the lines that they recorded."""
 
-    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
+    def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
         """What the recorded lines of a run show of it; None: it never began."""
         raise NotImplementedError
 

@@ -59,11 +59,11 @@ class CallFault(WorkloadFault):
         """On how many records in a row it acts."""
         return self.times
 
-    def strike(self, call: StruckCall) -> None:
+    def act_on_call(self, call: StruckCall) -> None:
         """Act on one call."""
         raise NotImplementedError
 
-    def found(self, lines: Sequence[Line]) -> RecordedFault | None:
+    def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
         return _measured_calls(self, lines)
 
 

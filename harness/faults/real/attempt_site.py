@@ -59,7 +59,7 @@ class SiteStore(Protocol):
     def files(self) -> Files:
         """The checkpoint files of its subtask, the newest last."""
 
-    def meets(self, meet: Callable[[], None], *, lasts_ms: int) -> None:
+    def before_writes(self, meet: Callable[[], None], *, lasts_ms: int) -> None:
         """For `lasts_ms`, calls `meet` before each write; it may block, or raise an OSError."""
 
 

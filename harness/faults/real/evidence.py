@@ -43,10 +43,10 @@ class ProxyEvidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeedsRead:
+class LogPage:
     """A part of a proxy's log."""
 
-    deeds: Sequence[ProxyEvidence]
+    events: Sequence[ProxyEvidence]
     next: int
     """The value of `after` for the next request."""
     lost: int = 0
@@ -56,7 +56,7 @@ class DeedsRead:
 _OWN = ("did", "toxic", "connection", "stream", "bytes", "packets", "ms", "command")
 
 
-def deed_of(line: Mapping[str, Any]) -> ProxyEvidence:
+def evidence_of(line: Mapping[str, Any]) -> ProxyEvidence:
     """Reads one event of the proxy's log from its JSON."""
     told = {name: line[name] for name in _OWN if line.get(name) is not None}
     more = {name: value for name, value in line.items() if name not in (*_OWN, "t", "n")}
@@ -88,16 +88,16 @@ class Seen:
     """The errors that clients got in the whole run, including `losses`."""
     failed_starts_us: Sequence[int] = ()
     """When starts of a job ended by themselves with an error, in the whole run."""
-    deeds: Sequence[ProxyEvidence] | None = None
+    log: Sequence[ProxyEvidence] | None = None
     """What the proxy did for this fault; None: it keeps no log, or the fault does not use the proxy."""
-    found: Sequence[Mapping[str, Any]] = ()
+    facts: Sequence[Mapping[str, Any]] = ()
     """The facts that the fault itself recorded."""
     events: Sequence[Mapping[str, Any]] = ()
     """Every line of the run; empty while the run still goes on."""
 
     def fact(self, what: str) -> Mapping[str, Any] | None:
         """The first fact of that kind that the fault recorded."""
-        return next((fact for fact in self.found if fact["what"] == what), None)
+        return next((fact for fact in self.facts if fact["what"] == what), None)
 
     def over(self, link: str) -> Seen:
         """The same, restricted to one link."""
@@ -112,7 +112,7 @@ class Seen:
         """Calls that began during the fault."""
         return [call for call in self.calls if self.armed_us <= call.began_us < self.healed_us]
 
-    def inside(self) -> list[TimedCall]:
+    def calls_within(self) -> list[TimedCall]:
         """Calls that began and ended during the fault."""
         return [
             call for call in self.during() if call.ended_us is not None and call.ended_us <= self.healed_us
@@ -155,7 +155,7 @@ class Seen:
     def did(self, *dids: str, stream: str = "") -> list[ProxyEvidence]:
         """The proxy's events of these kinds, of one direction if `stream` is given."""
         return [
-            deed for deed in self.deeds or () if deed.did in dids and (not stream or deed.stream == stream)
+            event for event in self.log or () if event.did in dids and (not stream or event.stream == stream)
         ]
 
     def _is_inside(self, at_us: int, grace_us: int) -> bool:
@@ -257,8 +257,8 @@ def as_the_proxy_saw(seen: Seen, *, link: str | None) -> Seen:
     """
     if link != "lookups":
         return seen
-    lost = [(deed.t_us, link, f"proxy: {deed.did}") for deed in seen.did(*_ENDED)]
-    sent = [(deed.t_us, link, deed.more["code"]) for deed in seen.did("error") if "code" in deed.more]
+    lost = [(event.t_us, link, f"proxy: {event.did}") for event in seen.did(*_ENDED)]
+    sent = [(event.t_us, link, event.more["code"]) for event in seen.did("error") if "code" in event.more]
     return replace(seen, losses=[*seen.losses, *lost], errors=[*seen.errors, *lost, *sent])
 
 
@@ -272,7 +272,7 @@ GONE: tuple[int | str, ...] = (
 
 def fact(seen: Seen, name: str) -> Any:
     """The last fact of this name that the fault recorded; None: there is none."""
-    return next((facts[name] for facts in reversed(seen.found) if name in facts), None)
+    return next((facts[name] for facts in reversed(seen.facts) if name in facts), None)
 
 
 def from_its_beginning(seen: Seen) -> Seen:
@@ -292,15 +292,15 @@ _CHUNKS_MIN = 5
 
 def delayed_chunks(seen: Seen, *, stream: str) -> Evidence | None:
     """The delays in the proxy's log in that direction; empty without a log, None if they are fewer than five."""
-    if seen.deeds is None:
+    if seen.log is None:
         return {}
-    late = [deed for deed in seen.did("delayed", stream=stream) if deed.ms > 0]
-    chunks = sum(int(deed.more.get("chunks", 1)) for deed in late)
+    late = [event for event in seen.did("delayed", stream=stream) if event.ms > 0]
+    chunks = sum(int(event.more.get("chunks", 1)) for event in late)
     if chunks < _CHUNKS_MIN:
         return None
     return {
-        "bytes_delayed": sum(deed.bytes for deed in late),
-        "connections_delayed": len({deed.connection: None for deed in late}),
+        "bytes_delayed": sum(event.bytes for event in late),
+        "connections_delayed": len({event.connection: None for event in late}),
         "chunks_delayed": chunks,
-        "longest_delay_ms": max(deed.ms for deed in late),
+        "longest_delay_ms": max(event.ms for event in late),
     }

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from harness.faults.real.evidence import DeedsRead
+from harness.faults.real.evidence import LogPage
 from harness.faults.real.job_site import JobProcesses
 from harness.faults.real.server_control import RootLine, ServerControl, close_tables, repeating
 from harness.faults.real.spark_site import SparkProcesses
@@ -93,7 +93,7 @@ class Control(Protocol):
         A proxy that cannot send RST refuses `rst`; its world lacks the ability `packets`.
         """
 
-    def deeds(self, link: str, after: int = 0) -> DeedsRead | None:
+    def link_log(self, link: str, after: int = 0) -> LogPage | None:
         """The proxy's log of `link` after event `after`; None: it keeps no log."""
 
 
@@ -120,8 +120,8 @@ class Site:
     control: Control
     server: ServerControl
     workers: Workers
-    found: Callable[..., None]
-    """`found(**facts)` records facts that the fault itself observed; they come back in `Seen.found`."""
+    note_fact: Callable[..., None]
+    """Records facts that the fault itself observed; they come back in `Seen.facts`."""
     seed: int
     """The run's seed."""
     over: threading.Event
@@ -198,7 +198,7 @@ def repeated_kills(site: Site, kill: Callable[[Any], None], *, gap_ms: int) -> I
     """Calls `kill` with a root connection every `gap_ms` while the block lasts; then closes the server's tables."""
     try:
         with RootLine(site.server) as line:
-            site.found(began_us=monotonic_us())
+            site.note_fact(began_us=monotonic_us())
             with repeating(lambda: line(kill), gap_ms / 1000):
                 yield
     finally:

@@ -84,7 +84,7 @@ class _Holding:
 
     def arm(self) -> None:
         """Sets the toxic that holds the `nth` message; of COMMITs also later ones, for that one may change no row."""
-        read = self.control.deeds(self.when.link, self._after)
+        read = self.control.link_log(self.when.link, self._after)
         self._after = 0 if read is None else read.next
         if self._is_commit:
             self._root = self._stack.enter_context(RootLine(self.server))
@@ -106,62 +106,62 @@ class _Holding:
     def await_it(self) -> HeldMessage | None:
         """The held message; None: `over` was set first."""
         while not self.over.is_set():
-            while (deed := self._next_hold()) is not None:
-                rows = self._rows_modified(deed) if self._is_commit and deed.command == "commit" else None
+            while (event := self._next_hold()) is not None:
+                rows = self._rows_modified(event) if self._is_commit and event.command == "commit" else None
                 if rows != 0:
-                    return self._found(deed, rows)
-                self.control.release(self.when.link, deed.toxic, deed.connection)
+                    return self._found(event, rows)
+                self.control.release(self.when.link, event.toxic, event.connection)
             self.over.wait(_LOOK_S)
         return None
 
     def _next_hold(self) -> ProxyEvidence | None:
         """The next message that the toxics of this moment hold."""
-        read = self.control.deeds(self.when.link, self._after) if not self._queue else None
+        read = self.control.link_log(self.when.link, self._after) if not self._queue else None
         if read is not None:
             self._after = read.next
-            own = (deed for deed in read.deeds if deed.toxic.startswith(f"{self.name}."))
-            self._queue.extend(deed for deed in own if deed.did == "held")
+            own = (event for event in read.events if event.toxic.startswith(f"{self.name}."))
+            self._queue.extend(event for event in own if event.did == "held")
         return self._queue.popleft() if self._queue else None
 
-    def _found(self, deed: ProxyEvidence, rows: int | None) -> HeldMessage | None:
+    def _found(self, event: ProxyEvidence, rows: int | None) -> HeldMessage | None:
         """Later COMMITs pass; with `after`, this one is let through and its answer held."""
         if self._is_commit and self.when.moment == "after":
             self._hold("downstream", on="commit", nth=1, times=0)
-            self.control.release(self.when.link, deed.toxic, deed.connection)
-            answer = self._await_answer(deed.connection)
+            self.control.release(self.when.link, event.toxic, event.connection)
+            answer = self._await_answer(event.connection)
             if answer is None:
                 return None
-            deed = answer
+            event = answer
         if self._is_commit:
-            self.control.hold_no_more(self.when.link, deed.toxic)
-            self._pass_others(deed.connection)
+            self.control.hold_no_more(self.when.link, event.toxic)
+            self._pass_others(event.connection)
         return HeldMessage(
             control=self.control,
-            toxic=deed.toxic,
-            connection=deed.connection,
-            peer=int(deed.more.get("peer", 0)),
+            toxic=event.toxic,
+            connection=event.connection,
+            peer=int(event.more.get("peer", 0)),
             when=self.when,
-            said=_in_words(deed),
-            counted=self._counted(deed),
-            held_us=deed.t_us,
+            said=_in_words(event),
+            counted=self._counted(event),
+            held_us=event.t_us,
             rows_modified=rows,
         )
 
-    def _counted(self, deed: ProxyEvidence) -> str:
+    def _counted(self, event: ProxyEvidence) -> str:
         """Of which table the messages were counted, in words."""
         if self.table == "*":
             return "of any table"
-        names = (name.rpartition(".")[2] for name in str(deed.more.get("tables", "")).split(","))
+        names = (name.rpartition(".")[2] for name in str(event.more.get("tables", "")).split(","))
         return f"of {self.table}" if self.table.lower() in names else "of tables that it does not tell"
 
     def _await_answer(self, connection: int) -> ProxyEvidence | None:
         """The held answer of the COMMIT that was let through; None: it did not come."""
         deadline = Deadline(_ANSWER_S)
         while not self.over.is_set() and not deadline.passed:
-            while (deed := self._next_hold()) is not None:
-                if deed.connection == connection and deed.stream == "downstream":
-                    return deed
-                self.control.release(self.when.link, deed.toxic, deed.connection)
+            while (event := self._next_hold()) is not None:
+                if event.connection == connection and event.stream == "downstream":
+                    return event
+                self.control.release(self.when.link, event.toxic, event.connection)
             self.over.wait(_LOOK_S)
         return None
 
@@ -173,14 +173,14 @@ class _Holding:
             if other.connection != connection:
                 self.control.release(self.when.link, other.toxic, other.connection)
 
-    def _rows_modified(self, deed: ProxyEvidence) -> int:
+    def _rows_modified(self, event: ProxyEvidence) -> int:
         """How many rows the transaction of a held COMMIT has changed; 0: it only reads, or there is none."""
         assert self._root is not None, "a COMMIT is held only after `arm`"
         fresh_us = self._asked_us + round(_CACHED_S * 1_000_000)
         wait_until(lambda: monotonic_us() >= fresh_us, deadline=Deadline(_CACHED_S))
         rows = self._root(_writers)
         self._asked_us = monotonic_us()
-        return dict(rows or ()).get(int(deed.more["session"]), 0)
+        return dict(rows or ()).get(int(event.more["session"]), 0)
 
 
 def _writers(root: Any) -> list[tuple[int, int]]:
@@ -190,7 +190,7 @@ def _writers(root: Any) -> list[tuple[int, int]]:
         return [(int(session), int(rows)) for session, rows in cursor.fetchall()]
 
 
-def _in_words(deed: ProxyEvidence) -> str:
-    statement = str(deed.more.get("statement") or deed.command)
-    table = str(deed.more.get("table") or "")
+def _in_words(event: ProxyEvidence) -> str:
+    statement = str(event.more.get("statement") or event.command)
+    table = str(event.more.get("table") or "")
     return f"{statement.upper()} {table}".strip()

@@ -78,7 +78,7 @@ def kill_processes(site: Site, victims: Sequence[ProcessIdentity], *, fault: str
             held.release()
         if owner is not None:  # else another fault killed it, and nothing waits for the message any more
             facts["held"] = held.name
-    site.found(what="killed", at_us=at_us, **facts)
+    site.note_fact(what="killed", at_us=at_us, **facts)
     return True
 
 

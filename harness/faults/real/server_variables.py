@@ -24,7 +24,7 @@ def global_variables(site: Site, values: Mapping[str, int]) -> Iterator[None]:
     with site.server.root(limit_s=STATEMENT_S) as connection:
         before = {name: _value_of(connection, name) for name in values}
         try:
-            site.found(began_us=monotonic_us(), set=dict(values), stood=before)
+            site.note_fact(began_us=monotonic_us(), set=dict(values), stood=before)
             _set_all(connection, values)
             yield
         finally:
@@ -46,7 +46,7 @@ def _begin_anew(site: Site) -> None:
     with site.server.root() as connection:
         sessions = sessions_of_run(connection, site.server)
         end_all_sessions(connection, site.server)
-        site.found(ended=len(sessions), ended_us=monotonic_us())
+        site.note_fact(ended=len(sessions), ended_us=monotonic_us())
 
 
 def _value_of(connection: Any, name: str) -> int:

@@ -39,27 +39,27 @@ class SinkLog:
     _noted: list[ProxyEvidence] = field(default_factory=list)
 
     def _read(self) -> Sequence[ProxyEvidence]:
-        read = self.control.deeds("sink", self._after)
+        read = self.control.link_log("sink", self._after)
         if read is not None:
             self._after = read.next
             self._noted += [
-                deed for deed in read.deeds if deed.did == "noted" and deed.toxic.startswith(self.toxics)
+                event for event in read.events if event.did == "noted" and event.toxic.startswith(self.toxics)
             ]
         return self._noted
 
     def newest_connection(self, *, known: int) -> int:
         """The highest number of a connection in the whole log of the link, at least `known`."""
-        read = self.control.deeds("sink")
-        return max([known, *(deed.connection for deed in (() if read is None else read.deeds))])
+        read = self.control.link_log("sink")
+        return max([known, *(event.connection for event in (() if read is None else read.events))])
 
     def has_written(self, *, table: str, since: int) -> bool:
         """Whether a connection with a higher number than `since` has sent a write to `table` (empty: to any)."""
         return any(
-            deed.connection > since
-            and deed.stream == "upstream"
-            and deed.more.get("statement") in _WRITES
-            and table.lower() in {"", str(deed.more.get("table")).rpartition(".")[2]}
-            for deed in self._read()
+            event.connection > since
+            and event.stream == "upstream"
+            and event.more.get("statement") in _WRITES
+            and table.lower() in {"", str(event.more.get("table")).rpartition(".")[2]}
+            for event in self._read()
         )
 
     def waits_s(self, *, since: int = 0, but: Collection[int] = ()) -> float:
@@ -68,27 +68,27 @@ class SinkLog:
         Requests from the client ports `but` do not count.
         """
         open_us: dict[int, int] = {}
-        for deed in self._read():
-            if deed.connection <= since or deed.more.get("peer") in but or deed.command == "quit":
+        for event in self._read():
+            if event.connection <= since or event.more.get("peer") in but or event.command == "quit":
                 continue
-            if deed.stream == "upstream":
-                open_us[deed.connection] = deed.t_us
+            if event.stream == "upstream":
+                open_us[event.connection] = event.t_us
             else:
-                open_us.pop(deed.connection, None)
+                open_us.pop(event.connection, None)
         return (monotonic_us() - min(open_us.values())) / 1e6 if open_us else 0.0
 
     def has_committed(self, connection: int, *, since_us: int) -> bool:
         """Whether the server has answered OK to what commits on that connection since then."""
         return any(
-            deed.connection == connection
-            and (deed.stream, deed.more.get("commits"), deed.more.get("reply")) == ("downstream", 1, "ok")
-            and deed.t_us >= since_us
-            for deed in self._read()
+            event.connection == connection
+            and (event.stream, event.more.get("commits"), event.more.get("reply")) == ("downstream", 1, "ok")
+            and event.t_us >= since_us
+            for event in self._read()
         )
 
     def requests_from(self, ports: Collection[int], *, since_us: int) -> int:
         """How many requests came from these ports since then."""
         return sum(
-            deed.stream == "upstream" and deed.t_us >= since_us and deed.more.get("peer") in ports
-            for deed in self._read()
+            event.stream == "upstream" and event.t_us >= since_us and event.more.get("peer") in ports
+            for event in self._read()
         )

@@ -28,8 +28,8 @@ def slower_calls(seen: Seen, *, by_ms: float, none_below_ms: float = 0.0) -> Evi
     toxic to one connection after the other); or, if that is 0, the lower quartile of these calls is above the upper
     quartile of the others.
     """
-    inside, sides = seen.inside(), _sides(seen)
-    if seen.deeds is None:
+    inside, sides = seen.calls_within(), _sides(seen)
+    if seen.log is None:
         return _shift(inside, sides, by_ms=by_ms, none_below_ms=none_below_ms)
     suffered = _suffered(seen, by_ms=by_ms)
     return {"calls_as_slow": suffered, **_numbers(inside, sides)} if suffered >= _CALLS_MIN else {}
@@ -37,7 +37,7 @@ def slower_calls(seen: Seen, *, by_ms: float, none_below_ms: float = 0.0) -> Evi
 
 def _suffered(seen: Seen, *, by_ms: float) -> int:
     """How many calls took that long during the fault, timed out, or were still waiting when it healed."""
-    inside = seen.inside()
+    inside = seen.calls_within()
     ended = sum(1 for call in inside if call.ending == "timeout" or (call.took_ms or 0.0) >= by_ms)
     latest_us = seen.healed_us - by_ms * 1000
     waiting = sum(1 for call in seen.waiting() if seen.armed_us <= call.began_us <= latest_us)

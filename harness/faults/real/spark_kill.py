@@ -86,7 +86,7 @@ def await_end(
         lambda: not any(map(is_alive, [*killed, *dependents])), deadline=Deadline(_GONE_S), every_s=0.005
     )
     pids = [victim.pid for victim in killed]
-    site.found(what="killed", at_us=at_us, pids=pids, gone=gone and bool(killed), **facts)
+    site.note_fact(what="killed", at_us=at_us, pids=pids, gone=gone and bool(killed), **facts)
 
 
 def newest_attempts(site: Site, subtasks: Iterable[int]) -> Mapping[int, int]:
@@ -106,7 +106,7 @@ def await_replaced(site: Site, before: Mapping[int, int]) -> None:
     wait_until(all_replaced, deadline=Deadline(_REPLACED_S), every_s=_LOOK_S)
     now = _newest(spark)
     later = [[s, number, now[s]] for s, number in before.items() if now.get(s, 0) > number]
-    site.found(what="replaced", at_us=monotonic_us(), attempts=later)
+    site.note_fact(what="replaced", at_us=monotonic_us(), attempts=later)
 
 
 def await_over(site: Site, attempts: Mapping[int, int], *, limit_s: float) -> None:

@@ -35,14 +35,14 @@ def witnesses_of(evidence: Callable[[Seen], Evidence], seen: Seen, *, by: str) -
 
     def holds_without(names: Collection[str]) -> bool:
         rest: dict[str, Any] = {}
-        if PROXY in names and seen.deeds is not None:
-            rest["deeds"] = ()
+        if PROXY in names and seen.log is not None:
+            rest["log"] = ()
         if CLIENTS in names:
             rest |= {"calls": (), "losses": (), "errors": ()}
         if noted in names:
-            rest["found"] = ()
+            rest["facts"] = ()
         elif PROXY in names:  # which told the fault what it held
-            rest["found"] = [fact for fact in seen.found if "held" not in fact]
+            rest["facts"] = [fact for fact in seen.facts if "held" not in fact]
         if HARNESS in names:
             rest["failed_starts_us"] = ()
         rest["events"] = _without(seen.events, names)

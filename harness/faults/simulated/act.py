@@ -131,7 +131,7 @@ def losses(codes: Counter[str]) -> dict[str, Any]:
 def meet_all(act: LinkAct, link: SimulatedLink) -> None:
     """Applies `act` to every message in flight, in both directions."""
     for flight in link.flights:
-        act.meets(link, flight)
+        act.on_message(link, flight)
         link.aim(flight)
 
 
@@ -139,7 +139,7 @@ def meet_requests(act: LinkAct, link: SimulatedLink) -> None:
     """Applies `act` to requests that have not reached the server."""
     for flight in link.flights:
         if flight.is_asking(link.hub.now_ms):
-            act.meets(link, flight)
+            act.on_message(link, flight)
             link.aim(flight)
 
 
@@ -147,5 +147,5 @@ def meet_unarrived(act: LinkAct, link: SimulatedLink) -> None:
     """Applies `act` to requests before their arrival time, even if the server has begun to work on one."""
     for flight in link.flights:
         if flight.arrive_ms > link.hub.now_ms:
-            act.meets(link, flight)
+            act.on_message(link, flight)
             link.aim(flight)

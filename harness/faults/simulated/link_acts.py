@@ -79,7 +79,7 @@ class Holding:
     def begins(self, link: SimulatedLink) -> None:
         (meet_unarrived if self._upward else meet_all)(self, link)
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Holds one chunk of the message."""
         if flight.due_ms is None or flight.doom is not None:
             return
@@ -137,7 +137,7 @@ class Swallowing:
     def begins(self, link: SimulatedLink) -> None:
         (meet_all if self._downward else meet_unarrived)(self, link)
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Drops the reply, or the request and so the reply."""
         if flight.doom is not None:
             return
@@ -175,7 +175,7 @@ class ShutPort:
         """Closes live connections, idle ones too."""
         self._codes[str(LOST_CONNECTION)] += link.cut()
 
-    def meets(self, link: SimulatedLink, flight: Flight) -> None:
+    def on_message(self, link: SimulatedLink, flight: Flight) -> None:
         """Refuses the connect."""
         self._codes[str(REFUSED)] += 1
         link.doom_at(flight, link.hub.now_ms + 1, REFUSED)

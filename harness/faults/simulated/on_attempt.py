@@ -53,13 +53,13 @@ class OnStore:
     def ends(self) -> None:
         self._run.store_troubles.remove(self)
 
-    def meets(self, attempt: RunningAttempt, clock: Clock) -> None:
+    def on_write(self, attempt: RunningAttempt, clock: Clock) -> None:
         """`attempt` is about to write: take its time, or raise the OSError, if it is one that is meant."""
         if self._subtask in {None, attempt.subtask}:
             self.met += 1
-            self.strike(clock)
+            self.act(clock)
 
-    def strike(self, clock: Clock) -> None:
+    def act(self, clock: Clock) -> None:
         """Delays the write, or raises an OSError."""
         raise NotImplementedError
 

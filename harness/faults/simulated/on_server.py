@@ -62,20 +62,20 @@ class OnServer:
 
 
 class Hunt(OnServer):
-    """Calls `strike` every `gap_ms`, until it succeeded `count` times (None: no limit). Mutable: counts."""
+    """Calls `kill_one` every `gap_ms`, until it succeeded `count` times (None: no limit). Mutable: counts."""
 
     def __init__(
         self,
         run: SimulatedRun,
         *,
         codes: Iterable[int | str],
-        strike: Callable[[SimulatedServer], bool],
+        kill_one: Callable[[SimulatedServer], bool],
         gap_ms: int,
         count: int | None,
         settles_ms: int = 0,
     ) -> None:
         super().__init__(run, codes=codes, sets=lambda _: self._once(), settles_ms=settles_ms)
-        self._strike = strike
+        self._kill_one = kill_one
         self._gap_ms = gap_ms
         self._count = count
         self._next: Due | None = None
@@ -83,7 +83,7 @@ class Hunt(OnServer):
 
     def _once(self) -> None:
         if self._count is None or self.hits < self._count:
-            self.hits += self._strike(self.server)
+            self.hits += self._kill_one(self.server)
         hub = self.run.hub
         self._next = hub.at(hub.now_ms + self._gap_ms, self._once)
 

@@ -37,7 +37,7 @@ class DisturbedRun:
             control=nobody,
             workers=nobody,
             server=self.server,
-            found=lambda **facts: found.append(facts),
+            note_fact=lambda **facts: found.append(facts),
             seed=1,
             over=threading.Event(),
         )

@@ -30,8 +30,8 @@ class MessageProxy(Proxy):
     @property
     def noted(self) -> list[ProxyEvidence]:
         """The log, to be written to."""
-        assert self.deeds_done is not None
-        return self.deeds_done
+        assert self.events_done is not None
+        return self.events_done
 
     def connections(self, link: str) -> Sequence[ProxyConnection]:
         return []
@@ -171,7 +171,7 @@ def job_site(
 ) -> tuple[Site, list[Mapping[str, Any]]]:
     """What a fault may use, and where it records what it found."""
     facts: list[Mapping[str, Any]] = []
-    made = site(proxy, found=lambda **told: facts.append(told))
+    made = site(proxy, note_fact=lambda **told: facts.append(told))
     place = replace(
         made,
         job=cast("JobProcesses", job),
@@ -186,4 +186,4 @@ def shown(fault: OutsideFault, place: Site, facts: list[Mapping[str, Any]]) -> E
     """The evidence after one activation."""
     with fault.inject(place):
         pass
-    return fault.evidence(Seen(armed_us=0, healed_us=1, found=facts))
+    return fault.evidence(Seen(armed_us=0, healed_us=1, facts=facts))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from harness.engine.outside_faults import OutsideFaults
-from harness.faults.real.evidence import DeedsRead, ProxyEvidence
+from harness.faults.real.evidence import LogPage, ProxyEvidence
 from harness.faults.real.fault_site import Site, ToxicRequest, Workers
 from harness.faults.real.server_control import ServerControl
 from harness.history.follower import Progress
@@ -34,7 +34,7 @@ class Proxy:
         self.log = [] if log is None else log
         self.acts: list[str] = []
         self.toxics: dict[str, ToxicRequest] = {}
-        self.deeds_done: list[ProxyEvidence] | None = [] if keeps_log else None
+        self.events_done: list[ProxyEvidence] | None = [] if keeps_log else None
         self._left = failing
 
     def _change(self) -> None:
@@ -68,19 +68,19 @@ class Proxy:
         self.log.append(f"cut {link} {how}")
         return [1, 2]
 
-    def deeds(self, link: str, after: int = 0) -> DeedsRead | None:
-        if self.deeds_done is None:
+    def link_log(self, link: str, after: int = 0) -> LogPage | None:
+        if self.events_done is None:
             return None
-        return DeedsRead(deeds=self.deeds_done[after:], next=len(self.deeds_done))
+        return LogPage(events=self.events_done[after:], next=len(self.events_done))
 
 
-def site(proxy: Proxy, *, found: Callable[..., None] = lambda **facts: None) -> Site:
+def site(proxy: Proxy, *, note_fact: Callable[..., None] = lambda **facts: None) -> Site:
     """A site with nothing but a proxy."""
     return Site(
         control=proxy,
         server=cast("ServerControl", NOWHERE),
         workers=cast("Workers", NoSpark()),
-        found=found,
+        note_fact=note_fact,
         seed=7,
         over=threading.Event(),
     )

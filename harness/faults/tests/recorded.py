@@ -55,17 +55,17 @@ def during(count: int = 10, took_ms: int | None = 20, ending: str = "ok") -> lis
     return [call(1100 + n, took_ms, ending) for n in range(count)]
 
 
-def deed(did: str, stream: str = "downstream", **numbers: Any) -> ProxyEvidence:
+def event(did: str, stream: str = "downstream", **numbers: Any) -> ProxyEvidence:
     return ProxyEvidence(t_us=1_500_000, did=did, toxic=f"f.{stream}", connection=3, stream=stream, **numbers)
 
 
 def paced(*, us: int = 90_000, empty: int = 0) -> ProxyEvidence:
-    return deed("paced", bytes=900, more={"us": us, "empty": empty})
+    return event("paced", bytes=900, more={"us": us, "empty": empty})
 
 
 def sliced(*, count: int = 22, pieces: int = 5, gap_us: int = 200_000) -> ProxyEvidence:
     """By default four pieces of 5 bytes and a rest of 2, each 50 ms after the one before."""
-    return deed(
+    return event(
         "sliced",
         bytes=count,
         more={"pieces": pieces, "tails": 1, "tail_bytes": 2, "gaps": pieces - 1, "gap_us": gap_us},

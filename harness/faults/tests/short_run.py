@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from harness.faults.real.evidence import DeedsRead
+from harness.faults.real.evidence import LogPage
 from harness.faults.real.fault_site import ToxicRequest
 from harness.scenario.model import Scenario
 from harness.scenario.outcome import RunOutcome
@@ -30,8 +30,8 @@ class IdleProxy:
     def disable(self, link: str) -> None:
         pass
 
-    def deeds(self, link: str, after: int = 0) -> DeedsRead | None:
-        return self.proxy.deeds(link, after)
+    def link_log(self, link: str, after: int = 0) -> LogPage | None:
+        return self.proxy.link_log(link, after)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.proxy, name)

@@ -23,7 +23,7 @@ def test_a_link_without_connections_is_looked_at_again_until_it_has_some() -> No
     proxy = EmptyAtFirst([], failing=0, keeps_log=True)
     found: list[Any] = []
 
-    with ResetNow.model_validate(FAULT).inject(site(proxy, found=lambda **facts: found.append(facts))):
+    with ResetNow.model_validate(FAULT).inject(site(proxy, note_fact=lambda **facts: found.append(facts))):
         pass
 
     assert found == [{"connections": [7]}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.faults.real.evidence import ProxyEvidence
-from harness.faults.tests.recorded import SLOW, deed, made, paced, seen, sliced
+from harness.faults.tests.recorded import SLOW, event, made, paced, seen, sliced
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,11 @@ from harness.faults.tests.recorded import SLOW, deed, made, paced, seen, sliced
     ],
 )
 def test_a_slow_loris_whose_pieces_or_gaps_are_not_as_asked_is_not_believed(written: ProxyEvidence) -> None:
-    assert made("slow_loris").evidence(seen(SLOW, deeds=[written])) == {}
+    assert made("slow_loris").evidence(seen(SLOW, log=[written])) == {}
 
 
 def test_a_slow_loris_says_what_the_proxy_wrote() -> None:
-    evidence = made("slow_loris").evidence(seen(SLOW, deeds=[sliced(), sliced(gap_us=204_000)]))
+    evidence = made("slow_loris").evidence(seen(SLOW, log=[sliced(), sliced(gap_us=204_000)]))
 
     assert (evidence["pieces"], evidence["bytes_a_piece"], evidence["gap_ms"]) == (10, 5.0, 50.5)
 
@@ -41,6 +41,6 @@ def test_a_slow_loris_says_what_the_proxy_wrote() -> None:
 def test_a_bandwidth_whose_rate_is_not_as_asked_is_not_believed(
     written: ProxyEvidence, *, bites: bool
 ) -> None:
-    held = deed("held", ms=90, bytes=900)
+    held = event("held", ms=90, bytes=900)
 
-    assert bool(made("bandwidth").evidence(seen(SLOW, deeds=[held, written]))) is bites
+    assert bool(made("bandwidth").evidence(seen(SLOW, log=[held, written]))) is bites

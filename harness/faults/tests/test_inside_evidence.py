@@ -23,7 +23,7 @@ def stalled(lag_ms: float) -> list[Line]:
 
 
 def test_a_stall_is_believed_when_the_loop_was_that_late() -> None:
-    found = STALL.found(stalled(301.5))
+    found = STALL.recorded(stalled(301.5))
 
     assert found is not None
     assert (found.began_us, found.measured_us, found.ended_us) == (1000, 9000, 9000)
@@ -36,14 +36,14 @@ def test_a_stall_is_believed_when_the_loop_was_that_late() -> None:
     ids=["too short", "one of two too short", "never measured"],
 )
 def test_a_stall_that_did_nothing_is_not_believed(lines: list[Line]) -> None:
-    found = STALL.found(lines)
+    found = STALL.recorded(lines)
 
     assert found is not None
     assert (found.measured_us, found.evidence) == (None, {})
 
 
 def test_a_stall_that_never_began_is_none() -> None:
-    assert STALL.found([note("~acted", 1000, what="stall") | {"f": "other"}]) is None
+    assert STALL.recorded([note("~acted", 1000, what="stall") | {"f": "other"}]) is None
 
 
 def jump(**fields: Any) -> FoundFault:
@@ -80,7 +80,7 @@ def moved(how: str, *offsets: tuple[str, float, float]) -> list[Line]:
 def test_a_clock_is_believed_to_have_moved_as_far_as_was_measured(
     fault: FoundFault, lines: list[Line], changed_ms: float
 ) -> None:
-    found = fault.found(lines)
+    found = fault.recorded(lines)
 
     assert found is not None
     assert found.evidence["offset_changed_ms"] == changed_ms
@@ -98,11 +98,11 @@ def test_a_clock_is_believed_to_have_moved_as_far_as_was_measured(
     ids=["not at all", "the other way", "not measured", "its end was not seen"],
 )
 def test_a_clock_that_did_not_move_as_asked_is_not_believed(fault: FoundFault, lines: list[Line]) -> None:
-    found = fault.found(lines)
+    found = fault.recorded(lines)
 
     assert found is not None
     assert (found.measured_us, found.evidence) == (None, {})
 
 
 def test_a_clock_that_nobody_touched_is_none() -> None:
-    assert jump(shift="60m").found([]) is None
+    assert jump(shift="60m").recorded([]) is None

@@ -179,7 +179,7 @@ def test_a_frozen_start_that_does_nothing_afterwards_is_no_evidence(
 ) -> None:
     found = [{"what": "stopped", "pid": 7}, {"what": "woke", "first": 1, "second": 2, **woke}]
 
-    assert bool(made("frozen_start").evidence(Seen(armed_us=0, healed_us=1, found=found))) is counts
+    assert bool(made("frozen_start").evidence(Seen(armed_us=0, healed_us=1, facts=found))) is counts
 
 
 @each("kind", OF_JOBS)

@@ -46,12 +46,13 @@ def shown(broker: Broker | None) -> Mapping[str, Any]:
     facts: list[Mapping[str, Any]] = []
     fault = KillBroker.model_validate({"do": "kill_broker", "id": "gone", "when": {"at": "1s"}, "for": "1ms"})
     place = replace(
-        site(Proxy(), found=lambda **told: facts.append(told)), job=cast("JobProcesses", Processes(broker))
+        site(Proxy(), note_fact=lambda **told: facts.append(told)),
+        job=cast("JobProcesses", Processes(broker)),
     )
 
     with fault.inject(place):
         assert broker is None or broker.alive
-    return fault.evidence(Seen(armed_us=0, healed_us=1, found=facts))
+    return fault.evidence(Seen(armed_us=0, healed_us=1, facts=facts))
 
 
 def test_a_broker_that_died_and_serves_again_is_evidence() -> None:

@@ -11,7 +11,7 @@ A_KILL = made("kill_worker", id="kill", subtask=1, when={"phase": "snapshot-take
 
 
 def test_a_kill_is_believed_when_it_was_reaped_nothing_followed_and_a_next_attempt_began() -> None:
-    killing = A_KILL.found(killed_run())
+    killing = A_KILL.recorded(killed_run())
 
     assert killing is not None
     assert (killing.began_us, killing.ended_us) == (5000, 9000)
@@ -22,18 +22,18 @@ def test_a_kill_is_believed_when_it_was_reaped_nothing_followed_and_a_next_attem
 
 
 def test_a_kill_whose_phase_never_came_is_none() -> None:
-    assert A_KILL.model_copy(update={"id": "other"}).found(killed_run()) is None
+    assert A_KILL.model_copy(update={"id": "other"}).recorded(killed_run()) is None
 
 
 def test_a_kill_that_nobody_reaped_is_not_believed() -> None:
-    killing = A_KILL.found([line for line in killed_run() if line["k"] != "kill"])
+    killing = A_KILL.recorded([line for line in killed_run() if line["k"] != "kill"])
 
     assert killing is not None
     assert killing.evidence == {}
 
 
 def test_a_kill_after_which_the_attempt_still_spoke_is_not_believed() -> None:
-    killing = A_KILL.found([*killed_run(), {"i": 2, "t": 5100, "k": "out", "s": 1, "a": 1}])
+    killing = A_KILL.recorded([*killed_run(), {"i": 2, "t": 5100, "k": "out", "s": 1, "a": 1}])
 
     assert killing is not None
     assert killing.evidence == {}
@@ -45,7 +45,7 @@ def test_a_kill_after_which_the_attempt_still_spoke_is_not_believed() -> None:
 def test_a_kill_without_a_successor_is_not_believed(successor: Line) -> None:
     lines = [line for line in killed_run() if line.get("a") != 2]
 
-    killing = A_KILL.found([*lines, {"i": 0, "t": 9000, "k": "start", **successor}])
+    killing = A_KILL.recorded([*lines, {"i": 0, "t": 9000, "k": "start", **successor}])
 
     assert killing is not None
     assert (killing.ended_us, killing.evidence) == (None, {})
@@ -65,8 +65,8 @@ def with_reaping(how: str, code: int, *, failed: bool = False) -> list[Line]:
 @pytest.mark.parametrize(("how", "code"), [("sigkill", -9), ("sigsegv", -11), ("exit", 137)])
 def test_a_death_is_believed_if_the_process_ended_as_asked(how: str, code: int) -> None:
     as_asked, otherwise = (
-        A_KILL.found(with_reaping(how, code)),
-        A_KILL.found(with_reaping(how, 0)),
+        A_KILL.recorded(with_reaping(how, code)),
+        A_KILL.recorded(with_reaping(how, 0)),
     )
 
     assert as_asked is not None
@@ -79,7 +79,7 @@ def test_an_exception_is_believed_if_the_attempt_said_that_it_failed_and_nothing
     lines = with_reaping("exception", 1, failed=True)
     spoke = [*lines, {"i": 3, "t": 5200, "k": "out", "s": 1, "a": 1}]
 
-    believed, not_believed = A_KILL.found(lines), A_KILL.found(spoke)
+    believed, not_believed = A_KILL.recorded(lines), A_KILL.recorded(spoke)
 
     assert believed is not None
     assert (believed.evidence["how"], believed.measured_us) == ("exception", 5100)

@@ -16,8 +16,8 @@ from harness.faults.tests.recorded import (
     LOST,
     SLOW,
     call,
-    deed,
     during,
+    event,
     made,
     paced,
     seen,
@@ -29,17 +29,17 @@ from tools.cases import each
 
 TURNS = [{"closed": 1_000_000}, {"opened": 1_300_000}, {"closed": 1_500_000}, {"opened": 1_800_000}]
 BITTEN: dict[str, Seen] = {
-    "latency": seen(SLOW, deeds=[deed("delayed", ms=100, bytes=80, more={"chunks": 5})]),
-    "jitter": seen(SLOW, deeds=[deed("delayed", ms=ms, bytes=80) for ms in (12, 40, 90, 60, 70)]),
-    "one_way": seen(SLOW, deeds=[deed("delayed", "upstream", ms=100, more={"chunks": 9})]),
-    "blackhole": seen(usual() + during(took_ms=300, ending="timeout"), deeds=[deed("swallowed", bytes=80)]),
-    "reset": seen(during(), LOST, deeds=[deed("reset")]),
-    "cut": seen(during(), LOST, deeds=[], found=[{"connections": [1, 2]}]),
-    "down": seen(during(), LOST, deeds=[]),
-    "flap": seen(during(), LOST, deeds=[], found=TURNS),
-    "bandwidth": seen(SLOW, deeds=[deed("held", ms=90, bytes=900), paced()]),
-    "slow_loris": seen(SLOW, deeds=[sliced()]),
-    "limit": seen(during(), LOST, deeds=[deed("limited", bytes=300)]),
+    "latency": seen(SLOW, log=[event("delayed", ms=100, bytes=80, more={"chunks": 5})]),
+    "jitter": seen(SLOW, log=[event("delayed", ms=ms, bytes=80) for ms in (12, 40, 90, 60, 70)]),
+    "one_way": seen(SLOW, log=[event("delayed", "upstream", ms=100, more={"chunks": 9})]),
+    "blackhole": seen(usual() + during(took_ms=300, ending="timeout"), log=[event("swallowed", bytes=80)]),
+    "reset": seen(during(), LOST, log=[event("reset")]),
+    "cut": seen(during(), LOST, log=[], facts=[{"connections": [1, 2]}]),
+    "down": seen(during(), LOST, log=[]),
+    "flap": seen(during(), LOST, log=[], facts=TURNS),
+    "bandwidth": seen(SLOW, log=[event("held", ms=90, bytes=900), paced()]),
+    "slow_loris": seen(SLOW, log=[sliced()]),
+    "limit": seen(during(), LOST, log=[event("limited", bytes=300)]),
 }
 """What each leaves where the proxy keeps a log."""
 KINDS = each("kind", BITTEN)
@@ -50,7 +50,7 @@ def test_each_is_believed_by_what_it_leaves_with_a_proxys_log_and_without(kind: 
     bitten = BITTEN[kind]
 
     assert made(kind).evidence(bitten)
-    assert made(kind).evidence(replace(bitten, deeds=None))
+    assert made(kind).evidence(replace(bitten, log=None))
 
 
 @KINDS
@@ -58,7 +58,7 @@ def test_each_that_did_nothing_leaves_no_evidence(kind: str) -> None:
     """As when the proxy is bypassed: calls are as ever, nothing is lost, and a log stays empty."""
     quiet = usual() + during()
 
-    assert made(kind).evidence(seen(quiet, deeds=[])) == {}
+    assert made(kind).evidence(seen(quiet, log=[])) == {}
     assert made(kind).evidence(seen(quiet)) == {}
     assert made(kind).evidence(seen()) == {}
 
@@ -77,16 +77,16 @@ def test_what_happened_on_the_other_link_is_no_evidence(kind: str) -> None:
 
 @each("kind", ["latency", "jitter", "one_way", "blackhole", "reset", "bandwidth", "slow_loris", "limit"])
 def test_calls_that_suffered_are_not_believed_against_a_proxy_that_did_nothing(kind: str) -> None:
-    assert made(kind).evidence(replace(BITTEN[kind], deeds=[])) == {}
+    assert made(kind).evidence(replace(BITTEN[kind], log=[])) == {}
 
 
 @pytest.mark.parametrize("kind", ["latency", "jitter", "bandwidth", "slow_loris"])
-def test_deeds_in_the_other_direction_are_no_evidence(kind: str) -> None:
+def test_events_in_the_other_direction_are_no_evidence(kind: str) -> None:
     bitten = BITTEN[kind]
-    up = [replace(one, stream="upstream") for one in bitten.deeds or ()]
+    up = [replace(one, stream="upstream") for one in bitten.log or ()]
 
-    assert made(kind).evidence(replace(bitten, deeds=up)) == {}
-    assert made(kind, direction="up").evidence(replace(bitten, deeds=up))
+    assert made(kind).evidence(replace(bitten, log=up)) == {}
+    assert made(kind, direction="up").evidence(replace(bitten, log=up))
 
 
 @KINDS
@@ -134,15 +134,15 @@ def test_latency_leaves_no_evidence_when_it(calls: list[TimedCall]) -> None:
 
 @pytest.mark.parametrize(("chunks", "ms", "bites"), [(5, 100, True), (4, 100, False), (5, 0, False)])
 def test_latency_is_believed_by_five_chunks_that_the_proxy_held(chunks: int, ms: int, bites: bool) -> None:  # noqa: FBT001 - a case
-    deeds = [deed("delayed", ms=ms, bytes=80, more={"chunks": chunks})]
+    events = [event("delayed", ms=ms, bytes=80, more={"chunks": chunks})]
 
-    assert bool(made("latency").evidence(seen(SLOW, deeds=deeds))) is bites
+    assert bool(made("latency").evidence(seen(SLOW, log=events))) is bites
 
 
 def test_with_a_log_one_answer_that_came_sooner_contradicts_nothing() -> None:
-    deeds = [deed("delayed", ms=100, bytes=80, more={"chunks": 9})]
+    events = [event("delayed", ms=100, bytes=80, more={"chunks": 9})]
 
-    assert made("latency").evidence(seen([*SLOW, call(1200, 97)], deeds=deeds))
+    assert made("latency").evidence(seen([*SLOW, call(1200, 97)], log=events))
 
 
 @each(
@@ -157,9 +157,9 @@ def test_with_a_log_one_answer_that_came_sooner_contradicts_nothing() -> None:
     ],
 )
 def test_logged_latency_is_believed_by_five_calls_as_slow(calls: list[TimedCall], bites: bool) -> None:  # noqa: FBT001 - a case
-    deeds = [deed("delayed", ms=100, bytes=80, more={"chunks": 9})]
+    events = [event("delayed", ms=100, bytes=80, more={"chunks": 9})]
 
-    assert bool(made("latency").evidence(seen(calls, deeds=deeds))) is bites
+    assert bool(made("latency").evidence(seen(calls, log=events))) is bites
 
 
 def test_a_call_that_timed_out_was_not_answered_sooner_than_the_delay_but_counts_in_the_median() -> None:
@@ -201,15 +201,15 @@ def test_latency_is_compared_with_the_quicker_side_for_a_run_warms_up_and_catche
 
 
 def test_jitter_that_holds_every_chunk_alike_is_a_latency() -> None:
-    alike = [deed("delayed", ms=50, bytes=80)] * 5
+    alike = [event("delayed", ms=50, bytes=80)] * 5
 
-    assert made("jitter").evidence(seen(SLOW, deeds=alike)) == {}
+    assert made("jitter").evidence(seen(SLOW, log=alike)) == {}
 
 
 def test_one_way_that_delays_both_ways_is_not_believed() -> None:
-    both = [deed("delayed", "upstream", ms=100, more={"chunks": 9}), deed("delayed", "downstream", ms=1)]
+    both = [event("delayed", "upstream", ms=100, more={"chunks": 9}), event("delayed", "downstream", ms=1)]
 
-    assert made("one_way").evidence(seen(SLOW, deeds=both)) == {}
+    assert made("one_way").evidence(seen(SLOW, log=both)) == {}
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_losses_at_another_time_are_no_evidence(kind: str, at_us: int) -> None:
 
 
 def test_a_flap_is_told_by_its_turns_and_by_how_long_it_was_up() -> None:
-    evidence = made("flap").evidence(seen(during(), LOST, found=TURNS))
+    evidence = made("flap").evidence(seen(during(), LOST, facts=TURNS))
 
     assert evidence["turns"] == evidence["turns_with_losses"] == 2
     assert evidence["share_up"] == evidence["share_asked"] == 0.4
@@ -300,14 +300,14 @@ def test_a_flap_is_told_by_its_turns_and_by_how_long_it_was_up() -> None:
 def test_a_flap_leaves_no_evidence_when(
     losses: list[tuple[int, str, int | str]], found: list[dict[str, int]]
 ) -> None:
-    assert made("flap").evidence(seen(during(), losses, found=found)) == {}
+    assert made("flap").evidence(seen(during(), losses, facts=found)) == {}
 
 
 def test_a_flap_turns_while_it_lasts_and_leaves_the_link_up() -> None:
     proxy, facts = Proxy(), list[dict[str, Any]]()
 
     with made("flap", open="1ms", closed="1ms").inject(
-        site(proxy, found=lambda **told: facts.append(told))
+        site(proxy, note_fact=lambda **told: facts.append(told))
     ) as _:
         while len(facts) < 4:
             pass
@@ -317,11 +317,11 @@ def test_a_flap_turns_while_it_lasts_and_leaves_the_link_up() -> None:
 
 
 def test_a_limit_that_closed_elsewhere_is_not_believed() -> None:
-    assert made("limit").evidence(seen(during(), LOST, deeds=[deed("limited", bytes=299)])) == {}
+    assert made("limit").evidence(seen(during(), LOST, log=[event("limited", bytes=299)])) == {}
 
 
 def test_a_cut_that_met_no_connection_is_not_believed_where_the_proxy_would_know() -> None:
-    assert made("cut").evidence(seen(during(), LOST, deeds=[], found=[{"connections": []}])) == {}
+    assert made("cut").evidence(seen(during(), LOST, log=[], facts=[{"connections": []}])) == {}
 
 
 @each(

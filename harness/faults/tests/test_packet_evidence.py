@@ -1,4 +1,4 @@
-"""Evidence of faults that need packets: the proxy's deeds and the clients' losses together; neither alone is enough."""
+"""Evidence of faults that need packets: the proxy's log and the clients' losses together; neither alone is enough."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOR = {**LINK, "for": "1s"}
 MIDST = 1_500_000
 
 
-def deed(did: str, stream: str = "downstream", **numbers: Any) -> ProxyEvidence:
+def event(did: str, stream: str = "downstream", **numbers: Any) -> ProxyEvidence:
     return ProxyEvidence(t_us=MIDST, did=did, toxic=f"f.{stream}", connection=3, stream=stream, **numbers)
 
 
@@ -48,21 +48,21 @@ class Bite:
 
 
 def seen(**more: Any) -> Seen:
-    whole = Seen(armed_us=ARMED, healed_us=HEALED, **{"deeds": [], "calls": [call(MIDST - 9, None)], **more})
+    whole = Seen(armed_us=ARMED, healed_us=HEALED, **{"log": [], "calls": [call(MIDST - 9, None)], **more})
     return replace(whole, errors=whole.errors or whole.losses)
 
 
 BITES: Mapping[str, Bite] = {
     "half_open": Bite(
         entry={**FOR, "direction": "up"},
-        seen=seen(deeds=[deed("swallowed", "upstream", bytes=80)], losses=[lost()]),
+        seen=seen(log=[event("swallowed", "upstream", bytes=80)], losses=[lost()]),
         toxic="half_open",
         stream="upstream",
     ),
-    "reset_now": Bite(entry=LINK, seen=seen(losses=[lost()], found=[{"connections": [1, 2]}])),
+    "reset_now": Bite(entry=LINK, seen=seen(losses=[lost()], facts=[{"connections": [1, 2]}])),
     "reset_at_packet": Bite(
         entry={**LINK, "packet": 3, "bytes": 5, "nth": 2, "times": 4, "statement": "select"},
-        seen=seen(deeds=[deed("reset", more={"offset": 500})], losses=[lost()]),
+        seen=seen(log=[event("reset", more={"offset": 500})], losses=[lost()]),
         toxic="packet",
         attributes={
             "on": "query", "statement": "select", "do": "reset", "nth": 2, "times": 4, "packet": 3, "byte": 5,
@@ -71,40 +71,40 @@ BITES: Mapping[str, Bite] = {
     "refuse_connects": Bite(entry=FOR, seen=seen(losses=[lost(2003)]), toxic="refuse", stream="upstream"),
     "stalled_handshake": Bite(
         entry=FOR,
-        seen=seen(deeds=[deed("held", command="handshake")], losses=[lost()]),
+        seen=seen(log=[event("held", command="handshake")], losses=[lost()]),
         toxic="packet",
         attributes={"on": "handshake", "do": "hold", "nth": 1, "times": 0},
     ),
     "lost_commit": Bite(
         entry={**LINK, "nth": 3},
-        seen=seen(deeds=[deed("dropped", "upstream", command="commit", bytes=11)], losses=[lost()]),
+        seen=seen(log=[event("dropped", "upstream", command="commit", bytes=11)], losses=[lost()]),
         toxic="packet",
         stream="upstream",
         attributes={"on": "commit", "do": "drop", "then": "reset", "nth": 3, "times": 1},
     ),
     "lost_commit_reply": Bite(
         entry=LINK,
-        seen=seen(deeds=[deed("dropped", command="commit", bytes=11, more={"reply": "ok"})], losses=[lost()]),
+        seen=seen(log=[event("dropped", command="commit", bytes=11, more={"reply": "ok"})], losses=[lost()]),
         toxic="packet",
         attributes={"on": "commit", "do": "drop", "then": "reset", "nth": 1, "times": 1},
     ),
     "sql_error": Bite(
         entry={**LINK, "code": 1205},
-        seen=seen(deeds=[deed("error", "upstream", more={"code": 1205})], errors=[lost(1205)]),
+        seen=seen(log=[event("error", "upstream", more={"code": 1205})], errors=[lost(1205)]),
         toxic="packet",
         stream="upstream",
         attributes={"on": "query", "do": "error", "code": 1205, "nth": 1, "times": 1},
     ),
     "hold_reply": Bite(
         entry={**FOR, "command": "commit"},
-        seen=seen(deeds=[deed("held", command="commit")]),
+        seen=seen(log=[event("held", command="commit")]),
         toxic="packet",
         attributes={"on": "commit", "do": "hold", "packet": 0, "nth": 1, "times": 1},
     ),
 }  # fmt: skip
 NAMES = [name for name, kind in FAULTS.items() if "packets" in kind.abilities and kind.by != "server"]
 KINDS = each("kind", NAMES)
-LOGGED = [name for name in NAMES if BITES[name].seen.deeds]
+LOGGED = [name for name in NAMES if BITES[name].seen.log]
 
 
 def made(kind: str, **fields: Any) -> OutsideFault:
@@ -132,7 +132,7 @@ def test_each_that_did_nothing_leaves_no_evidence(kind: str) -> None:
 
 @each("kind", LOGGED)
 def test_what_clients_met_is_none_without_the_proxys_own_word(kind: str) -> None:
-    assert made(kind).evidence(replace(BITES[kind].seen, deeds=[])) == {}
+    assert made(kind).evidence(replace(BITES[kind].seen, log=[])) == {}
 
 
 @KINDS
@@ -143,12 +143,12 @@ def test_the_proxys_word_is_none_without_a_client_that_met_it(kind: str) -> None
 
 
 @each("kind", LOGGED)
-def test_deeds_in_the_other_direction_are_none(kind: str) -> None:
+def test_events_in_the_other_direction_are_none(kind: str) -> None:
     bite = BITES[kind]
     other = "downstream" if bite.stream == "upstream" else "upstream"
-    turned = [replace(one, stream=other) for one in bite.seen.deeds or ()]
+    turned = [replace(one, stream=other) for one in bite.seen.log or ()]
 
-    assert made(kind).evidence(replace(bite.seen, deeds=turned)) == {}
+    assert made(kind).evidence(replace(bite.seen, log=turned)) == {}
 
 
 @KINDS
@@ -172,9 +172,9 @@ def test_a_half_open_link_answers_nobody() -> None:
 
 
 def test_a_commit_whose_error_was_lost_is_not_a_commit_whose_answer_was_lost() -> None:
-    failed = deed("dropped", command="commit", bytes=60, more={"reply": "error"})
+    failed = event("dropped", command="commit", bytes=60, more={"reply": "error"})
 
-    assert made("lost_commit_reply").evidence(seen(deeds=[failed], losses=[lost()])) == {}
+    assert made("lost_commit_reply").evidence(seen(log=[failed], losses=[lost()])) == {}
 
 
 def test_another_error_than_the_one_asked_for_is_none() -> None:
@@ -215,7 +215,7 @@ def test_each_puts_the_toxic_on_the_link_that_the_scenario_means(kind: str) -> N
 def test_live_connections_are_reset_once_and_there_is_nothing_to_heal() -> None:
     proxy, facts = Proxy(), []
 
-    with made("reset_now").inject(site(proxy, found=lambda **found: facts.append(found))):
+    with made("reset_now").inject(site(proxy, note_fact=lambda **found: facts.append(found))):
         pass
 
     assert proxy.log == ["cut sink rst"]

@@ -24,7 +24,7 @@ PROCESS = line("~process", 10, pid=40, started=4)
 
 
 def seen(found: list[Line], events: list[Line]) -> Seen:
-    return Seen(armed_us=1000, healed_us=400_000, found=found, events=events)
+    return Seen(armed_us=1000, healed_us=400_000, facts=found, events=events)
 
 
 def test_a_pause_is_believed_if_its_attempt_was_silent_and_then_spoke() -> None:

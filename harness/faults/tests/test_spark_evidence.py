@@ -29,7 +29,7 @@ HOSTS = [line("~host", 0, host="127.0.0.1"), line("~host", 800_000, a=2, host="1
 
 
 def seen(found: list[Line], events: list[Line]) -> Seen:
-    return Seen(armed_us=1000, healed_us=900_000, found=found, events=events)
+    return Seen(armed_us=1000, healed_us=900_000, facts=found, events=events)
 
 
 @pytest.mark.parametrize("do", ["kill_executor", "lose_host"])

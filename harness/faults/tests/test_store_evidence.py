@@ -32,7 +32,7 @@ def measured(t_ms: int, **fields: Any) -> Line:
 def found(fault: dict[str, Any], lines: list[Line]) -> Any:
     kind = fault_of(fault)
     assert isinstance(kind, FoundFault)
-    return kind.found([*lines, note("ended", 5000)])
+    return kind.recorded([*lines, note("ended", 5000)])
 
 
 def test_a_slow_store_shows_how_long_writes_were_held() -> None:

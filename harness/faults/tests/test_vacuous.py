@@ -89,7 +89,7 @@ def seen(
     at_us: int = WITHIN,
 ) -> Seen:
     errors: list[Loss] = [(at_us, "sink", code) for code in codes]
-    return Seen(armed_us=ARMED, healed_us=HEALED, errors=errors, calls=calls, found=[facts] if facts else [])
+    return Seen(armed_us=ARMED, healed_us=HEALED, errors=errors, calls=calls, facts=[facts] if facts else [])
 
 
 def test_every_kind_of_the_server_is_here() -> None:

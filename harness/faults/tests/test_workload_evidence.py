@@ -20,7 +20,7 @@ def fault(do: str, **fields: Any) -> FoundFault:
 
 
 def found(fault: FoundFault, lines: list[Line]) -> RecordedFault | None:
-    return fault.found(lines)
+    return fault.recorded(lines)
 
 
 def line(kind: str, t: int, **fields: Any) -> Line:
@@ -206,7 +206,7 @@ def test_deleted_rows_are_believed_by_empty_answers_to_later_lookups(began: int,
     ]
     facts = {"what": "", "change": "end", "ver": 1, "keys": [0]}
 
-    evidence = deletes.evidence(Seen(armed_us=100, healed_us=400, found=[facts], events=lines))
+    evidence = deletes.evidence(Seen(armed_us=100, healed_us=400, facts=[facts], events=lines))
 
     assert evidence.get("without_rows", 0) == count
     assert bool(evidence) == bool(count)

@@ -49,7 +49,7 @@ class Traffic:
             healed_us=healed_us,
             calls=list(self.calls),
             errors=list(self.errors),
-            found=list(self.found),
+            facts=list(self.found),
         )
 
     @contextmanager

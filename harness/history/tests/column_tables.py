@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from harness.history.event import Event
 from harness.history.fast_files import open_fast
-from harness.history.fast_read import NotOrdinary
+from harness.history.fast_read import NeedsExactReader
 from harness.history.header import Header, OperatorHeader, Retry
 from harness.history.strict_json import integers_of_any_length
 from harness.judge.checkers.judge import Malformed, judge_file
@@ -37,7 +37,7 @@ DONE = '{"n":2,"t":0,"k":"done","c":1}'
 def fast(path: Path) -> list[Event] | int:
     try:
         return list(chain.from_iterable(open_fast(path).batches()))
-    except NotOrdinary as odd:
+    except NeedsExactReader as odd:
         return odd.line
 
 

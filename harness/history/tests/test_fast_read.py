@@ -18,7 +18,7 @@ from harness.history import fast_read
 from harness.history.event import Event
 from harness.history.event_fields import ALL_CLAIMS, Claims, well_formed
 from harness.history.fast_files import open_fast
-from harness.history.fast_read import NotOrdinary
+from harness.history.fast_read import NeedsExactReader
 from harness.history.strict_json import integers_of_any_length, strictly
 from harness.judge.checkers.tests.legal_histories import legal_history
 from harness.system.errors import UsageError
@@ -151,7 +151,7 @@ def fast(path: Path, *lines: bytes, header: bytes = HEADER) -> list[Event] | int
     path.write_bytes(header + b"\n".join((*lines, b"")))
     try:
         return list(chain.from_iterable(open_fast(path).batches()))
-    except NotOrdinary as odd:
+    except NeedsExactReader as odd:
         return odd.line
 
 
@@ -279,7 +279,7 @@ def test_a_header_that_breaks_the_format_is_not_ordinary(tmp_path: Path, text: b
     history = open_fast(path)
 
     assert history.header is None
-    with pytest.raises(NotOrdinary):
+    with pytest.raises(NeedsExactReader):
         list(history.batches())
 
 
@@ -288,7 +288,7 @@ def test_a_damaged_stream_is_not_ordinary(tmp_path: Path, codec: Callable[[bytes
     path = tmp_path / ("h.jsonl.gz" if codec is gzip.compress else "h.jsonl.zst")
     path.write_bytes(codec(HEADER + b"".join(OUT + b'"%d"}\n' % (n * 7919) for n in range(3000)))[:-20])
 
-    with pytest.raises(NotOrdinary):
+    with pytest.raises(NeedsExactReader):
         list(open_fast(path).batches())
 
 

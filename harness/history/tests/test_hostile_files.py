@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from harness.history.fast_files import open_fast
-from harness.history.fast_read import NotOrdinary
+from harness.history.fast_read import NeedsExactReader
 from harness.history.text import Chunks
 from harness.history.verdict import Outcome
 from harness.judge.checkers.judge import Malformed, judge_file
@@ -48,7 +48,7 @@ def fast_line(path: Path) -> int | None:
     try:
         for _ in open_fast(path).batches():
             pass
-    except NotOrdinary as odd:
+    except NeedsExactReader as odd:
         return odd.line
     return None
 

@@ -15,8 +15,8 @@ from harness.history.event import Call, Close, Dead, End, Failed, Id, In, Kill, 
 from harness.history.stalls import Stalls
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
-from harness.judge.checkers.case import SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace
+from harness.judge.checkers.indexed_history import SubtaskView
 from harness.judge.checkers.inputs import RecordOf, elements_of
 from harness.judge.checkers.invariant import Findings, Invariant
 from harness.judge.checkers.retries import BackoffRange, retry_anomalies

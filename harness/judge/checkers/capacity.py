@@ -16,8 +16,8 @@ from harness.history.event import Call, Dead, Id, In, OfAttempt, Out, Owm, Res, 
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
 from harness.judge.checkers.attempt_state import AttemptProgress, WatermarkSlots
-from harness.judge.checkers.case import SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace
+from harness.judge.checkers.indexed_history import SubtaskView
 from harness.judge.checkers.inputs import AttemptInput, Mark, elements_of
 from harness.judge.checkers.invariant import Findings, Invariant
 

@@ -15,8 +15,8 @@ from harness.history.event import Abort, Ack, Done, Snap
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
 from harness.judge.checkers.attempt_state import AttemptSweep, misordered
-from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.inputs import Element, Mark, elements_of
 from harness.judge.checkers.invariant import Findings, Invariant
 
@@ -37,7 +37,7 @@ class CheckpointCut(Invariant):
         anomalies += incomplete(view)
         return Findings(anomalies=tuple(anomalies), observed=len(completions), exposed=bool(completions))
 
-    def across(self, case: Case) -> Findings:
+    def across(self, case: IndexedHistory) -> Findings:
         """Each checkpoint that was both completed and aborted, though its number was not used again."""
         return Findings(anomalies=tuple(two_ends(case)))
 
@@ -222,7 +222,7 @@ def _stale(ack: Ack, running: AttemptTrace, done: Done) -> Anomaly:
     return Anomaly(kind="stale-ack", s=ack.s, c=done.c, events=events, say=say)
 
 
-def two_ends(case: Case) -> Iterator[Anomaly]:
+def two_ends(case: IndexedHistory) -> Iterator[Anomaly]:
     """Each `done` after an `abort` of its number and each `abort` after a `done`, unless the number is used again."""
     if not case.trace.aborts:
         return
@@ -252,7 +252,7 @@ def _means_snaps_since(running: Sequence[SubtaskView], done: Done, abort: Abort)
     return bool(cuts) and all(cut is not None and cut.snap.n > abort.n for cut in cuts)
 
 
-def _snapped_since(case: Case, abort: Abort, done: Done) -> bool:
+def _snapped_since(case: IndexedHistory, abort: Abort, done: Done) -> bool:
     attempts = (attempt for view in case.views for attempt in view.subtask.attempts.values())
     return any(
         cut.snap.c == done.c and done.n < cut.snap.n < abort.n for attempt in attempts for cut in attempt.cuts

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from harness.history.event import Commit, Done, End, Event, Rescale
 from harness.history.verdict import Anomaly
-from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.history_trace import SubtaskTrace
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.invariant import Findings, Invariant
 
 _US_PER_MS = 1000
@@ -26,7 +26,7 @@ class CheckpointGap(Invariant):
     name = "V18"
     vacuous = "nothing ever started, so no checkpoint was due"
 
-    def not_claimed(self, case: Case) -> str:
+    def not_claimed(self, case: IndexedHistory) -> str:
         return "the header gives no `checkpoint_gap`" if case.header.bounds.checkpoint_gap is None else ""
 
     def examine(self, view: SubtaskView) -> Findings:
@@ -40,7 +40,7 @@ class CheckpointGap(Invariant):
         rescale = view.case.rescalings.ended_by(view)
         return _judged(view.case, [view.subtask], completions, s=view.s, ended=ended, rescale=rescale)
 
-    def across(self, case: Case) -> Findings:
+    def across(self, case: IndexedHistory) -> Findings:
         """With other sinks: each period longer than the bound in which the coordinator completed none."""
         if case.header.sink == "atomic":
             return Findings()
@@ -48,7 +48,7 @@ class CheckpointGap(Invariant):
         return _judged(case, subtasks, list(_completions(case)), s=None, ended=case.finished)
 
 
-def _completions(case: Case) -> Iterator[Done]:
+def _completions(case: IndexedHistory) -> Iterator[Done]:
     """Each `done`, except repetitions of an earlier one that complete no further snapshot."""
     fresh = {n for view in case.views for n in view.checkpoints.completions.values()}
     known: set[int] = set()
@@ -67,7 +67,7 @@ class _Point(NamedTuple):
 
 
 def _judged(
-    case: Case,
+    case: IndexedHistory,
     subtasks: Sequence[SubtaskTrace],
     completions: Sequence[Commit | Done],
     *,

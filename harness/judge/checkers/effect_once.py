@@ -15,7 +15,7 @@ from msgspec import UNSET
 from harness.history.event import Call, Effect, Id, Res, Row
 from harness.history.values import listed, shown
 from harness.history.verdict import Anomaly
-from harness.judge.checkers.case import Case, SubtaskView
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.inputs import Taken
 from harness.judge.checkers.invariant import Findings, Invariant, OfTable, findings_of_tables
 from harness.judge.checkers.outputs import Expectation
@@ -28,7 +28,7 @@ class EffectOnce(Invariant):
     name = "V9"
     vacuous = "no accepted record expects an output, so none an effect, and no table of effects has a row"
 
-    def not_claimed(self, case: Case) -> str:
+    def not_claimed(self, case: IndexedHistory) -> str:
         """It applies if the header claims effects, or the history has any, or a table of effects or of `audit`."""
         tables = case.tables
         claimed = case.header.effects is not None or case.trace.effects
@@ -41,7 +41,7 @@ class EffectOnce(Invariant):
         expecting = any(view.expected.of(record).outputs for record in view.source.records)
         return Findings(exposed=expecting)
 
-    def across(self, case: Case) -> Findings:
+    def across(self, case: IndexedHistory) -> Findings:
         """Rows and records are joined by id; the subtask that an effect names is not compared."""
         expected = ExpectedEffects(case)
         effects: dict[Key, list[Effect]] = {}
@@ -51,7 +51,9 @@ class EffectOnce(Invariant):
         return audit + judge_effect_rows(case, expected, effects)
 
 
-def _judge_audit(case: Case, expected: ExpectedEffects, effects: dict[Key, list[Effect]]) -> Findings:
+def _judge_audit(
+    case: IndexedHistory, expected: ExpectedEffects, effects: dict[Key, list[Effect]]
+) -> Findings:
     missing = list(_missing(expected, effects)) if case.tables.audit_whole else []
     return Findings(
         anomalies=(
@@ -102,7 +104,7 @@ def _anomaly(kind: str, rows: list[Effect], say: str) -> Anomaly:
 
 
 def judge_effect_rows(
-    case: Case, expected: ExpectedEffects, effects: Mapping[Key, Sequence[Effect]]
+    case: IndexedHistory, expected: ExpectedEffects, effects: Mapping[Key, Sequence[Effect]]
 ) -> Findings:
     """The findings on all tables of effects; each table is judged by itself.
 
@@ -120,7 +122,11 @@ class _TableOfEffects:
     """One table of effects."""
 
     def __init__(
-        self, table: ReadTable, case: Case, expected: ExpectedEffects, effects: Mapping[Key, Sequence[Effect]]
+        self,
+        table: ReadTable,
+        case: IndexedHistory,
+        expected: ExpectedEffects,
+        effects: Mapping[Key, Sequence[Effect]],
     ) -> None:
         self._table = table
         self._case = case
@@ -231,7 +237,7 @@ class _TableOfEffects:
 class ExpectedEffects:
     """The effects that one case calls for, by key: a record, or an output of it."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: IndexedHistory) -> None:
         self._case = case
         self.by_output: bool = case.header.effects == "outputs"
         self._unclear = {record for view in case.views for record in _unclear_calls(view)}

@@ -16,8 +16,8 @@ from msgspec import UNSET
 
 from harness.history.event import Commit
 from harness.history.verdict import Anomaly
-from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.invariant import Findings, Invariant
 
 
@@ -27,7 +27,7 @@ class Epochs(Invariant):
     name = "V12"
     vacuous = "there is neither a commit nor a completed snap"
 
-    def not_claimed(self, case: Case) -> str:
+    def not_claimed(self, case: IndexedHistory) -> str:
         sink = case.header.sink
         return "" if sink in {"atomic", "two-phase"} else f"the sink ({sink}) does not commit by epochs"
 

@@ -21,8 +21,8 @@ from msgspec import UNSET
 from harness.history.event import Close, Dead, Failed, Id, Kill, Res, Row
 from harness.history.values import listed, shown
 from harness.history.verdict import Anomaly
-from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.invariant import Findings, Invariant, OfTable, findings_of_tables
 from harness.judge.checkers.outputs import outputs
 from harness.judge.checkers.tables import ReadTable, among
@@ -55,7 +55,7 @@ class ErrorsVisible(Invariant):
             anomalies=tuple(anomalies), pending=tuple(pending), observed=failures, exposed=failures > 0
         )
 
-    def across(self, case: Case) -> Findings:
+    def across(self, case: IndexedHistory) -> Findings:
         """What the tables of dead letters show."""
         return judge_dead_rows(case)
 
@@ -150,7 +150,7 @@ def is_failure(event: object) -> bool:
     return (event.r == "fail" and event.final) or (event.r == "timeout" and event.error is not UNSET)
 
 
-def judge_dead_rows(case: Case) -> Findings:
+def judge_dead_rows(case: IndexedHistory) -> Findings:
     """The findings on all tables of dead letters; each table is judged by itself."""
     tables = case.tables.holding("dead")
     if not tables:
@@ -163,7 +163,7 @@ def judge_dead_rows(case: Case) -> Findings:
 class _Letters:
     """The dead letters of each record: all, those in the chain, those in D*. Memory grows with dead letters."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: IndexedHistory) -> None:
         self.all: dict[Id, list[Dead]] = {}
         self.standing: dict[Id, list[Dead]] = {}
         """Those that stand in the chain."""
@@ -240,7 +240,7 @@ def _dead_of(attempt: AttemptTrace) -> Iterator[Dead]:
 class _TableOfDead:
     """One table of dead letters."""
 
-    def __init__(self, table: ReadTable, case: Case, letters: _Letters) -> None:
+    def __init__(self, table: ReadTable, case: IndexedHistory, letters: _Letters) -> None:
         self._table = table
         self._case = case
         self._letters = letters

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from harness.history.event import FaultEvent
 from harness.history.header import Expects
 from harness.history.values import shown
-from harness.judge.checkers.case import Case
+from harness.judge.checkers.indexed_history import IndexedHistory
 from harness.judge.checkers.invariant import Findings, Invariant
 
 
@@ -21,12 +21,12 @@ class Evidence(Invariant):
     name = "V23"
     vacuous = "nothing was expected"
 
-    def not_claimed(self, case: Case) -> str:
+    def not_claimed(self, case: IndexedHistory) -> str:
         """It applies if the header has `expects`, or the history any fault."""
         applies = case.header.expects is not None or case.trace.faults
         return "" if applies else "nothing is expected, and there is no fault"
 
-    def across(self, case: Case) -> Findings:
+    def across(self, case: IndexedHistory) -> Findings:
         """Each fault without evidence, and each count below the expected one."""
         records = {record for view in case.views for record in view.source.records}
         return evidence_found(
@@ -77,13 +77,13 @@ def _short(
             yield f"{seen} {named}, where at least {least} were expected"
 
 
-def completed_checkpoints(case: Case) -> set[int]:
+def completed_checkpoints(case: IndexedHistory) -> set[int]:
     """The numbers of all completed checkpoints, by `done` or, with sink `atomic`, by commit."""
     done = {event.c for event in case.trace.dones} if case.header.sink != "atomic" else set()
     return done.union(*(view.checkpoints.distinct for view in case.views))
 
 
-def restores(case: Case) -> int:
+def restores(case: IndexedHistory) -> int:
     """The number of attempts that have a `restore` event."""
     attempts = (attempt for view in case.views for attempt in view.subtask.attempts.values())
     return sum(attempt.restore is not None for attempt in attempts)

@@ -16,7 +16,7 @@ from msgspec import UNSET
 from harness.history.event import Id, Out, Row
 from harness.history.values import listed, same, shown
 from harness.history.verdict import Anomaly
-from harness.judge.checkers.case import Case, SubtaskView
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.inputs import Taken
 from harness.judge.checkers.invariant import Findings, Invariant, OfTable, findings_of_tables
 from harness.judge.checkers.looked_up_values import judge_values
@@ -40,14 +40,14 @@ class ExactlyOnce(Invariant):
             return Findings()  # `across` judges all subtasks together
         return _judged(view.case, [view])
 
-    def across(self, case: Case) -> Findings:
+    def across(self, case: IndexedHistory) -> Findings:
         """What the tables of outputs show, and whether results belong to their key and version."""
         unknown = (_WITHOUT_VALUES,) if case.without_values else ()
         together = _judged(case, case.views) if case.rescalings else Findings()
         return together + judge_output_rows(case) + judge_values(case) + Findings(shortfalls=unknown)
 
 
-def _judged(case: Case, views: Sequence[SubtaskView]) -> Findings:
+def _judged(case: IndexedHistory, views: Sequence[SubtaskView]) -> Findings:
     """The findings on subtasks that a record may have passed through, each after those whose work it took over."""
     results = [result for view in views for result in outputs(view.output)]
     seen, holders = _first_seen(results), _Holders(views)
@@ -159,7 +159,7 @@ def _lost(holders: _Holders, seen: dict[Id, dict[int, Shown]]) -> Iterator[Anoma
 _EPOCHS = frozenset({"atomic", "two-phase"})
 
 
-def judge_output_rows(case: Case) -> Findings:
+def judge_output_rows(case: IndexedHistory) -> Findings:
     """The findings on all tables of outputs; each table is judged by itself."""
     tables = case.tables.holding("outputs")
     if not tables:
@@ -184,7 +184,7 @@ class _Entry(NamedTuple):
 class _Seen:
     """The appearances of each output in O*, and all `out` events of each output. Memory grows with outputs."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: IndexedHistory) -> None:
         self._entries: dict[Key, list[_Entry]] = {}
         self._emitted: dict[Key, list[Out]] = {}
         for view in case.views:
@@ -213,7 +213,7 @@ class _Seen:
 class _TableOfOutputs:
     """One table of outputs."""
 
-    def __init__(self, table: ReadTable, case: Case, seen: _Seen) -> None:
+    def __init__(self, table: ReadTable, case: IndexedHistory, seen: _Seen) -> None:
         self._table = table
         self._case = case
         self._seen = seen

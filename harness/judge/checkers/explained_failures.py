@@ -21,8 +21,8 @@ from harness.history.header import OperatorHeader
 from harness.history.stalls import FaultEvents, fault_spans
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
-from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace, SubtaskTrace
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.invariant import Findings, Invariant
 
 _US_PER_MS = 1000
@@ -37,11 +37,11 @@ class ExplainedFailures(Invariant):
     name = "V24"
     vacuous = "no attempt started"
 
-    def not_claimed(self, case: Case) -> str:
+    def not_claimed(self, case: IndexedHistory) -> str:
         """It applies if the header has `explained`."""
         return "" if case.header.explained else "the header does not claim that failures are explained"
 
-    def across(self, case: Case) -> Findings:
+    def across(self, case: IndexedHistory) -> Findings:
         """Each failure, kill and restart, up to the first `giveup`, that nothing explains."""
         until = min((giveup.n for giveup in case.trace.giveups), default=math.inf)
         causes = _Causes(case)
@@ -93,7 +93,7 @@ class _Blow(NamedTuple):
 class _Causes:
     """What may cause failures, over a whole history."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: IndexedHistory) -> None:
         self._operator: OperatorHeader = case.header.operator
         self._recover_us = case.header.bounds.recover * _US_PER_MS
         self._spans = fault_spans(case.trace.faults)

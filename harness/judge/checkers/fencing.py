@@ -14,7 +14,7 @@ from msgspec import UNSET
 from harness.history.event import Commit, Effect
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
-from harness.judge.checkers.case import Case, SubtaskView
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.invariant import Findings, Invariant
 
 
@@ -24,7 +24,7 @@ class Fencing(Invariant):
     name = "V13"
     vacuous = "no subtask has two attempts or was rescaled, so none could be superseded"
 
-    def not_claimed(self, case: Case) -> str:
+    def not_claimed(self, case: IndexedHistory) -> str:
         """It applies with `fenced`, and an effect, a table of `audit`, or a commit that names its attempt."""
         if not case.header.fenced:
             return "the header says that attempts are not fenced"
@@ -38,7 +38,7 @@ class Fencing(Invariant):
         attempts = len(view.subtask.attempts)
         return Findings(anomalies=anomalies, observed=len(view.subtask.commits), exposed=attempts > 1)
 
-    def across(self, case: Case) -> Findings:
+    def across(self, case: IndexedHistory) -> Findings:
         """Each effect of a superseded attempt; undecided if the audit was not read whole."""
         effects = sorted(case.trace.effects, key=lambda effect: effect.seq)
         exposed = bool(case.rescalings)
@@ -50,7 +50,7 @@ class Fencing(Invariant):
         )
 
 
-def _of_ended_subtasks(case: Case, effects: list[Effect]) -> Iterator[Anomaly]:
+def _of_ended_subtasks(case: IndexedHistory, effects: list[Effect]) -> Iterator[Anomaly]:
     """Each effect and commit of a subtask that a rescale ended, after one of a subtask that the rescale began."""
     ended, begun = case.rescalings.ended, case.rescalings.begun
     if not ended:

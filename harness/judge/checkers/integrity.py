@@ -14,8 +14,8 @@ from msgspec import UNSET
 from harness.history.event import Call, Id, Res
 from harness.history.values import identity, shown
 from harness.history.verdict import Anomaly
-from harness.judge.checkers.case import Case
 from harness.judge.checkers.history_trace import AttemptTrace
+from harness.judge.checkers.indexed_history import IndexedHistory
 from harness.judge.checkers.invariant import Findings, Invariant
 
 
@@ -25,7 +25,7 @@ class Integrity(Invariant):
     name = "V19"
     vacuous = "no call and no answer has a nonce"
 
-    def not_claimed(self, case: Case) -> str:
+    def not_claimed(self, case: IndexedHistory) -> str:
         """It applies if any call or answer has a nonce."""
         asked = (
             isinstance(event, Call | Res) and event.nonce is not UNSET
@@ -34,7 +34,7 @@ class Integrity(Invariant):
         )
         return "" if any(asked) else self.vacuous
 
-    def across(self, case: Case) -> Findings:
+    def across(self, case: IndexedHistory) -> Findings:
         """Each nonce that two calls share, and each answer that carries another call's nonce."""
         calls = [e for attempt in _attempts(case) for e in attempt.events if isinstance(e, Call)]
         asked = [call for call in sorted(calls, key=lambda call: call.n) if call.nonce is not UNSET]
@@ -46,7 +46,7 @@ class Integrity(Invariant):
         return Findings(anomalies=(*_reused(asked, first), *foreign), observed=answers, exposed=True)
 
 
-def _attempts(case: Case) -> Iterator[AttemptTrace]:
+def _attempts(case: IndexedHistory) -> Iterator[AttemptTrace]:
     return (attempt for view in case.views for attempt in view.subtask.attempts.values())
 
 

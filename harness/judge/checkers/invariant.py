@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from harness.history.header import Holding
 from harness.history.verdict import Anomaly, InvariantVerdict, Outcome
-from harness.judge.checkers.case import Case, SubtaskView
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 
 ANOMALIES_MAX = 100
 """Most anomalies listed for one invariant; further ones are counted in `omitted`."""
@@ -56,7 +56,7 @@ class Invariant(Protocol):
     unsettled: str = "the run did not finish normally, and so far "
     """The words that precede the clauses of `pending`."""
 
-    def not_claimed(self, case: Case) -> str:
+    def not_claimed(self, case: IndexedHistory) -> str:
         """Why it does not apply to this history; empty if it applies."""
         del case
         return ""
@@ -66,7 +66,7 @@ class Invariant(Protocol):
         del view
         return _NOTHING
 
-    def across(self, case: Case) -> Findings:
+    def across(self, case: IndexedHistory) -> Findings:
         """The findings that need all subtasks."""
         del case
         return _NOTHING
@@ -83,7 +83,7 @@ class OfTable(NamedTuple):
     """Whether it is an anomaly only after a normal finish, because the run could still have undone or written it."""
 
 
-def findings_of_tables(case: Case, holding: Holding, shown: Iterable[OfTable]) -> Findings:
+def findings_of_tables(case: IndexedHistory, holding: Holding, shown: Iterable[OfTable]) -> Findings:
     """The findings of the tables that hold this, given what they show."""
     shown = list(shown)
     certain = [one.anomaly for one in shown if case.finished or not one.may_change]
@@ -97,7 +97,7 @@ def findings_of_tables(case: Case, holding: Holding, shown: Iterable[OfTable]) -
     )
 
 
-def conclude(invariant: Invariant, case: Case) -> InvariantVerdict:
+def conclude(invariant: Invariant, case: IndexedHistory) -> InvariantVerdict:
     """Judge a case by one invariant."""
     if reason := invariant.not_claimed(case):
         return InvariantVerdict(invariant=invariant.name, outcome=Outcome.NOT_CLAIMED, why=reason)

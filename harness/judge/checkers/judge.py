@@ -18,20 +18,20 @@ from typing import Any
 
 from harness.history.event import Event, Out, Owm
 from harness.history.fast_files import open_fast
-from harness.history.fast_read import FastHistory, NotOrdinary
+from harness.history.fast_read import FastHistory, NeedsExactReader
 from harness.history.header import Header
 from harness.history.read import HistoryReader, open_history
 from harness.history.rules import FormatBreach
 from harness.history.strict_json import integers_of_any_length
 from harness.history.text import Chunks, Line, is_columnar, numbered
 from harness.history.verdict import INVARIANTS, InvariantVerdict, Judgement, Outcome
-from harness.judge.checkers.acquittal import Acquittal, Declined, screen_history
-from harness.judge.checkers.case import Case
 from harness.judge.checkers.evidence import completed_checkpoints, restores
 from harness.judge.checkers.history_trace import Trace
+from harness.judge.checkers.indexed_history import IndexedHistory
 from harness.judge.checkers.invariant import Invariant, conclude
 from harness.judge.checkers.overall import overall
 from harness.judge.checkers.registry import CHECKERS
+from harness.judge.checkers.screen_verdicts import NotScreened, ScreenVerdicts, screen_history
 
 Progress = Callable[[int, int], None]
 """Callback: bytes of the file read so far, bytes in total."""
@@ -71,8 +71,8 @@ def judge(
     """Judge a well-formed history. `screened=False` gives the same judgement without the fast screen."""
     events = events if isinstance(events, list) else list(events)
     with uncollected():
-        screening = screen_history(header, [events], checkers=checkers) if screened else Declined()
-        if isinstance(screening, Declined):
+        screening = screen_history(header, [events], checkers=checkers) if screened else NotScreened()
+        if isinstance(screening, NotScreened):
             trace = Trace(header).extend(events)
             return judge_trace(trace, checkers=checkers, warnings=screening.warnings)
         return _completed(header, screening, events, checkers=checkers)
@@ -94,10 +94,10 @@ def judge_file(
     with uncollected(), integers_of_any_length():
         try:
             small = path.is_file() and path.stat().st_size < exact_below
-            streamed = Declined() if small else _judge_streamed(path, checkers, progress)
-        except NotOrdinary:
-            streamed = Declined()
-        if not isinstance(streamed, Declined):
+            streamed = NotScreened() if small else _judge_streamed(path, checkers, progress)
+        except NeedsExactReader:
+            streamed = NotScreened()
+        if not isinstance(streamed, NotScreened):
             return streamed
         judged = _judge_reader(exact_reader(path, progress), checkers)
         return replace(judged, warnings=(*judged.warnings, *streamed.warnings))
@@ -105,13 +105,13 @@ def judge_file(
 
 def _judge_streamed(
     path: Path, checkers: Sequence[Invariant], progress: Progress | None
-) -> Judgement | Declined:
+) -> Judgement | NotScreened:
     history = open_fast(path)
     header = history.header
     if header is None:
-        return Declined()
+        return NotScreened()
     screening = screen_history(header, _batches(history, path, progress), checkers=checkers)
-    if isinstance(screening, Declined):
+    if isinstance(screening, NotScreened):
         return screening
     events = chain.from_iterable(open_fast(path).batches())
     return _completed(header, screening, events, checkers=checkers, warnings=history.warnings)
@@ -140,7 +140,7 @@ def _batches(history: FastHistory, path: Path, progress: Progress | None) -> Ite
 
 def _completed(
     header: Header,
-    acquittal: Acquittal,
+    acquittal: ScreenVerdicts,
     events: Iterable[Event],
     *,
     checkers: Sequence[Invariant],
@@ -150,7 +150,7 @@ def _completed(
     found = dict(acquittal.verdicts)
     suspected = [checker for checker in checkers if checker.name not in found]
     if suspected:
-        case = Case(Trace(header).extend(events))
+        case = IndexedHistory(Trace(header).extend(events))
         found |= {checker.name: _concluded(checker, case) for checker in suspected}
     return judgement_of(
         header,
@@ -201,7 +201,7 @@ def judge_trace(
     trace: Trace, *, checkers: Sequence[Invariant] = CHECKERS, warnings: Sequence[str] = ()
 ) -> Judgement:
     """Judge a complete trace with every checker, without the screen."""
-    case = Case(trace)
+    case = IndexedHistory(trace)
     return judgement_of(
         trace.header,
         {checker.name: _concluded(checker, case) for checker in checkers},
@@ -233,7 +233,7 @@ def judgement_of(
     )
 
 
-def _concluded(checker: Invariant, case: Case) -> InvariantVerdict:
+def _concluded(checker: Invariant, case: IndexedHistory) -> InvariantVerdict:
     try:
         return conclude(checker, case)
     except Exception:  # noqa: BLE001  (a defect of one checker must not silence, or please, the others)
@@ -244,7 +244,7 @@ def _concluded(checker: Invariant, case: Case) -> InvariantVerdict:
         )
 
 
-def accounting_of(case: Case) -> dict[str, int]:
+def accounting_of(case: IndexedHistory) -> dict[str, int]:
     """The counts of a case, as each judgement carries them."""
     trace = case.trace
     attempts = [attempt for view in case.views for attempt in view.subtask.attempts.values()]

@@ -14,8 +14,8 @@ from harness.history.event import GiveUp, In, Owm, Restore, Wm
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
 from harness.judge.checkers.attempt_state import AttemptProgress, MarksLeft
-from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.inputs import Element, Mark, RecordOf, elements_of
 from harness.judge.checkers.invariant import Findings, Invariant
 
@@ -29,7 +29,7 @@ class Liveness(Invariant):
     vacuous = ""
     unsettled = ""
 
-    def across(self, case: Case) -> Findings:
+    def across(self, case: IndexedHistory) -> Findings:
         """Each `giveup`, unless a fault that is active or ended recently excuses the operator."""
         anomalies: list[Anomaly] = []
         pending: list[str] = []
@@ -46,7 +46,7 @@ class Liveness(Invariant):
         )
 
 
-def _excuse(case: Case, giveup: GiveUp) -> str:
+def _excuse(case: IndexedHistory, giveup: GiveUp) -> str:
     """The fault that may explain the lack of progress; empty if none."""
     running: dict[str, int] = {}
     recover_ms = case.header.bounds.recover
@@ -74,7 +74,7 @@ class _Came(NamedTuple):
     element: Element
 
 
-def _stuck(case: Case, giveup: GiveUp) -> Anomaly:
+def _stuck(case: IndexedHistory, giveup: GiveUp) -> Anomaly:
     oldest = [came for view in case.views if (came := _first_unresolved(view, giveup.n)) is not None]
     since = f"the run had not ended when the wait was given up (event {giveup.n}), and no fault explains that"
     if not oldest:

@@ -18,13 +18,13 @@ from msgspec import UNSET
 from harness.history.event import Call, Change, Id, Out, Res
 from harness.history.values import identity, same, shown
 from harness.history.verdict import Anomaly
-from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.invariant import Findings
 from harness.judge.checkers.outputs import outputs
 
 
-def judge_values(case: Case) -> Findings:
+def judge_values(case: IndexedHistory) -> Findings:
     """Each key with results that differ, and each answer from a version that was not current."""
     header = case.header
     if not header.by_key and not header.versions:
@@ -107,7 +107,7 @@ class _Answered(NamedTuple):
     """For each `j` its first appearance in O*."""
 
 
-def _inconsistent(case: Case, changes: _Changes) -> Iterator[Anomaly]:
+def _inconsistent(case: IndexedHistory, changes: _Changes) -> Iterator[Anomaly]:
     by_key: dict[Hashable, tuple[Any, list[_Answered]]] = {}
     for view in case.views:
         for key, answered in _answered(view):

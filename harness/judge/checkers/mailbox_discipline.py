@@ -15,8 +15,8 @@ from msgspec import UNSET
 from harness.history.event import Call, Close, Emission, Id, Out, Owm, Res, Snap
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
-from harness.judge.checkers.case import SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace
+from harness.judge.checkers.indexed_history import SubtaskView
 from harness.judge.checkers.invariant import Findings, Invariant
 
 _Act = Call | Res | Emission | Snap

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from harness.history.event import Emission, Owm
 from harness.history.values import height, shown
 from harness.history.verdict import Anomaly
-from harness.judge.checkers.case import Case, SubtaskView
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.inputs import SubtaskInput, positions_of_emissions
 from harness.judge.checkers.invariant import Findings, Invariant
 
@@ -39,7 +39,7 @@ class Monotone(Invariant):
         left = sum(len(sequence) for sequence in sequences[1:])
         return Findings(anomalies=tuple(found.values()), observed=left)
 
-    def across(self, case: Case) -> Findings:
+    def across(self, case: IndexedHistory) -> Findings:
         """The invariant was exposed if the history has any watermark."""
         return Findings(exposed=case.watermarks_seen)
 

@@ -15,8 +15,8 @@ from harness.history.event import Id, Owm
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
 from harness.judge.checkers.attempt_state import AttemptProgress
-from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.inputs import AttemptInput
 from harness.judge.checkers.invariant import Findings, Invariant
 
@@ -36,7 +36,7 @@ class NoCrossing(Invariant):
             left += len(view.inputs[a].left)
         return Findings(anomalies=tuple(anomalies), observed=left)
 
-    def across(self, case: Case) -> Findings:
+    def across(self, case: IndexedHistory) -> Findings:
         """The invariant was exposed if the history has any watermark."""
         return Findings(exposed=case.watermarks_seen)
 

@@ -15,8 +15,8 @@ from harness.history.event import OfAttempt, Owm
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
 from harness.judge.checkers.attempt_state import Readiness
-from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.invariant import Findings, Invariant
 
 _US_PER_MS = 1000
@@ -42,7 +42,7 @@ class NotHeld(Invariant):
             observed=len(view.source.watermarks),
         )
 
-    def across(self, case: Case) -> Findings:
+    def across(self, case: IndexedHistory) -> Findings:
         """The invariant was exposed if the history has any watermark."""
         return Findings(exposed=case.watermarks_seen)
 

@@ -13,7 +13,7 @@ from itertools import accumulate
 from harness.history.event import Out
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
-from harness.judge.checkers.case import Case, SubtaskView
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.invariant import Findings, Invariant
 from harness.judge.checkers.outputs import outputs
 
@@ -24,7 +24,7 @@ class Ordered(Invariant):
     name = "V1"
     vacuous = "no result is visible, so none could be out of order"
 
-    def not_claimed(self, case: Case) -> str:
+    def not_claimed(self, case: IndexedHistory) -> str:
         return "" if case.header.operator.mode == "ordered" else "the operator is unordered"
 
     def examine(self, view: SubtaskView) -> Findings:

@@ -14,7 +14,7 @@ from msgspec import UNSET
 from harness.history.event import Out
 from harness.history.values import identity, shown
 from harness.history.verdict import Anomaly
-from harness.judge.checkers.case import Case, SubtaskView
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.inputs import Taken
 from harness.judge.checkers.invariant import Findings, Invariant
 from harness.judge.checkers.outputs import outputs
@@ -26,7 +26,7 @@ class PerKeyOrder(Invariant):
     name = "V3"
     vacuous = "no result is visible, so none could be out of its key's order"
 
-    def not_claimed(self, case: Case) -> str:
+    def not_claimed(self, case: IndexedHistory) -> str:
         """It applies if the operator is ordered or claims `per_key_order`, and some record has a key."""
         operator = case.header.operator
         if operator.mode != "ordered" and not operator.per_key_order:

@@ -17,8 +17,8 @@ from harness.history.event import Id, In, Rescale, Snap, Start, W, Wm
 from harness.history.values import listed, shown
 from harness.history.verdict import Anomaly
 from harness.judge.checkers.attempt_state import equal_replays
-from harness.judge.checkers.case import Case, SubtaskView
 from harness.judge.checkers.history_trace import AttemptTrace
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.inputs import Element, Mark, RecordOf, elements_of
 from harness.judge.checkers.invariant import Findings, Invariant
 
@@ -29,7 +29,7 @@ class RestoreEquivalence(Invariant):
     name = "V11"
     vacuous = "no attempt starts from a checkpoint"
 
-    def not_claimed(self, case: Case) -> str:
+    def not_claimed(self, case: IndexedHistory) -> str:
         restarts = any(True for view in case.views for _ in _restarts(view))
         return "" if restarts or case.rescalings else self.vacuous
 
@@ -44,7 +44,7 @@ class RestoreEquivalence(Invariant):
         )
         return Findings(anomalies=anomalies, observed=len(restarts), exposed=bool(restarts))
 
-    def across(self, case: Case) -> Findings:
+    def across(self, case: IndexedHistory) -> Findings:
         """Whether the subtasks that a rescale begins get together what those that it ends had stored."""
         return judge_redistribution(case)
 
@@ -114,7 +114,7 @@ class _Restart:
         )
 
 
-def judge_redistribution(case: Case) -> Findings:
+def judge_redistribution(case: IndexedHistory) -> Findings:
     """The findings on every rescale."""
     if not case.rescalings:
         return Findings()
@@ -137,7 +137,7 @@ def judge_redistribution(case: Case) -> Findings:
 class _Redistribution:
     """One rescale."""
 
-    def __init__(self, case: Case, rescale: Rescale) -> None:
+    def __init__(self, case: IndexedHistory, rescale: Rescale) -> None:
         by_s = {view.s: view for view in case.views}
         self._case = case
         self._rescale = rescale

@@ -10,7 +10,7 @@ from __future__ import annotations
 from harness.history.event import Out
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
-from harness.judge.checkers.case import Case, SubtaskView
+from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.invariant import Findings, Invariant
 from harness.judge.checkers.outputs import outputs
 
@@ -21,7 +21,7 @@ class Segments(Invariant):
     name = "V2"
     vacuous = "no result is visible, so none could overtake a watermark"
 
-    def not_claimed(self, case: Case) -> str:
+    def not_claimed(self, case: IndexedHistory) -> str:
         operator = case.header.operator
         if operator.mode != "unordered":
             return "the operator is ordered"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.history.values import shown
 from harness.history.verdict import Explanation
 from harness.judge.explanation.contradiction import Contradiction
-from harness.judge.explanation.glimpse import Json
+from harness.judge.explanation.event_summary import Json
 
 _EVENTS_MAX = 8
 

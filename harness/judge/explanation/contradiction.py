@@ -12,9 +12,9 @@ from typing import Any
 
 from harness.history.values import brief, shown, visible, without_credentials
 from harness.history.verdict import Anomaly, Explanation
-from harness.judge.explanation.dossier import Dossier
+from harness.judge.explanation.cited_events import CitedEvents
+from harness.judge.explanation.event_summary import EventSummary, Json
 from harness.judge.explanation.events import describe_event
-from harness.judge.explanation.glimpse import Glimpse, Json
 
 _LET_MAX = 16
 _OPEN, _CLOSE = "\ue000", "\ue001"
@@ -26,9 +26,9 @@ _RESTARTS_MAX = 3
 class Contradiction:
     """One anomaly, access to the events about it, and its explanation under construction. Mutable."""
 
-    def __init__(self, anomaly: Anomaly, dossier: Dossier) -> None:
+    def __init__(self, anomaly: Anomaly, gathered: CitedEvents) -> None:
         self.anomaly = anomaly
-        self.dossier = dossier
+        self.gathered = gathered
         self._named: dict[int, Json] = {}
         """The events that *Let* defines; `however` names them in the order of the history."""
         self._faults: list[str] = []
@@ -42,7 +42,7 @@ class Contradiction:
     @property
     def cited(self) -> list[Json]:
         """The events that the anomaly cites, in the order in which it lists them."""
-        return [self.dossier.events[n] for n in self.anomaly.events if n in self.dossier.events]
+        return [self.gathered.events[n] for n in self.anomaly.events if n in self.gathered.events]
 
     def witness(self, *kinds: str) -> Json | None:
         """The first cited event of one of these kinds."""
@@ -53,7 +53,7 @@ class Contradiction:
 
     def story(self, record: Any, *kinds: str) -> list[Json]:
         """The events of these kinds about a record, in this subtask (effects: in any subtask)."""
-        events = self.dossier.lineage("id", record).events
+        events = self.gathered.lineage("id", record).events
         return [e for e in events if e["k"] in kinds and (e["k"] == "effect" or e.get("s") == self.s)]
 
     def taken(self, record: Any) -> Json | None:
@@ -62,7 +62,7 @@ class Contradiction:
 
     def marks(self, w: Any) -> list[Json]:
         """The positions of a watermark in the source, as the first `wm` at each position."""
-        events = self.dossier.lineage("w", w).events
+        events = self.gathered.lineage("w", w).events
         found: dict[Any, Json] = {}
         for event in events:
             if event["k"] == "wm" and event.get("s") == self.s:
@@ -71,25 +71,25 @@ class Contradiction:
 
     def knows_all(self, name: str, value: Any) -> bool:
         """Whether `story` and `marks` return every such event; only then may *Then* say that there is none."""
-        return self.dossier.complete and self.dossier.lineage(name, value).whole
+        return self.gathered.complete and self.gathered.lineage(name, value).whole
 
-    def event(self, glimpse: Glimpse | None) -> Json | None:
-        """The full event of a glimpse, if it was gathered."""
-        return None if glimpse is None else self.dossier.events.get(glimpse.n)
+    def event(self, summary: EventSummary | None) -> Json | None:
+        """The full event of a summary, if it was gathered."""
+        return None if summary is None else self.gathered.events.get(summary.n)
 
     def operator(self, name: str, default: Any = None) -> Any:
         """A field of the header's `operator`."""
-        operator = self.dossier.header.get("operator")
+        operator = self.gathered.header.get("operator")
         return operator.get(name, default) if isinstance(operator, dict) else default
 
     @property
     def sink(self) -> str:
         """The header's `sink`."""
-        return str(self.dossier.header.get("sink", "rollback"))
+        return str(self.gathered.header.get("sink", "rollback"))
 
     def bound(self, name: str) -> Any:
         """A bound from the header, in ms."""
-        bounds = self.dossier.header.get("bounds")
+        bounds = self.gathered.header.get("bounds")
         return bounds.get(name, 0) if isinstance(bounds, dict) else 0
 
     def let(self, event: Json) -> str:
@@ -123,7 +123,7 @@ class Contradiction:
 
     def then_finished(self, events_max: int) -> None:
         """Add that the run finished normally, if it did, with the first `events_max` ends of its subtasks."""
-        ends = [e for glimpse in self.dossier.skeleton.finish() if (e := self.event(glimpse)) is not None]
+        ends = [e for summary in self.gathered.skeleton.finish() if (e := self.event(summary)) is not None]
         if ends:
             self.then(f"The run finished normally: {self.let_all(ends[:events_max])}.")
 
@@ -139,7 +139,7 @@ class Contradiction:
         self._add_faults()
         self.then(f"However, {rule}: a contradiction.")
         names = {n: f"e{index}" for index, n in enumerate(sorted(self._named), start=1)}
-        first = self.dossier.skeleton.first
+        first = self.gathered.skeleton.first
         origin_us = 0 if first is None else first.t
         let = []
         for n, event in sorted(self._named.items()):
@@ -159,7 +159,7 @@ class Contradiction:
             return
         first, last = min(self._named), max(self._named)
         begun = [
-            e for e in self.dossier.skeleton.starts(self.s) if first < e.n < last and e.n not in self._named
+            e for e in self.gathered.skeleton.starts(self.s) if first < e.n < last and e.n not in self._named
         ]
         for start in begun[:_RESTARTS_MAX]:
             if (event := self.event(start)) is not None:
@@ -172,7 +172,7 @@ class Contradiction:
         if not self._named:
             return
         first, last = min(self._named), max(self._named)
-        active = [span for span in self.dossier.skeleton.faults if span.overlaps(first, last)]
+        active = [span for span in self.gathered.skeleton.faults if span.overlaps(first, last)]
         for index, span in enumerate(active[:_FAULTS_MAX], start=1):
             begun = span.begin.n
             events = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.history.values import shown
 from harness.history.verdict import Explanation
 from harness.judge.explanation.contradiction import Contradiction
-from harness.judge.explanation.glimpse import Json
+from harness.judge.explanation.event_summary import Json
 
 _EVENTS_MAX = 3
 _ELEMENTS = 8
@@ -97,10 +97,10 @@ def incomplete(x: Contradiction) -> Explanation:
     """V10: a checkpoint is completed without a snap of a running subtask."""
     done = x.witness("done")
     if done is not None:
-        begun = [start for start in x.dossier.skeleton.starts(x.s) if start.n < done["n"]]
+        begun = [start for start in x.gathered.skeleton.starts(x.s) if start.n < done["n"]]
         if begun and (start := x.event(begun[-1])) is not None:
             x.then(f"{x.let(start)} had started before {x.let(done)}, and had not ended.")
-        snaps = [s for s in x.dossier.skeleton.snaps.get((x.s, done["c"]), ()) if s.n < done["n"]]
+        snaps = [s for s in x.gathered.skeleton.snaps.get((x.s, done["c"]), ()) if s.n < done["n"]]
         if not snaps:
             x.then(f"Subtask {x.s} took no snap of checkpoint {done['c']} before {x.let(done)}.")
         else:
@@ -240,7 +240,7 @@ def _left_by(x: Contradiction, snap: Json) -> None:
         elif x.knows_all("id", record):
             x.then(f"By {x.let(snap)} no output of it had left attempt {snap['a']}.")
     elif w is not None:
-        events = x.dossier.lineage("w", w).events
+        events = x.gathered.lineage("w", w).events
         own = [e for e in events if e["k"] == "owm" and e.get("s") == x.s and e["a"] == snap["a"]]
         own = [event for event in own if event["n"] < snap["n"]]
         if own:

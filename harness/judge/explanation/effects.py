@@ -8,7 +8,7 @@ from __future__ import annotations
 from harness.history.values import shown
 from harness.history.verdict import Explanation
 from harness.judge.explanation.contradiction import Contradiction
-from harness.judge.explanation.glimpse import Json
+from harness.judge.explanation.event_summary import Json
 
 _EVENTS_MAX = 4
 
@@ -26,7 +26,7 @@ def double_effect(x: Contradiction) -> Explanation:
 def phantom_effect(x: Contradiction) -> Explanation:
     """V9: a row without an accepted record or expected output."""
     row = x.witness("effect")
-    taken = [e for e in x.dossier.lineage("id", x.anomaly.id).events if e["k"] == "in"]
+    taken = [e for e in x.gathered.lineage("id", x.anomaly.id).events if e["k"] == "in"]
     if taken:
         x.then(f"Record {shown(x.anomaly.id)} was accepted: {x.let(taken[0])}.")
     elif x.knows_all("id", x.anomaly.id):
@@ -85,7 +85,7 @@ def _by_attempt(x: Contradiction, kind: str, field: str) -> tuple[Json | None, J
 
 
 def _superseded(x: Contradiction, newer: int) -> None:
-    start = next((start for start in x.dossier.skeleton.starts(x.s) if start.a == newer), None)
+    start = next((start for start in x.gathered.skeleton.starts(x.s) if start.a == newer), None)
     if (begun := x.event(start)) is not None and start is not None:
         origin = "from the beginning" if start.from_ is None else f"from checkpoint {start.from_}"
         x.then(f"Attempt {newer} superseded the earlier ones at {x.let(begun)}, {origin}.")
@@ -124,7 +124,7 @@ def unknown_epoch(x: Contradiction) -> Explanation:
     """V12: a commit without a snap of its checkpoint."""
     commit = x.witness("commit")
     if commit is not None:
-        snaps = x.dossier.skeleton.snaps.get((x.s, commit["c"]), [])
+        snaps = x.gathered.skeleton.snaps.get((x.s, commit["c"]), [])
         named = [s for s in snaps if "a" not in commit or s.a == commit["a"]]
         who = f"Attempt {commit['a']}, which {x.let(commit)} names," if "a" in commit else f"Subtask {x.s}"
         if named:
@@ -141,7 +141,7 @@ def early_commit(x: Contradiction) -> Explanation:
     snap, commit = x.witness("snap"), x.witness("commit")
     if snap is not None and commit is not None:
         x.then(f"{x.let(commit)} makes visible what attempt {snap['a']} emitted before {x.let(snap)}.")
-        done = next((e for e in x.dossier.skeleton.checkpoints.get(snap["c"], ()) if e.k == "done"), None)
+        done = next((e for e in x.gathered.skeleton.checkpoints.get(snap["c"], ()) if e.k == "done"), None)
         later = "was never completed" if done is None else f"was completed only later, at event {done.n}"
         if done is None or done.n > commit["n"]:
             x.then(f"Checkpoint {snap['c']} {later}.")
@@ -156,7 +156,7 @@ def never_committed(x: Contradiction) -> Explanation:
         if emission is not None:
             x.then(f"{x.let(emission)} belongs to the epoch that {x.let(snap)} closes.")
         x.then(f"{x.let(snap)} is in the chain of attempts that led to the final state.")
-        found = x.dossier.skeleton.checkpoints.get(snap["c"], ())
+        found = x.gathered.skeleton.checkpoints.get(snap["c"], ())
         commits = [event for event in found if event.k == "commit" and event.s == x.s]
         if commits:
             early = commits[0].n < snap["n"]

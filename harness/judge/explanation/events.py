@@ -20,7 +20,7 @@ from harness.history.header import Header, header_json
 from harness.history.outside import OutsideEvent, OutsideHeader, outside_header_json
 from harness.history.text import COLUMNAR, CutOff, line_of
 from harness.history.values import brief, visible
-from harness.judge.explanation.glimpse import Glimpse, Json, glimpse_of, whole
+from harness.judge.explanation.event_summary import EventSummary, Json, summary_of, whole
 from harness.system.errors import FloodmarkError
 
 _NOT_PLAIN = COLUMNAR | {".gz", ".zst"}
@@ -79,10 +79,10 @@ class HeldLines:
         return map(line_of, self._events)
 
 
-def glimpses(lines: EventLines) -> Iterator[tuple[Glimpse | None, bytes]]:
-    """Each event's glimpse, None if it is unreadable, with its line."""
+def summaries(lines: EventLines) -> Iterator[tuple[EventSummary | None, bytes]]:
+    """Each event's summary, None if it is unreadable, with its line."""
     once, again = tee(lines.events())
-    return zip(map(glimpse_of, once), again, strict=True)
+    return zip(map(summary_of, once), again, strict=True)
 
 
 def is_empty(raw: msgspec.Raw) -> bool:

@@ -27,8 +27,8 @@ from harness.history.verdict import (
     Recovery,
 )
 from harness.judge.explanation import calls, cuts, effects, life, order, results, rows
+from harness.judge.explanation.cited_events import CitedEvents, gather, survey
 from harness.judge.explanation.contradiction import Contradiction
-from harness.judge.explanation.dossier import Dossier, gather, survey
 from harness.judge.explanation.events import EventLines, FileLines, HeldLines
 from harness.judge.explanation.guarantee import guarantee_of
 from harness.judge.explanation.outside import explained_outside
@@ -70,47 +70,47 @@ def _explained_in_full(judgement: Judgement, lines: EventLines) -> Judgement:
         # There was neither a fault nor a restart, so the history need not be read again.
         return replace(judgement, guarantee=guarantee_of(judgement), recovery=Recovery(why=_UNDISTURBED))
     with integers_of_any_length():
-        dossier = survey(lines, cited={n for anomaly in anomalies for n in anomaly.events})
+        gathered = survey(lines, cited={n for anomaly in anomalies for n in anomaly.events})
         if anomalies:
-            gather(dossier, lines, anomalies)
-        invariants = tuple(_explained_verdict(verdict, dossier) for verdict in judgement.invariants)
+            gather(gathered, lines, anomalies)
+        invariants = tuple(_explained_verdict(verdict, gathered) for verdict in judgement.invariants)
     return replace(
         judgement,
         invariants=invariants,
-        guarantee=guarantee_of(judgement, under=_under(dossier)),
-        recovery=dossier.recovery if dossier.skeleton.last else Recovery(why=_UNREAD),
+        guarantee=guarantee_of(judgement, under=_under(gathered)),
+        recovery=gathered.recovery if gathered.skeleton.last else Recovery(why=_UNREAD),
     )
 
 
-def _explained_verdict(verdict: InvariantVerdict, dossier: Dossier) -> InvariantVerdict:
+def _explained_verdict(verdict: InvariantVerdict, gathered: CitedEvents) -> InvariantVerdict:
     if verdict.outcome is not Outcome.FAIL:
         return verdict
     first = (
-        replace(anomaly, explanation=explain_anomaly(verdict.invariant, anomaly, dossier))
+        replace(anomaly, explanation=explain_anomaly(verdict.invariant, anomaly, gathered))
         for anomaly in verdict.anomalies[:ANOMALIES_IN_FULL]
     )
     return replace(verdict, anomalies=(*first, *verdict.anomalies[ANOMALIES_IN_FULL:]))
 
 
-def explain_anomaly(invariant: str, anomaly: Anomaly, dossier: Dossier) -> Explanation | None:
+def explain_anomaly(invariant: str, anomaly: Anomaly, gathered: CitedEvents) -> Explanation | None:
     """One anomaly as a contradiction; None if the events it cites were not read."""
-    if any(n not in dossier.events for n in anomaly.events):
+    if any(n not in gathered.events for n in anomaly.events):
         return None
     reason = REASONS.get(anomaly.kind)
     if reason is not None:
         try:
-            return reason(Contradiction(anomaly, dossier))
+            return reason(Contradiction(anomaly, gathered))
         except (LookupError, TypeError):
             # An event lacks a required field, so the file is not the one that was judged.
             pass
-    plain = Contradiction(anomaly, dossier)
+    plain = Contradiction(anomaly, gathered)
     plain.then_said()
     return plain.however(INVARIANTS.get(invariant, f"{invariant} says otherwise").rstrip("."))
 
 
-def _under(dossier: Dossier) -> Iterator[str]:
+def _under(gathered: CitedEvents) -> Iterator[str]:
     """The faults with evidence, and the numbers of kills and restarts, that the guarantee held under."""
-    skeleton = dossier.skeleton
+    skeleton = gathered.skeleton
     counts = Counter(shown(span.begin.f) for span in skeleton.faults if span.left_evidence)
     for name, times in counts.items():
         yield f"fault {name}" + (f" ({times} times)" if times > 1 else "")

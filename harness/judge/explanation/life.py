@@ -8,7 +8,7 @@ from __future__ import annotations
 from harness.history.values import shown
 from harness.history.verdict import Explanation
 from harness.judge.explanation.contradiction import Contradiction
-from harness.judge.explanation.glimpse import Json
+from harness.judge.explanation.event_summary import Json
 
 _ACTS = ("call", "res", "out", "owm", "snap")
 
@@ -37,7 +37,7 @@ def stuck(x: Contradiction) -> Explanation:
 
 def _faults_over(x: Contradiction) -> None:
     gave_up = x.witness("giveup")
-    spans = x.dossier.skeleton.faults
+    spans = x.gathered.skeleton.faults
     ends = [span.end for span in spans if span.end is not None]
     if gave_up is None or len(ends) < len(spans):
         return
@@ -58,8 +58,8 @@ def swallowed(x: Contradiction) -> Explanation:
         x.then(f"By {x.let(failure)} record {shown(failure['id'])} {how} in attempt {failure['a']}.")
         if x.knows_all("id", failure["id"]):
             x.then(f"After it, attempt {failure['a']} wrote no dead letter of the record.")
-        snap = x.dossier.skeleton.completed_snap_after(x.s, failure["a"], failure["n"])
-        ends = x.event(x.dossier.skeleton.end_of(x.s, failure["a"]))
+        snap = x.gathered.skeleton.completed_snap_after(x.s, failure["a"], failure["n"])
+        ends = x.event(x.gathered.skeleton.end_of(x.s, failure["a"]))
         if snap is not None:
             x.then(
                 f"The attempt then took the snap of checkpoint {snap.c}, which was completed (event {snap.n})."
@@ -100,7 +100,7 @@ def outside_life(x: Contradiction) -> Explanation:
         side = "before" if act["n"] < bound["n"] else "after"
         x.then(f"{x.let(act)} comes {side} {x.let(bound)}, of the same attempt.")
     elif act is not None:
-        ends = x.event(x.dossier.skeleton.end_of(x.s, act["a"]))
+        ends = x.event(x.gathered.skeleton.end_of(x.s, act["a"]))
         if ends is not None and ends["k"] == "close":
             x.then(f"{x.let(act)} comes after {x.let(ends)}, of the same attempt.")
     return x.however("an attempt acts only between its start and its close")

@@ -29,7 +29,7 @@ from harness.history.event import (
     Start,
 )
 from harness.history.verdict import Recovery
-from harness.judge.explanation.glimpse import NOTHING, Glimpse
+from harness.judge.explanation.event_summary import NOTHING, EventSummary
 from harness.judge.explanation.recovery import RecoveryFold
 from harness.scenario.outcome import Measure, Threshold
 
@@ -50,8 +50,8 @@ def measures_of(events: Iterable[Event]) -> Mapping[str, Measure]:
         last_us, kind = event.t, type(event)
         if kind is Call:
             calls += 1
-        elif (glimpse := _GLIMPSES.get(kind)) is not None:
-            fold.step(glimpse(event), restored=len(event.elements) if isinstance(event, Restore) else 0)
+        elif (summary := _SUMMARIES.get(kind)) is not None:
+            fold.step(summary(event), restored=len(event.elements) if isinstance(event, Restore) else 0)
             if isinstance(event, In):
                 taken.add(event.id)
         elif kind is Rescale:
@@ -151,29 +151,29 @@ def _percentiles(
     return made
 
 
-def _of_in(event: In) -> Glimpse:
+def _of_in(event: In) -> EventSummary:
     expect = _EMPTY if event.expect in ([], {}) else NOTHING
-    return Glimpse(
+    return EventSummary(
         n=event.n, t=event.t, k="in", s=event.s, a=event.a, id=event.id, pos=event.pos, expect=expect
     )
 
 
-def _of_res(event: Res) -> Glimpse:
+def _of_res(event: Res) -> EventSummary:
     v = NOTHING if event.v is UNSET else _FULL if event.v else _EMPTY
-    return Glimpse(
+    return EventSummary(
         n=event.n, t=event.t, k="res", s=event.s, a=event.a, id=event.id, r=event.r, final=event.final, v=v
     )
 
 
-_GLIMPSES: Final[Mapping[type[Event], Callable[[Any], Glimpse]]] = {
+_SUMMARIES: Final[Mapping[type[Event], Callable[[Any], EventSummary]]] = {
     In: _of_in,
-    Out: lambda e: Glimpse(n=e.n, t=e.t, k="out", s=e.s, a=e.a, id=e.id),
-    Dead: lambda e: Glimpse(n=e.n, t=e.t, k="dead", s=e.s, a=e.a, id=e.id),
+    Out: lambda e: EventSummary(n=e.n, t=e.t, k="out", s=e.s, a=e.a, id=e.id),
+    Dead: lambda e: EventSummary(n=e.n, t=e.t, k="dead", s=e.s, a=e.a, id=e.id),
     Res: _of_res,
-    Start: lambda e: Glimpse(n=e.n, t=e.t, k="start", s=e.s, a=e.a, from_=e.from_),
-    Restore: lambda e: Glimpse(n=e.n, t=e.t, k="restore", s=e.s, a=e.a),
-    Failed: lambda e: Glimpse(n=e.n, t=e.t, k="failed", s=e.s, a=e.a),
-    Kill: lambda e: Glimpse(n=e.n, t=e.t, k="kill", s=e.s, a=e.a),
-    FaultEvent: lambda e: Glimpse(n=e.n, t=e.t, k="fault", f=e.f, phase=e.phase),
+    Start: lambda e: EventSummary(n=e.n, t=e.t, k="start", s=e.s, a=e.a, from_=e.from_),
+    Restore: lambda e: EventSummary(n=e.n, t=e.t, k="restore", s=e.s, a=e.a),
+    Failed: lambda e: EventSummary(n=e.n, t=e.t, k="failed", s=e.s, a=e.a),
+    Kill: lambda e: EventSummary(n=e.n, t=e.t, k="kill", s=e.s, a=e.a),
+    FaultEvent: lambda e: EventSummary(n=e.n, t=e.t, k="fault", f=e.f, phase=e.phase),
 }
 """Of each kind of event that tells of recovery or latency, the fields that do."""

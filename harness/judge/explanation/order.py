@@ -9,7 +9,7 @@ from __future__ import annotations
 from harness.history.values import shown
 from harness.history.verdict import Explanation
 from harness.judge.explanation.contradiction import Contradiction
-from harness.judge.explanation.glimpse import Json
+from harness.judge.explanation.event_summary import Json
 
 
 def reordered(x: Contradiction) -> Explanation:
@@ -144,12 +144,12 @@ def watermark_lost(x: Contradiction) -> Explanation:
     if mark is not None:
         emitted = [
             event
-            for event in x.dossier.lineage("w", mark["w"]).events
+            for event in x.gathered.lineage("w", mark["w"]).events
             if event["k"] == "owm" and event.get("s") == x.s
         ]
         if emitted:
             fates = ["stand for earlier positions"]
-            fates += ["were rolled back"] * (len(x.dossier.skeleton.starts(x.s)) > 1)
+            fates += ["were rolled back"] * (len(x.gathered.skeleton.starts(x.s)) > 1)
             fates += ["were never committed"] * (x.sink in {"atomic", "two-phase"})
             x.then(
                 f"The watermarks of its value that left ({x.let_all(emitted[:_PLACES])}) {' or '.join(fates)}."
@@ -175,7 +175,7 @@ def phantom_watermark(x: Contradiction) -> Explanation:
     """V7: a watermark leaves that never came in."""
     owm = x.witness("owm")
     if owm is not None:
-        marks = [m for m in x.dossier.lineage("w", owm["w"]).events if m["k"] == "wm" and m.get("s") == x.s]
+        marks = [m for m in x.gathered.lineage("w", owm["w"]).events if m["k"] == "wm" and m.get("s") == x.s]
         own = next((mark for mark in marks if mark["a"] == owm["a"]), None)
         if own is not None:
             x.then(f"Attempt {owm['a']} took it in only at {x.let(own)}, after {x.let(owm)}.")

@@ -12,8 +12,8 @@ from typing import Any
 
 from harness.history.values import brief, shown, visible, without_credentials
 from harness.history.verdict import Anomaly, Cost, Explanation, InvariantVerdict, Judgement, Outcome, Recovery
+from harness.judge.explanation.event_summary import Json, whole
 from harness.judge.explanation.events import EventLines
-from harness.judge.explanation.glimpse import Json, whole
 
 _KEPT = 24
 """Most events kept of one record, and of the life of the job."""

@@ -14,8 +14,8 @@ from typing import Any
 
 from harness.history.values import shown
 from harness.history.verdict import Cost, Recovery
+from harness.judge.explanation.event_summary import EventSummary
 from harness.judge.explanation.events import is_empty
-from harness.judge.explanation.glimpse import Glimpse
 
 STEADY_RESULTS = 20
 """Results are steady again after this many in a row that are within the 99th percentile of before."""
@@ -26,7 +26,7 @@ class Meter:
     """Measures one disturbance; takes the events of the history until it is `over`. Mutable."""
 
     def __init__(
-        self, *, what: str, begin: Glimpse, s: int | None, origin_us: int, before: Sequence[int]
+        self, *, what: str, begin: EventSummary, s: int | None, origin_us: int, before: Sequence[int]
     ) -> None:
         self.s = s
         """The disturbed subtask; None: all subtasks."""
@@ -66,14 +66,14 @@ class Meter:
     def over(self) -> bool:
         return self._steady_us is not None or bool(self._cut_short)
 
-    def kill(self, event: Glimpse, *, silent_us: int | None, accepted: int) -> None:
+    def kill(self, event: EventSummary, *, silent_us: int | None, accepted: int) -> None:
         """Make this the meter of a kill; the attempt's last own event was `silent_us` earlier."""
         self._detect_us = silent_us
         self._died = event.a
         self._healed_us = event.t
         self._accepted = accepted
 
-    def heal(self, event: Glimpse) -> None:
+    def heal(self, event: EventSummary) -> None:
         self._healed_us = event.t
 
     def cut_short(self, why: str) -> None:
@@ -81,22 +81,22 @@ class Meter:
         if not self.over:
             self._cut_short = why
 
-    def sign(self, event: Glimpse) -> None:
+    def sign(self, event: EventSummary) -> None:
         """The first failed call, failed attempt or kill detects the fault."""
         if self._detect_us is None and self._died is None:
             self._detect_us = event.t - self._begin.t
 
-    def replay(self, event: Glimpse, records: int) -> None:
+    def replay(self, event: EventSummary, records: int) -> None:
         """The next attempt restores or reads again `records` that were accepted before."""
         if self._died is not None and event.a > self._died:
             self._replayed = (self._replayed or 0) + records
 
-    def accept(self, event: Glimpse) -> None:
+    def accept(self, event: EventSummary) -> None:
         """A record is taken in for the first time."""
         self._turn(event.t)
         self._behind += 1
 
-    def left(self, event: Glimpse, lag_us: int | None) -> None:
+    def left(self, event: EventSummary, lag_us: int | None) -> None:
         """A record leaves `lag_us` after it came in (None: it had left before)."""
         self._turn(event.t)
         if lag_us is not None:
@@ -230,7 +230,7 @@ class RecoveryFold:
         for subtask in self._subtasks.values():
             yield from subtask.since_us.values()
 
-    def step(self, event: Glimpse, *, restored: int = 0) -> None:
+    def step(self, event: EventSummary, *, restored: int = 0) -> None:
         """Take the next event; `restored` is the number of records in a `restore`."""
         if self._origin_us is None:
             self._origin_us = event.t
@@ -239,7 +239,7 @@ class RecoveryFold:
         elif event.s is not None and event.a is not None:
             self._of_attempt(event, restored)
 
-    def _of_attempt(self, event: Glimpse, restored: int) -> None:
+    def _of_attempt(self, event: EventSummary, restored: int) -> None:
         subtask = self._subtasks.get(event.s)
         if subtask is None:
             subtask = self._subtasks[event.s] = _Subtask()
@@ -264,7 +264,7 @@ class RecoveryFold:
                 pass
         subtask.last_us[event.a] = event.t
 
-    def _taken(self, event: Glimpse, subtask: _Subtask) -> None:
+    def _taken(self, event: EventSummary, subtask: _Subtask) -> None:
         if event.pos <= subtask.replays_to:
             self._replayed(event, 1)
         if event.pos <= subtask.highest:
@@ -278,7 +278,7 @@ class RecoveryFold:
             if meter.s in {None, event.s}:
                 meter.accept(event)
 
-    def _left(self, event: Glimpse, subtask: _Subtask) -> None:
+    def _left(self, event: EventSummary, subtask: _Subtask) -> None:
         since_us = subtask.since_us.pop(event.id, None)
         lag_us = None if since_us is None else event.t - since_us
         ended = False
@@ -294,7 +294,7 @@ class RecoveryFold:
         if ended:
             self._forget_ended()
 
-    def _settled(self, event: Glimpse, subtask: _Subtask) -> None:
+    def _settled(self, event: EventSummary, subtask: _Subtask) -> None:
         if event.r != "ok":
             self._sign(event)
         if not event.final:
@@ -305,16 +305,16 @@ class RecoveryFold:
         if not substitute and (nothing or event.r in {"fail", "timeout"}):
             self._left(event, subtask)
 
-    def _sign(self, event: Glimpse) -> None:
+    def _sign(self, event: EventSummary) -> None:
         for meter in self._active:
             if not meter.healed:
                 meter.sign(event)
 
-    def _replayed(self, event: Glimpse, records: int) -> None:
+    def _replayed(self, event: EventSummary, records: int) -> None:
         if (meter := self._last_kill.get(event.s)) is not None:
             meter.replay(event, records)
 
-    def _fault(self, event: Glimpse) -> None:
+    def _fault(self, event: EventSummary) -> None:
         running = self._faults.setdefault(str(event.f), [])
         if event.phase == "begin":
             what = f"fault {shown(event.f)}{_ALL}"
@@ -322,7 +322,7 @@ class RecoveryFold:
         elif running and (meter := running.pop(0)) is not None:
             meter.heal(event)
 
-    def _killed(self, event: Glimpse, subtask: _Subtask) -> None:
+    def _killed(self, event: EventSummary, subtask: _Subtask) -> None:
         self._sign(event)
         what = f"kill of attempt {event.a} of subtask {event.s}"
         meter = self._begin(what, event, s=event.s, before=list(subtask.lags_us))
@@ -332,7 +332,7 @@ class RecoveryFold:
             silent_us = None if last_us is None else event.t - last_us
             meter.kill(event, silent_us=silent_us, accepted=subtask.accepted)
 
-    def _begin(self, what: str, event: Glimpse, *, s: int | None, before: list[int]) -> Meter | None:
+    def _begin(self, what: str, event: EventSummary, *, s: int | None, before: list[int]) -> Meter | None:
         for other in self._active:
             if other.healed and other.begin_us < event.t and (s is None or other.s in {None, s}):
                 other.cut_short(f"the {what.removesuffix(_ALL)} came before it was steady")

@@ -11,7 +11,7 @@ from itertools import islice
 from harness.history.values import shown
 from harness.history.verdict import Explanation
 from harness.judge.explanation.contradiction import Contradiction
-from harness.judge.explanation.glimpse import Json
+from harness.judge.explanation.event_summary import Json
 
 _EVENTS_MAX = 3
 
@@ -20,7 +20,7 @@ def phantom(x: Contradiction) -> Explanation:
     """V8: a result of a record that the subtask never took in."""
     out = x.witness("out")
     if out is not None:
-        others = [e for e in x.dossier.lineage("id", out["id"]).events if e["k"] == "in"]
+        others = [e for e in x.gathered.lineage("id", out["id"]).events if e["k"] == "in"]
         for other in others[:1]:
             x.then(f"Record {shown(out['id'])} was taken in by subtask {other['s']} ({x.let(other)}).")
         x.then(f"Subtask {out['s']}, which emitted {x.let(out)}, never took record {shown(out['id'])} in.")
@@ -84,7 +84,7 @@ def lost(x: Contradiction) -> Explanation:
 
 def _fate(x: Contradiction, out: Json) -> str:
     """Why an emission is not visible, if events tell."""
-    skeleton = x.dossier.skeleton
+    skeleton = x.gathered.skeleton
     if x.sink in {"atomic", "two-phase"}:
         snap = skeleton.snap_after(x.s, out["a"], out["n"])
         if snap is None:
@@ -104,8 +104,8 @@ def _fate(x: Contradiction, out: Json) -> str:
 def _restored_without(x: Contradiction) -> None:
     """Say which restarts restored a snap beyond the record's position that does not hold the record."""
     record, taken = x.anomaly.id, x.taken(x.anomaly.id)
-    for start in x.dossier.skeleton.starts(x.s):
-        snap = x.event(x.dossier.skeleton.restored_snap(start))
+    for start in x.gathered.skeleton.starts(x.s):
+        snap = x.event(x.gathered.skeleton.restored_snap(start))
         begun = x.event(start)
         if snap is None or begun is None or taken is None or begun["n"] < taken["n"]:
             continue
@@ -118,8 +118,8 @@ def _restored_without(x: Contradiction) -> None:
 
 
 def _restores_between(x: Contradiction, first: Json, last: Json) -> None:
-    for start in x.dossier.skeleton.starts(x.s):
-        snap, begun = x.event(x.dossier.skeleton.restored_snap(start)), x.event(start)
+    for start in x.gathered.skeleton.starts(x.s):
+        snap, begun = x.event(x.gathered.skeleton.restored_snap(start)), x.event(start)
         if begun is None or not first["n"] < begun["n"] < last["n"]:
             continue
         if snap is None:
@@ -135,7 +135,7 @@ def inconsistent(x: Contradiction) -> Explanation:
     answers, outs = x.witnesses("res"), x.witnesses("out")
     taken: list[Json] = []
     for answer in answers:
-        entries = (e for e in x.dossier.lineage("id", answer["id"]).events if e["k"] == "in")
+        entries = (e for e in x.gathered.lineage("id", answer["id"]).events if e["k"] == "in")
         taken += islice(entries, 1)
     if taken:
         x.then(f"One key, {shown(taken[0].get('key'))}: {x.let_all(taken)}.")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from harness.history.values import shown
 from harness.history.verdict import Explanation
 from harness.judge.explanation.contradiction import Contradiction
-from harness.judge.explanation.glimpse import Json
+from harness.judge.explanation.event_summary import Json
 
 _EVENTS_MAX = 4
 
@@ -36,7 +36,7 @@ def row_doubled(x: Contradiction) -> Explanation:
     _sources(x)
     rows = x.witnesses("row")
     x.then(f"{_table(x)} holds {len(rows)} rows of it: {x.let_all(rows[:_EVENTS_MAX])}.")
-    tables = x.dossier.header.get("tables")
+    tables = x.gathered.header.get("tables")
     table = tables.get(x.anomaly.table) if isinstance(tables, dict) else None
     if isinstance(table, dict) and table.get("keep", "all") != "all":
         return x.however("a table that is written by key holds one row of each key")
@@ -85,7 +85,7 @@ def _table(x: Contradiction, word: str = "Table") -> str:
 
 
 def _about(x: Contradiction) -> Sequence[Json]:
-    return x.dossier.lineage("id", x.anomaly.id).events
+    return x.gathered.lineage("id", x.anomaly.id).events
 
 
 def _sources(x: Contradiction) -> bool:

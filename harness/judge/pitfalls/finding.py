@@ -411,7 +411,7 @@ def find_never_given_back(seen: RunSeen) -> Pitfall | None:
     )
 
 
-def find_hurried(seen: RunSeen) -> Pitfall | None:
+def retries_too_fast(seen: RunSeen) -> Pitfall | None:
     """`no-pause`: a call asks again and again after errors, at once.
 
     Evidence: the pool's account of a row of errors, each followed by the next request of the same call within 1 ms.
@@ -531,7 +531,7 @@ _FINDERS: tuple[Callable[[RunSeen], Pitfall | None], ...] = (
     find_no_pool,
     find_small_pool,
     find_never_given_back,
-    find_hurried,
+    retries_too_fast,
     find_failing,
     find_silent,
     find_open_connections,

@@ -11,9 +11,9 @@ from typing import Any
 
 from harness.faults.parts.triggers import LookupMoment, SinkMoment
 from harness.levels.job.finished import ExpectedRows
+from harness.levels.job.job_run import JobRun
+from harness.levels.job.job_run_parts import Pace
 from harness.levels.job.job_scenario import JobScenario
-from harness.levels.job.life import JobLife
-from harness.levels.job.life_parts import Pace
 from harness.levels.job.traffic import Message, requests_over
 from harness.system.errors import CannotHere
 
@@ -32,7 +32,7 @@ class CalmRun:
     """Whether it wrote to a table that is not the sink's or the harness's."""
     batches: int
     """How many batches the longest checkpoint of Spark in its state folder has."""
-    life: JobLife
+    life: JobRun
 
     @property
     def names_table(self) -> bool:

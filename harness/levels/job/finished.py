@@ -23,7 +23,7 @@ How = Literal["exit", "file", "all-rows", "settled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndSeen:
+class EndSignals:
     """What is known of a run at one moment; times in microseconds."""
 
     now_us: int
@@ -55,7 +55,9 @@ class EndSeen:
     """What the source holds, in the words of a checkpoint of Spark."""
 
 
-def how_finished(job: JobFile, given: JobInput, seen: EndSeen, expected: ExpectedRows | None) -> How | None:
+def how_finished(
+    job: JobFile, given: JobInput, seen: EndSignals, expected: ExpectedRows | None
+) -> How | None:
     """How the job shows that it is done; None: it is not. `expected`: None in the calm twin, of rows not known yet.
 
     However it ends, it is not done until it was quiet since a fault last began or healed.
@@ -83,14 +85,14 @@ def how_finished(job: JobFile, given: JobInput, seen: EndSeen, expected: Expecte
     return "settled" if is_last_seen and not is_behind else None
 
 
-def has_exited_well(seen: EndSeen) -> bool:
+def has_exited_well(seen: EndSignals) -> bool:
     """Whether the newest start exited with code 0 when all had been offered, and no fault is beginning or healing."""
     if seen.offered_us is None or seen.exited_well_us is None or not seen.faults_settled:
         return False
     return seen.exited_well_us >= seen.offered_us
 
 
-def is_quiet(seen: EndSeen) -> bool:
+def is_quiet(seen: EndSignals) -> bool:
     """Whether nothing has happened for so long that a working job would have shown something."""
     last_us = max(seen.last_row_us or 0, seen.last_event_us or 0, seen.offered_us or 0)
     of_start_us = (seen.last_start_us or 0) + seen.start_up_us

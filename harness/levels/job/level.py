@@ -27,10 +27,10 @@ from harness.judge.checkers.outside.judge import judge_outside
 from harness.levels.job.calm_twin import CalmRun
 from harness.levels.job.environment import MARK, inherited, refuse_templates
 from harness.levels.job.finished import ExpectedRows
-from harness.levels.job.ground import JobGround, prepared_ground, read_files
 from harness.levels.job.job_database import AUDIT
-from harness.levels.job.life import JobLife
-from harness.levels.job.life_parts import LifeParts, Pace
+from harness.levels.job.job_run import JobRun
+from harness.levels.job.job_run_parts import JobRunParts, Pace
+from harness.levels.job.job_setup import JobSetup, prepared_ground, read_files
 from harness.levels.job.order import JobOrder
 from harness.levels.job.outside_record import record_of
 from harness.levels.job.records import JobInput, SourceRecord, read_input
@@ -176,7 +176,7 @@ class JobPlays:
         *,
         calm: CalmRun | None,
         further_start: bool,
-    ) -> JobLife:
+    ) -> JobRun:
         """One life in a database of its own; `calm`: the twin of a life with faults."""
         is_calm = calm is None
         run_id = f"{site.run_id}-calm" if is_calm else site.run_id
@@ -195,7 +195,7 @@ class JobPlays:
             expected = None if calm is None else {} if expect_from(order) == NO_VALUES else calm.expected
             if calm is None and expect_from(order) == "given":
                 expected = stated(order, given, ground)
-            parts = LifeParts(
+            parts = JobRunParts(
                 order=order,
                 given=given,
                 site=site,
@@ -207,17 +207,17 @@ class JobPlays:
                 pace=None if calm is None else calm.pace,
                 expected=expected,
                 further_start=further_start,
-                premade="" if calm is None else calm.life.premade,
+                table_statement="" if calm is None else calm.life.table_statement,
                 note_process=self.opening.note_process,
                 faults=() if is_calm else order.scenario.faults,
                 names_table=calm is None or calm.names_table,
             )
-            life = JobLife(parts=parts)
+            life = JobRun(parts=parts)
             life.live()
         return life
 
 
-def _of_log(world: World, ground: JobGround) -> World:
+def _of_log(world: World, ground: JobSetup) -> World:
     """The world, with the server directly in it whose log of changes counts."""
     root = ground.database.root
     return replace(world, direct=Address(host=root.host, port=root.port))
@@ -254,7 +254,7 @@ def expect_from(order: JobOrder) -> str:
     return name if name in {CALM, NO_VALUES} else "given"
 
 
-def stated(order: JobOrder, given: JobInput, ground: JobGround) -> ExpectedRows:
+def stated(order: JobOrder, given: JobInput, ground: JobSetup) -> ExpectedRows:
     """What the user's function states of each record. Raises SutError if it cannot be used."""
     name = order.job.claims.expected
     function = load_attribute(name, option="claims.expected", kind="FUNCTION")
@@ -316,7 +316,7 @@ _TLS_IS_OFF: Final = "usessl=false"
 """Of the URL that the job is given for JDBC, which a job may print."""
 
 
-def calm_of(life: JobLife) -> CalmRun:
+def calm_of(life: JobRun) -> CalmRun:
     """What a life without faults shows. Raises WorldError if the job did not work, CannotHere if it was cut off."""
     order, rows_us, expected = life.parts.order, life.seen.row_times, life.parts.expected
     if life.cut_off:
@@ -372,13 +372,13 @@ def _refuse_wrong(twin: CalmRun) -> None:
     raise _does_not_work(twin.life, f"without any fault {wrong.invariant} fails{first}")
 
 
-def _keeps_tables(life: JobLife) -> bool:
+def _keeps_tables(life: JobRun) -> bool:
     sink = life.parts.order.job.sink
     not_state = {sink.table, sink.dead_letters, AUDIT, _INBOX}
     return any(change.table not in not_state for one in life.seen.transactions for change in one.changes)
 
 
-def _elsewhere(life: JobLife) -> str:
+def _elsewhere(life: JobRun) -> str:
     """What it wrote to other tables."""
     sink = life.parts.order.job.sink
     counts: dict[str, int] = {}
@@ -392,7 +392,7 @@ def _elsewhere(life: JobLife) -> str:
     return f"; it wrote to {told}: should [sink] name that table?"
 
 
-def _does_not_work(life: JobLife, why: str) -> WorldError:
+def _does_not_work(life: JobRun, why: str) -> WorldError:
     words = life.starts.last_words()
     said, hint = words.lower().replace(_TLS_IS_OFF, ""), ""
     if "ssl" in said or "tls" in said:

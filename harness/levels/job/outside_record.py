@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness.engine.blame import joined
+from harness.engine.database_losses import joined
 from harness.engine.level import OutsideRecord
 from harness.history.outside import (
     Offer,
@@ -26,8 +26,8 @@ from harness.history.verdict import InvariantVerdict, Judgement, Outcome
 from harness.judge.checkers.outside.judge import judge_outside
 from harness.levels.job.calm_twin import CalmRun
 from harness.levels.job.job_database import audited_session
-from harness.levels.job.life import JobLife
-from harness.levels.job.lookups_seen import connects_for_each_call
+from harness.levels.job.job_run import JobRun
+from harness.levels.job.lookup_log import connects_for_each_call
 from harness.levels.job.recording import events_of
 from harness.levels.job.sink_rows import id_text
 from harness.scenario.expected import JudgedValues
@@ -41,7 +41,7 @@ _SAYS = {
 
 
 def record_of(
-    life: JobLife,
+    life: JobRun,
     calm: CalmRun,
     *,
     expect_from: Literal["given", "calm", "none"],
@@ -83,7 +83,7 @@ def record_of(
     )
 
 
-def _without_rows(life: JobLife, calm: CalmRun, expect_from: str) -> Iterator[str]:
+def _without_rows(life: JobRun, calm: CalmRun, expect_from: str) -> Iterator[str]:
     """A warning if the calm twin wrote no row for some records: it is then right that they have none."""
     ids = life.offered_ids
     empty = [text for text in ids if not calm.expected.get(text)]
@@ -98,7 +98,7 @@ def _on_history_clock(record: FaultRecord, origin_us: int) -> FaultRecord:
     return replace(record, times=tuple(time.moved(origin_us) for time in record.times))
 
 
-def _header(life: JobLife, calm: CalmRun, expect_from: Literal["given", "calm", "none"]) -> OutsideHeader:
+def _header(life: JobRun, calm: CalmRun, expect_from: Literal["given", "calm", "none"]) -> OutsideHeader:
     order = life.parts.order
     claims, sink, pace = order.job.claims, order.job.sink, calm.pace
     return OutsideHeader(
@@ -127,7 +127,7 @@ def _header(life: JobLife, calm: CalmRun, expect_from: Literal["given", "calm", 
     )
 
 
-def _accounting(life: JobLife, calm: CalmRun) -> Mapping[str, int]:
+def _accounting(life: JobRun, calm: CalmRun) -> Mapping[str, int]:
     """What SQL counts in the last reading; `doubled` only where no record yields several rows."""
     offered = {"offered": life.offered}
     if not life.readings or life.seen.columns is None:
@@ -143,7 +143,7 @@ def _accounting(life: JobLife, calm: CalmRun) -> Mapping[str, int]:
 Judge = Callable[[OutsideHeader, Sequence[OutsideEvent]], Judgement]
 
 
-def judge_of(life: JobLife) -> Judge:
+def judge_of(life: JobRun) -> Judge:
     """The judge of a life: with two servers the database is judged too.
 
     Invariant: a job is neither convicted nor acquitted of what another server had acknowledged to it (V22).

@@ -123,19 +123,19 @@ class Traffic:
     def skip(self) -> None:
         """Leaves out what the log holds of earlier runs."""
         for link in _LINKS:
-            read = self.control.deeds(link, self._after.get(link, 0))
+            read = self.control.link_log(link, self._after.get(link, 0))
             self._after[link] = 0 if read is None else read.next
 
     def poll(self) -> None:
         """Reads what was logged since the last call."""
         for link in _LINKS:
-            read = self.control.deeds(link, self._after.get(link, 0))
+            read = self.control.link_log(link, self._after.get(link, 0))
             if read is None:
                 continue
             self._after[link] = read.next
             self.entries_lost += read.lost
-            for deed in read.deeds:
-                self._take(link, deed)
+            for event in read.events:
+                self._take(link, event)
 
     def waiting(self) -> list[TimedCall]:
         """Calls that have no outcome yet."""
@@ -156,25 +156,25 @@ class Traffic:
             " evidence of faults may be missing."
         )
 
-    def _take(self, link: str, deed: ProxyEvidence) -> None:
-        key = (link, deed.connection)
-        match deed.did:
-            case "noted" if deed.stream == "upstream":
-                message = _message(link, "request", deed)
+    def _take(self, link: str, event: ProxyEvidence) -> None:
+        key = (link, event.connection)
+        match event.did:
+            case "noted" if event.stream == "upstream":
+                message = _message(link, "request", event)
                 self.messages.append(message)
                 self._open.setdefault(key, []).append(message)
             case "noted":
-                message = _message(link, "answer", deed)
+                message = _message(link, "answer", event)
                 self.messages.append(message)
                 self._answered(key, message)
             case "error":
-                self._failed_by_us(key, deed)
+                self._failed_by_us(key, event)
             case "ended":
-                self._lose(key, deed, by_client=deed.stream == "upstream")
+                self._lose(key, event, by_client=event.stream == "upstream")
             case "undialled":
-                self._note_loss(deed.t_us, link, _REFUSED)
-            case did if did in _BY_THE_PROXY and deed.connection:
-                self._lose(key, deed, by_client=False)
+                self._note_loss(event.t_us, link, _REFUSED)
+            case did if did in _BY_THE_PROXY and event.connection:
+                self._lose(key, event, by_client=False)
 
     def _answered(self, key: tuple[str, int], answer: Message) -> None:
         asked = self._open.get(key)
@@ -183,24 +183,24 @@ class Traffic:
         if asked:
             self._end(asked.pop(0), answer.t_us, "fail" if answer.code else "ok")
 
-    def _failed_by_us(self, key: tuple[str, int], deed: ProxyEvidence) -> None:
+    def _failed_by_us(self, key: tuple[str, int], event: ProxyEvidence) -> None:
         """The proxy answered with an error of its own."""
-        code = int(deed.more.get("code", 0))
-        self.errors.append((deed.t_us, key[0], code))
+        code = int(event.more.get("code", 0))
+        self.errors.append((event.t_us, key[0], code))
         asked = self._open.get(key)
-        if deed.stream == "upstream" and asked:
-            self._end(asked.pop(), deed.t_us, "fail")
+        if event.stream == "upstream" and asked:
+            self._end(asked.pop(), event.t_us, "fail")
 
-    def _lose(self, key: tuple[str, int], deed: ProxyEvidence, *, by_client: bool) -> None:
+    def _lose(self, key: tuple[str, int], event: ProxyEvidence, *, by_client: bool) -> None:
         """A connection ends, once: its client loses it, or has given up the requests that it still waits for."""
         if key in self._ended:
             return
         self._ended[key] = None
         asked = [one for one in self._open.pop(key, []) if one.command != "quit"]
         for one in asked:
-            self._end(one, deed.t_us, "timeout" if by_client else "fail")
+            self._end(one, event.t_us, "timeout" if by_client else "fail")
         if not by_client:
-            self._note_loss(deed.t_us, key[0], _LOST)
+            self._note_loss(event.t_us, key[0], _LOST)
 
     def _note_loss(self, t_us: int, link: str, code: int) -> None:
         self.losses.append((t_us, link, code))
@@ -211,18 +211,18 @@ class Traffic:
             self.calls.append(TimedCall(began_us=asked.t_us, ended_us=t_us, ending=ending, link=asked.link))
 
 
-def _message(link: str, side: Side, deed: ProxyEvidence) -> Message:
-    more: Mapping[str, object] = deed.more
+def _message(link: str, side: Side, event: ProxyEvidence) -> Message:
+    more: Mapping[str, object] = event.more
     return Message(
-        t_us=deed.t_us,
+        t_us=event.t_us,
         link=link,
         side=side,
         n=int(str(more["match"])),
-        connection=deed.connection,
+        connection=event.connection,
         peer=int(str(more.get("peer", 0))),
         session=int(str(more.get("session", 0))),
         pid=int(str(more.get("pid", 0))),
-        command=deed.command,
+        command=event.command,
         statement=str(more.get("statement", "")),
         table=str(more.get("table", "")),
         reply=str(more.get("reply", "")),

@@ -25,9 +25,9 @@ from harness.scenario.model import Fault, Scenario
 from harness.scenario.plan import RunPlan
 from harness.scenario.workloads.lookups import LookupSource
 from harness.sut.clients import CLIENTS
+from harness.sut.earlier_attempts import EarlierAttempts
 from harness.sut.inside_faults import InsideFaults
 from harness.sut.loop_watch import LoopWatch, code_of
-from harness.sut.past import Past
 from harness.sut.rescaling import source_of
 from harness.sut.user_lookup import UserLookup
 from harness.sut.variant import Variant
@@ -91,7 +91,7 @@ class RealPlace:
             past=self.past_before(attempt),
         )
 
-    def past_before(self, attempt: int) -> Callable[[], Past] | None:  # noqa: ARG002 - for places without these files
+    def past_before(self, attempt: int) -> Callable[[], EarlierAttempts] | None:  # noqa: ARG002 - for places without these files
         """Reads what earlier attempts did; None: their files in the run's folder tell."""
         return None
 
@@ -117,7 +117,7 @@ class RealPlace:
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
         return source_of(self._plan, self._scenario, subtask, faults=shaping)
 
-    def linger(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
+    def run_loop_after_close(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
         loop.run_until_complete(asyncio.sleep(ms / 1000))
 
 

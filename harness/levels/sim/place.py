@@ -179,7 +179,7 @@ class SimulatedPlace:
     def _meet_store(self) -> None:
         """Apply the faults of the checkpoint store to a write."""
         for trouble in list(self._run.store_troubles):
-            trouble.meets(self._attempt, self.clock)
+            trouble.on_write(self._attempt, self.clock)
 
     def watching(
         self, loop: asyncio.AbstractEventLoop, journal: Any, lookup: Any
@@ -197,7 +197,7 @@ class SimulatedPlace:
         del shaping
         return self._run.elements(subtask)
 
-    def linger(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
+    def run_loop_after_close(self, loop: asyncio.AbstractEventLoop, ms: int) -> None:
         assert isinstance(loop, SubtaskLoop), "an attempt of level sim has a loop of level sim"
         loop.turn_until(self._run.hub.now_ms + ms)
 

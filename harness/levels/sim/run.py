@@ -16,7 +16,7 @@ import msgspec
 from harness.database.endpoint import NOWHERE
 from harness.database.simulated.tables import SimulatedTables
 from harness.database.simulated.tape import Tape, untold
-from harness.database.table_hand import TableHand
+from harness.database.table_editor import TableEditor
 from harness.engine.refusals import refuse_at_level
 from harness.faults.parts.found_parts import RecordedCall
 from harness.faults.parts.own_records import OwnRecord
@@ -96,7 +96,7 @@ def simulate_scenario(
     *,
     variant: Variant = HONEST,
     ended_by: Callable[[], str | None] | None = None,
-    before_reading: Callable[[TableHand], None] | None = None,
+    before_reading: Callable[[TableEditor], None] | None = None,
     expected: Expected | None = None,
 ) -> Simulated:
     """Run `order` at level sim, whatever its level. `expected`: the results of a user's lookup.

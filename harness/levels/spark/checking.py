@@ -23,17 +23,17 @@ import pyarrow.parquet as pq
 from harness.history.columnar import COLUMNS, all_columns, open_rows
 from harness.history.event import Event
 from harness.history.fast_columns import events_of_batch
-from harness.history.fast_read import NotOrdinary, ordinary_header
+from harness.history.fast_read import NeedsExactReader, ordinary_header
 from harness.history.header import Header
 from harness.history.strict_json import integers_of_any_length
 from harness.history.text import CutOff, parts_of
 from harness.history.verdict import Judgement
 from harness.judge.checkers.invariant import Invariant
 from harness.judge.checkers.judge import Malformed, judge_file, uncollected
-from harness.judge.checkers.shares.around import OF_SHARES, TOLD_TO_ALL, Around
 from harness.judge.checkers.shares.fold import judge_shares
 from harness.judge.checkers.shares.found import ShareFound, examine_share
 from harness.judge.checkers.shares.seen import ShareSeen, see_share
+from harness.judge.checkers.shares.shared_events import OF_SHARES, TOLD_TO_ALL, SharedEvents
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -129,7 +129,7 @@ class _SparkShares:
         self._pieces = 1
         self.seen = self.examined = self.largest_kb = 0
 
-    def around(self) -> Around | None:
+    def around(self) -> SharedEvents | None:
         """See `Shares`."""
         from pyspark.sql.functions import col  # noqa: PLC0415 - a large import, only when needed
 
@@ -149,21 +149,21 @@ class _SparkShares:
             return None
         self._subtasks = sorted(whole.subtasks)
         few = _events_of(self._rows().filter(_is_one_of(_TOLD) | (col("n") == whole.last_n)), header)
-        return Around(
+        return SharedEvents(
             header=header,
             told=[event for event in few if isinstance(event, TOLD_TO_ALL)],
             last=few[-1],
             events=whole.rows,
         )
 
-    def see(self, around: Around) -> Iterator[ShareSeen]:
+    def see(self, around: SharedEvents) -> Iterator[ShareSeen]:
         """See `Shares`."""
         for seen in self._each(self._subtasks, _See(around)):
             self.seen += 1
             yield seen
 
     def examine(
-        self, around: Around, names: Mapping[int, Collection[str]], *, finished: bool
+        self, around: SharedEvents, names: Mapping[int, Collection[str]], *, finished: bool
     ) -> Iterator[ShareFound]:
         """See `Shares`."""
         for found in (
@@ -240,7 +240,7 @@ def _events_of(rows: DataFrame, header: Header) -> list[Event]:
         return [
             event for batch in table.to_batches() for event in events_of_batch(all_columns(batch), header)
         ]
-    except NotOrdinary:
+    except NeedsExactReader:
         raise _Unfit from None
 
 
@@ -315,7 +315,7 @@ def _span(batch: pa.RecordBatch) -> _Span:
 class _Work:
     """Work on the subtasks of one partition; picklable."""
 
-    def __init__(self, around: Around) -> None:
+    def __init__(self, around: SharedEvents) -> None:
         self.around = around
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -324,7 +324,7 @@ class _Work:
             for s, group in groupby(_by_subtask(batches), key=itemgetter(0)):
                 try:
                     packed = pickle.dumps(self.of_share(s, self._events(group)), pickle.HIGHEST_PROTOCOL)
-                except NotOrdinary:
+                except NeedsExactReader:
                     packed = None
                 kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
                 yield pa.RecordBatch.from_arrays(
@@ -347,7 +347,7 @@ class _See(_Work):
 
 
 class _Examine(_Work):
-    def __init__(self, around: Around, names: Mapping[int, Collection[str]], *, finished: bool) -> None:
+    def __init__(self, around: SharedEvents, names: Mapping[int, Collection[str]], *, finished: bool) -> None:
         super().__init__(around)
         self._names = names
         self._finished = finished

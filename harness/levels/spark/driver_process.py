@@ -176,7 +176,7 @@ class DriverSeat:
         self._write(Cancel(run_id=run_id))
 
     def result(self, run_id: str) -> tuple[str | None] | None:
-        """The error of a run that has ended, if it had one; None: it goes on."""
+        """None while the run goes on; else a 1-tuple with its error or None."""
         return (self._ended[run_id],) if run_id in self._ended else None
 
     def end(self) -> None:

@@ -22,7 +22,7 @@ from harness.levels.live.place import RealPlace
 from harness.scenario.model import Scenario
 from harness.scenario.moments import shown_by
 from harness.scenario.plan import RunPlan
-from harness.sut.past import Past, kinds_that_count, past_of
+from harness.sut.earlier_attempts import EarlierAttempts, kinds_that_count, past_of
 from harness.sut.variant import Variant
 
 _HISTORY = Path("history")
@@ -65,7 +65,7 @@ class RemotePlace(RealPlace):
             recorder.record("~host", s=self._subtask, a=attempt, **place)
             yield Journal(recorder, subtask=self._subtask, attempt=attempt)
 
-    def past_before(self, attempt: int) -> Callable[[], Past]:
+    def past_before(self, attempt: int) -> Callable[[], EarlierAttempts]:
         """See `RealPlace`; the marks of earlier attempts are rows in the run's database."""
         return lambda: past_of(self._marks.lines(before=attempt))
 

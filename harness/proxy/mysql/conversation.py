@@ -94,7 +94,7 @@ class MySqlConversation:
         if self._dialogue.session.why_lost and not self._told:
             self._told = True
             self._dialogue.lose()
-            self.wire.deed("decided", stream="", toxic="", reason=self._dialogue.session.why_lost)
+            self.wire.log_event("decided", stream="", toxic="", reason=self._dialogue.session.why_lost)
             self.requests.let_go()
             self.replies.let_go()
 

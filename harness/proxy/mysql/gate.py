@@ -321,7 +321,7 @@ class GateWire(Protocol):
     def client_pid(self) -> int:
         """The process that opened the connection; 0: not known."""
 
-    def deed(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None:
+    def log_event(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None:
         """Add an entry to the link's log."""
 
 
@@ -568,7 +568,7 @@ class PacketGate:
 
     def _log_note(self, note: Note, exchange: CommandExchange) -> None:
         wire = self._table.wire
-        wire.deed(
+        wire.log_event(
             "noted",
             stream=self.stream.value,
             toxic=note.toxic,
@@ -583,7 +583,7 @@ class PacketGate:
         for toxic in self._toxics.values():
             if toxic.rule.do is RuleAction.NOTE and not self._ended:
                 left, wire = self._table.unanswered(), self._table.wire
-                wire.deed(
+                wire.log_event(
                     "ended",
                     stream=self.stream.value,
                     toxic=toxic.name,
@@ -636,16 +636,16 @@ class PacketGate:
         self._flush()
         if rule.do is RuleAction.RESET:
             self._over = True
-            self._deed("reset", action)
+            self._log_action("reset", action)
             wire.reset()
         elif rule.do is RuleAction.CLOSE:
             self._over = True
-            self._deed("cut", action)
+            self._log_action("cut", action)
             wire.close()
         elif rule.do is RuleAction.DROP and rule.byte >= 0:
             self._silence(action)
         elif rule.do is RuleAction.DROP:
-            self._deed("dropping", action)  # the message may never end
+            self._log_action("dropping", action)  # the message may never end
         elif rule.do in {RuleAction.HOLD, RuleAction.DELAY}:
             for one in (action, *action.beside):
                 self._bar(one)
@@ -653,21 +653,21 @@ class PacketGate:
     def _silence(self, action: Action) -> None:
         """Bytes are missing inside a packet, so nothing more of this direction is delivered."""
         self._silenced_by = action.toxic
-        self._deed("cut", action)
+        self._log_action("cut", action)
         self._then(action.rule.then)
 
     def _bar(self, action: Action) -> None:
         wire, delays = self._table.wire, action.rule.do is RuleAction.DELAY
 
         def gone(seconds: float, held: int) -> None:
-            self._deed("delayed", action, ms=round(seconds * 1000), bytes=held)
+            self._log_action("delayed", action, ms=round(seconds * 1000), bytes=held)
 
         barrier = Barrier(owner=action.toxic, since=wire.now(), gone=gone)
         self.out.bar(barrier)
         if delays:
             wire.call_later(action.rule.ms / 1000, lambda: self._lift(barrier))
         else:
-            self._deed(
+            self._log_action(
                 "held",
                 action,
                 table=action.exchange.table(),
@@ -688,13 +688,13 @@ class PacketGate:
         if not goes_on:
             self._action = None
         if action.rule.do is RuleAction.DROP:
-            self._deed("dropped", action, bytes=action.bytes, packets=action.packets)
+            self._log_action("dropped", action, bytes=action.bytes, packets=action.packets)
             if self.stream is Stream.UPSTREAM and action.packet == 1:
                 self._table.forgotten(action.exchange)
         if action.rule.do is not RuleAction.ERROR:
             self._then(action.rule.then)
             return
-        self._deed("error", action, code=action.rule.code, bytes=action.bytes, packets=action.packets)
+        self._log_action("error", action, code=action.rule.code, bytes=action.bytes, packets=action.packets)
         if self.stream is Stream.UPSTREAM:
             self._table.failed(action.exchange, action, sequence=action.sequence + 1)
         else:
@@ -718,7 +718,7 @@ class PacketGate:
         """Called when an action in the other direction ends the connection."""
         self._then(then)
 
-    def _deed(self, did: str, action: Action, **numbers: int | str) -> None:
-        self._table.wire.deed(
+    def _log_action(self, did: str, action: Action, **numbers: int | str) -> None:
+        self._table.wire.log_event(
             did, stream=self.stream.value, toxic=action.toxic, **action.numbers(), **numbers
         )

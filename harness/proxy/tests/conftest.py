@@ -12,11 +12,11 @@ from typing import TypeVar
 
 import pytest
 
-from harness.proxy.deeds import ProxyEvent
 from harness.proxy.link import Link
+from harness.proxy.link_log import LinkEvent
+from harness.proxy.proxy_parts import ProxyParts, raise_descriptor_limit
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Stream, Toxic
-from harness.proxy.workshop import Workshop, raise_descriptor_limit
 from harness.system.clock import Deadline, wait_until
 from reference_impl.mailbox.loops import real_loop
 
@@ -28,10 +28,10 @@ class Stand:
     """Drives a link from another thread; mutable."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, link: Link, upstream: socket.socket, shop: Workshop
+        self, loop: asyncio.AbstractEventLoop, link: Link, upstream: socket.socket, parts: ProxyParts
     ) -> None:
         self.loop = loop
-        self.shop = shop
+        self.parts = parts
         self.link = link
         self.upstream = upstream
         self.errors: list[object] = []
@@ -102,9 +102,9 @@ class Stand:
     def remove(self, name: str = "it") -> None:
         self.call(lambda: self.link.remove_toxic(name))
 
-    def deeds(self, did: str) -> list[ProxyEvent]:
-        page = self.call(lambda: self.link.deeds_after(0))
-        return [deed for deed in page.deeds if deed.did == did]
+    def log(self, did: str) -> list[LinkEvent]:
+        page = self.call(lambda: self.link.log_after(0))
+        return [event for event in page.events if event.did == did]
 
     def until(self, condition: Callable[[], bool]) -> None:
         """Wait until `condition` holds on the proxy's loop."""
@@ -175,17 +175,17 @@ def stand() -> Iterator[Stand]:
     def serve() -> None:
         with real_loop() as loop, socket.create_server(("127.0.0.1", 0), backlog=4_096) as upstream:
             upstream.settimeout(_LIMIT_S)
-            shop = Workshop(loop, seed=7)
+            parts = ProxyParts(loop, seed=7)
             host, port = upstream.getsockname()
-            link = Link(name="db", listen="127.0.0.1:0", upstream=f"{host}:{port}", shop=shop)
+            link = Link(name="db", listen="127.0.0.1:0", upstream=f"{host}:{port}", parts=parts)
             link.start()
-            made = Stand(loop, link, upstream, shop)
+            made = Stand(loop, link, upstream, parts)
             loop.set_exception_handler(lambda _, context: made.errors.append(context))
             ready.append(made)
             loop.call_soon(begun.set)
             loop.run_forever()
             link.close()
-            shop.close()
+            parts.close()
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()

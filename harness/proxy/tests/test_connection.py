@@ -74,7 +74,7 @@ def test_a_cut_reaches_both_ends_of_an_idle_connection(stand: Stand, how: Cuttin
 
     assert cut == [1]
     assert (stand.ending(client), stand.ending(server)) == (seen, seen)
-    assert len(stand.deeds("reset" if how is Cutting.RST else "cut")) == 1
+    assert len(stand.log("reset" if how is Cutting.RST else "cut")) == 1
 
 
 def test_a_cut_ends_what_was_unread_by_a_fin_all_the_same(stand: Stand) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.proxy import service
-from harness.proxy.deeds import ProxyEventLog
+from harness.proxy.link_log import LinkLog
 from harness.proxy.service import EventFile, RawFile, opened
 from harness.proxy.tests.conftest import Stand
 from harness.proxy.toxics.stage import Stream
@@ -75,8 +75,8 @@ complaints: list[str] = []
 
 
 def log_to(stand: Stand, file: EventFile) -> None:
-    """Let the link write its deeds there, too."""
-    stand.link.deeds = ProxyEventLog(link="db", loop=stand.loop, file=file)
+    """Let the link write its log there, too."""
+    stand.link.log = LinkLog(link="db", loop=stand.loop, file=file)
 
 
 def test_a_full_disk_stops_no_bytes_and_no_control_call_proxy_b(
@@ -91,7 +91,7 @@ def test_a_full_disk_stops_no_bytes_and_no_control_call_proxy_b(
 
     assert stand.read(hearer, 6) == b"passes"
     assert disk.refused.wait(60)
-    assert stand.deeds("delayed"), "the log of the control interface has it"
+    assert stand.log("delayed"), "the log of the control interface has it"
 
 
 def test_a_disk_that_hangs_stops_no_bytes_proxy_b(

@@ -7,9 +7,9 @@ import socket
 import pytest
 
 from harness.proxy.link import Cutting, Link
+from harness.proxy.proxy_parts import ProxyParts
 from harness.proxy.tests.conftest import Stand
 from harness.proxy.toxics.stage import Stream
-from harness.proxy.workshop import Workshop
 from reference_impl.mailbox.loops import real_loop
 
 
@@ -21,7 +21,7 @@ def test_a_stopped_link_ends_its_connections_and_refuses_new_ones(stand: Stand) 
     assert (stand.ending(client), stand.ending(server)) == ("fin", "fin")
     with pytest.raises(ConnectionRefusedError):
         stand.client()
-    assert len(stand.deeds("shut")) == 1
+    assert len(stand.log("shut")) == 1
 
 
 def test_a_link_stops_and_starts_on_its_port_fifty_times(stand: Stand) -> None:
@@ -46,8 +46,8 @@ def test_a_port_that_is_taken_is_an_error_of_the_system(stand: Stand) -> None:
     def start_another() -> None:
         host, port = stand.address
         with real_loop() as loop:
-            shop = Workshop(loop, seed=1)
-            Link(name="other", listen=f"{host}:{port}", upstream="127.0.0.1:1", shop=shop).start()
+            parts = ProxyParts(loop, seed=1)
+            Link(name="other", listen=f"{host}:{port}", upstream="127.0.0.1:1", parts=parts).start()
 
     with pytest.raises(OSError, match="in use"):
         start_another()
@@ -84,7 +84,7 @@ def test_refuse_spares_live_connections(stand: Stand) -> None:
         stand.client()
     server.sendall(b"!")
     assert stand.read(client, 1) == b"!"
-    assert len(stand.deeds("refused")) == 1
+    assert len(stand.log("refused")) == 1
 
 
 def test_refuse_removed_listens_at_the_same_port(stand: Stand) -> None:
@@ -120,7 +120,7 @@ def test_stall_accepts_and_dials_nobody(stand: Stand) -> None:
 
     assert stand.silent(client)
     assert [each["state"] for each in stand.call(stand.link.connections)] == ["stalled"]
-    assert [deed.connection for deed in stand.deeds("stalled")] == [1]
+    assert [event.connection for event in stand.log("stalled")] == [1]
     stand.upstream.settimeout(0.03)
     with pytest.raises(TimeoutError):
         stand.upstream.accept()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from harness.proxy.proxy_parts import Dice
 from harness.proxy.tests.conftest import Stand
 from harness.proxy.toxics.stage import Stream
-from harness.proxy.workshop import Dice
 
 SEED, CONNECTIONS = 7, 12
 
@@ -15,7 +15,7 @@ def _predicted(toxicity: float, *, toxic: str = "it") -> list[int]:
 
 
 def _limited(stand: Stand) -> list[int]:
-    return sorted(deed.connection for deed in stand.deeds("limited"))
+    return sorted(event.connection for event in stand.log("limited"))
 
 
 def test_equal_seeds_draw_alike_and_others_do_not() -> None:
@@ -56,8 +56,8 @@ def test_every_decision_is_written_down_with_what_was_drawn(stand: Stand) -> Non
     for _ in range(CONNECTIONS):
         stand.ends(Stream.DOWNSTREAM)
 
-    decided = stand.deeds("decided")
-    assert [deed.connection for deed in decided if deed.numbers["outcome"] == "acts"] == _predicted(0.5)
+    decided = stand.log("decided")
+    assert [event.connection for event in decided if event.numbers["outcome"] == "acts"] == _predicted(0.5)
     assert decided[0].numbers["drawn"] == f"{Dice(SEED).share('db', 1, 'it'):.6f}"
 
 
@@ -96,7 +96,7 @@ def test_a_new_seed_counts_connections_from_one_and_leaves_live_ones_as_they_are
     before = [stand.ends(Stream.DOWNSTREAM) for _ in range(CONNECTIONS)]
 
     def reseed() -> None:
-        stand.shop.reseed(SEED)
+        stand.parts.reseed(SEED)
         stand.link.count_anew()
 
     stand.call(reseed)

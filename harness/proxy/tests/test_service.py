@@ -98,7 +98,7 @@ def test_a_token_is_wanted_of_every_request(start: Callable[..., Started]) -> No
     assert subject.ask("GET", "/version", headers={"Authorization": "Bearer s3cret"}).status == 200
 
 
-def test_a_config_makes_links_and_the_log_has_every_deed(
+def test_a_config_makes_links_and_the_log_has_every_event(
     start: Callable[..., Started], tmp_path: Path
 ) -> None:
     with upstream() as server:
@@ -115,8 +115,8 @@ def test_a_config_makes_links_and_the_log_has_every_deed(
         process.terminate()
         process.wait(timeout=60)
 
-    deeds = [json.loads(line) for line in log.read_text().splitlines()]
-    assert [(deed["link"], deed["connection"], deed["did"]) for deed in deeds] == [("db", cut, "reset")]
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(event["link"], event["connection"], event["did"]) for event in events] == [("db", cut, "reset")]
 
 
 def test_another_seed_can_be_set_and_only_a_whole_number_is_one(start: Callable[..., Started]) -> None:

@@ -33,7 +33,7 @@ def test_latency_delays_by_what_it_is_set_to(stand: Stand, stream: Stream) -> No
     took = _since(begun)
 
     assert took >= 0.06
-    assert [(deed.numbers["bytes"], deed.numbers["ms"]) for deed in stand.deeds("delayed")] == [(1, 60)]
+    assert [(event.numbers["bytes"], event.numbers["ms"]) for event in stand.log("delayed")] == [(1, 60)]
 
 
 def test_latency_delays_neither_the_connect_nor_the_other_direction(stand: Stand) -> None:
@@ -99,7 +99,7 @@ def test_bandwidth_keeps_its_rate_without_a_burst(stand: Stand, stream: Stream) 
     took = _since(begun)
 
     assert took >= 0.1
-    assert sum(int(deed.numbers["bytes"]) for deed in stand.deeds("held")) == 20_000
+    assert sum(int(event.numbers["bytes"]) for event in stand.log("held")) == 20_000
 
 
 def test_bandwidth_writes_down_how_fast_bytes_really_passed(stand: Stand) -> None:
@@ -111,7 +111,7 @@ def test_bandwidth_writes_down_how_fast_bytes_really_passed(stand: Stand) -> Non
         sender.sendall(bytes(10_000))
         stand.read(hearer, 10_000)
 
-    paced = [deed.numbers for deed in stand.deeds("paced")]
+    paced = [event.numbers for event in stand.log("paced")]
     assert sum(int(numbers["bytes"]) for numbers in paced) == 20_000
     assert sum(int(numbers["empty"]) for numbers in paced) >= 2
     assert 90_000 <= sum(int(numbers["us"]) for numbers in paced) <= monotonic_us() - begun
@@ -165,7 +165,7 @@ def test_slow_close_removed_passes_the_fin_on_at_once(stand: Stand) -> None:
     sender, hearer = stand.ends(DOWNSTREAM)
     stand.add("slow_close", delay=60_000)
     sender.shutdown(socket.SHUT_WR)
-    stand.until(lambda: bool(stand.link.deeds_after(0).deeds))
+    stand.until(lambda: bool(stand.link.log_after(0).events))
 
     stand.remove()
 
@@ -184,11 +184,11 @@ def test_slicer_cuts_into_pieces_and_keeps_the_bytes(stand: Stand, stream: Strea
 
     assert b"".join(pieces) == sent
     assert len(pieces) > 1
-    assert sum(int(deed.numbers["pieces"]) for deed in stand.deeds("sliced")) >= 60 / 5
-    assert sum(int(deed.numbers["bytes"]) for deed in stand.deeds("sliced")) == 60
+    assert sum(int(event.numbers["pieces"]) for event in stand.log("sliced")) >= 60 / 5
+    assert sum(int(event.numbers["bytes"]) for event in stand.log("sliced")) == 60
 
 
-def test_what_is_too_little_or_too_slow_to_notice_leaves_no_deed(stand: Stand) -> None:
+def test_what_is_too_little_or_too_slow_to_notice_leaves_no_event(stand: Stand) -> None:
     sender, hearer = stand.ends(DOWNSTREAM)
     stand.add("slicer", name="large", average_size=1_000)
     stand.add("bandwidth", name="fast", rate=10_000_000)
@@ -197,7 +197,7 @@ def test_what_is_too_little_or_too_slow_to_notice_leaves_no_deed(stand: Stand) -
     sender.sendall(b"!")
 
     assert stand.read(hearer, 1) == b"!"
-    assert not stand.call(lambda: stand.link.deeds_after(0)).deeds
+    assert not stand.call(lambda: stand.link.log_after(0)).events
 
 
 def test_slicer_pauses_after_each_piece(stand: Stand) -> None:
@@ -221,7 +221,7 @@ def test_slicer_writes_down_its_pieces_and_the_gaps_between_them(stand: Stand) -
     took_us = monotonic_us() - begun
 
     def total(number: str) -> int:
-        return sum(int(deed.numbers[number]) for deed in stand.deeds("sliced"))
+        return sum(int(event.numbers[number]) for event in stand.log("sliced"))
 
     assert [total(number) for number in ("bytes", "pieces", "tails", "tail_bytes", "gaps")] == [
         32,

@@ -39,8 +39,8 @@ def test_timeout_swallows_and_closes_after_its_time_though_bytes_keep_coming(sta
 
     assert ended == "fin"
     assert 0.06 <= _since(begun) < 1
-    assert stand.deeds("swallowed")
-    assert len(stand.deeds("cut")) == 1
+    assert stand.log("swallowed")
+    assert len(stand.log("cut")) == 1
 
 
 def test_timeout_of_zero_swallows_until_it_is_removed_which_closes(stand: Stand, stream: Stream) -> None:
@@ -96,7 +96,7 @@ def test_reset_peer_resets_both_ends_of_a_live_connection_at_the_next_bytes(
     sender.sendall(b"!")
 
     assert (stand.ending(sender), stand.ending(hearer)) == ("rst", "rst")
-    assert len(stand.deeds("reset")) == 1
+    assert len(stand.log("reset")) == 1
 
 
 def test_reset_peer_waits_for_its_timeout(stand: Stand) -> None:
@@ -122,7 +122,7 @@ def test_reset_peer_removed_before_its_time_resets_a_connection_whose_bytes_it_s
     stand.remove()
 
     assert (stand.ending(sender), stand.ending(hearer)) == ("rst", "rst")
-    assert len(stand.deeds("reset")) == 1
+    assert len(stand.log("reset")) == 1
 
 
 def test_reset_peer_that_swallowed_nothing_is_removed_without_a_trace_proxy_a(stand: Stand) -> None:
@@ -154,7 +154,7 @@ def test_limit_data_delivers_exactly_its_bytes_then_a_fin(stand: Stand, limit: i
     server.sendall(b"x" * 90_000)
 
     assert len(stand.read(client, 90_000)) == limit
-    assert stand.deeds("limited")[0].numbers["bytes"] == limit
+    assert stand.log("limited")[0].numbers["bytes"] == limit
 
 
 def test_limit_data_counts_each_connection_alone_and_from_when_it_was_added(stand: Stand) -> None:
@@ -183,14 +183,14 @@ def test_limit_data_lowered_below_its_count_closes_with_the_next_bytes(stand: St
     assert stand.read(hearer, 1) == b""
 
 
-def test_noop_does_nothing_and_leaves_no_deed(stand: Stand) -> None:
+def test_noop_does_nothing_and_leaves_no_event(stand: Stand) -> None:
     sender, hearer = stand.ends(DOWNSTREAM)
     stand.add("noop")
 
     sender.sendall(b"!")
 
     assert stand.read(hearer, 1) == b"!"
-    assert not stand.call(lambda: stand.link.deeds_after(0)).deeds
+    assert not stand.call(lambda: stand.link.log_after(0)).events
 
 
 @pytest.mark.parametrize("ending", ["bytes", "fin", "rst"])
@@ -207,7 +207,7 @@ def test_half_open_hides_a_peer_and_lets_the_other_speak(stand: Stand, stream: S
             sender.shutdown(socket.SHUT_WR)
         case _:
             stand.abort(sender)
-    stand.until(lambda: bool(stand.link.deeds_after(0).deeds))
+    stand.until(lambda: bool(stand.link.log_after(0).events))
 
     assert stand.silent(hearer)
     hearer.sendall(b"hello?")
@@ -218,7 +218,7 @@ def test_half_open_removed_resets_the_connections_it_acted_on(stand: Stand) -> N
     idle = stand.ends(DOWNSTREAM)
     stand.add("half_open")
     sender.sendall(b"lost")
-    stand.until(lambda: bool(stand.link.deeds_after(0).deeds))
+    stand.until(lambda: bool(stand.link.log_after(0).events))
 
     stand.remove()
     idle[0].sendall(b"!")

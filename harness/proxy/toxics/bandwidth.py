@@ -54,7 +54,7 @@ class BandwidthToxic:
         delay_ms = round(1_000 * waits_for / self._bytes_per_s) if self._bytes_per_s > 0 else 0
         if delay_ms or not self._bytes_per_s:  # else the wait rounds to 0 ms
             self._noticed = True
-            self._place.deed("held", bytes=len(chunk), chunks=1, ms=delay_ms)
+            self._place.log_event("held", bytes=len(chunk), chunks=1, ms=delay_ms)
         self._line.put(None, chunk)
         self._wait()
 
@@ -102,7 +102,7 @@ class BandwidthToxic:
         if passed and self._noticed:
             took_us = round((now - self._passed_at) * 1_000_000)
             self._passed_at = now
-            self._place.deed("paced", bytes=passed, us=took_us, empty=int(not self._line))
+            self._place.log_event("paced", bytes=passed, us=took_us, empty=int(not self._line))
 
 
 def _refuse(attributes: Attributes) -> str:

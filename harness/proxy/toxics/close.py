@@ -34,7 +34,7 @@ class SlowCloseToxic:
         self.next.data(chunk)
 
     def eof(self) -> None:
-        self._place.deed("held", bytes=0, fins=1, ms=max(0, self._delay_ms))
+        self._place.log_event("held", bytes=0, fins=1, ms=max(0, self._delay_ms))
         self._came = self._place.now()
         self._wait(self._came)
 
@@ -83,7 +83,7 @@ class ResetPeerToxic:
 
     def data(self, chunk: bytes) -> None:
         self._swallowed = True
-        self._place.deed("swallowed", bytes=len(chunk), chunks=1)
+        self._place.log_event("swallowed", bytes=len(chunk), chunks=1)
         self._provoked()
 
     def eof(self) -> None:
@@ -118,7 +118,7 @@ class ResetPeerToxic:
             self._reset()
 
     def _reset(self) -> None:
-        self._place.deed("reset", ms=self._timeout_ms)
+        self._place.log_event("reset", ms=self._timeout_ms)
         self._place.wire.reset()
 
 
@@ -151,7 +151,7 @@ class TimeoutToxic:
             self._timer = self._place.later(timeout_ms / 1_000, self._close)
 
     def data(self, chunk: bytes) -> None:
-        self._place.deed("swallowed", bytes=len(chunk), chunks=1)
+        self._place.log_event("swallowed", bytes=len(chunk), chunks=1)
 
     def eof(self) -> None:
         if not self._over:
@@ -169,7 +169,7 @@ class TimeoutToxic:
             self._timer.cancel()
         if not self._over:
             self._over = True
-            self._place.deed("cut", ms=max(0, self._timeout_ms))
+            self._place.log_event("cut", ms=max(0, self._timeout_ms))
             self._place.wire.close_behind(self._place.stream)
             self.next.eof()
 

@@ -37,12 +37,12 @@ class HalfOpenToxic:
 
     def removed(self) -> None:
         if self._acted:
-            self._place.deed("reset")
+            self._place.log_event("reset")
             self._place.wire.reset()
 
     def _swallowed(self, **numbers: int) -> None:
         self._acted = True
-        self._place.deed("swallowed", **numbers)
+        self._place.log_event("swallowed", **numbers)
 
 
 HALF_OPEN = ToxicKind(name="half_open", attributes={}, stage=HalfOpenToxic, own=True)

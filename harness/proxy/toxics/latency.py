@@ -37,7 +37,7 @@ class LatencyToxic:
         if delay_ms <= 0 and not self._line:
             self.next.data(chunk)
             return
-        self._place.deed("delayed", bytes=len(chunk), chunks=1, ms=max(0, delay_ms))
+        self._place.log_event("delayed", bytes=len(chunk), chunks=1, ms=max(0, delay_ms))
         due = max(self._last_due, self._place.now() + delay_ms / 1_000)
         self._last_due = due
         self._line.put(due, chunk)

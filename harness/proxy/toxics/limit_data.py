@@ -36,7 +36,7 @@ class LimitDataToxic:
             self.next.data(within)
         if self._passed >= self._limit:
             self._over = True
-            self._place.deed("limited", bytes=self._passed, lost=len(beyond))
+            self._place.log_event("limited", bytes=self._passed, lost=len(beyond))
             self._place.wire.close_behind(self._place.stream)
             self.next.eof()
 

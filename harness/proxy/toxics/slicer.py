@@ -105,7 +105,7 @@ class SlicerToxic:
         before, self._last_at = self._last_at, now
         gaps = cut.pieces - (before is None)
         waited_us = 0 if before is None else round((now - before) * 1_000_000)
-        self._place.deed(
+        self._place.log_event(
             "sliced",
             bytes=cut.bytes,
             pieces=cut.pieces,

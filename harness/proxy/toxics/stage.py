@@ -142,5 +142,5 @@ class StagePlace(Protocol):
     def eased(self) -> None:
         """The stage holds fewer bytes than before: check whether the source may be read again."""
 
-    def deed(self, did: str, **numbers: int | str) -> None:
+    def log_event(self, did: str, **numbers: int | str) -> None:
         """Add an entry to the link's log."""

@@ -37,7 +37,7 @@ async def _one_turn() -> None:
 
 def jump(clock: WallClock, notes: Notes, loop: asyncio.AbstractEventLoop, **how: str) -> None:
     fault = made("clock_jump", **{"shift": "1m", **how})
-    fault.inside(AttemptSite(journal=notes, loop=loop, clock=clock, store=NO_STORE))
+    fault.act_in_attempt(AttemptSite(journal=notes, loop=loop, clock=clock, store=NO_STORE))
 
 
 def test_a_clock_that_nobody_touched_keeps_its_distance() -> None:
@@ -95,7 +95,7 @@ def test_a_stalled_loop_says_how_late_it_was() -> None:
     notes = Notes()
     with real_loop() as loop:
         stall = made("loop_stall", subtask=0, **{"for": "30ms"})
-        stall.inside(AttemptSite(journal=notes, loop=loop, clock=WallClock(), store=NO_STORE))
+        stall.act_in_attempt(AttemptSite(journal=notes, loop=loop, clock=WallClock(), store=NO_STORE))
         assert notes.measures == []  # nobody can tell before the loop turns again
         turned(loop, lambda: bool(notes.measures))
 

@@ -13,8 +13,8 @@ from harness.history.journal import Journal
 from harness.history.recorder import Recorder
 from harness.scenario.workloads.shape import Lookup, StampedLookup
 from harness.sut.dead_letter import DeadLetter
+from harness.sut.earlier_attempts import EarlierAttempts
 from harness.sut.enrichment import Enriched, JournalProbe, answer_timeouts, enrich, stamped
-from harness.sut.past import Past
 from harness.sut.phases import PhaseHooks
 from reference_impl.elements import Record
 from reference_impl.mailbox.loops import real_loop
@@ -79,7 +79,7 @@ def test_the_probe_journals_a_call_and_what_came_of_it(tmp_path: Path) -> None:
     record = Record(value=LOOKUP, timestamp=5, position=0)
     with Recorder(tmp_path / "a.jsonl") as recorder:
         journal = Journal(recorder, subtask=0, attempt=1)
-        probe = JournalProbe(journal, PhaseHooks([], past=Past(), journal=journal))
+        probe = JournalProbe(journal, PhaseHooks([], past=EarlierAttempts(), journal=journal))
 
         probe.called(record, attempt=1)
         probe.settled(record, attempt=1, ending=Ending.OK, final=True, results=enriched(["x", "y"]))
@@ -98,7 +98,7 @@ def test_a_dead_letter_is_journalled_as_the_failure_that_it_stands_for(tmp_path:
     letter = DeadLetter(id=7, error="ValueError: no")
     with Recorder(tmp_path / "a.jsonl") as recorder:
         journal = Journal(recorder, subtask=0, attempt=1)
-        probe = JournalProbe(journal, PhaseHooks([], past=Past(), journal=journal))
+        probe = JournalProbe(journal, PhaseHooks([], past=EarlierAttempts(), journal=journal))
 
         probe.settled(record, attempt=1, ending=Ending.OK, final=False, results=[letter])
         probe.settled(record, attempt=2, ending=Ending.TIMEOUT, final=True, results=[letter])
@@ -114,7 +114,7 @@ def test_an_outcome_behind_a_timeout_whose_handler_completes_nothing_is_the_call
     record = Record(value=LOOKUP, timestamp=5, position=0)
     with Recorder(tmp_path / "a.jsonl") as recorder:
         journal = Journal(recorder, subtask=0, attempt=1)
-        hooks = PhaseHooks([], past=Past(), journal=journal)
+        hooks = PhaseHooks([], past=EarlierAttempts(), journal=journal)
         probe = JournalProbe(journal, hooks, timeout_answers=False)
 
         probe.settled(record, attempt=1, ending=Ending.TIMEOUT, final=True, results=enriched(["x"]))

@@ -13,7 +13,7 @@ from harness.history.journal import Journal
 from harness.history.merge import read_leftovers
 from harness.history.recorder import Recorder, attempt_file
 from harness.scenario.moments import Awaited
-from harness.sut.past import Past, read_past
+from harness.sut.earlier_attempts import EarlierAttempts, read_past
 from harness.sut.phases import PhaseHook, PhaseHooks
 from harness.sut.positions import HeldUpstream, Replay
 from harness.sut.upstream import UpstreamOperator
@@ -160,7 +160,7 @@ class _Heard:
 
 def test_where_no_hook_waits_nothing_is_counted_or_written() -> None:
     journal = _Heard()
-    hooks = PhaseHooks([], past=Past(), journal=journal)
+    hooks = PhaseHooks([], past=EarlierAttempts(), journal=journal)
 
     for phase in PHASES:
         hooks.reach(phase)

@@ -43,7 +43,7 @@ def store(tmp_path: Path) -> CheckpointStore:
 def act(kind: str, store: CheckpointStore, notes: Notes, **fields: Any) -> None:
     nothing = cast("Any", None)
     site = AttemptSite(journal=notes, loop=nothing, clock=nothing, store=StoreTrouble(store))
-    made(kind, **fields).inside(site)
+    made(kind, **fields).act_in_attempt(site)
 
 
 def written(store: CheckpointStore, *checkpoints: int) -> list[str]:

@@ -105,7 +105,7 @@ def test_the_proxy_says_what_it_did_and_cuts_live_connections(world: World) -> N
     """Our own keeps a log and can reset; the world says what another proxy cannot."""
     assert world.proxy.own == ("packets" not in world.lacks)
     if not world.proxy.own:
-        assert world.proxy.deeds("sink") is None
+        assert world.proxy.link_log("sink") is None
         with pytest.raises(WorldError, match="--proxy own"):
             world.proxy.cut("sink", "rst")
         return
@@ -113,10 +113,10 @@ def test_the_proxy_says_what_it_did_and_cuts_live_connections(world: World) -> N
         assert world.proxy.cut("sink", "rst")
         with pytest.raises(pymysql.err.OperationalError):
             connection.ping(reconnect=False)
-    read = world.proxy.deeds("sink")
+    read = world.proxy.link_log("sink")
 
     assert read is not None
-    assert [deed.did for deed in read.deeds][-1:] == ["reset"]
+    assert [event.did for event in read.events][-1:] == ["reset"]
 
 
 def test_a_link_opens_and_closes_many_times_on_its_port(world: World) -> None:

@@ -9,7 +9,7 @@ from harness.judge.checkers.invariant import Findings
 from harness.judge.checkers.outside.finish import Finish
 from harness.judge.checkers.outside.job_trace import OutsideTrace
 from harness.judge.checkers.outside.readings import Reading
-from harness.judge.checkers.outside.replay import SlotSeen, named
+from harness.judge.checkers.outside.replay import SlotHistory, named
 from harness.judge.checkers.outside.slots import RecordKey, SlotKey, SlotRows, cells
 
 _BY_VALUE = frozenset({"duplicate", "wrong-value"})
@@ -58,7 +58,7 @@ class _Delivery:
         self._first = trace.readings[1]
         self._missing = list(self._missing_at_first())
 
-    def found(self) -> dict[tuple[str, SlotKey], SlotSeen]:
+    def found(self) -> dict[tuple[str, SlotKey], SlotHistory]:
         """Everything that convicts, each class and slot once."""
         found = dict(self._trace.replay.found) if self._trace.has_log else {}
         for reading in self._trace.readings.values():
@@ -86,7 +86,7 @@ class _Delivery:
         elif self._loses and self._missing and not self._done:
             yield f"the job was not finished, and so far a row of {named(self._missing[0][0])} is missing"
         elif self._loses and (undecided := [slot for slot, _ in self._missing if not self._expects(slot[0])]):
-            yield f"nobody knows whether {named(undecided[0])}, of which no row was ever seen, yields any"
+            yield f"it is unknown whether {named(undecided[0])} should produce a row; none was observed"
         if self._started_again() and (rest := trace.unread(2)):
             yield f"the job was started once more, and reading 2 is not whole: {', '.join(rest)} not read to the end"
         if by_value := self._undecided_values():
@@ -100,7 +100,7 @@ class _Delivery:
             return True
         return kind == "duplicate" and slot in reading.crowded
 
-    def _undecided_values(self) -> SlotSeen | None:
+    def _undecided_values(self) -> SlotHistory | None:
         """The first value of an `upsert` that would convict if the job were finished."""
         if self._write != "upsert" or self._done:
             return None
@@ -124,7 +124,7 @@ class _Delivery:
         """Whether it is known that a record expects a row, or some row of it was ever visible."""
         return self._trace.records.by_key[key].expect is not None or key in self._trace.visible
 
-    def _gone(self, slot: SlotKey, missing: int) -> Iterator[tuple[str, SlotSeen]]:
+    def _gone(self, slot: SlotKey, missing: int) -> Iterator[tuple[str, SlotHistory]]:
         """What a finished job says of a slot of which something is missing in reading 1."""
         trace = self._trace
         least = trace.replay.least(slot) if trace.has_log else None
@@ -136,13 +136,13 @@ class _Delivery:
             events = tuple(sorted({offer, *([] if logged is None else [logged]), *ends}))
             yield (
                 "deleted",
-                SlotSeen(events, f"a row of {named(slot)} was in the table, and in the end it is not"),
+                SlotHistory(events, f"a row of {named(slot)} was in the table, and in the end it is not"),
             )
         elif not had_more and self._loses and self._expects(slot[0]):
             say = f"a row of {named(slot)} is missing in the table, though the job was finished"
-            yield "lost", SlotSeen(tuple(sorted({offer, *ends})), say)
+            yield "lost", SlotHistory(tuple(sorted({offer, *ends})), say)
 
-    def _changed(self) -> Iterator[tuple[SlotKey, SlotSeen]]:
+    def _changed(self) -> Iterator[tuple[SlotKey, SlotHistory]]:
         first, second = self._first.slots, self._trace.readings[2].slots
         for slot in {**first, **second}:
             one, other = first.get(slot), second.get(slot)
@@ -150,7 +150,7 @@ class _Delivery:
                 rows = {rows.n for rows in (one, other) if rows is not None and rows.n is not None}
                 reads = {reading.read["table"] for reading in self._trace.readings.values()}
                 say = f"{named(slot)} has other rows in the table after the job was started once more"
-                yield slot, SlotSeen(tuple(sorted({*rows, *reads})), say)
+                yield slot, SlotHistory(tuple(sorted({*rows, *reads})), say)
 
     def _rows(self, rows: SlotRows | None) -> object:
         counts = {} if rows is None else rows.counts()

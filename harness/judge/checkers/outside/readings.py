@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from harness.history.outside import DeadLetterRow, PartRead, TableRow
-from harness.judge.checkers.outside.replay import SlotSeen, named, slot_of
+from harness.judge.checkers.outside.replay import SlotHistory, named, slot_of
 from harness.judge.checkers.outside.slots import RecordKey, Records, SlotKey, SlotRows, digest, key_of
 
 
@@ -26,7 +26,7 @@ class Reading:
         self.warnings: list[str] = []
         self.log_differs = False
         """Whether the `read` of the log counts another number of rows."""
-        self.found: dict[tuple[str, SlotKey], SlotSeen] = {}
+        self.found: dict[tuple[str, SlotKey], SlotHistory] = {}
         self.crowded: set[SlotKey] = set()
         """The slots with more rows than expected, whatever their values."""
         self._table_rows = 0
@@ -66,17 +66,17 @@ class Reading:
         record = self._records.by_key.get(key[0])
         if record is None:
             say = f"a row of {named(key)}, which was never offered, is in the table in reading {self.number}"
-            self.found.setdefault(("phantom", key), SlotSeen((row.n,), say))
+            self.found.setdefault(("phantom", key), SlotHistory((row.n,), say))
         offered = {record.n} if record is not None else set()
         events = tuple(sorted({*offered, row.n if rows.n is None else rows.n, row.n}))
         if rows.is_doubled:
             say = f"{named(key)} {rows.surplus} in reading {self.number}"
-            self.found.setdefault(("duplicate", key), SlotSeen(events, say))
+            self.found.setdefault(("duplicate", key), SlotHistory(events, say))
         if rows.has_too_many:
             self.crowded.add(key)
         if rows.wrong > wrong:
             say = f"{named(key)} has a row in the table in reading {self.number} that it must not yield"
-            self.found.setdefault(("wrong-value", key), SlotSeen(tuple(sorted({*offered, row.n})), say))
+            self.found.setdefault(("wrong-value", key), SlotHistory(tuple(sorted({*offered, row.n})), say))
 
     def missing(self, slot: SlotKey) -> int:
         """How many of its rows are missing."""

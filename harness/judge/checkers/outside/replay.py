@@ -15,7 +15,7 @@ from harness.history.values import shown
 from harness.judge.checkers.outside.slots import NO_KEY, Digest, Records, SlotKey, SlotRows, digest, key_of
 
 
-class SlotSeen(NamedTuple):
+class SlotHistory(NamedTuple):
     """What a transaction or a reading shows of a slot."""
 
     events: tuple[int, ...]
@@ -72,7 +72,7 @@ class SlotOrder:
         self._by_key = by_key
         self._highest: dict[Any, tuple[int, int, int, SlotKey]] = {}
         """Position and j of the highest slot so far, the event that showed it, and the slot itself."""
-        self.found: dict[SlotKey, SlotSeen] = {}
+        self.found: dict[SlotKey, SlotHistory] = {}
         self.compared = 0
         """How many slots came after another one that they are compared with."""
 
@@ -96,7 +96,7 @@ class SlotOrder:
             f" of the source (position {record.pos}, not {before.pos})"
         )
         events = dict.fromkeys((record.n, before.n, highest[2], n))
-        self.found[slot] = SlotSeen(tuple(sorted(events)), say)
+        self.found[slot] = SlotHistory(tuple(sorted(events)), say)
 
 
 def named(slot: SlotKey) -> str:
@@ -115,7 +115,7 @@ class TableReplay:
         self._doubles = header.claims.delivery != "at-least-once"
         self._upserts = header.sink.write == "upsert"
         self.slots: dict[SlotKey, LoggedSlot] = {}
-        self.found: dict[tuple[str, SlotKey], SlotSeen] = {}
+        self.found: dict[tuple[str, SlotKey], SlotHistory] = {}
         """What V8 convicts of, by class and slot."""
         self.by_source, self.by_key = SlotOrder(by_key=False), SlotOrder(by_key=True)
         self.zombies: list[ZombieEffect] = []
@@ -127,11 +127,11 @@ class TableReplay:
         """How many `row` events there were."""
         self.has_starts = False
         """Whether any `row` has a start."""
-        self.missing_row: SlotSeen | None = None
+        self.missing_row: SlotHistory | None = None
         """The first row that is taken away and is not there."""
         self.highest: dict[Any, int] = {}
         """The highest j of a row that was ever visible, by id; 0 where rows have no j."""
-        self.less_later: SlotSeen | None = None
+        self.less_later: SlotHistory | None = None
         """A slot of which less is missing after the `finished` than there."""
         self._highest_effect: TableEffect | None = None
         self._open: list[LogRow] = []
@@ -218,7 +218,7 @@ class TableReplay:
                 say = (
                     f"a row of {named(key)}, which was never offered, is in the table after transaction {tx}"
                 )
-                self.found.setdefault(("phantom", key), SlotSeen((n,), say))
+                self.found.setdefault(("phantom", key), SlotHistory((n,), say))
                 self._look_twice(key, self.slots[key], (n,), tx)
         if any(net.values()):
             self._note_effect(rows[-1])
@@ -227,7 +227,7 @@ class TableReplay:
         if change < 0:
             if not slot.rows.remove(value) and self.missing_row is None:
                 say = f"the log takes a row of {named(key)} away that is not there (event {row.n})"
-                self.missing_row = SlotSeen((row.n,), say)
+                self.missing_row = SlotHistory((row.n,), say)
             return
         is_first = slot.rows.n is None
         slot.rows.add(value, row.n)
@@ -244,15 +244,15 @@ class TableReplay:
         self._look_twice(key, slot, shown_by, tx)
         if rows.wrong and not self._upserts:
             say = f"{named(key)} has a row in the table that it must not yield after transaction {tx}"
-            self.found.setdefault(("wrong-value", key), SlotSeen(shown_by, say))
+            self.found.setdefault(("wrong-value", key), SlotHistory(shown_by, say))
         if missing > before and self._write == "append":
             say = f"a row of {named(key)} was in the table, and transaction {tx} takes it away"
-            self.found.setdefault(("deleted", key), SlotSeen(shown_by, say))
+            self.found.setdefault(("deleted", key), SlotHistory(shown_by, say))
         if not self._is_read:
             slot.least = missing if slot.least is None else min(slot.least, missing)
         if self._is_over and missing < slot.missing_there and self.less_later is None:
             say = f"a row of {named(key)} that was missing then is in the table later (event {n})"
-            self.less_later = SlotSeen((n,), say)
+            self.less_later = SlotHistory((n,), say)
         if missing != before and (faults := slot.now_missing(missing, self._faults)) is not None:
             self._bites[faults[0]] += 1
             self._bites[faults[1]] -= 1
@@ -263,7 +263,7 @@ class TableReplay:
         if self._doubles and (rows.has_too_many if self._upserts else rows.is_doubled):
             events = tuple(sorted({*shown_by, *(() if rows.n is None else (rows.n,))}))
             self.found.setdefault(
-                ("duplicate", key), SlotSeen(events, f"{named(key)} {rows.surplus} after transaction {tx}")
+                ("duplicate", key), SlotHistory(events, f"{named(key)} {rows.surplus} after transaction {tx}")
             )
 
     def _note_visible(self, key: SlotKey) -> None:

@@ -3,7 +3,7 @@
 See decision 0018. Invariant: soundness. If the history leaves the regular course, the screen raises `Irregular`;
 if one invariant is in doubt, it is suspected; in both cases the exact checkers judge. Every verdict of the screen
 equals that of the exact checker. The format's rules between lines are part of the regular course. Memory: O(in
-flight) plus what `Account`, `Strand` and `SourceMemory` keep.
+flight) plus what `Account`, `SubtaskScreen` and `SourceMemory` keep.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from harness.history.rules import EVERY_KEY, AnnouncedVersions
 from harness.history.values import identity
 from harness.judge.checkers.screen.account import US_PER_MS, Account, ShownRows
 from harness.judge.checkers.screen.attempt import AttemptScreen
-from harness.judge.checkers.screen.subtask import Strand
+from harness.judge.checkers.screen.subtask import SubtaskScreen
 from harness.judge.checkers.screen.tables import ReadTables
 from harness.judge.checkers.screen.totals import Irregular
 
@@ -81,7 +81,7 @@ class Screen:
         self._versions = AnnouncedVersions()
         self._has_no_values = header.expect_from is not None
         """Whether the header says where the records' expected values come from, and no record has one."""
-        self.strands: dict[int, Strand] = {}
+        self.strands: dict[int, SubtaskScreen] = {}
         self._lives: dict[int, AttemptScreen] = {}
         """The latest attempt of each subtask; its number is set to 0 when it is closed or killed."""
         self.events = 0
@@ -187,7 +187,7 @@ class Screen:
         self._refuse_after_reading()
         strand = self.strands.get(event.s)
         if strand is None:
-            strand = self.strands[event.s] = Strand(self.account)
+            strand = self.strands[event.s] = SubtaskScreen(self.account)
             if self._retired is not None:
                 strand.forget(self._retired)
         strand.start(event)

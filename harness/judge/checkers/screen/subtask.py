@@ -1,4 +1,4 @@
-"""One subtask (`Strand`) as the screen follows it, across its attempts and their snaps.
+"""One subtask (`SubtaskScreen`) as the screen follows it, across its attempts and their snaps.
 
 Answers to "Which snap", "Chain" and "Effective output" of `docs/reference/history.md`. Invariant: a life that
 starts from a checkpoint starts from exactly what was open at its snap, so that the chain of lives reads like one;
@@ -20,7 +20,7 @@ _SAVED_MAX = 64
 """Most snaps remembered for one subtask if no `retire` event removes them."""
 
 
-class Strand:
+class SubtaskScreen:
     """The state of one subtask in the screen: its attempts, snaps, completions and commits. Mutable."""
 
     def __init__(self, account: Account) -> None:

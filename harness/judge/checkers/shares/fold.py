@@ -15,17 +15,17 @@ from typing import Final, Protocol, TypeVar
 from harness.history.event import Abort, Done, FaultEvent, GiveUp
 from harness.history.header import Expects
 from harness.history.verdict import InvariantVerdict, Judgement, Outcome
-from harness.judge.checkers.case import Case
 from harness.judge.checkers.evidence import evidence_found
 from harness.judge.checkers.history_trace import Trace
+from harness.judge.checkers.indexed_history import IndexedHistory
 from harness.judge.checkers.invariant import Findings, Invariant, settle
 from harness.judge.checkers.judge import Malformed, judgement_of
 from harness.judge.checkers.liveness import Liveness
 from harness.judge.checkers.screen.account import US_PER_MS
 from harness.judge.checkers.screen.totals import Distinct
-from harness.judge.checkers.shares.around import Around
 from harness.judge.checkers.shares.found import ShareFound
 from harness.judge.checkers.shares.seen import ShareSeen
+from harness.judge.checkers.shares.shared_events import SharedEvents
 
 _T = TypeVar("_T")
 
@@ -39,14 +39,14 @@ _NEVER_LOCAL: Final = frozenset({"V16", "V18", "V23", "V24"})
 class Shares(Protocol):
     """A history whose shares lie somewhere."""
 
-    def around(self) -> Around | None:
+    def around(self) -> SharedEvents | None:
         """What shares are told; None: the events are not in order, or not all of them can be given to a share."""
 
-    def see(self, around: Around) -> Iterable[ShareSeen]:
+    def see(self, around: SharedEvents) -> Iterable[ShareSeen]:
         """What the screen sees of each share, in the order of their subtasks."""
 
     def examine(
-        self, around: Around, names: Mapping[int, Collection[str]], *, finished: bool
+        self, around: SharedEvents, names: Mapping[int, Collection[str]], *, finished: bool
     ) -> Iterable[ShareFound]:
         """What the exact checkers of these names find in these shares, in the order of their subtasks."""
 
@@ -79,7 +79,9 @@ def judge_shares(shares: Shares, whole: Whole, *, checkers: Sequence[Invariant])
 class _Fold:
     """The summaries of all shares. Mutable: `found` is filled after the first pass."""
 
-    def __init__(self, around: Around, seen: Sequence[ShareSeen], checkers: Sequence[Invariant]) -> None:
+    def __init__(
+        self, around: SharedEvents, seen: Sequence[ShareSeen], checkers: Sequence[Invariant]
+    ) -> None:
         self.around = around
         self.seen = seen
         self.found: dict[int, ShareFound] = {}
@@ -89,7 +91,7 @@ class _Fold:
         self._atomic = around.header.sink == "atomic"
         attempts = [share.ended for share in seen if share.ended is not None]
         self.finished = bool(attempts) and all(attempts)
-        """As `Case.finished`."""
+        """As `IndexedHistory.finished`."""
 
     def can_go_on(self) -> bool:
         """Whether any subtask started, and digests of different machines can be compared."""
@@ -212,7 +214,7 @@ class _Fold:
 
     def _liveness(self) -> Findings:
         """Without any `giveup`: whether the run has finished."""
-        case = Case(Trace(self.around.header))
+        case = IndexedHistory(Trace(self.around.header))
         vars(case)["finished"] = self.finished
         return Liveness().across(case)
 

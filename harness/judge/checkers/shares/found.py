@@ -19,13 +19,13 @@ from harness.history.read import open_text
 from harness.history.strict_json import integers_of_any_length
 from harness.history.text import header_line, line_of
 from harness.history.values import identity
-from harness.judge.checkers.case import Case
 from harness.judge.checkers.history_trace import Trace
+from harness.judge.checkers.indexed_history import IndexedHistory
 from harness.judge.checkers.invariant import Findings, Invariant
 from harness.judge.checkers.judge import accounting_of, uncollected
 from harness.judge.checkers.registry import CHECKERS
 from harness.judge.checkers.screen.totals import Distinct
-from harness.judge.checkers.shares.around import Around, by_number
+from harness.judge.checkers.shares.shared_events import SharedEvents, by_number
 
 _ACROSS_SHARES: Final = frozenset({"V4", "V5", "V6", "V7", "V9", "V13", "V19"})
 """Invariants whose findings across all subtasks are the sum of those in each share; of V9 and V19 see `foreign`."""
@@ -51,7 +51,7 @@ class ShareFound:
 
 def examine_share(
     s: int,
-    around: Around,
+    around: SharedEvents,
     batches: Iterable[Sequence[Event]],
     *,
     names: Collection[str],
@@ -64,7 +64,7 @@ def examine_share(
             return ShareFound(s=s, malformed=True)
         trace = Trace(around.header).extend(sorted([*own, *around.told], key=by_number))
         trace.last = around.last
-        case = Case(trace)
+        case = IndexedHistory(trace)
         vars(case)["finished"] = finished  # a property of all subtasks, computed on first use
         return _found(s, case, [checker for checker in CHECKERS if checker.name in names])
 
@@ -77,7 +77,7 @@ def _is_malformed(header: Header, events: Sequence[Event]) -> bool:
     return bool(reader.breaches)
 
 
-def _found(s: int, case: Case, checkers: Sequence[Invariant]) -> ShareFound:
+def _found(s: int, case: IndexedHistory, checkers: Sequence[Invariant]) -> ShareFound:
     findings: dict[str, Findings] = {}
     foreign = set[str]()
     for checker in checkers:
@@ -101,26 +101,26 @@ def _found(s: int, case: Case, checkers: Sequence[Invariant]) -> ShareFound:
     )
 
 
-def _findings(checker: Invariant, case: Case) -> Findings:
+def _findings(checker: Invariant, case: IndexedHistory) -> Findings:
     found = sum((checker.examine(view) for view in case.views), Findings())
     return found + checker.across(case) if checker.name in _ACROSS_SHARES else found
 
 
-def _calls(case: Case) -> Iterator[Call]:
+def _calls(case: IndexedHistory) -> Iterator[Call]:
     """The calls that have a nonce."""
     for event in _of_attempts(case):
         if isinstance(event, Call) and event.nonce is not UNSET:
             yield event
 
 
-def _strange_nonce(case: Case) -> bool:
+def _strange_nonce(case: IndexedHistory) -> bool:
     """Whether an answer has a nonce that no call of this share has, so that it may be another share's."""
     own = {identity(call.nonce) for call in _calls(case)}
     answers = (event for event in _of_attempts(case) if isinstance(event, Res) and event.nonce is not UNSET)
     return any(identity(answer.nonce) not in own for answer in answers)
 
 
-def _of_attempts(case: Case) -> Iterator[Event]:
+def _of_attempts(case: IndexedHistory) -> Iterator[Event]:
     for view in case.views:
         for attempt in view.subtask.attempts.values():
             yield from attempt.events

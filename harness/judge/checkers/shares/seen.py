@@ -12,10 +12,10 @@ from traceback import format_exc
 
 from harness.history.event import Effect, End, Ended, Event, Start
 from harness.history.header import Header
-from harness.judge.checkers.acquittal import Grounds, grounds_of
 from harness.judge.checkers.screen.screen import Screen
 from harness.judge.checkers.screen.totals import Distinct, Irregular
-from harness.judge.checkers.shares.around import Around, with_told
+from harness.judge.checkers.screen_verdicts import ScreenEvidence, screen_evidence
+from harness.judge.checkers.shares.shared_events import SharedEvents, with_told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class ShareSeen:
     """The small summary of one share that travels to the fold."""
 
     s: int
-    grounds: Grounds | None
+    grounds: ScreenEvidence | None
     """None: the share is irregular, and its exact checkers judge it."""
     suspected: frozenset[str] = frozenset()
     ended: bool | None
@@ -42,7 +42,7 @@ class ShareSeen:
 HASHED = "floodmark"
 
 
-def see_share(s: int, around: Around, batches: Iterable[Sequence[Event]]) -> ShareSeen:
+def see_share(s: int, around: SharedEvents, batches: Iterable[Sequence[Event]]) -> ShareSeen:
     """Run the screen over one share, in one pass and in constant memory."""
     course = Course(around.header, s)
     for batch in with_told(batches, around.told_to(s)):
@@ -110,14 +110,14 @@ class Course:
             self._regular = False
             self.warnings = (f"the screen failed, so a subtask was judged exactly:\n{format_exc()}",)
 
-    def end(self, around: Around) -> ShareSeen:
+    def end(self, around: SharedEvents) -> ShareSeen:
         """The summary, with the checks at the end of the history applied."""
         screen, account = self._screen, self._screen.account
         if self._regular:
             self._try(lambda: screen.end_at(around.last, has_acks=around.has_acks))
         return ShareSeen(
             s=self.s,
-            grounds=grounds_of(screen) if self._regular else None,
+            grounds=screen_evidence(screen) if self._regular else None,
             suspected=frozenset(account.suspected),
             ended=self._newest in self._ended if self._newest else None,
             first_start_t=self._first_start_t,

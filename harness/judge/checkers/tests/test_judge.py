@@ -12,9 +12,9 @@ from harness.history.event import Ack, Change, Event, Row, TableRead
 from harness.history.header import Header
 from harness.history.read import open_text
 from harness.history.verdict import InvariantVerdict, Judgement, Outcome
-from harness.judge.checkers.case import Case
 from harness.judge.checkers.exactly_once import ExactlyOnce
 from harness.judge.checkers.history_trace import Trace
+from harness.judge.checkers.indexed_history import IndexedHistory
 from harness.judge.checkers.invariant import ANOMALIES_MAX, Invariant
 from harness.judge.checkers.judge import Malformed, judge, judge_file, judge_trace
 from harness.judge.checkers.overall import overall
@@ -40,7 +40,7 @@ class Broken(Invariant):
     name = "V8"
     vacuous = "never"
 
-    def not_claimed(self, case: Case) -> str:
+    def not_claimed(self, case: IndexedHistory) -> str:
         raise KeyError(case.header.sink)
 
 

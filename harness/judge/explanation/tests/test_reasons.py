@@ -15,8 +15,8 @@ from harness.history.verdict import Anomaly, Explanation, Judgement
 from harness.judge.checkers.judge import judge_reader
 from harness.judge.checkers.tests.blind_mutations import mutated
 from harness.judge.checkers.tests.legal_histories import legal_history
+from harness.judge.explanation.cited_events import gather, survey
 from harness.judge.explanation.contradiction import Contradiction
-from harness.judge.explanation.dossier import gather, survey
 from harness.judge.explanation.events import FileLines
 from harness.judge.explanation.explain import REASONS
 from harness.judge.explanation.tests.truths import CLAIMS, untruths
@@ -47,9 +47,9 @@ def explained(path: Path) -> Told:
         return []
     anomalies = [anomaly for verdict in judgement.convicted() for anomaly in verdict.anomalies]
     lines = FileLines(path)
-    dossier = survey(lines, {n for anomaly in anomalies for n in anomaly.events})
-    gather(dossier, lines, anomalies)
-    return [(anomaly, REASONS[anomaly.kind](Contradiction(anomaly, dossier))) for anomaly in anomalies]
+    gathered = survey(lines, {n for anomaly in anomalies for n in anomaly.events})
+    gather(gathered, lines, anomalies)
+    return [(anomaly, REASONS[anomaly.kind](Contradiction(anomaly, gathered))) for anomaly in anomalies]
 
 
 told = cache(explained)

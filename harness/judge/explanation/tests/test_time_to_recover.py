@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.history.verdict import Cost, Recovery
-from harness.judge.explanation.glimpse import glimpse_of
+from harness.judge.explanation.event_summary import summary_of
 from harness.judge.explanation.recovery import STEADY_RESULTS, RecoveryFold
 
 Json = dict[str, Any]
@@ -19,9 +19,9 @@ def measured(*events: Json | list[Json]) -> Recovery:
     for n, event in enumerate(flat(events), start=1):
         given = {**event}
         restored = given.pop("restored", 0)
-        glimpse = glimpse_of(json.dumps({"n": n, **given}).encode())
-        assert glimpse is not None
-        fold.step(glimpse, restored=restored)
+        summary = summary_of(json.dumps({"n": n, **given}).encode())
+        assert summary is not None
+        fold.step(summary, restored=restored)
     return fold.recovery()
 
 

@@ -11,13 +11,13 @@ import pytest
 from pymysql import InterfaceError, OperationalError
 
 from harness.database.endpoint import Endpoint
-from harness.levels.job import job_database, lookups_seen
+from harness.levels.job import job_database, lookup_log
 from harness.levels.job.calm_twin import refuse_moments
 from harness.levels.job.environment import job_environment, refuse_templates
 from harness.levels.job.job_file import JobFile
 from harness.levels.job.job_scenario import JobScenario
 from harness.levels.job.job_scenarios import apply_job_settings, load_jobs
-from harness.levels.job.lookups_seen import connects_for_each_call, is_lookup, literals
+from harness.levels.job.lookup_log import connects_for_each_call, is_lookup, literals
 from harness.levels.job.records import read_input
 from harness.levels.job.traffic import Message
 from harness.scenario.yaml_text import ScenarioProblems
@@ -211,9 +211,9 @@ def test_lookups_that_are_too_many_to_be_counted_are_told(
     monkeypatch: pytest.MonkeyPatch, most: int, seen: int, trouble: str
 ) -> None:
     database = _Database("SELECT name FROM customer WHERE k = 5", "SELECT name FROM customer WHERE k = 6")
-    monkeypatch.setattr(lookups_seen, "connect", lambda *given, **more: database)
-    monkeypatch.setattr(lookups_seen, "_MAX", most)
-    counting = lookups_seen.LookupsSeen(root=SERVER, user="app", tables=["customer"], keys=[5, 6])
+    monkeypatch.setattr(lookup_log, "connect", lambda *given, **more: database)
+    monkeypatch.setattr(lookup_log, "_MAX", most)
+    counting = lookup_log.LookupLog(root=SERVER, user="app", tables=["customer"], keys=[5, 6])
 
     with counting:
         found = [one.key for one in counting.read()]
@@ -230,8 +230,8 @@ def test_the_general_log_is_switched_off_when_a_life_fails_before_it_is_read(
 ) -> None:
     """Also if switching it on was not acknowledged: the server may have done it."""
     database = _Database(fails_at=fails_at)
-    monkeypatch.setattr(lookups_seen, "connect", lambda *given, **more: database)
-    counting = lookups_seen.LookupsSeen(root=SERVER, user="app", tables=["customer"], keys=[5, 6])
+    monkeypatch.setattr(lookup_log, "connect", lambda *given, **more: database)
+    counting = lookup_log.LookupLog(root=SERVER, user="app", tables=["customer"], keys=[5, 6])
 
     with pytest.raises(WorldError), counting:
         raise WorldError("the job cannot be started")
@@ -241,9 +241,9 @@ def test_the_general_log_is_switched_off_when_a_life_fails_before_it_is_read(
 
 def test_a_general_log_that_cannot_be_switched_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     database = _Database(fails_at="SET GLOBAL general_log = 0")
-    monkeypatch.setattr(lookups_seen, "connect", lambda *given, **more: database)
+    monkeypatch.setattr(lookup_log, "connect", lambda *given, **more: database)
 
-    with lookups_seen.LookupsSeen(root=SERVER, user="app", tables=["customer"], keys=[5, 6]) as counting:
+    with lookup_log.LookupLog(root=SERVER, user="app", tables=["customer"], keys=[5, 6]) as counting:
         pass
 
     assert "The server's general log could not be switched off: " in counting.trouble

@@ -14,7 +14,7 @@ import pytest
 from harness.database.endpoint import connect
 from harness.engine.campaign import carry_out
 from harness.engine.level import Observer, Opening, OutsideRecord, RunSite, Stop
-from harness.engine.stage import RunStage, StagePlan, open_stage
+from harness.engine.open_levels import OpenLevels, StagePlan, open_levels
 from harness.engine.worlds import abilities_needed
 from harness.history.verdict import Outcome
 from harness.levels import level_named
@@ -67,7 +67,7 @@ def _order(
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStage]:
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenLevels]:
     require_world("local", "own", settings=WorldSettings.from_environment())
     plan = StagePlan(
         run_id="jobs",
@@ -77,7 +77,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStage]:
         proxy="own",
         keep="always",
     )
-    with open_stage(plan, observer=Observer(), stop=Stop()) as opened:
+    with open_levels(plan, observer=Observer(), stop=Stop()) as opened:
         yield opened
 
 
@@ -105,7 +105,7 @@ def _events(outcome: RunOutcome, kind: str) -> list[dict[str, Any]]:
     ],
 )
 def test_a_right_job_passes_under_a_kill_however_it_ends(
-    stage: RunStage, kind: str, words: list[str], ends: str, how: str
+    stage: OpenLevels, kind: str, words: list[str], ends: str, how: str
 ) -> None:
     """`slow=3` restarts slower than the sink's quiet time, and nothing is lost by that."""
     outcome = stage.run(_order(*words, kind=kind, ends=ends))
@@ -123,7 +123,7 @@ def test_a_right_job_passes_under_a_kill_however_it_ends(
 
 
 def test_an_older_start_that_holds_the_jobs_lock_is_waited_for_when_newer_ones_have_exited(
-    stage: RunStage,
+    stage: OpenLevels,
 ) -> None:
     frozen = {"id": "frozen", "do": "frozen_start", "for": "500ms"}
     when = {"sink": "commit", "nth": 2, "moment": "after"}
@@ -138,7 +138,7 @@ def test_an_older_start_that_holds_the_jobs_lock_is_waited_for_when_newer_ones_h
 
 
 def test_each_write_beside_a_start_that_woke_is_known_to_be_of_its_start_however_short_its_session(
-    stage: RunStage,
+    stage: OpenLevels,
 ) -> None:
     """A socket that is looked for when the session is seen is often closed by then."""
     outcome = stage.run(_order("right", "briefly", "pace=0.2", faults=_faults_of("frozen-start")))
@@ -148,12 +148,12 @@ def test_each_write_beside_a_start_that_woke_is_known_to_be_of_its_start_however
     assert all("start" in row for row in _events(outcome, "row"))
 
 
-def test_a_job_that_commits_rows_before_its_position_doubles(stage: RunStage) -> None:
+def test_a_job_that_commits_rows_before_its_position_doubles(stage: OpenLevels) -> None:
     outcome = stage.run(_order("append"))
     assert _failed(outcome) == {"V8": {"duplicate"}}
 
 
-def test_a_job_in_autocommit_is_killed_behind_its_own_commits_too(stage: RunStage) -> None:
+def test_a_job_in_autocommit_is_killed_behind_its_own_commits_too(stage: OpenLevels) -> None:
     """It sends no COMMIT: of its writes, those to its table count, and not those that save its position."""
     outcome = stage.run(_order("autocommit"))
     assert _failed(outcome) == {"V8": {"duplicate"}}
@@ -164,7 +164,7 @@ def test_a_job_in_autocommit_is_killed_behind_its_own_commits_too(stage: RunStag
     ("words", "ends", "how"), [(["ahead"], "exit", "exit"), (["ahead", "stays"], "settles", "settled")]
 )
 def test_a_job_that_commits_its_position_before_its_rows_loses_whether_it_exits_or_waits(
-    stage: RunStage, words: list[str], ends: str, how: str
+    stage: OpenLevels, words: list[str], ends: str, how: str
 ) -> None:
     outcome = stage.run(_order(*words, ends=ends, faults=[BEFORE_SECOND]))
     assert [event["how"] for event in _events(outcome, "finished")] == [how]
@@ -196,7 +196,7 @@ DOUBLES, LOSES = {"V8": {"duplicate"}}, {"V8": {"lost"}}
     ],
 )
 def test_whatever_else_a_job_commits_the_kills_around_the_commit_of_its_rows_convict_it(
-    stage: RunStage, cycle: str, failed: dict[str, set[str]], *, autocommit: bool
+    stage: OpenLevels, cycle: str, failed: dict[str, set[str]], *, autocommit: bool
 ) -> None:
     words = [f"cycle={cycle}", *(["autocommit"] if autocommit else [])]
 
@@ -206,7 +206,7 @@ def test_whatever_else_a_job_commits_the_kills_around_the_commit_of_its_rows_con
 @pytest.mark.long
 @pytest.mark.parametrize("cycle", ["rows+place", "place+rows", "audit/rows+place", "rows+place/audit"])
 def test_one_transaction_for_rows_and_position_passes_whatever_else_is_committed(
-    stage: RunStage, cycle: str
+    stage: OpenLevels, cycle: str
 ) -> None:
     outcome = stage.run(_order(f"cycle={cycle}", faults=_faults_of("killed-after-commit")))
 
@@ -226,7 +226,7 @@ def test_one_transaction_for_rows_and_position_passes_whatever_else_is_committed
     ],
 )
 def test_each_other_moment_shows_the_order_whose_window_it_is_in(
-    stage: RunStage, scenario: str, rows_first: dict[str, set[str]], place_first: dict[str, set[str]]
+    stage: OpenLevels, scenario: str, rows_first: dict[str, set[str]], place_first: dict[str, set[str]]
 ) -> None:
     faults = _faults_of(scenario)
 
@@ -246,7 +246,7 @@ OUTLASTS = {
 @pytest.mark.parametrize("ends", ["exit", "settles"])
 @pytest.mark.parametrize(("word", "failed"), [("skips", {"V8": {"lost"}}), ("right", {})])
 def test_a_fault_that_outlasts_the_input_heals_before_the_job_counts_as_finished(
-    stage: RunStage, ends: str, word: str, failed: dict[str, set[str]]
+    stage: OpenLevels, ends: str, word: str, failed: dict[str, set[str]]
 ) -> None:
     words = [word, "stays"] if ends == "settles" else [word]
     starts = 1 if word == "skips" else 6  # the right one ends at each denied lookup
@@ -261,7 +261,7 @@ def test_a_fault_that_outlasts_the_input_heals_before_the_job_counts_as_finished
 
 
 def test_a_link_that_is_down_when_no_connection_is_open_is_shown_by_the_start_that_it_ends(
-    stage: RunStage,
+    stage: OpenLevels,
 ) -> None:
     down = {"id": "cut", "do": "down", "link": "lookups", "for": "300ms", "when": {"sink": "write", "nth": 3}}
     outcome = stage.run(_order("right", "connects", faults=[down]))
@@ -272,7 +272,7 @@ def test_a_link_that_is_down_when_no_connection_is_open_is_shown_by_the_start_th
     assert time.witnesses == ("the harness, which reaps processes",)
 
 
-def test_a_lookup_that_is_held_while_its_link_goes_down_is_lost(stage: RunStage) -> None:
+def test_a_lookup_that_is_held_while_its_link_goes_down_is_lost(stage: OpenLevels) -> None:
     """However the job shares its time between lookups and writes: a link that is idle then would show nothing."""
     outcome = stage.run(_order("right", faults=_faults_of("lookups-cut")))
 
@@ -281,7 +281,7 @@ def test_a_lookup_that_is_held_while_its_link_goes_down_is_lost(stage: RunStage)
     assert time.evidence["connections_lost"] >= 1
 
 
-def test_a_fault_does_not_begin_before_the_job_has_connected(stage: RunStage) -> None:
+def test_a_fault_does_not_begin_before_the_job_has_connected(stage: OpenLevels) -> None:
     """A JVM takes seconds to start, in which all records are offered, and the fault would be over."""
     kill = {"id": "kill", "do": "kill_driver", "when": {"record": 10}}
     outcome = stage.run(_order("right", "late=1.5", faults=[kill]))
@@ -290,13 +290,13 @@ def test_a_fault_does_not_begin_before_the_job_has_connected(stage: RunStage) ->
     assert _events(outcome, "fault")[0]["t"] - _events(outcome, "start")[0]["t"] >= 1_500_000
 
 
-def test_a_job_that_gives_up_for_good_is_stuck(stage: RunStage) -> None:
+def test_a_job_that_gives_up_for_good_is_stuck(stage: OpenLevels) -> None:
     outcome = stage.run(_order("crashes-late", starts=3))
     assert "V16" in _failed(outcome)
     assert len(_events(outcome, "start")) == 3
 
 
-def test_a_job_that_the_commands_budget_cuts_off_is_not_said_to_have_stood_still(stage: RunStage) -> None:
+def test_a_job_that_the_commands_budget_cuts_off_is_not_said_to_have_stood_still(stage: OpenLevels) -> None:
     words = ("right", "slow=60")  # its second start reads nothing for a minute
     with pytest.raises(CannotHere, match="the budget of the command is over.*calm twin"):
         stage.run(_order(*words), limit_s=0.1)
@@ -331,7 +331,7 @@ def test_a_job_that_does_not_work_undisturbed_is_told_as_one(
         carry_out([order], plan, observer=Observer(), stop=Stop())
 
 
-def test_a_calm_run_alone_shows_the_pace_of_the_job(stage: RunStage) -> None:
+def test_a_calm_run_alone_shows_the_pace_of_the_job(stage: OpenLevels) -> None:
     outcome = stage.run(_order("right", faults=(), calm_only=True))
     assert outcome.judgement.outcome is Outcome.PASS
     calm = outcome.extras["job"]["calm"]
@@ -340,7 +340,7 @@ def test_a_calm_run_alone_shows_the_pace_of_the_job(stage: RunStage) -> None:
 
 
 def test_a_table_on_which_no_trigger_may_be_made_is_judged_by_the_log_alone(
-    stage: RunStage, tmp_path: Path
+    stage: OpenLevels, tmp_path: Path
 ) -> None:
     """The log of MariaDB tells no session; of one start after the other that is known all the same, and said."""
     order = _order("append")

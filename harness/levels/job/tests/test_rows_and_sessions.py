@@ -12,7 +12,7 @@ import pytest
 
 from harness.history.outside import AskedLookup, JobStart, LogRow
 from harness.levels.job.binlog import LoggedChange, LoggedTransaction, LogPosition
-from harness.levels.job.finished import EndSeen, how_finished
+from harness.levels.job.finished import EndSignals, how_finished
 from harness.levels.job.job_file import Job, JobFile, SinkTable
 from harness.levels.job.recording import JobRecording, events_of
 from harness.levels.job.records import JobInput, SourceRecord
@@ -154,10 +154,10 @@ GIVEN = JobInput(
 EXPECTED: Mapping[str, Sequence[Sequence[Any]]] = {"1": [["a"]], "2": [["b"]]}
 
 
-def _seen(*rows: dict[str, Any], **more: Any) -> EndSeen:
+def _seen(*rows: dict[str, Any], **more: Any) -> EndSignals:
     replay = SinkReplay(columns=_columns())
     replay.take(_transaction(*(_insert(**row) for row in rows)))
-    usual = EndSeen(
+    usual = EndSignals(
         now_us=10_000_000,
         offered_us=1_000_000,
         exited_well_us=None,
@@ -178,7 +178,7 @@ def _seen(*rows: dict[str, Any], **more: Any) -> EndSeen:
     return replace(usual, **more)
 
 
-def _how(seen: EndSeen, *, ends: str = "settles") -> str | None:
+def _how(seen: EndSignals, *, ends: str = "settles") -> str | None:
     job = JobFile(job=Job.model_validate({"command": ["x"], "ends": ends}))
     return how_finished(job, GIVEN, seen, EXPECTED)
 

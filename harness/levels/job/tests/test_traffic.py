@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
-from harness.faults.real.evidence import DeedsRead, ProxyEvidence
+from harness.faults.real.evidence import LogPage, ProxyEvidence
 from harness.faults.real.fault_site import MessageControl
 from harness.levels.job.traffic import NOTES, Traffic, requests_over
 
@@ -15,12 +15,12 @@ SINK = "sink"
 class Log:
     """A control with only a log of the sink's link."""
 
-    def __init__(self, *deeds: ProxyEvidence) -> None:
-        self._deeds = deeds
+    def __init__(self, *events: ProxyEvidence) -> None:
+        self._events = events
 
-    def deeds(self, link: str, after: int = 0) -> DeedsRead:
-        mine = self._deeds if link == SINK else ()
-        return DeedsRead(deeds=mine[after:], next=len(mine))
+    def link_log(self, link: str, after: int = 0) -> LogPage:
+        mine = self._events if link == SINK else ()
+        return LogPage(events=mine[after:], next=len(mine))
 
 
 def noted(
@@ -45,8 +45,8 @@ def did(t_us: int, what: str, *, stream: str = "", toxic: str = "", **more: Any)
     return ProxyEvidence(t_us=t_us, did=what, toxic=toxic, connection=1, stream=stream, more=more)
 
 
-def read(*deeds: ProxyEvidence) -> Traffic:
-    traffic = Traffic(control=cast("MessageControl", Log(*deeds)))
+def read(*events: ProxyEvidence) -> Traffic:
+    traffic = Traffic(control=cast("MessageControl", Log(*events)))
     traffic.poll()
     return traffic
 
@@ -61,8 +61,8 @@ def test_a_call_lasts_from_its_request_to_its_answer() -> None:
 
 def test_entries_that_the_proxys_log_has_dropped_are_told() -> None:
     class Full(Log):
-        def deeds(self, link: str, after: int = 0) -> DeedsRead:
-            return replace(super().deeds(link, after), lost=3 if link == SINK else 0)
+        def link_log(self, link: str, after: int = 0) -> LogPage:
+            return replace(super().link_log(link, after), lost=3 if link == SINK else 0)
 
     traffic = Traffic(control=cast("MessageControl", Full()))
     traffic.poll()

@@ -134,7 +134,7 @@ def test_a_row_lock_is_waited_for_and_given_up_after_its_limit(world: World) -> 
 
 def test_an_answer_that_does_not_come_in_time_loses_the_connection(world: World) -> None:
     class Holds:
-        def meets(self, link: SimulatedLink, flight: Any) -> None:
+        def on_message(self, link: SimulatedLink, flight: Any) -> None:
             if not flight.is_handshake:
                 link.holds(flight)
 
@@ -197,7 +197,7 @@ def test_while_requests_are_swallowed_the_server_does_not_hear_that_a_client_has
     class Hole:
         swallows_requests = True
 
-        def meets(self, link: SimulatedLink, flight: Any) -> None: ...
+        def on_message(self, link: SimulatedLink, flight: Any) -> None: ...
         def begins(self, link: SimulatedLink) -> None: ...
         def ends(self, link: SimulatedLink) -> None: ...
         def evidence(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.database.table_hand import TableHand
+from harness.database.table_editor import TableEditor
 from harness.engine.level import Opening, RunRecord, RunSite
 from harness.engine.perform import judged
 from harness.history.event import Ack, Dead, Done, Effect, Event, Res, Row, Snap, TableRead
@@ -32,7 +32,7 @@ from tools.cases import each
 EVERY_CASE = [pytest.param(sink, case, id=f"{sink}: {case.name}") for sink in SINKS for case in cases(sink)]
 
 
-def recorded(sink: str, before_reading: Callable[[TableHand], None] | None = None) -> RunRecord:
+def recorded(sink: str, before_reading: Callable[[TableEditor], None] | None = None) -> RunRecord:
     order = Order(scenario=scenario_with(sink), level="sim", seed=3)
     site = RunSite(run_id="test", folder=Path(), before_reading=before_reading)
     with SimulatedLevel().open(Opening()) as play:

@@ -99,7 +99,10 @@ def test_a_kill_between_snapshot_and_commit_passes_as_shipped(performed: Perform
 @pytest.mark.parametrize(
     ("sink", "case"),
     [
-        ("atomic", Case(table="output", act="delete", shows=(("V8", "row-missing"), ("V9", "row-deleted")))),
+        (
+            "atomic",
+            Case(table="output", act="delete", shows=(("V8", "row-missing"), ("V9", "row-deleted"))),
+        ),
         ("two-phase", Case(table="output", act="swap", shows=(("V8", "row-disordered"),))),
         (
             "idempotent",

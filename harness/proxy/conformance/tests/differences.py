@@ -71,7 +71,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         why="that is what the toxic is for",
     ),
     Difference(
-        name="reset-leaves-linger",
+        name="reset-leaves-run_loop_after_close",
         when="a connection that was opened under `reset_peer` ends after its removal",
         toxiproxy="by an RST",
         ours="by a FIN",

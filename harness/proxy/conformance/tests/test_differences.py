@@ -134,7 +134,7 @@ def test_a_reset_of_a_live_connection(proxy: Subject, server: Server) -> None:
         assert end_of(pair.client)[1] is (End.RST if proxy.is_own else End.FIN)
 
 
-@shows("reset-leaves-linger")
+@shows("reset-leaves-run_loop_after_close")
 def test_a_connection_after_a_reset_toxic_is_gone(proxy: Subject, server: Server) -> None:
     link = proxy.link(server.address)
     name = link.poison("reset_peer", {"timeout": 0})

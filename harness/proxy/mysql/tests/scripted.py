@@ -68,7 +68,7 @@ class FakeTimer:
 class FakeWire:
     """A connection whose clock is set by hand."""
 
-    deeds: list[dict[str, Any]] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
     endings: list[str] = field(default_factory=list)
     time_s: float = 0.0
     timers: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
@@ -95,12 +95,12 @@ class FakeWire:
     def client_port(self) -> int:
         return 50_000
 
-    def deed(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None:
-        self.deeds.append({"did": did, "stream": stream, "toxic": toxic, **numbers})
+    def log_event(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None:
+        self.events.append({"did": did, "stream": stream, "toxic": toxic, **numbers})
 
     def did(self, did: str) -> list[dict[str, Any]]:
-        """The deeds of that name."""
-        return [deed for deed in self.deeds if deed["did"] == did]
+        """The log entries of that name."""
+        return [event for event in self.events if event["did"] == did]
 
     def pass_time(self, seconds: float) -> None:
         """Run what is due by then."""

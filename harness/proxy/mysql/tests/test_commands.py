@@ -135,8 +135,8 @@ def test_a_number_says_its_own_length() -> None:
     [
         (b"INSERT INTO enriched (id) VALUES (1), (2)", "enriched"),
         (b"insert ignore `Enriched`(id) values (1)", "enriched"),
-        (b"INSERT INTO`shop`.`enriched`VALUES (1)", "shop.enriched"),
-        (b"INSERT /* trace=7 */ INTO shop . enriched VALUES (1)", "shop.enriched"),
+        (b"INSERT INTO`parts`.`enriched`VALUES (1)", "parts.enriched"),
+        (b"INSERT /* trace=7 */ INTO parts . enriched VALUES (1)", "parts.enriched"),
         (b"INSERT INTO enriched VALUES (1) ON DUPLICATE KEY UPDATE id = 2", "enriched"),
         (b"INSERT INTO enriched SELECT * FROM staging", "enriched"),
         (b'REPLACE LOW_PRIORITY INTO "enriched" VALUES (1)', "enriched"),

@@ -30,7 +30,7 @@ def counted(script: list[tuple[str, bytes]], table: str = "enriched") -> list[st
     for sql, reply in script:
         talk.up(query(sql))
         talk.down(reply)
-    return [f"{deed['match']} {deed['tables']}" for deed in talk.wire.did("noted")]
+    return [f"{event['match']} {event['tables']}" for event in talk.wire.did("noted")]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_client_that_does_not_wait_for_answers_is_counted_by_what_it_has_sent(
     for sql in (ROWS, "COMMIT"):
         talk.up(query(sql))
 
-    assert [deed["tables"] for deed in talk.wire.did("noted")] == ["enriched"]
+    assert [event["tables"] for event in talk.wire.did("noted")] == ["enriched"]
 
 
 def test_a_prepared_write_is_of_the_table_in_the_text_that_was_prepared() -> None:
@@ -108,7 +108,7 @@ def test_a_prepared_write_is_of_the_table_in_the_text_that_was_prepared() -> Non
         talk.up(query("BEGIN"))
         talk.down(OPEN)
 
-    assert [deed["tables"] for deed in talk.wire.did("noted")] == ["enriched"]
+    assert [event["tables"] for event in talk.wire.did("noted")] == ["enriched"]
 
 
 def test_a_write_counts_if_it_names_the_table() -> None:
@@ -118,9 +118,9 @@ def test_a_write_counts_if_it_names_the_table() -> None:
     for sql in (
         OFFSET,
         ROWS,
-        "REPLACE INTO `shop`.`enriched` VALUES (1)",
+        "REPLACE INTO `parts`.`enriched` VALUES (1)",
         "INSERT INTO enriched_old VALUES (1)",
     ):
         talk.up(query(sql))
 
-    assert [deed["statement"] for deed in talk.wire.did("noted")] == ["insert", "replace"]
+    assert [event["statement"] for event in talk.wire.did("noted")] == ["insert", "replace"]

@@ -47,13 +47,13 @@ def cut(stream: bytes, places: list[int]) -> list[bytes]:
 
 
 def played(stream: str, attributes: dict[str, int | str], places: list[int]) -> tuple[Any, ...]:
-    """What both ends got, how the connection ended, and the deeds."""
+    """What both ends got, how the connection ended, and the log."""
     talk = Exchanged(logged_in=False)
     talk.toxic(stream, "t", **attributes)
     for from_client, message in SCRIPT:
         for piece in cut(message, places):
             (talk.up if from_client else talk.down)(piece)
-    return talk.server.got, talk.client.got, talk.wire.endings, talk.wire.deeds
+    return talk.server.got, talk.client.got, talk.wire.endings, talk.wire.events
 
 
 @pytest.mark.parametrize(("stream", "attributes"), RULES)
@@ -68,11 +68,11 @@ def test_any_splitting_of_the_bytes_gives_the_same_acts(
 @settings(max_examples=20, deadline=None)
 @given(places=st.lists(st.integers(0, 200), max_size=60))
 def test_a_rule_that_matches_nothing_changes_nothing(places: list[int]) -> None:
-    server, client, endings, deeds = played("downstream", {"on": "ping", "do": "drop"}, places)
+    server, client, endings, log = played("downstream", {"on": "ping", "do": "drop"}, places)
 
     assert server == b"".join(message for from_client, message in SCRIPT if from_client)
     assert client == b"".join(message for from_client, message in SCRIPT if not from_client)
-    assert endings == deeds == []
+    assert endings == log == []
 
 
 @given(data=st.data())
@@ -114,7 +114,7 @@ def test_a_swallowed_reply_leaves_the_next_one_alone() -> None:
         talk.down(rows(n))
 
     assert talk.client.got == rows(2)
-    assert [(deed["did"], deed.get("packets"), deed.get("bytes")) for deed in talk.wire.deeds] == [
+    assert [(event["did"], event.get("packets"), event.get("bytes")) for event in talk.wire.events] == [
         ("dropping", None, None),
         ("dropped", 5, len(rows(1))),
     ]
@@ -203,7 +203,10 @@ def test_held_bytes_go_on_in_order_when_the_toxic_goes() -> None:
     assert talk.client.endings == ["eof"]
     assert talk.talk.replies.held == 0
     assert talk.talk.replies.tracking
-    assert [(deed["did"], deed.get("ms")) for deed in talk.wire.deeds] == [("held", None), ("delayed", 2000)]
+    assert [(event["did"], event.get("ms")) for event in talk.wire.events] == [
+        ("held", None),
+        ("delayed", 2000),
+    ]
 
 
 def test_delays_run_side_by_side_and_nothing_overtakes() -> None:
@@ -283,7 +286,7 @@ def test_a_lost_greeting_leaves_the_connection_open_and_silent() -> None:
 
     assert talk.client.got == b""
     assert talk.wire.endings == []
-    assert [deed["did"] for deed in talk.wire.deeds] == ["dropping", "dropped"]
+    assert [event["did"] for event in talk.wire.events] == ["dropping", "dropped"]
 
 
 def test_matches_that_are_not_acted_on_are_counted_too() -> None:
@@ -295,7 +298,7 @@ def test_matches_that_are_not_acted_on_are_counted_too() -> None:
         talk.down(rows(n))
 
     assert talk.client.got == rows(1) + rows(4) + rows(5)
-    assert [deed["match"] for deed in talk.wire.did("dropped")] == [2, 3]
+    assert [event["match"] for event in talk.wire.did("dropped")] == [2, 3]
 
 
 def test_a_message_without_the_packet_that_is_asked_for_is_not_counted() -> None:
@@ -309,7 +312,7 @@ def test_a_message_without_the_packet_that_is_asked_for_is_not_counted() -> None
 
     dropped = len(framed(b"\x01" + b"1", sequence=5))
     assert len(talk.client.got) == len(COMMITTED + rows(2)) - dropped
-    assert [(deed["match"], deed["bytes"]) for deed in talk.wire.did("dropped")] == [(1, dropped)]
+    assert [(event["match"], event["bytes"]) for event in talk.wire.did("dropped")] == [(1, dropped)]
 
 
 def test_of_two_toxics_the_first_acts_and_both_count() -> None:
@@ -323,7 +326,7 @@ def test_of_two_toxics_the_first_acts_and_both_count() -> None:
 
     assert talk.client.got == rows(1) + rows(4)
     dropped = talk.wire.did("dropped")
-    assert [(deed["toxic"], deed["match"]) for deed in dropped] == [("first", 2), ("second", 3)]
+    assert [(event["toxic"], event["match"]) for event in dropped] == [("first", 2), ("second", 3)]
 
 
 def test_commands_without_a_reply_get_no_error() -> None:
@@ -350,7 +353,7 @@ def test_what_is_not_mysql_goes_by_and_is_said_once() -> None:
 
     assert talk.client.got == b"SSH-2.0-server\r\nanything"
     assert talk.server.got == b"SSH-2.0-client\r\n"
-    assert [deed["did"] for deed in talk.wire.deeds] == ["decided"]
+    assert [event["did"] for event in talk.wire.events] == ["decided"]
 
 
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"?"])
@@ -361,17 +364,17 @@ def test_a_client_that_speaks_first_is_not_made_to_wait(said: bytes) -> None:
     talk.up(said)
 
     assert talk.server.got == said
-    assert [deed["reason"] for deed in talk.wire.deeds] == ["the client spoke before it was greeted"]
+    assert [event["reason"] for event in talk.wire.events] == ["the client spoke before it was greeted"]
 
 
-def test_no_deed_tells_more_of_a_statement_than_its_first_word() -> None:
+def test_no_event_tells_more_of_a_statement_than_its_first_word() -> None:
     talk = Exchanged()
     talk.toxic("upstream", on="query", do="drop")
 
     talk.up(query("SET PASSWORD = 'hush'"))
 
-    assert "hush" not in str(talk.wire.deeds)
-    assert talk.wire.deeds[0]["statement"] == "set"
+    assert "hush" not in str(talk.wire.events)
+    assert talk.wire.events[0]["statement"] == "set"
 
 
 def test_a_drop_whose_message_never_ends_is_logged_when_it_begins_proxy_c() -> None:
@@ -382,8 +385,8 @@ def test_a_drop_whose_message_never_ends_is_logged_when_it_begins_proxy_c() -> N
     talk.down(rows(3)[:20])
 
     assert talk.client.got == b""
-    (deed,) = talk.wire.deeds
-    assert (deed["did"], deed["match"], deed["packet"], deed["statement"]) == ("dropping", 1, 1, "select")
+    (event,) = talk.wire.events
+    assert (event["did"], event["match"], event["packet"], event["statement"]) == ("dropping", 1, 1, "select")
 
 
 def synthetic(code: int) -> bytes:
@@ -446,20 +449,21 @@ def test_a_note_logs_every_message_and_leaves_it_to_the_toxic_that_acts() -> Non
     talk.toxic("downstream", "down", do="note", times=0)
     talk.toxic("upstream", "lost", on="commit", do="drop")
 
-    talk.up(query("INSERT INTO `shop`.`rows` VALUES (1)"))
+    talk.up(query("INSERT INTO `parts`.`rows` VALUES (1)"))
     talk.down(FAILED)
     talk.up(query("COMMIT"))
     talk.up(query("SELECT 1"))
     talk.down(rows(2))
 
     asked = [
-        (deed["toxic"], deed["match"], deed["statement"], deed["table"]) for deed in talk.wire.did("noted")
+        (event["toxic"], event["match"], event["statement"], event["table"])
+        for event in talk.wire.did("noted")
     ]
     replies = [
-        (deed["reply"], deed.get("code")) for deed in talk.wire.did("noted") if deed["toxic"] == "down"
+        (event["reply"], event.get("code")) for event in talk.wire.did("noted") if event["toxic"] == "down"
     ]
     assert [line for line in asked if line[0] == "up"] == [
-        ("up", 1, "insert", "shop.rows"),
+        ("up", 1, "insert", "parts.rows"),
         ("up", 2, "commit", ""),
         ("up", 3, "select", ""),
     ]
@@ -477,7 +481,7 @@ def test_a_note_tells_who_ended_the_connection_and_how_many_replies_are_missing(
     talk.talk.replies.eof()
     talk.talk.requests.reset()
 
-    assert [(deed["stream"], deed["left"]) for deed in talk.wire.did("ended")] == [
+    assert [(event["stream"], event["left"]) for event in talk.wire.did("ended")] == [
         ("downstream", 1),
         ("upstream", 1),
     ]
@@ -494,7 +498,7 @@ def test_a_held_message_is_released_while_the_toxic_goes_on_holding() -> None:
     talk.up(query("COMMIT AND CHAIN"))
 
     assert first == talk.server.got == query("COMMIT")
-    assert [deed["match"] for deed in talk.wire.did("held")] == [1, 2]
+    assert [event["match"] for event in talk.wire.did("held")] == [1, 2]
 
 
 @pytest.mark.parametrize("first", ["one", "other"])
@@ -511,7 +515,7 @@ def test_a_message_that_two_toxics_hold_goes_on_when_both_let_it_go(first: str) 
     still_held = talk.server.got
     talk.talk.release(last)
 
-    assert sorted(deed["toxic"] for deed in talk.wire.did("held")) == ["one", "other"]
+    assert sorted(event["toxic"] for event in talk.wire.did("held")) == ["one", "other"]
     assert still_held == b""
     assert talk.server.got == query("INSERT INTO a VALUES (1)")
 
@@ -529,7 +533,7 @@ def test_a_write_is_a_statement_that_may_change_rows() -> None:
     ):
         talk.up(query(statement))
 
-    assert [(deed["statement"], deed["table"]) for deed in talk.wire.did("noted")] == [
+    assert [(event["statement"], event["table"]) for event in talk.wire.did("noted")] == [
         ("insert", "a"),
         ("update", "b"),
         ("delete", "d"),

@@ -1,4 +1,4 @@
-"""What packet toxics do to real clients of a real database: by what the database holds, and by the deeds."""
+"""What packet toxics do to real clients of a real database: by what the database holds, and by the log."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_a_commit_whose_reply_is_lost_took_effect(
 
     assert code_of(caught) == 2013
     assert stored(world, table) == [1]
-    (deed,) = link.deeds("dropped")
-    assert (deed["command"], deed["stream"], deed["packets"], deed["bytes"]) == (
+    (event,) = link.log("dropped")
+    assert (event["command"], event["stream"], event["packets"], event["bytes"]) == (
         "commit",
         "downstream",
         1,
@@ -62,9 +62,9 @@ def test_a_commit_that_is_lost_took_no_effect(
     wait_for_sessions(world, 0)
     assert code_of(caught) == 2013
     assert stored(world, table) == []
-    (deed,) = link.deeds("dropped")
-    assert (deed["command"], deed["stream"], deed["statement"]) == ("commit", "upstream", "commit")
-    assert deed["bytes"] == len(b"\7\0\0\0\3COMMIT")
+    (event,) = link.log("dropped")
+    assert (event["command"], event["stream"], event["statement"]) == ("commit", "upstream", "commit")
+    assert event["bytes"] == len(b"\7\0\0\0\3COMMIT")
 
 
 def test_only_the_commit_that_was_asked_for_is_lost(world: World, link: ThreadedLink, table: str) -> None:
@@ -81,7 +81,7 @@ def test_only_the_commit_that_was_asked_for_is_lost(world: World, link: Threaded
 
     assert lost == [1]
     assert stored(world, table) == [0, 2, 3]
-    assert len(link.deeds("dropped")) == 1
+    assert len(link.log("dropped")) == 1
 
 
 def test_matches_are_counted_a_connection_where_that_is_asked(
@@ -102,7 +102,7 @@ def test_matches_are_counted_a_connection_where_that_is_asked(
 
     assert done == [10, 20]
     assert stored(world, table) == [10, 11, 20, 21]
-    assert [deed["match"] for deed in link.deeds("dropped")] == [2, 2]
+    assert [event["match"] for event in link.log("dropped")] == [2, 2]
 
 
 def test_an_error_reply_is_swallowed_whole(world: World, link: ThreadedLink, client: Client) -> None:
@@ -112,7 +112,7 @@ def test_an_error_reply_is_swallowed_whole(world: World, link: ThreadedLink, cli
         run(client, "SELECT * FROM nowhere")
 
     assert code_of(caught) == 2013
-    assert [deed["packets"] for deed in link.deeds("dropped")] == [1]
+    assert [event["packets"] for event in link.log("dropped")] == [1]
 
 
 # ----------------------------------------------------------------------------------------- inside replies
@@ -140,9 +140,9 @@ def test_a_reply_is_cut_in_the_packet_that_was_asked_for(
         run(client, FOUR_ROWS)
 
     assert code_of(caught) in {2013, 2006}
-    (deed,) = link.deeds("reset" if do == "reset" else "cut")
-    assert deed["packet"] == packet
-    assert deed["offset"] == begun + whole + sum(lengths[: packet - 1]) + max(byte, 0)
+    (event,) = link.log("reset" if do == "reset" else "cut")
+    assert event["packet"] == packet
+    assert event["offset"] == begun + whole + sum(lengths[: packet - 1]) + max(byte, 0)
 
 
 def received(link: ThreadedLink) -> int:
@@ -160,8 +160,8 @@ def test_a_packet_can_be_held_while_the_ones_before_it_arrive(link: ThreadedLink
 
     assert rows == [(1,), (2,), (3,), (4,)]
     assert monotonic_us() - began_us > 250_000
-    (held,) = link.deeds("held")
-    (released,) = link.deeds("delayed")
+    (held,) = link.log("held")
+    (released,) = link.log("delayed")
     assert (held["packet"], released["packet"]) == (6, 6)
     assert released["ms"] >= 250
     assert released["bytes"] == 6 + 6 + 9
@@ -174,7 +174,7 @@ def test_a_long_reply_that_was_held_comes_whole(link: ThreadedLink, client: Clie
     ((text,),) = run(client, f"SELECT REPEAT('x', {5 << 20})")
 
     assert len(text) == 5 << 20
-    (released,) = link.deeds("delayed")
+    (released,) = link.log("delayed")
     assert released["bytes"] < 2 << 20
 
 
@@ -189,7 +189,7 @@ def test_a_reply_is_delayed_by_what_was_asked_and_nothing_overtakes(
     took_ms = (monotonic_us() - began_us) / 1000
     assert rows == [[(1,), (2,), (3,), (4,)]] * 2
     assert took_ms >= 400
-    assert [deed["ms"] >= 200 for deed in link.deeds("delayed")] == [True, True]
+    assert [event["ms"] >= 200 for event in link.log("delayed")] == [True, True]
 
 
 def test_a_reply_that_stops_inside_a_packet_ends_by_reset_when_healed(
@@ -203,7 +203,7 @@ def test_a_reply_that_stops_inside_a_packet_ends_by_reset_when_healed(
         assert run(another, "SELECT 7") == [(7,)]
     link.remove()
 
-    assert [(deed["packet"], deed["did"]) for deed in link.deeds()] == [(4, "cut")]
+    assert [(event["packet"], event["did"]) for event in link.log()] == [(4, "cut")]
     wait_for_sessions(world, 0)
 
 
@@ -221,7 +221,7 @@ def test_a_greeting_that_is_held_stalls_the_login_until_it_is_released(
     link.remove_in(0.2)
     with connected(world, link) as client:
         assert run(client, "SELECT 1") == [(1,)]
-    assert {deed["command"] for deed in link.deeds("held")} == {"handshake"}
+    assert {event["command"] for event in link.log("held")} == {"handshake"}
 
 
 def test_a_login_is_cut_inside_the_greeting(world: World, link: ThreadedLink) -> None:
@@ -231,7 +231,7 @@ def test_a_login_is_cut_inside_the_greeting(world: World, link: ThreadedLink) ->
         connect(world, link)
 
     assert code_of(caught) in {2003, 2013}
-    assert [(deed["packet"], deed["offset"]) for deed in link.deeds("reset")] == [(1, 10)]
+    assert [(event["packet"], event["offset"]) for event in link.log("reset")] == [(1, 10)]
     with connected(world, link) as client:
         assert run(client, "SELECT 1") == [(1,)]
 
@@ -268,8 +268,8 @@ def test_after_a_statements_error_the_session_goes_on(
     assert code_of(caught) == code
     reached = [1, 2, 3] if stream == "downstream" else [1] if code == 1213 else [1, 2]
     assert found == reached
-    (deed,) = link.deeds("error")
-    assert (deed["code"], deed["command"], deed["statement"]) == (code, "query", "insert")
+    (event,) = link.log("error")
+    assert (event["code"], event["command"], event["statement"]) == (code, "query", "insert")
 
 
 def test_a_deadlocks_victim_has_been_rolled_back(
@@ -310,7 +310,7 @@ def test_too_many_connections_comes_before_the_greeting(world: World, link: Thre
         connect(world, link)
 
     assert code_of(caught) == 1040
-    assert [(deed["packet"], deed["offset"]) for deed in link.deeds("error")] == [(1, 0)]
+    assert [(event["packet"], event["offset"]) for event in link.log("error")] == [(1, 0)]
     wait_for_sessions(world, 0)
     with connected(world, link) as client:
         assert run(client, "SELECT 1") == [(1,)]

@@ -34,9 +34,9 @@ def test_a_link_silent_downstream_still_delivers_statements(
 
     assert code_of(caught) == 2013
     assert stored(world, table) == [1]
-    swallowed = link.deeds("swallowed")
-    assert {deed["stream"] for deed in swallowed} == {"downstream"}
-    assert sum(deed["bytes"] for deed in swallowed) > 0
+    swallowed = link.log("swallowed")
+    assert {event["stream"] for event in swallowed} == {"downstream"}
+    assert sum(event["bytes"] for event in swallowed) > 0
 
 
 def test_a_link_silent_upstream_leaves_the_session_and_its_locks_on_the_server(
@@ -73,7 +73,7 @@ def test_live_connections_are_reset_at_once_and_new_ones_served(
 
     wait_for_sessions(world, 0)
     assert len(cut) == 2
-    assert {deed["connection"] for deed in link.deeds("reset")} == {*cut}
+    assert {event["connection"] for event in link.log("reset")} == {*cut}
     with connected(world, link) as another:
         assert run(another, "SELECT 1") == [(1,)]
 
@@ -83,7 +83,7 @@ def test_a_connection_whose_answer_is_held_can_be_reset(
 ) -> None:
     link.packets(on="query", do="hold")
     client._execute_command(3, b"SELECT 1")  # type: ignore[attr-defined] # sent, and its answer not waited for
-    link.wait_for_deed("held")
+    link.wait_for_event("held")
 
     link.cut(Cutting.RST)
 
@@ -118,4 +118,4 @@ def test_a_stalled_connection_reaches_no_server_until_it_goes_on(world: World, l
 
     assert waited_us > 300_000
     assert wait_until(lambda: sessions(world) == 0, deadline=Deadline(60))
-    assert [deed["did"] for deed in link.deeds()] == ["stalled"]
+    assert [event["did"] for event in link.log()] == ["stalled"]

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from harness.proxy.link import Cutting, Link
 from harness.proxy.mysql.rules import ATTRIBUTES, refuse
+from harness.proxy.proxy_parts import ProxyParts
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Stream, Toxic
-from harness.proxy.workshop import Workshop
 from harness.system.clock import Deadline, wait_until
 from harness.world.world import Address
 from reference_impl.mailbox.loops import real_loop
@@ -73,15 +73,15 @@ class ThreadedLink:
         """Those that live."""
         return self.ask(self._link.connections)
 
-    def deeds(self, did: str = "") -> list[Mapping[str, Any]]:
+    def log(self, did: str = "") -> list[Mapping[str, Any]]:
         """What was done, or what of it was of this sort."""
-        deeds = self.ask(lambda: [deed.as_json() for deed in self._link.deeds_after(0).deeds])
-        return [deed for deed in deeds if did in {"", deed["did"]}]
+        events = self.ask(lambda: [event.as_json() for event in self._link.log_after(0).events])
+        return [event for event in events if did in {"", event["did"]}]
 
-    def wait_for_deed(self, did: str, count: int = 1) -> list[Mapping[str, Any]]:
-        """The deeds of a sort, once there are so many."""
-        assert wait_until(lambda: len(self.deeds(did)) >= count, deadline=Deadline(_LIMIT_S)), self.deeds()
-        return self.deeds(did)
+    def wait_for_event(self, did: str, count: int = 1) -> list[Mapping[str, Any]]:
+        """The log entries of a sort, once there are so many."""
+        assert wait_until(lambda: len(self.log(did)) >= count, deadline=Deadline(_LIMIT_S)), self.log()
+        return self.log(did)
 
 
 @contextmanager
@@ -91,12 +91,12 @@ def threaded_link(server: Address, *, mysql: bool = True) -> Iterator[ThreadedLi
 
     def run() -> None:
         with real_loop() as loop:
-            shop = Workshop(loop, seed=7)
+            parts = ProxyParts(loop, seed=7)
             link = Link(
                 name="db",
                 listen="127.0.0.1:0",
                 upstream=f"{server.host}:{server.port}",
-                shop=shop,
+                parts=parts,
                 mysql=mysql,
             )
             over = asyncio.Event()
@@ -104,7 +104,7 @@ def threaded_link(server: Address, *, mysql: bool = True) -> Iterator[ThreadedLi
             loop.call_soon(begun.set_result, (link, loop, over))
             loop.run_until_complete(over.wait())
             link.close()
-            shop.close()
+            parts.close()
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()

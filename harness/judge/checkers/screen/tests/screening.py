@@ -10,11 +10,11 @@ from harness.history.event_fields import claims_of, well_formed
 from harness.history.header import Header
 from harness.history.read import open_text
 from harness.history.verdict import Judgement
-from harness.judge.checkers.acquittal import acquit
 from harness.judge.checkers.judge import judge
 from harness.judge.checkers.registry import CHECKERS
 from harness.judge.checkers.screen.screen import Screen
 from harness.judge.checkers.screen.totals import Irregular
+from harness.judge.checkers.screen_verdicts import acquit
 
 Json = dict[str, Any]
 

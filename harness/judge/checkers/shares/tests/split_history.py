@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from harness.history.event import Event
 from harness.history.header import Header
-from harness.judge.checkers.shares.around import OF_SHARES, TOLD_TO_ALL, Around
 from harness.judge.checkers.shares.found import ShareFound, examine_share
 from harness.judge.checkers.shares.seen import ShareSeen, see_share
+from harness.judge.checkers.shares.shared_events import OF_SHARES, TOLD_TO_ALL, SharedEvents
 
 
 class SplitHistory:
@@ -21,7 +21,7 @@ class SplitHistory:
         self._batch = batch
         self._shares: dict[int, list[Event]] = {}
 
-    def around(self) -> Around | None:
+    def around(self) -> SharedEvents | None:
         """See `Shares`."""
         told = [event for event in self._events if isinstance(event, TOLD_TO_ALL)]
         for event in self._events:
@@ -32,15 +32,15 @@ class SplitHistory:
         rises = all(before.n < later.n and before.t <= later.t for before, later in pairwise(self._events))
         if not self._events or not rises:
             return None
-        return Around(header=self._header, told=told, last=self._events[-1], events=len(self._events))
+        return SharedEvents(header=self._header, told=told, last=self._events[-1], events=len(self._events))
 
-    def see(self, around: Around) -> Iterator[ShareSeen]:
+    def see(self, around: SharedEvents) -> Iterator[ShareSeen]:
         """See `Shares`."""
         for s in sorted(self._shares):
             yield see_share(s, around, self._batches(s))
 
     def examine(
-        self, around: Around, names: Mapping[int, Collection[str]], *, finished: bool
+        self, around: SharedEvents, names: Mapping[int, Collection[str]], *, finished: bool
     ) -> Iterator[ShareFound]:
         """See `Shares`."""
         for s in sorted(names):

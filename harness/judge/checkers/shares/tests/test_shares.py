@@ -10,7 +10,7 @@ import pytest
 
 from harness.history.event import Event
 from harness.history.fast_files import open_fast
-from harness.history.fast_read import NotOrdinary
+from harness.history.fast_read import NeedsExactReader
 from harness.history.header import Header
 from harness.history.read import open_text, read_whole
 from harness.history.verdict import Judgement, Outcome
@@ -76,7 +76,7 @@ def refused_by_shares(lines: list[Json], folder: Path) -> bool:
     history = open_fast(file)
     try:
         events = [event for batch in history.batches() for event in batch]
-    except NotOrdinary:
+    except NeedsExactReader:
         return True
     assert history.header is not None
     answers = Malformed(breaches=())

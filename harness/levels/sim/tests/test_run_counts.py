@@ -12,7 +12,7 @@ import pytest
 from harness.engine.executors import PlainExecutors, always
 from harness.engine.level import Opening, RunSite, Stop
 from harness.engine.perform import perform
-from harness.engine.tally import Counted, count, tallies, worth_keeping
+from harness.engine.run_counts import Counted, count, tallies, worth_keeping
 from harness.history.verdict import Outcome
 from harness.levels.sim.level import SimulatedLevel
 from harness.scenario.file import apply_settings, load_many

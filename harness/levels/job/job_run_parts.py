@@ -12,7 +12,7 @@ from typing import Final
 from harness.engine.level import RunSite
 from harness.faults.model.fault import Fault
 from harness.levels.job.finished import ExpectedRows
-from harness.levels.job.ground import JobGround
+from harness.levels.job.job_setup import JobSetup
 from harness.levels.job.order import JobOrder
 from harness.levels.job.records import JobInput
 from harness.world.world import World
@@ -44,14 +44,14 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LifeParts:
+class JobRunParts:
     """What a life is made of."""
 
     order: JobOrder
     given: JobInput
     site: RunSite
     world: World
-    ground: JobGround
+    ground: JobSetup
     command: Sequence[str]
     run_id: str
     limit_s: float
@@ -61,7 +61,7 @@ class LifeParts:
     """None: not known yet."""
     further_start: bool = False
     """Whether it is started once more when it is done."""
-    premade: str = ""
+    table_statement: str = ""
     """The statement that makes the job's table beforehand; empty: the job does, or its schema did."""
     note_process: Callable[[int], None] = lambda pid: None
     faults: Sequence[Fault] = ()

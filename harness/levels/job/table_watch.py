@@ -24,7 +24,7 @@ from harness.system.errors import WorldError
 
 
 @dataclass(slots=True, kw_only=True)
-class SinkSeen:
+class TableWatch:
     """Mutable; `take` is called by the reader of the log in its own thread, all else by the life of the job."""
 
     database: JobDatabase

@@ -16,19 +16,19 @@ from typing import Any, Final
 import pymysql
 
 from harness.levels.job.binlog import ChangeLog, LogPosition
-from harness.levels.job.disturbance import JobFaults
-from harness.levels.job.finished import EndSeen, How, has_exited_well, how_finished, missing_records
+from harness.levels.job.finished import EndSignals, How, has_exited_well, how_finished, missing_records
 from harness.levels.job.job_database import JobDatabase, TableReading
-from harness.levels.job.life_parts import LifeParts
-from harness.levels.job.lookups_seen import LookupsSeen
+from harness.levels.job.job_faults import JobFaults
+from harness.levels.job.job_run_parts import JobRunParts
+from harness.levels.job.lookup_log import LookupLog
 from harness.levels.job.offering import Offering
 from harness.levels.job.processes import JobExitSeen, JobStarts
 from harness.levels.job.reading_tables import note_tables
 from harness.levels.job.recording import JobRecording
 from harness.levels.job.sessions import SessionsFollowed
 from harness.levels.job.sink_rows import id_text
-from harness.levels.job.sink_seen import SinkSeen
 from harness.levels.job.spark_engine import is_spark, spark_has_all
+from harness.levels.job.table_watch import TableWatch
 from harness.scenario.outcome import FaultRecord
 from harness.system.clock import Deadline, monotonic_us, pause
 from harness.system.errors import WorldError
@@ -47,19 +47,19 @@ _FURTHER_S: Final = 20.0
 
 
 @dataclass(slots=True, kw_only=True)
-class JobLife:
+class JobRun:
     """One life of a job; `live` runs it. Mutable: keeps everything that is seen of it."""
 
-    parts: LifeParts
+    parts: JobRunParts
     how: How | None = None
-    """How it showed that it was done; None: it was not."""
+    """Rule by which the job counted as finished; None: unfinished."""
     gave_up: str = ""
     cut_off: str = ""
     """Why it was ended, if the job is not to blame: an interrupt, or the command's own budget."""
     exits: list[JobExitSeen] = field(default_factory=list)
     readings: list[TableReading] = field(default_factory=list)
-    premade: str = ""
-    """Of a calm life: see `LifeParts.premade`."""
+    table_statement: str = ""
+    """Of a calm life: see `JobRunParts.table_statement`."""
     notes: list[str] = field(default_factory=list)
     """What limits the meaning of a pass, a sentence each."""
     began_us: int = 0
@@ -69,7 +69,7 @@ class JobLife:
     """Of a calm life: whether a driver of Spark was among its processes."""
     has_executors: bool = False
     """Of a calm life: whether executors of Spark were, beside the driver."""
-    seen: SinkSeen = field(init=False)
+    seen: TableWatch = field(init=False)
     recording: JobRecording = field(init=False)
     starts: JobStarts = field(init=False)
     sessions: SessionsFollowed = field(init=False)
@@ -107,7 +107,7 @@ class JobLife:
         begin = database.end_of_log(lambda: _nowhere(database))
         root = parts.world.root.at(parts.world.direct, "")
         offered = {id_text(record.id): record.id for record in parts.given.records}
-        self.seen = SinkSeen(database=database, sink=parts.order.job.sink, offered=offered)
+        self.seen = TableWatch(database=database, sink=parts.order.job.sink, offered=offered)
         self.log = ChangeLog(root, database=database.root.database, begin=begin, take=self.seen.take)
         self.recording = JobRecording(where=self._end_of_log, read=lambda: self.log.position)
         self.offering = Offering(
@@ -142,7 +142,7 @@ class JobLife:
                 self.notes.append(asked.trouble)
             self._read()
             if self.parts.pace is None:
-                self.premade = self.seen.made_table()
+                self.table_statement = self.seen.made_table()
             if self._wants_further_start():
                 self._start_once_more()
             if self.seen.why_no_audit:
@@ -156,8 +156,8 @@ class JobLife:
 
     def _go(self) -> None:
         self.faults.arm()
-        if self.parts.premade:
-            self.parts.ground.database.run(self.parts.premade)
+        if self.parts.table_statement:
+            self.parts.ground.database.run(self.parts.table_statement)
         self.seen.audit()
         if self.parts.order.scenario.offer == "all":
             self.offering.offer_all()
@@ -285,9 +285,9 @@ class JobLife:
             tell=lambda text: parts.site.observer.phase("fault", text),
         )
 
-    def _made_lookups(self) -> LookupsSeen:
+    def _made_lookups(self) -> LookupLog:
         parts = self.parts
-        return LookupsSeen(
+        return LookupLog(
             root=parts.ground.database.root,
             user=parts.world.app.user,
             tables=parts.ground.lookup_tables,
@@ -375,7 +375,7 @@ class JobLife:
         """Where the log ends now, or how far it was read if the server does not answer."""
         return self.parts.ground.database.end_of_log(lambda: self.log.position)
 
-    def _seen(self) -> EndSeen:
+    def _seen(self) -> EndSignals:
         pace, now_us = self.parts.pace, monotonic_us()
         rows_us = self.seen.row_times
         first_us = rows_us[0] if rows_us else None
@@ -384,7 +384,7 @@ class JobLife:
         start_up_us = 0 if spark_has_all(state, spark_end) else (first_us or 0) - self.began_us
         calm_us = max(2_000_000, 3 * self.seen.longest_gap_us, start_up_us)
         done = self.parts.ground.done
-        return EndSeen(
+        return EndSignals(
             now_us=now_us,
             offered_us=self.offering.ended_us,
             exited_well_us=self._exited_well_us,

@@ -52,13 +52,13 @@ class StagePlan:
 
 
 @contextmanager
-def open_stage(plan: StagePlan, *, observer: Observer, stop: Stop) -> Iterator[RunStage]:
+def open_levels(plan: StagePlan, *, observer: Observer, stop: Stop) -> Iterator[OpenLevels]:
     """A stage while the block lasts; it opens worlds and levels only when they are needed."""
     with ExitStack() as stack:
-        yield RunStage(plan, stack=stack, observer=observer, stop=stop)
+        yield OpenLevels(plan, stack=stack, observer=observer, stop=stop)
 
 
-class RunStage:
+class OpenLevels:
     """Performs orders, from several threads if there are several lanes. Mutable: opens what is needed."""
 
     def __init__(self, plan: StagePlan, *, stack: ExitStack, observer: Observer, stop: Stop) -> None:

@@ -1,4 +1,4 @@
-"""The dossier: the events that explanations use, gathered by reading the history at most twice more.
+"""Cited events: the events that explanations use, gathered by reading the history at most twice more.
 
 Answers to Jepsen's nemesis history and to Elle's recovery of the operations behind a cycle. It holds unchanged
 events of the history, at most `_LINEAGE` for each record. The skeleton (attempts, faults, checkpoints) grows with
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.history.verdict import Anomaly, Recovery
-from harness.judge.explanation.events import EventLines, glimpses, is_empty
-from harness.judge.explanation.glimpse import Glimpse, Json, whole
+from harness.judge.explanation.event_summary import EventSummary, Json, whole
+from harness.judge.explanation.events import EventLines, is_empty, summaries
 from harness.judge.explanation.recovery import RecoveryFold
 
 _LIFE = frozenset({"start", "restore", "kill", "failed", "close", "end", "ended"})
@@ -24,8 +24,8 @@ _OF_CHECKPOINTS = frozenset({"done", "abort", "retire", "commit"})
 class FaultSpan:
     """One fault, from begin to end. Mutable: the end is set later."""
 
-    begin: Glimpse
-    end: Glimpse | None = None
+    begin: EventSummary
+    end: EventSummary | None = None
 
     @property
     def left_evidence(self) -> bool:
@@ -40,20 +40,20 @@ class FaultSpan:
 class Skeleton:
     """Attempts, snaps, checkpoints and faults of a history; takes its events in order. Mutable."""
 
-    life: dict[Any, list[Glimpse]] = field(default_factory=dict)
+    life: dict[Any, list[EventSummary]] = field(default_factory=dict)
     """Keyed by subtask."""
-    snaps: dict[tuple[Any, Any], list[Glimpse]] = field(default_factory=dict)
+    snaps: dict[tuple[Any, Any], list[EventSummary]] = field(default_factory=dict)
     """Keyed by subtask and checkpoint."""
-    checkpoints: dict[Any, list[Glimpse]] = field(default_factory=dict)
+    checkpoints: dict[Any, list[EventSummary]] = field(default_factory=dict)
     """Keyed by checkpoint: its `done`, `abort`, `retire` and `commit` events."""
     faults: list[FaultSpan] = field(default_factory=list)
     kills: int = 0
-    rescaled: dict[Any, Glimpse] = field(default_factory=dict)
+    rescaled: dict[Any, EventSummary] = field(default_factory=dict)
     """For each subtask that a rescale ended, the rescale."""
-    first: Glimpse | None = None
-    last: Glimpse | None = None
+    first: EventSummary | None = None
+    last: EventSummary | None = None
 
-    def step(self, event: Glimpse) -> None:
+    def step(self, event: EventSummary) -> None:
         self.first = self.first or event
         self.last = event
         if event.k in _LIFE:
@@ -72,7 +72,7 @@ class Skeleton:
             if (oldest := next(running, None)) is not None:
                 oldest.end = event
 
-    def starts(self, s: Any) -> list[Glimpse]:
+    def starts(self, s: Any) -> list[EventSummary]:
         """The `start` events of a subtask, in order."""
         return [event for event in self.life.get(s, ()) if event.k == "start"]
 
@@ -81,7 +81,7 @@ class Skeleton:
         """The number of attempts that are not the first of their subtask."""
         return sum(max(0, len(self.starts(s)) - 1) for s in self.life)
 
-    def restored_snap(self, start: Glimpse) -> Glimpse | None:
+    def restored_snap(self, start: EventSummary) -> EventSummary | None:
         """The snap that an attempt starts from: the one of the highest earlier attempt before the start."""
         if start.from_ is None:
             return None
@@ -92,11 +92,11 @@ class Skeleton:
         ]
         return max(taken, key=lambda snap: int(snap.a), default=None)
 
-    def snap_after(self, s: Any, a: Any, n: int) -> Glimpse | None:
+    def snap_after(self, s: Any, a: Any, n: int) -> EventSummary | None:
         """The snap that closes the epoch of emission `n` of an attempt."""
         return min(self._snaps_after(s, a, n), key=lambda snap: snap.n, default=None)
 
-    def completed_snap_after(self, s: Any, a: Any, n: int) -> Glimpse | None:
+    def completed_snap_after(self, s: Any, a: Any, n: int) -> EventSummary | None:
         """The first snap of an attempt after event `n` that was completed at some time."""
         completed = (
             snap
@@ -108,13 +108,13 @@ class Skeleton:
         )
         return min(completed, key=lambda snap: snap.n, default=None)
 
-    def _snaps_after(self, s: Any, a: Any, n: int) -> Iterator[Glimpse]:
+    def _snaps_after(self, s: Any, a: Any, n: int) -> Iterator[EventSummary]:
         for snaps in self.snaps.values():
             yield from (snap for snap in snaps if snap.s == s and snap.a == a and snap.n > n)
 
-    def finish(self) -> list[Glimpse]:
+    def finish(self) -> list[EventSummary]:
         """The `ended` of each subtask's last attempt; empty unless the run finished normally."""
-        found: list[Glimpse] = []
+        found: list[EventSummary] = []
         for s, events in self.life.items():
             if s in self.rescaled:
                 continue
@@ -125,7 +125,7 @@ class Skeleton:
             found.append(ended)
         return found
 
-    def end_of(self, s: Any, a: Any) -> Glimpse | None:
+    def end_of(self, s: Any, a: Any) -> EventSummary | None:
         """The event that ended an attempt: its `kill`, `close` or `ended`, else the `start` of a later attempt."""
         own = [e for e in self.life.get(s, ()) if e.a == a and e.k in {"kill", "close", "ended"}]
         if own:
@@ -163,7 +163,7 @@ class Lineage:
 
 
 @dataclass(slots=True, kw_only=True)
-class Dossier:
+class CitedEvents:
     """The events that explanations use. Mutable while it is gathered."""
 
     header: Json
@@ -180,44 +180,44 @@ class Dossier:
         return self.lineages.get((name, value)) or Lineage()
 
 
-def survey(lines: EventLines, cited: Container[int] = ()) -> Dossier:
+def survey(lines: EventLines, cited: Container[int] = ()) -> CitedEvents:
     """The first reading: the skeleton, the `cited` events, and the cost of each fault and kill."""
-    dossier = Dossier(header=lines.header())
+    gathered = CitedEvents(header=lines.header())
     recovery = RecoveryFold()
-    for event, line in glimpses(lines):
+    for event, line in summaries(lines):
         if event is None:
-            dossier.complete = False
+            gathered.complete = False
             break
-        dossier.skeleton.step(event)
+        gathered.skeleton.step(event)
         restored = 0
         if event.k == "restore":
             restored = sum("id" in element for element in (whole(line) or {}).get("elements", ()))
         recovery.step(event, restored=restored)
         if event.n in cited:
-            dossier.events[event.n] = whole(line) or {}
-    dossier.recovery = recovery.recovery()
-    return dossier
+            gathered.events[event.n] = whole(line) or {}
+    gathered.recovery = recovery.recovery()
+    return gathered
 
 
-def gather(dossier: Dossier, lines: EventLines, anomalies: Iterable[Anomaly]) -> None:
+def gather(gathered: CitedEvents, lines: EventLines, anomalies: Iterable[Anomaly]) -> None:
     """The second reading: attempts of the subtasks in `anomalies`, and events of their records and watermarks."""
     told = list(anomalies)
-    spans = dossier.skeleton.faults
-    wanted = {n for s in dict.fromkeys(anomaly.s for anomaly in told) for n in _lives(dossier.skeleton, s)}
+    spans = gathered.skeleton.faults
+    wanted = {n for s in dict.fromkeys(anomaly.s for anomaly in told) for n in _lives(gathered.skeleton, s)}
     wanted |= {n for span in spans[:_FAULTS] for n in _numbers(span.begin, span.end)}
     for anomaly in told:
-        cited = (dossier.events.get(n, {}) for n in anomaly.events)
+        cited = (gathered.events.get(n, {}) for n in anomaly.events)
         for id_, w in ((anomaly.id, anomaly.w), *((event.get("id"), event.get("w")) for event in cited)):
             named = ("id", id_), ("w", w)
-            dossier.lineages |= {key: Lineage() for key in named if isinstance(key[1], int | str)}
-    for event, line in glimpses(lines):
+            gathered.lineages |= {key: Lineage() for key in named if isinstance(key[1], int | str)}
+    for event, line in summaries(lines):
         if event is None:
             return
         key = _key_of(event)
-        lineage = None if key is None else dossier.lineages.get(key)
+        lineage = None if key is None else gathered.lineages.get(key)
         if (lineage is not None or event.n in wanted) and (read := whole(line)) is not None:
             if event.n in wanted:
-                dossier.events[event.n] = read
+                gathered.events[event.n] = read
             if lineage is not None:
                 lineage.add(read)
 
@@ -232,11 +232,11 @@ def _lives(skeleton: Skeleton, s: Any) -> list[int]:
     return numbers if skeleton.last is None else [*numbers, skeleton.last.n]
 
 
-def _numbers(*events: Glimpse | None) -> list[int]:
+def _numbers(*events: EventSummary | None) -> list[int]:
     return [event.n for event in events if event is not None]
 
 
-def _key_of(event: Glimpse) -> Key | None:
+def _key_of(event: EventSummary) -> Key | None:
     if event.k in _OF_RECORDS:
         return ("id", event.id) if isinstance(event.id, int | str) else None
     if event.k in {"wm", "owm"}:

@@ -19,7 +19,7 @@ from harness.history.recorder import attempt_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class EarlierAttempts:
     """Counts over the earlier attempts of one subtask."""
 
     hits: Mapping[str, int] = field(default_factory=dict)
@@ -30,12 +30,12 @@ class Past:
     """When its first record was taken."""
 
 
-def read_past(folder: Path, *, subtask: int, attempt: int) -> Past:
+def read_past(folder: Path, *, subtask: int, attempt: int) -> EarlierAttempts:
     """Reads what the attempts before `attempt` recorded."""
     return past_of(_lines(folder, subtask=subtask, attempt=attempt))
 
 
-def past_of(lines: Iterable[Mapping[str, Any]]) -> Past:
+def past_of(lines: Iterable[Mapping[str, Any]]) -> EarlierAttempts:
     """The counts over these lines, of one subtask and in their order."""
     hits: Counter[str] = Counter()
     acted: Counter[str] = Counter()
@@ -52,7 +52,7 @@ def past_of(lines: Iterable[Mapping[str, Any]]) -> Past:
                 acted[line["f"]] += 1
             case kind if kind in PHASE_SHOWN:
                 hits[PHASE_SHOWN[kind]] += 1
-    return Past(hits=hits, acted=acted, first_record_us=first_us)
+    return EarlierAttempts(hits=hits, acted=acted, first_record_us=first_us)
 
 
 def kinds_that_count(phases: Iterable[str]) -> frozenset[str]:

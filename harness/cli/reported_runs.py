@@ -32,7 +32,7 @@ _UP: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ReportedRun:
     """One run of a report: what repeats it, and what the report says that it showed."""
 
     folder: Path
@@ -83,7 +83,10 @@ class Told:
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
-            message = f"the scenario of run {self.run_id} is none of this version of Floodmark: {place}: {first['msg']}"
+            message = (
+                f"the scenario of run {self.run_id} cannot be read by this version of Floodmark:"
+                f" {place}: {first['msg']}"
+            )
             raise UsageError(
                 message, fix=f"use floodmark {self.versions.get('floodmark', 'as then')}"
             ) from error
@@ -107,7 +110,7 @@ def is_scenario(target: str) -> bool:
     return Path(target).suffix in {".yaml", ".yml"}
 
 
-def told_runs(target: str) -> list[Told]:
+def runs_of_report(target: str) -> list[ReportedRun]:
     """The runs that `target` names. Raises UsageError if there are none, HistoryError if `run.json` is no report."""
     path = Path(target)
     if not path.exists() and (REPORTS / target).exists():
@@ -132,7 +135,7 @@ def told_runs(target: str) -> list[Told]:
     raise UsageError(message, fix="name the folder of a report, as `floodmark run` prints it")
 
 
-def _runs_of(file: Path) -> list[Told]:
+def _runs_of(file: Path) -> list[ReportedRun]:
     document = load_document(file)
     if not document.runs:
         raise HistoryError(f"{file} tells of no run", fix="name another report")
@@ -140,7 +143,7 @@ def _runs_of(file: Path) -> list[Told]:
     if not document.counted:
         return [_of_full(run, folder=file.parent) for run in document.runs]
     planned = {(one.scenario, one.mutant, one.level, one.sut): one for one in document.planned}
-    found: list[Told] = []
+    found: list[ReportedRun] = []
     for row in document.counted:
         plan = planned.get((row.scenario, row.mutant, row.level, row.sut))
         if row.run_id in full:
@@ -150,9 +153,9 @@ def _runs_of(file: Path) -> list[Told]:
     return found
 
 
-def _of_full(run: RunDocument, *, folder: Path, digest_listed: str = "") -> Told:
+def _of_full(run: RunDocument, *, folder: Path, digest_listed: str = "") -> ReportedRun:
     """A run that the report shows in full."""
-    return Told(
+    return ReportedRun(
         folder=folder,
         run_id=run.run_id,
         scenario=run.scenario,
@@ -175,9 +178,9 @@ def _of_full(run: RunDocument, *, folder: Path, digest_listed: str = "") -> Told
     )
 
 
-def _of_listed(row: CountedRun, plan: Planned, *, like: RunDocument, folder: Path) -> Told:
+def _of_listed(row: CountedRun, plan: Planned, *, like: RunDocument, folder: Path) -> ReportedRun:
     """A run that the report only lists; `like`: another one of the same campaign, made in the same world."""
-    return Told(
+    return ReportedRun(
         folder=folder,
         run_id=row.run_id or f"{row.scenario}, seed {row.seed}",
         scenario=row.scenario,
@@ -219,7 +222,7 @@ def _shown_of(run: RunDocument) -> tuple[tuple[str, str], ...]:
     )
 
 
-def last_failed() -> list[Told]:
+def last_failed() -> list[ReportedRun]:
     """The runs of the newest report that have a violation. Raises UsageError if no report has one."""
     reports = REPORTS.glob(f"*/{_DOCUMENT}")
     for file in sorted(reports, key=lambda file: file.stat().st_mtime_ns, reverse=True):

@@ -31,7 +31,7 @@ class TouchedRow:
     """None in `dead_letter`."""
 
 
-class TableHand(Protocol):
+class TableEditor(Protocol):
     """Changes `output`, `audit` or `dead_letter` at its first row. Raises LookupError if there is none."""
 
     def delete(self, table: str) -> TouchedRow:

@@ -1,4 +1,4 @@
-"""A glimpse of an event: the few fields that most explanations need, read without the rest."""
+"""A summary of an event: the few fields that most explanations need, read without the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Json = Mapping[str, Any]
 NOTHING = msgspec.Raw(b"")
 
 
-class Glimpse(msgspec.Struct, frozen=True, kw_only=True):
+class EventSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of an event that most explanations need. Unchecked, since the history was judged before."""
 
     n: int
@@ -38,27 +38,27 @@ class Glimpse(msgspec.Struct, frozen=True, kw_only=True):
     """Undecoded, like `evidence` and `expect`, since most are never used."""
 
 
-_decoder = msgspec.json.Decoder(Glimpse)
-_FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(Glimpse)}
+_decoder = msgspec.json.Decoder(EventSummary)
+_FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(EventSummary)}
 _RAW = frozenset({"evidence", "expect", "v"})
 
 
-def glimpse_of(line: bytes) -> Glimpse | None:
-    """The glimpse of the event on a line; None if the line is unreadable."""
+def summary_of(line: bytes) -> EventSummary | None:
+    """The summary of the event on a line; None if the line is unreadable."""
     try:
         return _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _glimpse_of(whole(line))
+        return _summary_of(whole(line))
 
 
-def _glimpse_of(event: Json | None) -> Glimpse | None:
-    """A glimpse of what msgspec refuses and the format allows: long integers, unpaired surrogates."""
+def _summary_of(event: Json | None) -> EventSummary | None:
+    """A summary of what msgspec refuses and the format allows: long integers, unpaired surrogates."""
     if event is None or not {"n", "t", "k"} <= event.keys():
         return None
     seen: dict[str, Any] = {_FIELDS[name]: value for name, value in event.items() if name in _FIELDS}
     for name in _RAW & seen.keys():
         seen[name] = msgspec.Raw(json.dumps(seen[name]).encode())
-    return Glimpse(**seen)
+    return EventSummary(**seen)
 
 
 def whole(line: bytes) -> Json | None:

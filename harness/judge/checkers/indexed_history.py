@@ -54,7 +54,7 @@ class Furthest(NamedTuple):
 class SubtaskView:
     """One subtask and the values derived from its events."""
 
-    def __init__(self, subtask: SubtaskTrace, case: Case) -> None:
+    def __init__(self, subtask: SubtaskTrace, case: IndexedHistory) -> None:
         self.subtask = subtask
         self.case = case
         self.s = subtask.s
@@ -263,7 +263,7 @@ class JointOutputs:
         return Expectation(wanted, outcome, first is not None)
 
 
-class Case:
+class IndexedHistory:
     """A whole history with one view for each subtask."""
 
     def __init__(self, trace: Trace) -> None:

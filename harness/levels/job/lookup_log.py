@@ -48,7 +48,7 @@ class SeenLookup:
 
 
 @dataclass(slots=True, kw_only=True)
-class LookupsSeen:
+class LookupLog:
     """Counts while its block lasts. Mutable."""
 
     root: Endpoint

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from harness.history.event import Call, Commit, Effect, Event, FaultEvent, In, Start
 from harness.history.header import Expects, Header
 from harness.history.verdict import InvariantVerdict, Outcome
-from harness.judge.checkers.case import Case
 from harness.judge.checkers.evidence import evidence_found
 from harness.judge.checkers.history_trace import Trace
+from harness.judge.checkers.indexed_history import IndexedHistory
 from harness.judge.checkers.invariant import Findings, Invariant, settle
 from harness.judge.checkers.registry import CHECKERS
 from harness.judge.checkers.screen.screen import Screen
@@ -30,7 +30,7 @@ _SPECIMENS_MAX = 256
 _VERDICTS_MAX = 4096
 
 
-class Acquittal(NamedTuple):
+class ScreenVerdicts(NamedTuple):
     """The verdicts that the screen can give, and its counts."""
 
     verdicts: Mapping[str, InvariantVerdict]
@@ -39,7 +39,7 @@ class Acquittal(NamedTuple):
     took_anything: bool
 
 
-class Declined(NamedTuple):
+class NotScreened(NamedTuple):
     """The screen gives no verdict; the exact checkers judge the whole history."""
 
     warnings: tuple[str, ...] = ()
@@ -48,14 +48,14 @@ class Declined(NamedTuple):
 
 def screen_history(
     header: Header, batches: Iterable[Sequence[Event]], *, checkers: Sequence[Invariant]
-) -> Acquittal | Declined:
+) -> ScreenVerdicts | NotScreened:
     """Run the screen over a history, in one pass. Exceptions that `batches` raises are passed on."""
     screen = Screen(header, asks_of_calls=not {checker.name for checker in checkers} <= _WITHOUT_CALLS)
     for events in batches:
         declined = _declined(partial(screen.feed, events))
         if declined is not None:
             return declined
-    found: list[Acquittal] = []
+    found: list[ScreenVerdicts] = []
 
     def conclude() -> None:
         screen.finish()
@@ -64,17 +64,17 @@ def screen_history(
     return _declined(conclude) or found[0]
 
 
-def _declined(step: Callable[[], object]) -> Declined | None:
+def _declined(step: Callable[[], object]) -> NotScreened | None:
     try:
         step()
     except Irregular:
-        return Declined()
+        return NotScreened()
     except Exception:  # noqa: BLE001  (a defect of the screen must cost time, not a verdict)
-        return Declined((f"the screen failed, so everything was judged exactly:\n{format_exc()}",))
+        return NotScreened((f"the screen failed, so everything was judged exactly:\n{format_exc()}",))
     return None
 
 
-def acquit(screen: Screen, checkers: Sequence[Invariant]) -> Acquittal:
+def acquit(screen: Screen, checkers: Sequence[Invariant]) -> ScreenVerdicts:
     """The verdicts of a screen whose `finish` has run."""
     account = screen.account
     outs, owms = map(sum, zip(*(strand.visible() for strand in screen.strands.values()), strict=True))
@@ -90,10 +90,12 @@ def acquit(screen: Screen, checkers: Sequence[Invariant]) -> Acquittal:
         expects = account.header.expects or Expects()
         counts = {name: accounting[name] for name in ("records", "checkpoints", "restores")}
         verdicts["V23"] = settle(_BY_NAME["V23"], [evidence_found(account.faults, expects, **counts)])
-    return Acquittal(verdicts, accounting, took_anything=accounting["records"] + accounting["watermarks"] > 0)
+    return ScreenVerdicts(
+        verdicts, accounting, took_anything=accounting["records"] + accounting["watermarks"] > 0
+    )
 
 
-class Grounds(NamedTuple):
+class ScreenEvidence(NamedTuple):
     """What a screen whose `finish` has run saw of each invariant, whether suspected or not; picklable."""
 
     findings: Mapping[str, Findings]
@@ -104,11 +106,11 @@ class Grounds(NamedTuple):
     """The numbers of the completed checkpoints."""
 
 
-def grounds_of(screen: Screen) -> Grounds:
+def screen_evidence(screen: Screen) -> ScreenEvidence:
     """The counts of one screen, to be added to those of others; of suspected invariants they say nothing certain."""
     outs, owms = map(sum, zip(*(strand.visible() for strand in screen.strands.values()), strict=True))
     seen = _Grounds(screen, outs)
-    return Grounds(
+    return ScreenEvidence(
         findings={name: Findings(observed=o, exposed=e) for name, (o, e) in map(seen.named, _BY_NAME)},
         reasons=_not_claimed(_claims(screen.account.header), seen.features),
         accounting=_accounting(screen, outs, owms),
@@ -210,7 +212,7 @@ def _not_claimed(claims: tuple[Any, ...], features: _Features) -> Mapping[str, s
         operator=operator, sink=sink, effects=effects, fenced=fenced, tables=dict(tables), bounds=bounds,
         expects=expects, explained=explained,
     )  # fmt: skip
-    case = Case(Trace(header).extend(_specimen(features)))
+    case = IndexedHistory(Trace(header).extend(_specimen(features)))
     return {checker.name: checker.not_claimed(case) for checker in CHECKERS}
 
 

@@ -1,6 +1,6 @@
 """The log of a link: what each toxic did to each connection, kept as evidence that a fault took effect.
 
-A deed is one log entry. Answers to Jepsen's nemesis operations in the history; Toxiproxy keeps no log.
+Answers to Jepsen's nemesis operations in the history; Toxiproxy keeps no log.
 Invariant: the log is bounded and dropped entries are counted. Frequent kinds (bytes held, swallowed, delayed)
 are summed per window; a sum is in the log at most `WINDOW_S` after the last thing that it counts.
 """
@@ -17,7 +17,7 @@ from typing import Protocol
 
 from harness.system.clock import monotonic_us
 
-DEEDS_MAX = 100_000
+EVENTS_MAX = 100_000
 """Entries kept for each link; then the oldest are dropped."""
 PAGE_MAX = 10_000
 """Entries in one answer; the client asks again for those after the last."""
@@ -31,7 +31,7 @@ _ALONE = "match"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProxyEvent:
+class LinkEvent:
     """One log entry."""
 
     n: int
@@ -58,17 +58,17 @@ class ProxyEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProxyEventPage:
+class LinkLogPage:
     """The entries after a given number, in order."""
 
-    deeds: list[ProxyEvent]
+    events: list[LinkEvent]
     next: int
     """Pass this as `after` of the next request."""
     lost: int
     """How many entries after the given number were dropped already."""
 
     def as_json(self) -> dict[str, object]:
-        return {"deeds": [deed.as_json() for deed in self.deeds], "next": self.next, "lost": self.lost}
+        return {"deeds": [event.as_json() for event in self.events], "next": self.next, "lost": self.lost}
 
 
 _Key = tuple[int, str, str, str, str]
@@ -80,14 +80,14 @@ class LineSink(Protocol):
     def write(self, line: str, /) -> object: ...
 
 
-class ProxyEventLog:
+class LinkLog:
     """The log of one link. Mutable: grows while the link works."""
 
     def __init__(self, *, link: str, loop: asyncio.AbstractEventLoop, file: LineSink | None = None) -> None:
         self._link = link
         self._loop = loop
         self._file = file
-        self._kept: deque[ProxyEvent] = deque(maxlen=DEEDS_MAX)
+        self._kept: deque[LinkEvent] = deque(maxlen=EVENTS_MAX)
         self._count = 0
         self._sums: dict[_Key, dict[str, int | str]] = {}
         self._window: asyncio.TimerHandle | None = None
@@ -108,7 +108,7 @@ class ProxyEventLog:
         if self._window is None:
             self._window = self._loop.call_later(WINDOW_S, self._close_window)
 
-    def after(self, number: int) -> ProxyEventPage:
+    def after(self, number: int) -> LinkLogPage:
         """The entries after `number`, running sums included, at most `PAGE_MAX` of them."""
         for key, sums in self._sums.items():
             self._write_sums(key, sums)
@@ -116,8 +116,10 @@ class ProxyEventLog:
         skipped = self._count - len(self._kept)
         lost = max(0, skipped - number)
         begin = max(0, number - skipped)
-        deeds = list(islice(self._kept, begin, begin + PAGE_MAX))
-        return ProxyEventPage(deeds=deeds, next=deeds[-1].n if deeds else min(number, self._count), lost=lost)
+        events = list(islice(self._kept, begin, begin + PAGE_MAX))
+        return LinkLogPage(
+            events=events, next=events[-1].n if events else min(number, self._count), lost=lost
+        )
 
     def _settle(self, connection: int) -> None:
         """Write the connection's sums now, since they happened before its next entry."""
@@ -147,7 +149,7 @@ class ProxyEventLog:
         self, connection: int, stream: str, toxic: str, did: str, numbers: Mapping[str, int | str]
     ) -> None:
         self._count += 1
-        deed = ProxyEvent(
+        event = LinkEvent(
             n=self._count,
             t=monotonic_us(),
             connection=connection,
@@ -156,9 +158,9 @@ class ProxyEventLog:
             did=did,
             numbers=numbers,
         )
-        self._kept.append(deed)
+        self._kept.append(event)
         if self._file is not None:
-            self._file.write(json.dumps({"link": self._link, **deed.as_json()}) + "\n")
+            self._file.write(json.dumps({"link": self._link, **event.as_json()}) + "\n")
 
 
 def _add(sums: dict[str, int | str], numbers: Mapping[str, int | str]) -> None:

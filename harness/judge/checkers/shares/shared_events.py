@@ -33,7 +33,7 @@ by_number = attrgetter("n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class SharedEvents:
     """The rest of the history, as far as a share needs it."""
 
     header: Header

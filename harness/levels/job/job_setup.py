@@ -37,7 +37,7 @@ _MAKE_CUSTOMER: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobGround:
+class JobSetup:
     """What is there before the first start."""
 
     database: JobDatabase
@@ -78,7 +78,7 @@ def prepared_ground(
     folder: Path,
     stays: bool,
     note_process: Callable[[int], None],
-) -> Iterator[JobGround]:
+) -> Iterator[JobSetup]:
     """Makes it for the block. Raises UsageError if a file of the user's is refused, WorldError if the world fails."""
     for inside in ("state", "logs"):
         (folder / inside).mkdir(parents=True)
@@ -115,7 +115,7 @@ def prepared_ground(
         )
         size = order.job.job.cluster
         cluster = stack.enter_context(open_cluster(ClusterSize(workers=size))).address if size else None
-        yield JobGround(
+        yield JobSetup(
             database=database,
             source=source,
             links=links,

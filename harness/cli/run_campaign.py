@@ -32,8 +32,8 @@ from harness.cli.options import open_page
 from harness.engine.campaign import Finished, carry_out
 from harness.engine.executors import Executors
 from harness.engine.level import Observer, Stop
-from harness.engine.stage import Keep, StagePlan
-from harness.engine.tally import Tally
+from harness.engine.open_levels import Keep, StagePlan
+from harness.engine.run_counts import Tally
 from harness.history.values import visible
 from harness.history.verdict import Outcome
 from harness.levels import extras_missing, level_named
@@ -149,7 +149,7 @@ _ROWS_GREEN = 8
 _COLUMNS = (Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN, Outcome.VACUOUS)
 
 
-def go(
+def run_campaign(
     orders: Sequence[AnyOrder],
     *,
     title: str,

@@ -1,14 +1,14 @@
-"""Deeds: the proxy's log comes back from a run's lines as it was."""
+"""The proxy's log comes back from a run's lines as it was."""
 
 from __future__ import annotations
 
 import pytest
 
-from harness.faults.real.evidence import ProxyEvidence, deed_of
+from harness.faults.real.evidence import ProxyEvidence, evidence_of
 
 
 @pytest.mark.parametrize(
-    "deed",
+    "event",
     [
         ProxyEvidence(t_us=5, did="cut"),
         ProxyEvidence(
@@ -24,13 +24,13 @@ from harness.faults.real.evidence import ProxyEvidence, deed_of
             t_us=5, did="dropped", packets=1, command="commit", more={"statement": "COMMIT", "offset": 4}
         ),
     ],
-    ids=lambda deed: deed.did,
+    ids=lambda event: event.did,
 )
-def test_a_deed_is_read_back_as_it_was_written(deed: ProxyEvidence) -> None:
-    assert deed_of(deed.line()) == deed
+def test_a_event_is_read_back_as_it_was_written(event: ProxyEvidence) -> None:
+    assert evidence_of(event.line()) == event
 
 
-def test_the_proxys_own_number_is_no_part_of_a_deed() -> None:
-    assert deed_of({"n": 7, "t": 5, "did": "cut", "chunks": 2}) == ProxyEvidence(
+def test_the_proxys_own_number_is_no_part_of_a_event() -> None:
+    assert evidence_of({"n": 7, "t": 5, "did": "cut", "chunks": 2}) == ProxyEvidence(
         t_us=5, did="cut", more={"chunks": 2}
     )

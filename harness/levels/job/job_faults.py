@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, Self, cast
 
-from harness.engine.outside_faults import OutsideFaults, ToldFault, in_words
+from harness.engine.outside_faults import FaultActivation, OutsideFaults, in_words
 from harness.faults.model.fault import Fault, OutsideFault
 from harness.faults.parts.triggers import LookupMoment, MomentOfJob, SinkMoment, SparkGap
 from harness.faults.real.evidence import Evidence, Seen
@@ -124,7 +124,7 @@ class JobFaults(OutsideFaults):
         del fault
         return False
 
-    def acting(self, fault: OutsideFault, *, cycle: int, after: int) -> ToldFault:
+    def acting(self, fault: OutsideFault, *, cycle: int, after: int) -> FaultActivation:
         return _JobFaultActing(
             fault=fault,
             control=self.control,
@@ -151,8 +151,8 @@ class JobFaults(OutsideFaults):
             losses=self.traffic.losses,
             errors=self.traffic.errors,
             failed_starts_us=self.job.failed_us,
-            deeds=acting.log,
-            found=list(acting.facts),
+            events=acting.log,
+            facts=list(acting.facts),
         )
 
     def finish(self) -> list[FaultRecord]:
@@ -188,7 +188,7 @@ class JobFaults(OutsideFaults):
 
 
 @dataclass(slots=True, kw_only=True)
-class _JobFaultActing(ToldFault):
+class _JobFaultActing(FaultActivation):
     """One activation of a fault of a job's run. Mutable; its own thread fills it in."""
 
     place: JobFaults
@@ -222,7 +222,7 @@ class _JobFaultActing(ToldFault):
             self.outside.tell(f"{self.fault.id} never began: its moment did not come")
 
     def _act(self) -> None:
-        self._skip_deeds()
+        self._skip_events()
         site = replace(self._site(), job=self.place.job, sink_table=self.place.table)
         try:
             with self._moment() as moment:

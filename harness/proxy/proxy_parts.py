@@ -14,7 +14,7 @@ import select
 from collections.abc import Callable
 from typing import Protocol
 
-from harness.proxy.deeds import LineSink
+from harness.proxy.link_log import LineSink
 from harness.system.choices import Choices
 
 HELD_BYTES_MAX = 256 * 1024 * 1024
@@ -151,11 +151,11 @@ def raise_descriptor_limit() -> int:
     return hard
 
 
-class Workshop:
+class ProxyParts:
     """The shared parts of one proxy process; its creator closes it."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, *, seed: int, deeds_file: LineSink | None = None
+        self, loop: asyncio.AbstractEventLoop, *, seed: int, log_file: LineSink | None = None
     ) -> None:
         self.loop = loop
         self.pump = Pump(loop)
@@ -163,7 +163,7 @@ class Workshop:
         self.identifies = False
         """Whether the process that opens each connection to come is found out."""
         self.holdings = Holdings()
-        self.deeds_file = deeds_file
+        self.log_file = log_file
         """Gets every log entry of every link, one JSON object a line."""
 
     def reseed(self, seed: int) -> None:

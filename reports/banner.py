@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from harness.history.values import brief, visible
 from harness.history.verdict import Anomaly, InvariantVerdict, Outcome
@@ -204,7 +204,7 @@ def _absent(record: str, anomaly: Anomaly, events: Sequence[Json]) -> str:
     return f"{record} was {did} and lost: {fate}"
 
 
-def _omitted_by(record: Any, events: Sequence[Json]) -> str:
+def _omitted_by(record: object, events: Sequence[Json]) -> str:
     """The restored snapshot that was taken after the record came in, and does not hold it."""
     taken = next(e for e in events if e["k"] == "in")
     snaps = {e.get("c"): e for e in events if e["k"] == "snap" and e["n"] > taken["n"]}

@@ -92,7 +92,7 @@ def timeline_of(
     faults: Sequence[FaultRecord],
     *,
     slices: int = 280,
-    placed: Sequence[Mapping[str, Any]] = (),
+    placed: Sequence[Mapping[str, object]] = (),
     told: Counterexample | None = None,
 ) -> Timeline | None:
     """The timeline of a history; None if it has no subtask.

@@ -210,7 +210,7 @@ class Excerpts:
         return tuple(self._lines(placed, anomaly, record=anomaly.id))
 
     def _lines(
-        self, placed: Iterable[tuple[int, Json]], anomaly: Anomaly, *, record: Any = None
+        self, placed: Iterable[tuple[int, Json]], anomaly: Anomaly, *, record: object = None
     ) -> Iterator[Line]:
         previous: int | None = None
         for place, event in placed:

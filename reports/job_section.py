@@ -136,7 +136,7 @@ def _told_by_the_run(outcome: RunOutcome) -> Iterator[tuple[str, str]]:
         yield "to be noted", " ".join(str(note) for note in notes)
 
 
-def _assumed(header: Mapping[str, Any]) -> Iterator[str]:
+def _assumed(header: Mapping[str, object]) -> Iterator[str]:
     sink = _part(header, "sink")
     yield "The source keeps what was put into it, and gives it again when it is read again."
     columns = _columns(sink.get("id"))
@@ -148,7 +148,7 @@ def _assumed(header: Mapping[str, Any]) -> Iterator[str]:
         yield "What the job writes undisturbed is right: its values are what this run is compared with."
 
 
-def _not_claimed(outcome: RunOutcome, header: Mapping[str, Any], outside: OutsideView) -> Iterator[str]:
+def _not_claimed(outcome: RunOutcome, header: Mapping[str, object], outside: OutsideView) -> Iterator[str]:
     claims, sink = _part(header, "claims"), _part(header, "sink")
     names = [v.invariant for v in outcome.judgement.invariants if v.outcome is Outcome.NOT_CLAIMED]
     if names:
@@ -175,16 +175,16 @@ def _not_claimed(outcome: RunOutcome, header: Mapping[str, Any], outside: Outsid
         yield "That a further start changes nothing: none was made after the end."
 
 
-def _part(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _part(values: Mapping[str, object], name: str) -> Mapping[str, Any]:
     part = values.get(name)
     return part if isinstance(part, Mapping) else {}
 
 
-def _changes(sink: Mapping[str, Any]) -> bool:
+def _changes(sink: Mapping[str, object]) -> bool:
     return bool(sink.get("changes", True))
 
 
-def _columns(names: Any) -> str:
+def _columns(names: object) -> str:
     given: Sequence[Any] = names if isinstance(names, list | tuple) else ()
     return ", ".join(str(name) for name in given) or "none"
 

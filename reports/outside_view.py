@@ -189,12 +189,12 @@ class OutsideView:
         return next((tx for tx in self.transactions if tx.first_n <= n <= tx.last_n), None)
 
 
-def key_of(identity: Any) -> Key:
+def key_of(identity: object) -> Key:
     """An id as a key of a dict; several columns become a tuple."""
     return tuple(identity) if isinstance(identity, list | tuple) else identity
 
 
-def told_id(identity: Any) -> str:
+def told_id(identity: object) -> str:
     """An id for a reader: `7`, `"a-7"`, `(7, "x")`."""
     if isinstance(identity, list | tuple):
         return f"({', '.join(brief(part, limit=40) for part in identity)})"
@@ -211,7 +211,7 @@ def ending_of(event: Json) -> str:
     return f"exit {event['code']}" if "code" in event else "ended"
 
 
-def _told(value: Any) -> str:
+def _told(value: object) -> str:
     if value is None:
         return ""
     return visible(value) if isinstance(value, str) else brief(value, limit=200)

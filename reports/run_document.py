@@ -583,6 +583,6 @@ def _invariant(section: RunSection, verdict: InvariantVerdict) -> Invariant:
     )
 
 
-def _free(value: Mapping[str, Any]) -> dict[str, Any]:
+def _free(value: Mapping[str, object]) -> dict[str, Any]:
     """A free-form mapping as plain JSON without credentials."""
     return dict(without_credentials(value))

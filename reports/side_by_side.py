@@ -34,7 +34,7 @@ def side_by_side_page(document: Mapping[str, Any]) -> str:
     )
 
 
-def write_side_by_side(document: Mapping[str, Any], path: Path) -> None:
+def write_side_by_side(document: Mapping[str, object], path: Path) -> None:
     """Writes the page. Raises WorldError if it cannot be written."""
     with disk_errors_told(f"the page cannot be written to {path}"):
         write_whole(path, side_by_side_page(document))

@@ -160,7 +160,7 @@ def _told(folder: Path) -> dict[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
-def _free_place(folder: Path, told: Mapping[str, Any]) -> Path:
+def _free_place(folder: Path, told: Mapping[str, object]) -> Path:
     """`earlier/<id of its first run>`, with a number if that is there already."""
     runs = told.get("runs")
     first = runs[0] if isinstance(runs, list) and runs and isinstance(runs[0], dict) else {}
@@ -172,7 +172,7 @@ def _free_place(folder: Path, told: Mapping[str, Any]) -> Path:
     return place
 
 
-def _histories(folder: Path, told: Mapping[str, Any], staying: Collection[Path]) -> list[Path]:
+def _histories(folder: Path, told: Mapping[str, object], staying: Collection[Path]) -> list[Path]:
     """The histories that it lists, each with what else lies in the run's own folder."""
     found: dict[Path, None] = {}
     kept = {path.resolve() for path in staying}
@@ -191,5 +191,5 @@ def _histories(folder: Path, told: Mapping[str, Any], staying: Collection[Path])
     return list(found)
 
 
-def _listed(value: Any) -> list[dict[str, Any]]:
+def _listed(value: object) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

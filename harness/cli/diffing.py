@@ -237,7 +237,7 @@ def _of_mail(sides: Sequence[str], wanted: DiffRequest) -> Document:
     def answers(program: Any) -> list[list[dict[str, Any]]]:
         return [answers_of(mailbox, program) for mailbox in mailboxes]
 
-    def differs(program: Any) -> bool:
+    def differs(program: object) -> bool:
         one, other = answers(program)
         return one != other
 
@@ -268,7 +268,7 @@ def _defects_told(sides: Sequence[str]) -> str:
 
 
 def _bare(
-    sides: Sequence[str], first: Mapping[str, Any] | None, *, how: str, notes: list[str], seeds: list[int]
+    sides: Sequence[str], first: Mapping[str, object] | None, *, how: str, notes: list[str], seeds: list[int]
 ) -> Document:
     return {
         "left": sides[0],

@@ -169,7 +169,7 @@ def _catalogue_with(tags: Sequence[str]) -> tuple[str, ...]:
     return ("all",)
 
 
-def given(asked: Mapping[str, Any], otherwise: Mapping[str, Any]) -> dict[str, Any]:
+def given(asked: Mapping[str, object], otherwise: Mapping[str, object]) -> dict[str, Any]:
     """`asked`, but options that the command line does not give are as `otherwise` has them."""
     typed = click.get_current_context().get_parameter_source
     return {

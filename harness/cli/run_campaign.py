@@ -160,7 +160,7 @@ def run_campaign(
     keep: Keep,
     budget: float | None,
     offline: bool,
-    form: Any,
+    form: object,
     quiet: bool,
     verbose: bool,
     no_color: bool,

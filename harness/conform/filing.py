@@ -126,7 +126,7 @@ def write_history(source: Path, target: Path) -> None:
     source.unlink()
 
 
-def write_scenario(plan: Any, target: Path) -> None:
+def write_scenario(plan: object, target: Path) -> None:
     """The scenario as it ran, settings applied: JSON, which is YAML, so that `floodmark run` takes it."""
     write_whole(target, json.dumps(plan, indent=2, ensure_ascii=True) + "\n")
 
@@ -157,5 +157,5 @@ def verdict_document(outcome: RunOutcome, judged: TwiceJudged) -> dict[str, Any]
     }
 
 
-def _free(value: Any) -> dict[str, Any]:
+def _free(value: object) -> dict[str, Any]:
     return dict(without_credentials(value))

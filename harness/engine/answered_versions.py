@@ -80,7 +80,7 @@ class _Changes:
             self.highest = max(self.highest, change.ver)
 
     def shown(
-        self, key: Key, results: Sequence[Any], versions: Versions, *, called: int, answered: int
+        self, key: Key, results: Sequence[object], versions: Versions, *, called: int, answered: int
     ) -> int | None:
         """The version that the results show: one that was in force during the call, if there is one; None: none."""
         alike = [version for version, rows in enumerate(versions) if are_rows(results, rows)]

@@ -104,7 +104,7 @@ def main() -> int:
     import_ours()
     take_path(questions.path)
 
-    def tell(told: Mapping[str, Any]) -> None:
+    def tell(told: Mapping[str, object]) -> None:
         out.write(msgspec.json.encode(told) + b"\n")
 
     try:

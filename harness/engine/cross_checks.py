@@ -202,7 +202,7 @@ def _knows_results(order: Order) -> bool:
     return ":" not in order.sut and order.scenario.workload.expected != "untold"
 
 
-def _are_stamped(told: Sequence[Any], wanted: Sequence[Any]) -> bool:
+def _are_stamped(told: Sequence[object], wanted: Sequence[object]) -> bool:
     return len(told) == len(wanted) and all(
         isinstance(one, dict) and (row if isinstance(row, dict) else {"value": row}).items() <= one.items()
         for one, row in zip(told, wanted, strict=True)

@@ -31,7 +31,7 @@ class Executors(Protocol):
     def map(
         self,
         work: Callable[[Sequence[Any]], _Result],
-        items: Sequence[Any],
+        items: Sequence[object],
         *,
         most: int,
         goes_on: Callable[[], bool] = always,
@@ -48,7 +48,7 @@ class PlainExecutors:
     def map(
         self,
         work: Callable[[Sequence[Any]], _Result],
-        items: Sequence[Any],
+        items: Sequence[object],
         *,
         most: int,
         goes_on: Callable[[], bool] = always,
@@ -71,7 +71,7 @@ class ProcessExecutors:
     def map(
         self,
         work: Callable[[Sequence[Any]], _Result],
-        items: Sequence[Any],
+        items: Sequence[object],
         *,
         most: int,
         goes_on: Callable[[], bool] = always,

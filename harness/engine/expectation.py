@@ -178,7 +178,7 @@ def _question(record: Lookup, other: Lookup) -> Question:
     return Question(record=record.as_json(), other=other.as_json())
 
 
-def _sample(things: Sequence[Any], *, seed: int) -> list[Any]:
+def _sample(things: Sequence[object], *, seed: int) -> list[Any]:
     draw = Choices(seed, "calm twin: sample")
     places = list(range(len(things)))
     wanted = min(ASKED_MAX, len(things))

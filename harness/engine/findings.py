@@ -36,7 +36,7 @@ def refuse_blind_faults(scenario: Scenario) -> None:
             refuse_invented(fault, time.evidence)
 
 
-def refuse_invented(fault: Fault, evidence: Mapping[str, Any]) -> None:
+def refuse_invented(fault: Fault, evidence: Mapping[str, object]) -> None:
     """Raises HarnessError if there is evidence of a fault that has acted on nothing."""
     if evidence:
         message = (

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pymysql
 
@@ -113,7 +112,7 @@ def line_of_row(table: str, row: StoredRow) -> Line:
 
 
 def history_of(
-    header: Mapping[str, Any], leftovers: Leftovers, faults: Sequence[Line], stored: Stored
+    header: Mapping[str, object], leftovers: Leftovers, faults: Sequence[Line], stored: Stored
 ) -> tuple[Header, list[Event]]:
     """Merges the recorded lines and reads the result with the reader for history files.
 

@@ -87,10 +87,10 @@ class HeadInput(StreamInputProcessor, Protocol):
 class Head(Protocol):
     """An operator with keyed state in front of the lookups, and the inputs that feed it."""
 
-    def link(self, replayed: Iterator[Any]) -> OperatorLink:
+    def link(self, replayed: Iterator[object]) -> OperatorLink:
         """The head operator, with its state from the front of `replayed`."""
 
-    def elements(self, states: Any) -> tuple[Any, ...]:
+    def elements(self, states: object) -> tuple[Any, ...]:
         """The operator's state, to be put in front of a checkpoint's elements."""
 
     def run_async(self, finish: Callable[[], None]) -> None:
@@ -113,16 +113,16 @@ class Head(Protocol):
 class InFront(Reader, Protocol):
     """An asynchronous operator in front of the lookups; reads the source in place of the coordination."""
 
-    def held(self, elements: Sequence[Any]) -> int:
+    def held(self, elements: Sequence[object]) -> int:
         """How many of a checkpoint's elements are this operator's; they are the last ones."""
 
-    def link(self, restored: Iterator[Any], *, position: int) -> OperatorLink:
+    def link(self, restored: Iterator[object], *, position: int) -> OperatorLink:
         """The operator with its elements of the checkpoint, of which the first stands at `position`."""
 
     def around(self, lookups: BuildAsyncOperator) -> BuildAsyncOperator:
         """`lookups`, whose operator tells the coordination when its own input ends."""
 
-    def elements(self, states: Any) -> tuple[Any, ...]:
+    def elements(self, states: object) -> tuple[Any, ...]:
         """What the operator holds, to be put behind the elements of the lookups."""
 
 
@@ -130,7 +130,7 @@ class Behind(Protocol):
     """A task behind this one."""
 
     def in_front_of(
-        self, emit: Callable[[OperatorInput], None], *, replayed: Sequence[Any], position: int
+        self, emit: Callable[[OperatorInput], None], *, replayed: Sequence[object], position: int
     ) -> Callable[[OperatorInput], None]:
         """Takes what leaves the last operator, and passes it on to `emit`; the attempt resumes at `position`."""
 
@@ -278,7 +278,7 @@ class Subtask:
         self._cut_at = inputs.cut_at
         return inputs
 
-    def _blocked(self, entering: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _blocked(self, entering: tuple[object, ...]) -> tuple[Any, ...]:
         """The state that a snapshot holds for the element that waits for a slot."""
         return entering
 

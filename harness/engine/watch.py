@@ -100,7 +100,7 @@ _OWN_SIGNALS = frozenset(
 """Signals by which a process ends through a mistake of its own code."""
 
 
-def threats_of(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def threats_of(lines: Iterable[Mapping[str, object]]) -> Iterator[str]:
     """A sentence for each attempt that a signal from outside of the run has killed."""
     for line in lines:
         if line["k"] == "~outside":

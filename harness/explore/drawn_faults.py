@@ -355,7 +355,7 @@ def _single_failures(setting: Setting, draw: Draw, *, may_fail: bool) -> list[Fa
 
 
 def draw_rare_faults(
-    operator: Mapping[str, Any], workload: Mapping[str, Any], sink: str, draw: Draw, *, stops: int
+    operator: Mapping[str, object], workload: Mapping[str, object], sink: str, draw: Draw, *, stops: int
 ) -> list[Fault]:
     """One or two faults that are costly, or that show something only together; `stops`: of attempts, so far."""
     setting = Setting(operator=operator, workload=workload, sink=sink, by_time=False, inputs=0)

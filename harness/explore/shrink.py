@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from pydantic import ValidationError
 
@@ -349,7 +349,7 @@ class _OneShrinking:
             if (above := rounded_up(at(self.data, path))) is not None:
                 self._lowers(path, above)
 
-    def _lowers(self, path: Path, value: Any) -> bool:
+    def _lowers(self, path: Path, value: object) -> bool:
         return self.tries(with_value(self.data, path, value), f"{in_words(path)}: {value}")
 
     def _fewer_calls(self) -> None:

@@ -81,7 +81,7 @@ def without(data: Data, *paths: Path) -> Data:
     return made
 
 
-def with_value(data: Data, path: Path, value: Any) -> Data:
+def with_value(data: Data, path: Path, value: object) -> Data:
     """A copy with `value` at `path`, whose section exists or is made."""
     made = copy.deepcopy(data)
     around: Any = made
@@ -156,7 +156,7 @@ def numbers(data: Data) -> Iterator[Path]:
     yield from (path for path in found if path[-1] in _PERIODS)
 
 
-def _leaves(value: Any, path: Path) -> Iterator[Path]:
+def _leaves(value: object, path: Path) -> Iterator[Path]:
     match value:
         case dict():
             for name, inner in value.items():
@@ -183,7 +183,7 @@ def lesser(path: Path, value: Any) -> Sequence[Any]:
     return range(floor, int(value))
 
 
-def rounded_up(value: Any) -> str | None:
+def rounded_up(value: object) -> str | None:
     """The next round time; None: it is no time, or round already."""
     if not isinstance(value, str) or (ms := duration_ms(value)) in _NICE_MS:
         return None

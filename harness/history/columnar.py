@@ -116,7 +116,7 @@ def _as_line(event: Event) -> dict[str, Any]:
     return {"line": line_of(event).decode().strip()}
 
 
-def _canonical(value: Any) -> str:
+def _canonical(value: object) -> str:
     """The JSON text of msgspec's encoder if it is lossless."""
     try:
         text = msgspec.json.encode(value)
@@ -382,7 +382,7 @@ def _number(line: str | None) -> int:
     return n if type(n) is int and -_INT <= n < _INT else _INT - 1
 
 
-def line_of_row(number: int, row: Mapping[str, Any]) -> Line:
+def line_of_row(number: int, row: Mapping[str, object]) -> Line:
     """The text form of a row; if it has none, a Line with the reason in `odd`."""
     cells = {name: cell for name, cell in row.items() if cell is not None}
     try:

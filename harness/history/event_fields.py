@@ -51,15 +51,15 @@ class FieldType(NamedTuple):
     """Python types all of whose values pass, so that most fields need no call of `holds`."""
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: object) -> bool:
     return type(value) is int
 
 
-def _is_id(value: Any) -> bool:
+def _is_id(value: object) -> bool:
     return type(value) is int or isinstance(value, str)
 
 
-def _is_w(value: Any) -> bool:
+def _is_w(value: object) -> bool:
     return type(value) is int or value == "end"
 
 
@@ -78,7 +78,7 @@ def one_of(*words: str) -> FieldType:
     return FieldType(lambda value: isinstance(value, str) and value in words, said, {"enum": list(words)})
 
 
-def _is_element(value: Any) -> bool:
+def _is_element(value: object) -> bool:
     if not isinstance(value, dict) or ("id" in value) == ("w" in value):
         return False
     if "id" in value:
@@ -296,7 +296,7 @@ def _kinds_read(claims: Claims) -> Mapping[str, _Kind]:
     }
 
 
-def well_formed(given: Mapping[str, Any], claims: Claims) -> LineFields:
+def well_formed(given: Mapping[str, object], claims: Claims) -> LineFields:
     """Check the object of one line against the table, under the claims of its header."""
     name = given.get("k")
     kind = _kinds_read(claims).get(name) if isinstance(name, str) else None
@@ -317,7 +317,7 @@ def well_formed(given: Mapping[str, Any], claims: Claims) -> LineFields:
 
 
 def check_fields(
-    given: Mapping[str, Any], wanted: Mapping[str, EventField], place: str
+    given: Mapping[str, object], wanted: Mapping[str, EventField], place: str
 ) -> tuple[dict[str, Any], list[str]]:
     """The well-typed fields of an object, and the complaints about the others."""
     good: dict[str, Any] = {}
@@ -349,7 +349,7 @@ def history_schema() -> dict[str, Any]:
     return line_schema(f"A line of a Floodmark history, version {VERSION}", header_schema(), events)
 
 
-def line_schema(title: str, header: Mapping[str, Any], events: Mapping[str, Any]) -> dict[str, Any]:
+def line_schema(title: str, header: Mapping[str, object], events: Mapping[str, object]) -> dict[str, Any]:
     """The schema of any line of a history: a header or one of the kinds of `events`."""
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",

@@ -81,7 +81,7 @@ def _commit(line: Mapping[str, Any]) -> _Name:
     return "sink", line["s"], line["a"], line["c"], 1
 
 
-def timed_calls(lines: Iterable[Mapping[str, Any]], *, link: str) -> list[TimedCall]:
+def timed_calls(lines: Iterable[Mapping[str, object]], *, link: str) -> list[TimedCall]:
     """The calls over `link` in these lines."""
     pairing = CallPairing()
     for line in lines:
@@ -230,7 +230,7 @@ class Follower:
                 progress.stopped.setdefault(line["f"], line["t"])
 
 
-def fatal_fault(line: Mapping[str, Any]) -> str | None:
+def fatal_fault(line: Mapping[str, object]) -> str | None:
     """The fault for which the attempt that wrote `line` ends its own process next; None: it goes on."""
     match line:
         case {"k": "~dies", "fault": str(fault)} | {"k": "~acted", "what": "kills", "f": str(fault)}:

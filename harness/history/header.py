@@ -158,7 +158,7 @@ def word_of(*names: str) -> HeaderField:
     return HeaderField(lambda value: isinstance(value, str) and value in names, said, {"enum": list(names)})
 
 
-def is_names(value: Any) -> bool:
+def is_names(value: object) -> bool:
     """Whether a value is a list of strings."""
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
@@ -293,7 +293,7 @@ def parse_header(given: Mapping[str, Any]) -> Header | list[Complaint]:
     return Header(**values)
 
 
-def _complaints(given: Mapping[str, Any]) -> Iterator[Complaint]:
+def _complaints(given: Mapping[str, object]) -> Iterator[Complaint]:
     yield from header_complaints(given, _TOP, _REQUIRED, _PARTS)
     if isinstance(operator := given.get("operator"), dict) and isinstance(
         retry := operator.get("retry"), dict
@@ -306,7 +306,7 @@ def _complaints(given: Mapping[str, Any]) -> Iterator[Complaint]:
 
 
 def header_complaints(
-    given: Mapping[str, Any],
+    given: Mapping[str, object],
     top: Mapping[str, HeaderField],
     top_required: tuple[str, ...],
     parts: HeaderParts,
@@ -319,7 +319,7 @@ def header_complaints(
 
 
 def part_complaints(
-    given: Mapping[str, Any], checks: Mapping[str, HeaderField], *, required: tuple[str, ...], place: str
+    given: Mapping[str, object], checks: Mapping[str, HeaderField], *, required: tuple[str, ...], place: str
 ) -> Iterator[Complaint]:
     """What is wrong with the fields of one object of the header."""
     for name in required:
@@ -332,7 +332,7 @@ def part_complaints(
             yield f"`{name}` in {place} is {shown(value)}, but must be {checks[name].name}"
 
 
-def _retry(retry: Mapping[str, Any]) -> Iterator[Complaint]:
+def _retry(retry: Mapping[str, object]) -> Iterator[Complaint]:
     yield from part_complaints(
         retry, _RETRY, required=_RETRY_REQUIRED, place="`operator.retry` of the header"
     )
@@ -343,7 +343,7 @@ def _retry(retry: Mapping[str, Any]) -> Iterator[Complaint]:
             yield f"`operator.retry` of the header has `{name}`, which a fixed backoff has not"
 
 
-def _tables(tables: Mapping[str, Any], header: Mapping[str, Any]) -> Iterator[Complaint]:
+def _tables(tables: Mapping[str, object], header: Mapping[str, object]) -> Iterator[Complaint]:
     audits: list[str] = []
     for name, table in tables.items():
         place = f"the table {shown(name)} of the header"
@@ -361,7 +361,7 @@ def _tables(tables: Mapping[str, Any], header: Mapping[str, Any]) -> Iterator[Co
 
 
 def _kept(
-    table: Mapping[str, Any], holds: set[str], header: Mapping[str, Any], place: str
+    table: Mapping[str, object], holds: set[str], header: Mapping[str, object], place: str
 ) -> Iterator[Complaint]:
     """The breaches between what a table holds and its other fields or those of the header."""
     if holds == {"outputs", "effects"} and header.get("effects") != "outputs":

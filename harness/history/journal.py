@@ -102,9 +102,9 @@ class Journal:
         *,
         position: int,
         id: int,
-        key: Any,
+        key: object,
         ts: int | None,
-        expect: Sequence[Any] | None,
+        expect: Sequence[object] | None,
         part: int | None = None,
         at: int | None = None,
     ) -> None:
@@ -157,7 +157,7 @@ class Journal:
         attempt: int,
         ending: str,
         final: bool,
-        values: Sequence[Any] | None,
+        values: Sequence[object] | None,
         error: str | None,
         by: str | None = None,
     ) -> None:
@@ -182,7 +182,7 @@ class Journal:
             thread=self._log.thread,
         )
 
-    def emits(self, *, id: int, j: int, value: Any, ts: int | None) -> None:
+    def emits(self, *, id: int, j: int, value: object, ts: int | None) -> None:
         self._made += 1
         self._event(
             Out, s=self._subtask, a=self._attempt, id=id, j=j, v=value, ts=ts, thread=self._log.thread

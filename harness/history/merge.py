@@ -119,7 +119,7 @@ def _settled(
             yield event
 
 
-def history_text(header: Mapping[str, Any], events: Sequence[Line]) -> bytes:
+def history_text(header: Mapping[str, object], events: Sequence[Line]) -> bytes:
     """The text form, as `read.open_text` reads it."""
     encode = msgspec.json.Encoder().encode
     lines = [header, *({"n": event["n"], "t": event["t"], "k": event["k"], **event} for event in events)]

@@ -68,7 +68,7 @@ def _id_type(columns: int | None, *, nulls: bool) -> FieldType:
     one = "an integer or a string" if not nulls else "an integer, a string or null"
     cell = _CELL_OR_NULL if nulls else _CELL
 
-    def holds(value: Any) -> bool:
+    def holds(value: object) -> bool:
         return type(value) is int or isinstance(value, str) or (nulls and value is None)
 
     if columns == 1:
@@ -130,7 +130,7 @@ class OutsideFields:
             for name, fields in _kinds(offered, seen, values, self._was).items()
         }
 
-    def check(self, given: Mapping[str, Any]) -> OutsideLine:
+    def check(self, given: Mapping[str, object]) -> OutsideLine:
         """Check the object of one line."""
         kind = given.get("k")
         if not isinstance(kind, str) or kind not in self.kinds:
@@ -148,7 +148,7 @@ class OutsideFields:
             return OutsideLine(kind=kind, good=good, complaints=tuple(complaints))
         return OutsideLine(kind=kind, good=good, event=_MAKE[kind](**good))
 
-    def _misplaced(self, kind: str, given: Mapping[str, Any], good: Mapping[str, Any]) -> list[str]:
+    def _misplaced(self, kind: str, given: Mapping[str, object], good: Mapping[str, object]) -> list[str]:
         """Complaints about fields that stand where they must not."""
         match kind:
             case "row":
@@ -162,11 +162,11 @@ class OutsideFields:
             case _:
                 return []
 
-    def _unnumbered(self, place: str, given: Mapping[str, Any]) -> Iterator[str]:
+    def _unnumbered(self, place: str, given: Mapping[str, object]) -> Iterator[str]:
         if self._has_j is False and "j" in given:
             yield f"{place} has a `j`, though `sink` of the header names no `j`"
 
-    def _before(self, given: Mapping[str, Any], good: Mapping[str, Any]) -> Iterator[str]:
+    def _before(self, given: Mapping[str, object], good: Mapping[str, object]) -> Iterator[str]:
         op = good.get("op")
         if op == "update" and "was" not in given:
             yield "an `update` lacks `was`, the row before it"

@@ -37,7 +37,7 @@ class OutsideRules:
         """Note an unreadable line; the rules lack the event that it held."""
         self._unread += 1
 
-    def check(self, line: int, kind: str, good: Mapping[str, Any], *, whole: bool) -> Iterator[str]:
+    def check(self, line: int, kind: str, good: Mapping[str, object], *, whole: bool) -> Iterator[str]:
         """The breaches that one line shows, given its kind and its well-formed fields; `whole`: none is missing."""
         yield from self._order.check(good)
         if not whole:

@@ -55,7 +55,7 @@ def read_outside(path: Path) -> tuple[OutsideHeader, list[OutsideEvent]]:
 
 
 def outside_of(
-    header: Mapping[str, Any], events: Iterable[Mapping[str, Any]]
+    header: Mapping[str, object], events: Iterable[Mapping[str, object]]
 ) -> tuple[OutsideHeader, list[OutsideEvent]]:
     """The history seen from outside with these objects as its lines; raises HistoryError that lists every breach."""
     lines = "".join(json_text(dict(line)) + "\n" for line in (header, *events))
@@ -79,7 +79,7 @@ def _no_history(name: Path | str, reader: HistoryReader) -> HistoryError:
     return HistoryError(f"{name} is no well-formed history:{listing}", fix="correct these lines")
 
 
-def cut_off(number: int, value: Any) -> str:
+def cut_off(number: int, value: object) -> str:
     """The warning about a last line that has no line feed and is not a JSON object."""
     said = value.say if isinstance(value, Loose) else "no JSON object"
     return f"line {number}, the last one, is cut off in the middle and was dropped ({said})"
@@ -201,7 +201,7 @@ class HistoryReader:
             self._breach(line.number, complaint)
         return event
 
-    def _understood(self, number: int, raw: bytes, value: Any) -> dict[str, Any] | None:
+    def _understood(self, number: int, raw: bytes, value: object) -> dict[str, Any] | None:
         """The object of a line; otherwise report a breach and return the object of a lenient parser, if any."""
         if isinstance(value, Loose):
             blank = not raw.strip(WHITE)
@@ -221,7 +221,7 @@ class _InsideForm:
         self.unread = self._rules.unread
         self.at_end = self._rules.at_end
 
-    def check(self, line: int, given: Mapping[str, Any]) -> tuple[Event | None, list[str]]:
+    def check(self, line: int, given: Mapping[str, object]) -> tuple[Event | None, list[str]]:
         """The event of a line, and what is wrong with it."""
         fields = well_formed(given, self._claims)
         said = [*fields.complaints, *self._rules.check(line, fields.kind, fields.good)]
@@ -236,7 +236,7 @@ class _OutsideForm:
         self._fields = OutsideFields(header)
         self.unread = self._rules.unread
 
-    def check(self, line: int, given: Mapping[str, Any]) -> tuple[OutsideEvent | None, list[str]]:
+    def check(self, line: int, given: Mapping[str, object]) -> tuple[OutsideEvent | None, list[str]]:
         """The event of a line, and what is wrong with it."""
         fields = self._fields.check(given)
         whole = fields.event is not None

@@ -285,7 +285,7 @@ class Rules:
         """Note an unreadable line, with its kind if known; the rules lack the event that it held."""
         self._unread[kind] += 1
 
-    def check(self, line: int, kind: str, good: Mapping[str, Any]) -> Iterator[str]:
+    def check(self, line: int, kind: str, good: Mapping[str, object]) -> Iterator[str]:
         """The breaches of one line, given its kind and its well-formed fields."""
         yield from self._order.check(good)
         if kind in _OF_ATTEMPT:
@@ -377,7 +377,7 @@ class Rules:
             if good.get("pos", 0) != 0:
                 yield f"{life.named} starts from nothing, so at position 0, not {shown(good['pos'])}"
 
-    def _restore(self, life: _Life, good: Mapping[str, Any]) -> Iterator[str]:
+    def _restore(self, life: _Life, good: Mapping[str, object]) -> Iterator[str]:
         life.restores += 1
         if life.origin is None:
             yield f"{life.named} starts from nothing, yet restores"
@@ -425,7 +425,7 @@ class Rules:
                 yield f"`seq` {shown(seq)} is the one of line {self._seqs[seq]}"
             self._seqs.setdefault(seq, line)
 
-    def _fault(self, good: Mapping[str, Any]) -> Iterator[str]:
+    def _fault(self, good: Mapping[str, object]) -> Iterator[str]:
         name = good.get("f")
         if not isinstance(name, str) or "phase" not in good:
             self.unread("fault")

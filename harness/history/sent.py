@@ -156,7 +156,7 @@ class _Server(socketserver.ThreadingTCPServer):
             self._live.discard(request)
             self._changed.notify_all()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: object, client_address: object) -> None:
         """A host that is lost resets its connections; what is missing then shows in the numbers of the lines."""
 
     def drain(self, limit_s: float) -> None:

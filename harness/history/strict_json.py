@@ -68,7 +68,7 @@ def strictly(raw: bytes, *, any_length: bool = True) -> Any | Loose:
     return Loose(say=_TOO_DEEP) if brackets > NESTING_MAX and _is_too_deep(value) else value
 
 
-def _is_too_deep(value: Any) -> bool:
+def _is_too_deep(value: object) -> bool:
     """Walks level by level, since recursion could overflow the stack."""
     level = [value]
     for _ in range(NESTING_MAX + 1):

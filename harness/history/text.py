@@ -187,7 +187,7 @@ def _line(value: dict[str, Any]) -> bytes:
     return json_text(value).encode() + b"\n"
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """The JSON text of any value that was read, in ASCII."""
     try:
         return json.dumps(value, allow_nan=False, separators=(",", ":"))

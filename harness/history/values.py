@@ -40,7 +40,7 @@ def brief(value: object, *, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def without_credentials(value: Any) -> Any:
+def without_credentials(value: object) -> Any:
     """A JSON value in which fields named like a password, and passwords in URLs, are replaced.
 
     Values that JSON cannot express (NaN, objects of libraries) become text.
@@ -96,13 +96,13 @@ def same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def identity(value: Any) -> Hashable:
+def identity(value: object) -> Hashable:
     """A hashable that is equal for equal values and for no others.
 
     In Python 1 == 1.0 == True, so floats and booleans are tagged with their type; -0.0 == 0.0 is intended.
     """
     if value is None or type(value) in {str, int}:
-        return value  # type: ignore[no-any-return]
+        return value
     if isinstance(value, list):
         return ("list", tuple(identity(item) for item in value))
     if isinstance(value, dict):
@@ -120,7 +120,7 @@ def told_watermark(timestamp: int) -> W:
     return "end" if timestamp == END_OF_TIME else timestamp
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value for a message: its JSON, cut if long, control characters and surrogates escaped."""
     try:
         # Only a Decimal is no JSON: the multiplier of a header's retry strategy.

@@ -32,14 +32,14 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
         of_keys = {_hashable(key): results for key, results in self.of_keys}
         of_records = dict(self.of_records)
 
-        def results(record: Any, key: Any) -> list[Any] | None:
+        def results(record: Any, key: object) -> list[Any] | None:
             found = of_records.get(record)
             return of_keys.get(_hashable(key)) if found is None else found
 
         return results
 
 
-def _hashable(key: Any) -> Any:
+def _hashable(key: object) -> Any:
     return tuple(key) if isinstance(key, list) else key
 
 

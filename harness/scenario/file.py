@@ -159,7 +159,7 @@ def dump_short(scenario: Scenario) -> str:
     return _written(laid)
 
 
-def _on_one_line(part: Mapping[str, Any]) -> CommentedMap:
+def _on_one_line(part: Mapping[str, object]) -> CommentedMap:
     laid = CommentedMap(part)
     laid.fa.set_flow_style()
     return laid
@@ -186,7 +186,7 @@ def _laid_out(data: dict[str, Any]) -> CommentedMap:
     return laid
 
 
-def _quoted(value: Any) -> Any:
+def _quoted(value: object) -> Any:
     """Quotes what ruamel.yaml would write so that it reads back as another text: U+0085; `?` and `:` in front."""
     match value:
         case dict():

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -292,12 +292,12 @@ def _model_at(path: Path, root: type[Part]) -> type[Part] | None:
     return here
 
 
-def _only_part(annotation: Any) -> type[Part] | None:
+def _only_part(annotation: object) -> type[Part] | None:
     parts = list(_parts_in(annotation))
     return parts[0] if len(parts) == 1 else None
 
 
-def _parts_in(annotation: Any) -> Iterator[type[Part]]:
+def _parts_in(annotation: object) -> Iterator[type[Part]]:
     if isinstance(annotation, type) and issubclass(annotation, Part):
         yield annotation
     for argument in get_args(annotation):

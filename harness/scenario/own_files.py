@@ -39,7 +39,7 @@ def with_asked_files(
     raise UsageError(message, fix="; ".join(dict.fromkeys(mistake.hint for mistake in found if mistake.hint)))
 
 
-def with_own_files(data: Any, *, folder: Path) -> Any:
+def with_own_files(data: object, *, folder: Path) -> Any:
     """Plain data of a scenario with absolute paths, of which relative ones stand for files in `folder`.
 
     The counts of `records` replace `workload.records`, and bound `expects.records`. Raises UsageError if the records

@@ -66,7 +66,7 @@ class Standing:
     lookups_from: str | None = None
 
 
-def standing(data: Mapping[str, Any]) -> Standing:
+def standing(data: Mapping[str, object]) -> Standing:
     """The valid parts of a scenario that has mistakes, from its plain data."""
     faults, rescales = data.get("faults"), data.get("rescale") or []
     listed = enumerate(faults if isinstance(faults, list) else [])

@@ -130,7 +130,7 @@ def without_numbers(sentence: str) -> str:
     return words if len(words) <= _WORDS_MAX else f"{words[: _WORDS_MAX - 1].rstrip()}…"
 
 
-def decisive_in(plan: Mapping[str, Any]) -> list[str] | None:
+def decisive_in(plan: Mapping[str, object]) -> list[str] | None:
     """The invariants that a scenario, as JSON, names as decisive; None: it names none."""
     decisive = plan.get("decisive")
     return [str(name) for name in decisive] if isinstance(decisive, list | tuple) else None

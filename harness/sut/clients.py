@@ -25,7 +25,7 @@ class BlockingClient:
         self._connection = connect(endpoint)
         self._connection.autocommit(True)
 
-    async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    async def fetch_all(self, sql: str, args: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Has no `await`, so it blocks the event loop."""
         with self._connection.cursor() as cursor:
             cursor.execute(sql, tuple(args))
@@ -41,7 +41,7 @@ class ConnectionACall:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
 
-    async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    async def fetch_all(self, sql: str, args: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         connection = await self._opened()
         try:
             async with connection.cursor() as cursor:
@@ -74,7 +74,7 @@ class OpenConnections(ConnectionACall):
         super().__init__(endpoint)
         self._forgotten: list[Any] = []
 
-    def _done_with(self, connection: Any) -> None:
+    def _done_with(self, connection: object) -> None:
         self._forgotten.append(connection)
 
     def close(self) -> None:

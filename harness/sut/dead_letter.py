@@ -27,7 +27,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """The fault or the part of the scenario that caused it, if one did."""
 
 
-def is_dead_letter(results: Sequence[Any]) -> bool:
+def is_dead_letter(results: Sequence[object]) -> bool:
     """Whether these results stand for a failure; the predicate of a retry strategy."""
     return bool(results) and type(results[0]) is DeadLetter
 
@@ -85,7 +85,7 @@ class _DeadLetterHandle:
     def done(self) -> bool:
         return self._handle.done
 
-    def complete(self, results: Sequence[Any]) -> None:
+    def complete(self, results: Sequence[object]) -> None:
         self._handle.complete(results)
 
     def fail(self, error: BaseException) -> None:

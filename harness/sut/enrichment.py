@@ -45,11 +45,11 @@ def stamped(lookup: Lookup, values: list[Any]) -> list[Any]:
     return [{**lookup.stamp, **(value if isinstance(value, dict) else {"value": value})} for value in values]
 
 
-def _enriched(lookup: Lookup, values: Sequence[Any]) -> list[Enriched]:
+def _enriched(lookup: Lookup, values: Sequence[object]) -> list[Enriched]:
     return [Enriched(id=lookup.id, j=j, value=value) for j, value in enumerate(values)]
 
 
-def answer_timeouts(values: Sequence[Any]) -> Callable[[Lookup], list[Enriched]]:
+def answer_timeouts(values: Sequence[object]) -> Callable[[Lookup], list[Enriched]]:
     """The default results of a record that timed out (A45)."""
     return lambda lookup: _enriched(lookup, values)
 
@@ -67,7 +67,7 @@ class CallJournal(Protocol):
         attempt: int,
         ending: str,
         final: bool,
-        values: Sequence[Any] | None,
+        values: Sequence[object] | None,
         error: str | None,
         by: str | None,
     ) -> None:

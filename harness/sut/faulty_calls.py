@@ -82,7 +82,7 @@ class FaultyCalls:
             )
         )
 
-    def timeout(self, value: Any, handle: ResultHandle) -> None:
+    def timeout(self, value: object, handle: ResultHandle) -> None:
         self._function.timeout(value, handle)
 
 
@@ -132,7 +132,7 @@ class PassedOn:
     def done(self) -> bool:
         return self._handle.done
 
-    def complete(self, results: Sequence[Any]) -> None:
+    def complete(self, results: Sequence[object]) -> None:
         self._pass_on("complete", lambda: self._handle.complete(results))
 
     def fail(self, error: BaseException) -> None:
@@ -171,5 +171,5 @@ class _FailingCalls:
         self._made[value.id] += 1
         handle.fail(PlannedFailure(f"call {self._made[value.id]} of record {value.id} fails as planned"))
 
-    def timeout(self, value: Any, handle: ResultHandle) -> None:
+    def timeout(self, value: object, handle: ResultHandle) -> None:
         self._function.timeout(value, handle)

@@ -109,7 +109,7 @@ def connections_of(settings: Operator) -> int:
 
 
 def _around(
-    lookup: LookupFunction, client: Any, settings: Operator, *, loop: asyncio.AbstractEventLoop
+    lookup: LookupFunction, client: object, settings: Operator, *, loop: asyncio.AbstractEventLoop
 ) -> AsyncFunction:
     on_timeout = settings.on_timeout
     answer: OnTimeout = answer_timeouts(on_timeout) if isinstance(on_timeout, list) else "fail"
@@ -132,7 +132,7 @@ class _SilentTimeouts:
         self.invoke = function.invoke
         self._function = function
 
-    def timeout(self, value: Any, handle: Any) -> None:
+    def timeout(self, value: object, handle: object) -> None:
         """Completes nothing."""
 
     def close(self) -> None:

@@ -35,7 +35,7 @@ class JoinedTask:
     inputs: Inputs
 
     def in_front_of(
-        self, emit: Callable[[OperatorInput], None], *, replayed: Sequence[Any], position: int
+        self, emit: Callable[[OperatorInput], None], *, replayed: Sequence[object], position: int
     ) -> Callable[[OperatorInput], None]:
         """Marks results and passes all elements on; knows the watermarks that left before the checkpoint."""
         attempt = _Attempt(self.step_ms, emit)

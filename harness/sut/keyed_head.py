@@ -68,7 +68,7 @@ class KeyedHead:
         self._backend: KeyedStateBackend
         self._services: InternalTimerServices
 
-    def link(self, replayed: Iterator[Any]) -> OperatorLink:
+    def link(self, replayed: Iterator[object]) -> OperatorLink:
         """The operator, with the state from the front of the lookups' elements (C45)."""
         first = next(replayed, None)
         if isinstance(first, TaskState):
@@ -166,7 +166,7 @@ class KeyedHead:
             emit=lambda element: self._output.do(partial(emit, element)),
         )
 
-    def _built_state_handler(self, operator: Any, timers: Timers) -> _KeptStateHandler:
+    def _built_state_handler(self, operator: object, timers: Timers) -> _KeptStateHandler:
         del operator
         handler = StreamOperatorStateHandler(
             operator_id=_SESSIONS,
@@ -192,7 +192,7 @@ class _KeptStateHandler:
         self.close = handler.close
 
     def snapshot_state(
-        self, operator: Any, metadata: CheckpointMetaData, options: CheckpointOptions
+        self, operator: object, metadata: CheckpointMetaData, options: CheckpointOptions
     ) -> OperatorSnapshotFutures:
         futures = self._handler.snapshot_state(operator, metadata, options)
 

@@ -31,7 +31,7 @@ def observing(kind: type[Lookup], read: set[str]) -> type[Lookup]:
     return Observed
 
 
-def as_list(answer: Any) -> list[Any]:
+def as_list(answer: object) -> list[Any]:
     """The results of a lookup: None is no result, any other single value one result."""
     if answer is None:
         return []

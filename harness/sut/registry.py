@@ -113,7 +113,7 @@ def load_attribute(name: str, *, option: str, kind: str) -> Any:
     return found
 
 
-def _how_to_load(name: str, found: Any, error: BaseException, *, kind: str) -> str:
+def _how_to_load(name: str, found: object, error: BaseException, *, kind: str) -> str:
     """What to do where `name` cannot be loaded; `found`: the module, or the object in it, that was loaded."""
     module, _, attribute = name.partition(":")
     if PurePath(module).name != module or module.endswith(".py"):

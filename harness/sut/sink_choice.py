@@ -81,7 +81,7 @@ class ChosenSink:
     def coordination(
         self,
         *,
-        journal: Any,
+        journal: object,
         phases: Phases,
         expect: Callable[[Any], Sequence[Any] | None] | None,
         timers: Later,

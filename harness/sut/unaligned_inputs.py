@@ -165,7 +165,7 @@ class UnalignedInputs(GatedInputs):
                         )
                     )
 
-    def _on_input(self, number: int, position: int, element: Any) -> OperatorInput:
+    def _on_input(self, number: int, position: int, element: object) -> OperatorInput:
         if isinstance(element, Watermark):
             mark = self._inputs.timestamp(number, element.timestamp, position=position)
             return Watermark(timestamp=mark, position=position)

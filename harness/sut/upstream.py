@@ -46,7 +46,7 @@ class UpstreamOperator:
         self._copy_value = copy_value
         self._position = 0
 
-    def held(self, elements: Sequence[Any]) -> int:
+    def held(self, elements: Sequence[object]) -> int:
         """How many of a checkpoint's elements this operator held; they are the last ones."""
         # A copy: to iterate over `elements` itself is to replay them, and reaches the phases of a restore.
         unreached = elements[:]
@@ -106,7 +106,7 @@ class _Delayed:
         delay_ms = Choices(value.id, "delay in front of the lookups").between(0, self._longest_ms)
         self._loop.call_later(delay_ms / 1000, handle.complete, [value])
 
-    def timeout(self, value: Any, handle: ResultHandle) -> None:
+    def timeout(self, value: object, handle: ResultHandle) -> None:
         """Never called: it has no timeout."""
         raise AssertionError(f"record {value!r} has no timeout here, but {handle!r} was asked for one")
 

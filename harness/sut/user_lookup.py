@@ -87,7 +87,7 @@ def _takes_pool(found: Any) -> bool | None:
     return by_place[1].name == "pool" or by_place[1].default is inspect.Parameter.empty
 
 
-def _coroutine_code(found: Any) -> CodeType | None:
+def _coroutine_code(found: object) -> CodeType | None:
     """The code of the `async def` behind functions, methods, partials, wrappers and objects; None: there is none."""
     inner = found
     for _ in range(_WRAPPERS_MAX):
@@ -157,7 +157,7 @@ class UserLookup:
                 self._journal.connected(times=times, connected_at=line)
         self._holding.clear()
 
-    async def __call__(self, record: Any, pool: Any) -> Any:
+    async def __call__(self, record: Any, pool: object) -> Any:
         """The function's result itself: a copy would hide that several calls share one object.
 
         Raises its `Exception`, UserCodeStopped, or SutError: it is not JSON.
@@ -177,7 +177,7 @@ class UserLookup:
             raise SutError(message, fix=fix) from None
         return result
 
-    async def _watched(self, record: Any, pool: Any) -> Any:
+    async def _watched(self, record: Any, pool: object) -> Any:
         """The function's result; the journal is told how the call used the pool."""
         call = WatchedCall(
             home=self.__code__.co_filename, line=line_of(self.__code__), now_s=asyncio.get_running_loop().time
@@ -200,7 +200,7 @@ class UserLookup:
                 row = call.hurried
                 self._journal.hurried(id=record.id, times=row.times, asked_at=row.asked_at)
 
-    async def _ended(self, record: Any, pool: Any) -> Any:
+    async def _ended(self, record: object, pool: object) -> Any:
         try:
             return await self._watched(record, pool)
         except (SystemExit, KeyboardInterrupt) as raised:
@@ -240,7 +240,7 @@ class _NotJson(Exception):
     """What a result has that JSON has not."""
 
 
-def _refuse_no_json(result: Any) -> None:
+def _refuse_no_json(result: object) -> None:
     """Raises `_NotJson` unless `result` can be written as JSON, and not too large. Tuples are written as lists."""
     _refuse_other(result, depth=0)
     try:
@@ -254,7 +254,7 @@ def _refuse_no_json(result: Any) -> None:
         raise _NotJson(message)
 
 
-def _refuse_other(value: Any, *, depth: int) -> None:
+def _refuse_other(value: object, *, depth: int) -> None:
     """Raises `_NotJson` unless `value` is JSON all the way down."""
     if depth > _DEPTH_MAX:
         raise _NotJson(f"{type(value).__name__} that is nested more than {_DEPTH_MAX} deep")

@@ -63,7 +63,7 @@ def why_hidden(module: str) -> str | None:
     return f"Python finds `{top}` in {file}, which hides {mine} of this folder"
 
 
-def name_of(found: Any) -> str:
+def name_of(found: object) -> str:
     """The name `MODULE:ATTR` under which any process can import this very object.
 
     Raises SutError for what has no such name: a lambda in a call, a function inside a function.
@@ -79,7 +79,7 @@ def name_of(found: Any) -> str:
     return name
 
 
-def _of_its_own(found: Any) -> str | None:
+def _of_its_own(found: object) -> str | None:
     """`module:qualname`, if that leads back to the object; for a bound method, the name of its object first."""
     if isinstance(found, MethodType):
         owner = _of_its_own(found.__self__) or _of_a_variable(found.__self__)
@@ -93,7 +93,7 @@ def _of_its_own(found: Any) -> str | None:
     return f"{module}:{qualname}" if inner is found else None
 
 
-def _of_a_variable(found: Any) -> str | None:
+def _of_a_variable(found: object) -> str | None:
     """The first variable of a module that holds the object: the module of its class before the others."""
     own = sys.modules.get(getattr(found, "__module__", None) or type(found).__module__)
     modules = [own] if isinstance(own, ModuleType) else []

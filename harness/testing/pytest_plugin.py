@@ -372,7 +372,7 @@ class _Holding:
             for file in resolve([beside if beside.is_file() else source]):
                 yield load(file), file if beside.is_file() else source
 
-    def _runs(self, scenario: Scenario, source: Any, asked: dict[str, Any]) -> None:
+    def _runs(self, scenario: Scenario, source: object, asked: dict[str, Any]) -> None:
         """Run the scenario as often as asked; the report shows the first run, or the one that does not pass."""
         from harness.explore.find import not_shown
         from harness.system.errors import UsageError
@@ -417,7 +417,7 @@ def _settings(config: pytest.Config) -> _Settings:
 class _Settings:
     """The settings of a session: options, then the environment, then `[tool.floodmark]` of pyproject.toml."""
 
-    def __init__(self, config: pytest.Config, *, project: Mapping[str, Any]) -> None:
+    def __init__(self, config: pytest.Config, *, project: Mapping[str, object]) -> None:
         """Raises UsageError for a level or a seed that is none."""
         from harness.system.errors import UsageError
 

@@ -235,7 +235,7 @@ def _groups(outputs: Sequence[Event]) -> list[list[bytes]]:
     return _between(outputs, lambda event: isinstance(event, Watermark | Status | DrainEnded))
 
 
-def _between(things: Sequence[Any], is_barrier: Callable[[Any], bool]) -> list[list[bytes]]:
+def _between(things: Sequence[object], is_barrier: Callable[[Any], bool]) -> list[list[bytes]]:
     """The keys sorted between barriers; the barriers keep their places."""
     parts: list[list[bytes]] = [[]]
     for thing in things:

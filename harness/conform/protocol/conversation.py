@@ -84,7 +84,7 @@ class Conversation:
         )
         return name in allowed
 
-    def follow(self, command: Mapping[str, Any], events: Sequence[Event]) -> None:
+    def follow(self, command: Mapping[str, object], events: Sequence[Event]) -> None:
         """Check the whole answer to one command. Raises `Misplaced`."""
         if len(events) == 1 and type(events[0]) is ErrorAnswer:
             return
@@ -101,7 +101,7 @@ class Conversation:
         if self._due_snapshots and not waits:
             raise Misplaced(f"snapshot {self._due_snapshots[0]} was due, but is not taken")
 
-    def _perform(self, command: Mapping[str, Any]) -> None:
+    def _perform(self, command: Mapping[str, object]) -> None:
         name = command.get("cmd")
         if not isinstance(name, str) or not self.accepts(name):
             state = "while blocked" if self.blocked else self.phase

@@ -27,10 +27,10 @@ class CanaryPlace(Protocol):
     def log(self, subtask: int, attempt: int) -> EventLog:
         """The log of a new attempt."""
 
-    def note(self, kind: str, fields: Mapping[str, Any]) -> None:
+    def note(self, kind: str, fields: Mapping[str, object]) -> None:
         """An event that no attempt writes: of the harness, the coordinator, a fault, or a commit."""
 
-    def store(self, table: str, row: Mapping[str, Any]) -> None:
+    def store(self, table: str, row: Mapping[str, object]) -> None:
         """A row of a table, with the fields of its event."""
 
 

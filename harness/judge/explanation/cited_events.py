@@ -72,7 +72,7 @@ class Skeleton:
             if (oldest := next(running, None)) is not None:
                 oldest.end = event
 
-    def starts(self, s: Any) -> list[EventSummary]:
+    def starts(self, s: object) -> list[EventSummary]:
         """The `start` events of a subtask, in order."""
         return [event for event in self.life.get(s, ()) if event.k == "start"]
 
@@ -92,11 +92,11 @@ class Skeleton:
         ]
         return max(taken, key=lambda snap: int(snap.a), default=None)
 
-    def snap_after(self, s: Any, a: Any, n: int) -> EventSummary | None:
+    def snap_after(self, s: object, a: object, n: int) -> EventSummary | None:
         """The snap that closes the epoch of emission `n` of an attempt."""
         return min(self._snaps_after(s, a, n), key=lambda snap: snap.n, default=None)
 
-    def completed_snap_after(self, s: Any, a: Any, n: int) -> EventSummary | None:
+    def completed_snap_after(self, s: object, a: object, n: int) -> EventSummary | None:
         """The first snap of an attempt after event `n` that was completed at some time."""
         completed = (
             snap
@@ -108,7 +108,7 @@ class Skeleton:
         )
         return min(completed, key=lambda snap: snap.n, default=None)
 
-    def _snaps_after(self, s: Any, a: Any, n: int) -> Iterator[EventSummary]:
+    def _snaps_after(self, s: object, a: object, n: int) -> Iterator[EventSummary]:
         for snaps in self.snaps.values():
             yield from (snap for snap in snaps if snap.s == s and snap.a == a and snap.n > n)
 
@@ -125,7 +125,7 @@ class Skeleton:
             found.append(ended)
         return found
 
-    def end_of(self, s: Any, a: Any) -> EventSummary | None:
+    def end_of(self, s: object, a: object) -> EventSummary | None:
         """The event that ended an attempt: its `kill`, `close` or `ended`, else the `start` of a later attempt."""
         own = [e for e in self.life.get(s, ()) if e.a == a and e.k in {"kill", "close", "ended"}]
         if own:
@@ -175,7 +175,7 @@ class CitedEvents:
     """Keyed by `n`: cited events, attempts, faults."""
     lineages: dict[Key, Lineage] = field(default_factory=dict)
 
-    def lineage(self, name: str, value: Any) -> Lineage:
+    def lineage(self, name: str, value: object) -> Lineage:
         """The events that name a record or a watermark; empty if none does."""
         return self.lineages.get((name, value)) or Lineage()
 
@@ -222,7 +222,7 @@ def gather(gathered: CitedEvents, lines: EventLines, anomalies: Iterable[Anomaly
                 lineage.add(read)
 
 
-def _lives(skeleton: Skeleton, s: Any) -> list[int]:
+def _lives(skeleton: Skeleton, s: object) -> list[int]:
     """The starts of a subtask, the snaps that they restore, and the events that ended its attempts."""
     starts = skeleton.starts(s)[-_LIVES:]
     snaps = [snap for start in starts if (snap := skeleton.restored_snap(start)) is not None]

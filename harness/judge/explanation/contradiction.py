@@ -51,16 +51,16 @@ class Contradiction:
     def witnesses(self, *kinds: str) -> list[Json]:
         return [event for event in self.cited if event.get("k") in kinds]
 
-    def story(self, record: Any, *kinds: str) -> list[Json]:
+    def story(self, record: object, *kinds: str) -> list[Json]:
         """The events of these kinds about a record, in this subtask (effects: in any subtask)."""
         events = self.gathered.lineage("id", record).events
         return [e for e in events if e["k"] in kinds and (e["k"] == "effect" or e.get("s") == self.s)]
 
-    def taken(self, record: Any) -> Json | None:
+    def taken(self, record: object) -> Json | None:
         """The event by which this subtask first took a record in."""
         return next(iter(self.story(record, "in")), None)
 
-    def marks(self, w: Any) -> list[Json]:
+    def marks(self, w: object) -> list[Json]:
         """The positions of a watermark in the source, as the first `wm` at each position."""
         events = self.gathered.lineage("w", w).events
         found: dict[Any, Json] = {}
@@ -69,7 +69,7 @@ class Contradiction:
                 found.setdefault(event["pos"], event)
         return list(found.values())
 
-    def knows_all(self, name: str, value: Any) -> bool:
+    def knows_all(self, name: str, value: object) -> bool:
         """Whether `story` and `marks` return every such event; only then may *Then* say that there is none."""
         return self.gathered.complete and self.gathered.lineage(name, value).whole
 
@@ -77,7 +77,7 @@ class Contradiction:
         """The full event of a summary, if it was gathered."""
         return None if summary is None else self.gathered.events.get(summary.n)
 
-    def operator(self, name: str, default: Any = None) -> Any:
+    def operator(self, name: str, default: object = None) -> Any:
         """A field of the header's `operator`."""
         operator = self.gathered.header.get("operator")
         return operator.get(name, default) if isinstance(operator, dict) else default

@@ -60,7 +60,7 @@ def find_not_its_row(
     return (Pitfall(name="not-its-row", says=says, advice=_ADVICE, evidence=evidence),)
 
 
-def _key(told: Any) -> Any:
+def _key(told: object) -> Any:
     return tuple(told) if isinstance(told, list) else told
 
 
@@ -83,7 +83,7 @@ def _all_alike(
     return Pitfall(name="not-its-row", says=says, advice=_ADVICE, evidence=evidence)
 
 
-def _besides_key(key: Any, rows: Sequence[Row], columns: Collection[str] | None) -> str:
+def _besides_key(key: object, rows: Sequence[Row], columns: Collection[str] | None) -> str:
     """What the rows hold besides their key, to be compared; a driver's values need not be JSON."""
     parts = key if isinstance(key, tuple) else (key,)
     return repr(
@@ -98,7 +98,7 @@ def _besides_key(key: Any, rows: Sequence[Row], columns: Collection[str] | None)
     )
 
 
-def are_rows(results: Sequence[Any], rows: Sequence[Row]) -> bool:
+def are_rows(results: Sequence[object], rows: Sequence[Row]) -> bool:
     """Whether each result is one of the rows, and each row one result, in any order."""
     if len(results) != len(rows):
         return False
@@ -106,7 +106,7 @@ def are_rows(results: Sequence[Any], rows: Sequence[Row]) -> bool:
     return any(all(map(_is_row, results, order)) for order in orders)
 
 
-def _is_row(result: Any, row: Row) -> bool:
+def _is_row(result: object, row: Row) -> bool:
     """As a dict with columns of the row, a list of its values, or one of them."""
     match result:
         case dict():
@@ -118,15 +118,15 @@ def _is_row(result: Any, row: Row) -> bool:
             return _is_value(result, row)
 
 
-def _is_value(value: Any, row: Row) -> bool:
+def _is_value(value: object, row: Row) -> bool:
     return any(_equal(value, held) for held in row.values())
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(one: object, other: object) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def _what(results: Sequence[Any], rows: Sequence[Row], whole: Iterable[Row] | None) -> str:
+def _what(results: Sequence[object], rows: Sequence[Row], whole: Iterable[Row] | None) -> str:
     """What is wrong with an answer, as the end of a sentence."""
     if not results:
         return f"it returns nothing, though the key has {_counted(len(rows), 'row')}"

@@ -191,10 +191,10 @@ def unfenced(sink: Kind) -> Kind:
     assert issubclass(sink, SubtaskWriter)
 
     class UnfencedSink(sink):  # type: ignore[misc]  # a class made of a class
-        def check_fence(self, cursor: Any) -> None:
+        def check_fence(self, cursor: object) -> None:
             """Nothing."""
 
-        def _check_newest(self, cursor: Any) -> None:
+        def _check_newest(self, cursor: object) -> None:
             """Nothing."""
 
     return UnfencedSink
@@ -207,7 +207,7 @@ def committing_blindly(sink: Kind) -> Kind:
         return sink
 
     class BlindSink(sink):  # type: ignore[misc]
-        def has_epoch(self, cursor: Any, epoch: int) -> bool:
+        def has_epoch(self, cursor: object, epoch: int) -> bool:
             del cursor, epoch
             return False
 
@@ -224,7 +224,7 @@ def losing_rows(pool: Kind) -> Kind:
     """`pool`, which answers with no rows when a connection is lost, or the server ends the statement."""
 
     class CarelessPool(pool):  # type: ignore[misc]
-        async def fetch_all(self, sql: str, args: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        async def fetch_all(self, sql: str, args: Sequence[object] = ()) -> list[tuple[Any, ...]]:
             try:
                 rows: list[tuple[Any, ...]] = await super().fetch_all(sql, args)
             except MayAskAgain:

@@ -51,7 +51,7 @@ _SHOWN_MAX = 60
 class CommandFields:
     """The fields of one object. Mutable: taken fields are removed."""
 
-    def __init__(self, where: str, fields: Mapping[str, Any]) -> None:
+    def __init__(self, where: str, fields: Mapping[str, object]) -> None:
         self._where = where
         self._left = dict(fields)
 
@@ -71,27 +71,27 @@ class CommandFields:
             raise CommandRefused(Code.BAD_ARGUMENT, f"{self._where} has no field {name!r}")
 
 
-def anything(where: str, value: Any) -> Any:
+def anything(where: str, value: object) -> Any:
     """Any JSON value."""
     del where
     return value
 
 
-def a_bool(where: str, value: Any) -> bool:
+def a_bool(where: str, value: object) -> bool:
     """True or false."""
     if not isinstance(value, bool):
         raise _wrong(where, "true or false", value)
     return value
 
 
-def a_text(where: str, value: Any) -> str:
+def a_text(where: str, value: object) -> str:
     """A string."""
     if not isinstance(value, str):
         raise _wrong(where, "a string", value)
     return value
 
 
-def a_list(where: str, value: Any) -> list[Any]:
+def a_list(where: str, value: object) -> list[Any]:
     """An array."""
     if not isinstance(value, list):
         raise _wrong(where, "an array", value)
@@ -101,7 +101,7 @@ def a_list(where: str, value: Any) -> list[Any]:
 def a_whole(*, at_least: int | None = None, or_null: bool = False) -> Callable[[str, Any], Any]:
     """A whole number of at least `at_least`, or null if allowed."""
 
-    def check(where: str, value: Any) -> int | None:
+    def check(where: str, value: object) -> int | None:
         if value is None and or_null:
             return None
         if type(value) is not int or (at_least is not None and value < at_least):
@@ -115,7 +115,7 @@ def a_whole(*, at_least: int | None = None, or_null: bool = False) -> Callable[[
 def one_of(*choices: str) -> Callable[[str, Any], str]:
     """One of the given words."""
 
-    def check(where: str, value: Any) -> str:
+    def check(where: str, value: object) -> str:
         if not isinstance(value, str) or value not in choices:
             raise _wrong(where, " or ".join(map(repr, choices)), value)
         return value
@@ -123,12 +123,12 @@ def one_of(*choices: str) -> Callable[[str, Any], str]:
     return check
 
 
-def canonical(value: Any) -> str:
+def canonical(value: object) -> str:
     """A text that is equal only for equal JSON values; 1, 1.0 and true differ."""
     return json.dumps(value, sort_keys=True)
 
 
-def _wrong(where: str, wanted: str, value: Any) -> CommandRefused:
+def _wrong(where: str, wanted: str, value: object) -> CommandRefused:
     shown = repr(value)
     if len(shown) > _SHOWN_MAX:
         shown = shown[:_SHOWN_MAX] + "..."
@@ -160,14 +160,14 @@ class OperatorConfig:
     profile: str
 
 
-def key_of(value: Any, *, member: str) -> str:
+def key_of(value: object, *, member: str) -> str:
     """The key of a record: that member of its value; a value that is no object, or lacks the member, is its own key."""
     if isinstance(value, dict) and member in value:
         return canonical([value[member]])
     return canonical(value)
 
 
-def operator_config(raw: Any, abilities: Sequence[str]) -> OperatorConfig:
+def operator_config(raw: object, abilities: Sequence[str]) -> OperatorConfig:
     """Checks `raw`; raises a `CommandRefused` that names the wrong field."""
     fields = CommandFields("config", _object("config", raw))
     mode = cast("Mode", fields.take("mode", one_of("ordered", "unordered", "keyed")))
@@ -195,7 +195,7 @@ def operator_config(raw: Any, abilities: Sequence[str]) -> OperatorConfig:
     return config
 
 
-def _on_timeout(where: str, raw: Any) -> OnTimeout:
+def _on_timeout(where: str, raw: object) -> OnTimeout:
     if isinstance(raw, str):
         word = one_of("fail", "nothing")(where, raw)
         return OnTimeout(kind="fail" if word == "fail" else "nothing")
@@ -208,7 +208,7 @@ def _on_timeout(where: str, raw: Any) -> OnTimeout:
     return answer
 
 
-def _retry(where: str, raw: Any) -> RetryStrategy:
+def _retry(where: str, raw: object) -> RetryStrategy:
     if raw is None:
         return NO_RETRY
     fields = CommandFields(where, _object(where, raw))
@@ -235,7 +235,7 @@ def _retry(where: str, raw: Any) -> RetryStrategy:
     return made
 
 
-def _on(where: str, raw: Any) -> list[str]:
+def _on(where: str, raw: object) -> list[str]:
     words = [one_of("empty", "error")(where, word) for word in a_list(where, raw)]
     if not words or len(set(words)) != len(words):
         raise CommandRefused(Code.BAD_ARGUMENT, f"{where} must hold 'empty', 'error' or both, once each")
@@ -249,7 +249,7 @@ def _multiplier(where: str, raw: Any) -> float:
     return number
 
 
-def _object(where: str, raw: Any) -> dict[str, Any]:
+def _object(where: str, raw: object) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise CommandRefused(Code.BAD_ARGUMENT, f"{where} must be an object")
     return raw

@@ -76,7 +76,7 @@ def object_of(line: bytes) -> dict[str, Any]:
     return value
 
 
-def _infinities(value: Any) -> Iterable[bool]:
+def _infinities(value: object) -> Iterable[bool]:
     if isinstance(value, float):
         yield value in {float("inf"), float("-inf")}
     elif isinstance(value, dict | list):

@@ -28,7 +28,7 @@ def _shown(element: QueueElement) -> dict[str, Any]:
             return {"idle": element.idle}
 
 
-def elements_of(state: Any) -> Sequence[QueueElement]:
+def elements_of(state: object) -> Sequence[QueueElement]:
     """The elements of a state; none for null."""
     if state is None:
         return ()
@@ -42,7 +42,7 @@ def elements_of(state: Any) -> Sequence[QueueElement]:
     return [_element(element) for element in elements]
 
 
-def _element(raw: Any) -> QueueElement:
+def _element(raw: object) -> QueueElement:
     fields = CommandFields("restore: an element", raw if isinstance(raw, dict) else {})
     element: QueueElement
     if isinstance(raw, dict) and "watermark" in raw:

@@ -54,7 +54,7 @@ class ScriptedFunction(AsyncFunction):
     def settled(self, *_: object, **__: object) -> None:
         """Called by the operator's probe for an outcome; not needed."""
 
-    def invoke(self, value: Any, handle: ResultHandle) -> None:
+    def invoke(self, value: object, handle: ResultHandle) -> None:
         self._count += 1
         self._calls[self._count] = _OpenCall(handle)
         if len(self._calls) > self._forget_at:
@@ -64,7 +64,7 @@ class ScriptedFunction(AsyncFunction):
             self._calls[self._count].ended = True
             raise CallFailed("the invocation of this value raises")
 
-    def timeout(self, value: Any, handle: ResultHandle) -> None:
+    def timeout(self, value: object, handle: ResultHandle) -> None:
         self._write({"ev": "timeout", "value": value})
         answer = self._config.on_timeout
         match answer.kind:

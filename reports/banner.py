@@ -26,12 +26,12 @@ from reports.reading import Reading, Tone, counts_towards, read_run
 
 _UNEXPLAINED: Final = "V24"
 _SENTENCE_CHARS: Final = 220
-"""Of an error or a checker's sentence, which may list without end; a sentence that is made here is told whole."""
+"""The longest error or checker's sentence that is shown whole; sentences made here are never cut."""
 _END_OF_PART: Final = re.compile(r"(?<=[.!?]) |; ")
 _RAISED_CHARS: Final = 140
 _RAISED_HEAD_CHARS: Final = 60
 _ABSENT: Final = frozenset({"lost", "no-effect", "row-missing"})
-"""Not `missing`, of a checkpoint (V10): its record may be in the table all the same."""
+"""Without `missing` of a checkpoint (V10), whose record may still be in the table."""
 _TAKES_WAS: Final = frozenset({"lost", "taken back", "doubled", "wrong", "never offered", "never done"})
 _ODD: Final = ("missing", "doubled", "disordered")
 
@@ -264,7 +264,7 @@ def _one_line(sentence: str) -> str:
 
 
 def _shortened(sentence: str) -> str:
-    """In one line that, if it is cut, ends where a sentence or a part of it does, or else a word."""
+    """One line; if it is cut, then after a sentence, a clause or at least a word."""
     line = _one_line(sentence)
     if len(line) <= _SENTENCE_CHARS:
         return line

@@ -61,7 +61,7 @@ class Compared:
     verdicts: tuple[Mapping[str, int], Mapping[str, int]]
     """Before and now: how many runs have which verdict."""
     changed: tuple[tuple[int, str, str], ...]
-    """Of each seed that both have and that changed: its verdict before and now."""
+    """The verdict before and now of each common seed whose verdict changed."""
     new: tuple[str, ...]
     """Violations of now that the earlier report has in no run of it."""
     mended: tuple[str, ...]

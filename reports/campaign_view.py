@@ -37,7 +37,7 @@ class Row:
     """Its place among all runs."""
     run: CountedRun
     history: StoredHistory | None = None
-    """In the report's folder; None: the run was counted, and left none."""
+    """The history in the report's folder; None: the run was only counted."""
 
     @property
     def tone(self) -> Tone:
@@ -136,16 +136,16 @@ class CampaignView:
     rows: Sequence[Row]
     kinds: Sequence[Kind]
     causes: Sequence[Cause]
-    """Those not as expected first, by how many runs they have."""
+    """The causes, unexpected ones first, by their number of runs."""
     cause_of: Mapping[int, Cause]
-    """Of each row that has one."""
+    """The cause of each row that has one."""
     sections: Sequence[RunSection]
     """The runs shown in full."""
     shown: Sequence[int]
     """The row of each section."""
     extent: Extent
     planned: Sequence[PlannedRuns]
-    """Of each kind."""
+    """The planned runs of each kind."""
     strips: Sequence[Strip] = ()
 
     @property
@@ -229,7 +229,7 @@ class CampaignView:
 
 _WHYS = 3
 _WHOLE_MAX = 4
-"""Of more runs shown in full, each has a few anomalies only."""
+"""With more runs shown in full than this, each shows only a few anomalies."""
 _ANOMALIES_OF_MANY = 2
 _CAUSES_TOLD = 3
 
@@ -282,7 +282,7 @@ def view_of(
 
 
 def _shortened(outcome: RunOutcome) -> RunOutcome:
-    """With the first anomalies of each invariant, the others counted: of many runs nobody reads all."""
+    """The verdict with only the first anomalies of each invariant; the others are counted."""
     verdicts = (
         replace(
             verdict,

@@ -48,5 +48,5 @@ def with_cards(page: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As the content of a CSS string inside a style element."""
+    """The text escaped as the content of a CSS string inside a style element."""
     return "".join(c if c.isalnum() or c in " .,-?%()" else f"\\{ord(c):06x}" for c in text)

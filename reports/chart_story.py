@@ -32,7 +32,7 @@ class StepMark:
     """The box of the label."""
     top: float
     bottom: float
-    """From where to where it is drawn in the lane."""
+    """Where it is drawn in the lane, from `top` to `bottom`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

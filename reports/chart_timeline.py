@@ -222,7 +222,7 @@ class _LaneDrawer:
         return "".join(path)
 
     def _dead(self, lane: Lane) -> Iterator[DeadSpan]:
-        """From each end of an attempt to the start of the next one."""
+        """The times from the end of each attempt to the start of the next one."""
         begun: int | None = None
         for mark in lane.marks[: 4 * _MARKS_AT_MOST]:
             if mark.what in _ENDS and begun is None:

@@ -129,7 +129,7 @@ def _subject(anomaly: Anomaly) -> str:
 
 
 def variant_in_words(mutant: str | None) -> str:
-    """What was planted in the run, or the operator of yours that it ran; empty: the reference as it is."""
+    """The planted defect of the run, or your own operator; empty: the unchanged reference."""
     if not mutant:
         return ""
     return f"variant {mutant}" if ":" in mutant else f"planted defect {mutant}"

@@ -33,7 +33,7 @@ class Step:
     s: int | None
     label: str
     name: str
-    """As the explanation names it: `e1`; empty if it does not."""
+    """Its name in the explanation: `e1`; empty if it has none."""
     told: str
     """The event in words, with its time."""
 
@@ -57,9 +57,9 @@ class Links:
 
     names: frozenset[str]
     marks: dict[str, str]
-    """From *Let*: to the mark on the timeline."""
+    """The links from *Let* to the marks on the timeline."""
     lines: dict[str, str]
-    """From *Then*: to the line of *Let*."""
+    """The links from *Then* to the lines of *Let*."""
 
     @classmethod
     def of(cls, told: Counterexample, anchor: str) -> Links:
@@ -93,7 +93,7 @@ def counterexample_of(story: AnomalyStory) -> Counterexample | None:
 
 
 def _chosen(lines: Sequence[Line], names: dict[int, str]) -> Iterator[Line]:
-    """At most `_STEPS`: those that the explanation names, then the first of the others."""
+    """At most `_STEPS` events: those that the explanation names, then the first of the others."""
     restored = {(line.s, line.a) for line in lines if line.label.startswith("restore")}
     ended = next((line.n for line in lines if line.label in _ENDS), lines[-1].n + 1 if lines else 0)
     last = {_kind(line): line.n for line in lines if _kind(line) in _SAVES and line.n < ended}

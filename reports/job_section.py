@@ -66,7 +66,7 @@ class JobSection:
 
 
 def job_section_of(outcome: RunOutcome, view: HistoryView) -> JobSection | None:
-    """Of a run whose history is seen from outside; None of any other."""
+    """The section of a run whose history is seen from outside; None for any other run."""
     if view.outside is None:
         return None
     header = view.header

@@ -26,7 +26,7 @@ from reports.sweep_strip import crash_point_of
 Result = Failure | Error | Skipped
 
 _MISSING_NAMED = 1_000
-"""Of so many runs of a scenario that were not made, each has a test case; `not run` counts all."""
+"""Up to so many runs of a scenario that were not made have a test case each; `not run` counts all."""
 
 
 def junit_text(view: CampaignView, *, title: str) -> str:

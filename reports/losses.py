@@ -150,7 +150,7 @@ class _Losses:
         return f"{wrote}, {self._after(last.first_n)}"
 
     def _of_events(self, anomaly: Anomaly) -> str:
-        """Of what no transaction shows: the readings of the table, or an exit."""
+        """The losses that no transaction shows: in the readings of the table, or at an exit."""
         if not anomaly.events:
             return "no event shows when"
         if anomaly.kind == "unexplained-failure":

@@ -93,9 +93,9 @@ class Point:
     as_expected: int
     verdicts: Mapping[str, int]
     values: Mapping[str, float]
-    """Of each measure, that of the median run; one that no run has is not there."""
+    """The median run's value of each measure; a measure that no run has is left out."""
     lacking: Mapping[str, int]
-    """Of each measure, how many runs do not have it."""
+    """The number of runs that lack each measure."""
     departures: tuple[Departure, ...] = ()
 
     @property
@@ -113,7 +113,7 @@ class TrendSeries:
     mutant: str
     points: tuple[Point, ...]
     bands: Mapping[str, NoiseBand]
-    """Of each measure, that of all reports together."""
+    """The noise band of each measure over all reports."""
     vacuous_of: Mapping[str, int]
     """How many runs were vacuous, for each invariant that was; `the run` counts whole runs."""
     flips: tuple[int, ...]

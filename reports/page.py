@@ -116,12 +116,12 @@ class _Drawn:
     convictions: Sequence[Conviction]
     """The gravest first; its first story is the counterexample."""
     lead: Links | None
-    """Of the counterexample, if the timeline marks it."""
+    """The links of the counterexample, if the timeline marks it."""
     open_rows: Sequence[OpenRow]
     passed: Sequence[InvariantVerdict]
     not_claimed: Sequence[InvariantVerdict]
     point: tuple[int, str] | None
-    """Of a sweep: the message at which the job was killed, and `before` or `after`."""
+    """In a sweep: the message at which the job was killed, and `before` or `after`."""
 
 
 def page_text(view: CampaignView, *, title: str, earlier: str = "") -> str:

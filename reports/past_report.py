@@ -200,7 +200,7 @@ def _of_full(run: _Run) -> PastRun:
 
 
 def _older_measures(recovery: Mapping[str, Any] | None) -> dict[str, float]:
-    """Of a report from before there were measures: the time to recover, if each disturbance has one."""
+    """The recovery measure of a report from before there were measures, if each disturbance has a time."""
     costs = (recovery or {}).get("costs") or []
     steady = sorted(cost["steady_us"] for cost in costs if isinstance(cost.get("steady_us"), int))
     if not steady or len(steady) < len(costs):
@@ -209,7 +209,7 @@ def _older_measures(recovery: Mapping[str, Any] | None) -> dict[str, float]:
 
 
 def _short_names(folders: Sequence[Path]) -> list[str]:
-    """Of each folder as many of its last parts as tell it from all others."""
+    """The shortest distinct name of each folder, made of its last parts."""
     for parts in range(1, max((len(folder.parts) for folder in folders), default=0) + 1):
         names = ["/".join(folder.parts[-parts:]) for folder in folders]
         if len(set(names)) == len(names):

@@ -38,7 +38,7 @@ _ANOMALIES_SHOWN = 1
 _RUNS_IN_FULL = 4
 """If there are more runs, those that went as expected get one line each."""
 _GREEN_SHOWN = 3
-"""Of runs that all went as expected, so many have lines of their own."""
+"""How many runs have their own lines if all went as expected."""
 _WIDTH_WITHOUT_TERMINAL = 110
 
 

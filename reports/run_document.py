@@ -93,7 +93,7 @@ class Threshold(Part, frozen=True, kw_only=True):
     limit: float
     """Milliseconds, or calls for each record."""
     value: float | None
-    """As `limit`; null: it could not be measured whole."""
+    """In the unit of `limit`; null: it could not be measured completely."""
     verdict: Literal["holds", "crossed", "unknown"]
     why: str
     """What was not measured, and why; empty: everything was."""
@@ -171,11 +171,11 @@ class RunDocument(Part, frozen=True, kw_only=True):
     pitfalls: list[Pitfall] = []
     """Named from what the run left."""
     outside: Outside | None = None
-    """Of a job: its history is seen from outside."""
+    """What was seen from outside, if a job ran."""
     runner: str = "continuous"
     """How level spark ran the operator."""
     expected: str | None = None
-    """Of a user's lookup: what stated the expected results, if the command named it."""
+    """What stated the expected results of a user's lookup, if the command named it."""
     cluster: int = 0
     """The workers of the standalone cluster that was started for it; 0: none."""
     master: str = ""
@@ -183,7 +183,7 @@ class RunDocument(Part, frozen=True, kw_only=True):
     measures: dict[str, float] = {}
     """What was measured, by the names of thresholds: milliseconds, or calls for each record."""
     thresholds: list[Threshold] = []
-    """Those of the scenario, in its order."""
+    """The thresholds of the scenario, in its order."""
     broke: str = ""
     """What broke, for which record and why, or what keeps the verdict open: the sentence of the page's banner."""
 
@@ -209,11 +209,11 @@ class CountedRun(Part, frozen=True, kw_only=True, omit_defaults=True):
     again: str = ""
     """The command that repeats it, of a run with a cause."""
     run_id: str = ""
-    """Of a run that left a history."""
+    """The id of a run that left a history."""
     history: str = ""
     """The file of its history beside this document."""
     measures: dict[str, float] = {}
-    """As of a run shown in full."""
+    """The measures, in the form of a run shown in full."""
 
 
 class Total(Part, frozen=True, kw_only=True):
@@ -233,7 +233,7 @@ class Total(Part, frozen=True, kw_only=True):
     not_run: int
     events: int
     took_s: float
-    """Of all runs together."""
+    """The time of all runs together."""
 
 
 class CauseOfRuns(Part, frozen=True, kw_only=True):
@@ -258,7 +258,7 @@ class Missing(Part, frozen=True, kw_only=True):
     level: str
     runs: int
     seeds: str
-    """As ranges: `8-40, 44`."""
+    """The seeds as ranges: `8-40, 44`."""
     why: str
 
 
@@ -323,13 +323,13 @@ class Document(Part, frozen=True, kw_only=True):
     incomplete: str = ""
     """How many of how many were made, and why not all; empty: all."""
     took_s: float = 0.0
-    """Of the whole campaign, by the clock; 0: not measured."""
+    """The wall-clock time of the campaign; 0: not measured."""
     totals: list[Total] = []
     causes: list[CauseOfRuns] = []
     missing: list[Missing] = []
     left_out: list[LeftOut] = []
     planned: list[Planned] = []
-    """Of each scenario of which not every run is in `runs`."""
+    """The planned runs of each scenario that has runs which are not in `runs`."""
     earlier: str = ""
     """The folder to which the report was moved that had been here before; empty: there was none."""
 

@@ -128,7 +128,7 @@ class RunSection:
     convictions: tuple[Conviction, ...]
     view: HistoryView
     job: JobSection | None = None
-    """Of a history seen from outside."""
+    """The section of a history seen from outside."""
     stored: StoredHistory | None = None
 
 

@@ -207,7 +207,7 @@ def _chosen(profile: CertificationProfile, asked: dict[str, Any]) -> Iterator[Ch
 
 
 def _seeds(profile: CertificationProfile, asked: dict[str, Any]) -> tuple[int, ...]:
-    """Those of the profile, or consecutive ones if `--seed` or `--runs` are given."""
+    """The seeds of the profile, or consecutive ones if `--seed` or `--runs` are given."""
     if asked["seed"] is None and asked["runs"] is None:
         return profile.seeds
     first = profile.seeds[0] if asked["seed"] is None else asked["seed"]

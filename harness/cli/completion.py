@@ -66,7 +66,7 @@ def _faults() -> Iterable[str]:
 
 
 _TAGS = re.compile(r"^tags: *\[([^\]]*)\]", re.MULTILINE)
-"""As the shipped files write them; a parser would take a second for all of them."""
+"""The form of `tags` in the shipped files; a YAML parser would take a second for all of them."""
 
 
 def _tags() -> Sequence[str]:

@@ -105,14 +105,14 @@ def _replay_told(told: Sequence[ReportedRun], asked: dict[str, Any]) -> int:
 
 
 _LINES = 12
-"""Of more runs than this, those that are the same get one line together."""
+"""With more runs than this, all unchanged runs share one line."""
 
 
 _WORLDS = ("local", "containers")
 
 
 def _proxy_of(told: str) -> str:
-    """As `--proxy` takes it, from the title in the report (`Toxiproxy 2.12.0`, `own proxy 0.1.0`)."""
+    """The value for `--proxy`, from the title in the report (`Toxiproxy 2.12.0`, `own proxy 0.1.0`)."""
     if told.startswith("Toxiproxy"):
         return "toxiproxy"
     return "own" if told.startswith("own proxy") else "auto"

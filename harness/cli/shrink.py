@@ -102,7 +102,7 @@ class _ToShrink:
     def chosen(
         self, shown: Sequence[tuple[str, str]], *, meant: Sequence[str] = ()
     ) -> tuple[tuple[str, str], ...]:
-        """Of these violations those of the invariants that were asked for; those of `meant` first."""
+        """Those of the given violations whose invariant was asked for; those of `meant` first."""
         asked = [one for one in shown if one[0] in self.invariants]
         return tuple(sorted(asked, key=lambda one: (one[0] not in meant, one[1] == "vacuous")))
 

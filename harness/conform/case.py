@@ -18,7 +18,7 @@ TO_PASTE: Final = "to paste:\n"
 
 
 class CaseOutcome(StrEnum):
-    """What came of a case."""
+    """The result of a case."""
 
     PASS = "pass"  # noqa: S105 - no password
     FAIL = "fail"
@@ -74,7 +74,7 @@ class ConformCase:
 
     @property
     def sentence(self) -> str:
-        """The claim, and what came of it, in one line."""
+        """The claim and its result in one line."""
         if self.outcome is CaseOutcome.PASS:
             return self.claim
         return f"{self.why}; claimed: {self.claim}" if self.why else self.claim

@@ -23,7 +23,7 @@ class Implementation:
     system: str = ""
     """Its name for `floodmark sut serve`."""
     flink: str = ""
-    """Of a real Flink: its release."""
+    """The release of a real Flink; empty for the others."""
 
 
 BESIDE: Mapping[str, Implementation] = {
@@ -35,7 +35,7 @@ BESIDE: Mapping[str, Implementation] = {
         for line, release in FLINKS.items()
     },
 }
-"""Those that `floodmark conform --beside` knows."""
+"""The implementations that `floodmark conform --beside` accepts."""
 
 
 def command_of(one: Implementation, settings: WorldSettings) -> Sequence[str]:

@@ -44,7 +44,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorJudged:
-    """What came of it."""
+    """The result of judging an operator."""
 
     asked: Asked
     hello: Hello

@@ -44,11 +44,11 @@ class ScriptsJudged:
 
     cases: Sequence[ConformCase]
     coverage: Mapping[str, int]
-    """Each sight of `harness.conform.protocol.coverage`, with how often it was met, zeros included."""
+    """How often each situation of `harness.conform.protocol.coverage` occurred, zeros included."""
     scripts: int
     commands: int
     digest: str
-    """Of the scripts that were drawn."""
+    """The digest of the scripts that were drawn."""
 
 
 def judge_scripts(

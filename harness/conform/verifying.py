@@ -48,7 +48,7 @@ class Verification:
     judged: int
     """The histories that were judged again."""
     twice: int
-    """Those of them that the second judge judged too."""
+    """How many of them the second judge judged too."""
     unfinished: bool = False
     """Whether it was interrupted."""
 

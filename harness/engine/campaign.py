@@ -67,7 +67,7 @@ class Finished:
     missing: tuple[MissingRuns, ...] = ()
     """The runs that were not made."""
     planned: tuple[PlannedRuns, ...] = ()
-    """Of each scenario, if the runs were counted."""
+    """The planned runs of each scenario, if the runs were counted."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Passwords to be removed from reports."""
     kept: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class Finished:
 
     @property
     def exit_code(self) -> Exit:
-        """In the order of precedence: violation, interruption, a refused function, unknown or vacuous, environment.
+        """By precedence: violation, interruption, a refused function, unknown or vacuous, environment.
 
         A planted defect that was convicted by an invariant meant for it holds; one that was not is a violation.
         """
@@ -250,7 +250,7 @@ class _Campaign:
             )
 
     def planned(self) -> Iterator[PlannedRuns]:
-        """Of each scenario with one system under test, if its runs were counted."""
+        """The planned runs of each scenario with one system under test, if its runs were counted."""
         firsts: dict[tuple[str, str | None, str], AnyOrder] = {}
         for order in self._orders if self._counted is not None else ():
             firsts.setdefault((order.scenario.scenario, order.mutant, order.sut), order)

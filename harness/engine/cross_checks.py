@@ -101,7 +101,7 @@ def refuse_other_claims(order: Order, header: Header) -> None:
 
 
 def _claims(order: Order, header: Header) -> Mapping[str, tuple[Any, Any]]:
-    """Of each claim what the header says, and what it must say."""
+    """For each claim: what the header says and what it must say."""
     scenario, told = order.scenario, header.operator
     operator, expects = scenario.operator, header.expects or Expects()
     is_users = ":" in order.sut

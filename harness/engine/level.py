@@ -83,7 +83,7 @@ class ProcessEnd:
 
 
 def ending_of(code: int) -> str:
-    """In words, how a worker's process ended that said nothing."""
+    """How a worker's process ended that left no message, in words."""
     if code < 0:
         return f"the worker's process was ended by {Signals(-code).name}"
     return f"the worker's process ended with exit code {code}"
@@ -162,7 +162,7 @@ class Ran:
 
     @property
     def all_pitfalls(self) -> tuple[Pitfall, ...]:
-        """Those that the calls of the run show, and those that the calm answers show."""
+        """The pitfalls shown by the calls of the run and by the calm answers."""
         return (*(self.pitfalls or ()), *(self.values.pitfalls if self.values else ()))
 
 

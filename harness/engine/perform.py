@@ -48,7 +48,7 @@ def judged(record: RunRecord | OutsideRecord) -> Judgement:
 
 
 def judged_by_order(order: AnyOrder, record: RunRecord | OutsideRecord) -> Judgement:
-    """As `judged`. Raises HarnessError too if the record is not one of `order`: its claims, its seed, its counts."""
+    """`judged`, but raises HarnessError if the record's claims, seed or counts are not those of `order`."""
     if isinstance(record, OutsideRecord):
         return judged(record)
     assert isinstance(order, Order), "only a job is seen from outside"

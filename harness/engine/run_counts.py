@@ -52,7 +52,7 @@ class Counted:
     refusal: SutError | None = None
     """Why the run was not made: the function under test cannot be judged."""
     digest: str = ""
-    """Of its history, to be compared with that of the same run elsewhere."""
+    """The digest of its history, to be compared with that of the same run elsewhere."""
     violations: tuple[tuple[str, str], ...] = ()
     """As `Judgement.shown`."""
     cause: str = ""
@@ -85,7 +85,7 @@ class Counted:
         )
 
     def listed(self, order: AnyOrder, outcome: RunOutcome | None) -> CountedRun:
-        """As a report lists it; `outcome`: of the same run, if it is shown in full."""
+        """Its row in a report; `outcome`: that of the same run, if it is shown in full."""
         return CountedRun(
             scenario=order.scenario.scenario,
             mutant=order.mutant,
@@ -120,7 +120,7 @@ class Tally:
     exit_codes: frozenset[Exit]
     """The exit codes of its runs."""
     violations: Mapping[tuple[str, str], int]
-    """In how many of its runs each violation (invariant, kind of anomaly) was found."""
+    """The number of its runs with each violation (invariant, kind of anomaly)."""
 
     @property
     def runs(self) -> int:

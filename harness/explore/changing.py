@@ -25,7 +25,7 @@ _TRIES_MAX: Final = 20
 _FAULTS_MAX: Final = 12
 _CRASHES: Final = frozenset({"kill_worker", "zombie"})
 _CRASHES_MAX: Final = 2
-"""Of a subtask, whose fourth attempt is the last; one restart is left for an error."""
+"""Crashes of one subtask. Its fourth attempt is the last; one restart is left for an error."""
 _SERVICES_IN_TIME: Final = 5
 """How many undisturbed calls, one after the other, a timeout that fails the task allows."""
 _ONE_MORE: Final = 850

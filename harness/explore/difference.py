@@ -127,7 +127,7 @@ def _exactly(value: object) -> str:
 
 
 def parting_in(left: Sequence[Json], right: Sequence[Json], stream: str) -> Parting | None:
-    """The first difference of two lists of events, which are told as `stream`."""
+    """The first difference of two lists of events; messages call them `stream`."""
     at = next(
         (i for i, pair in enumerate(zip(left, right, strict=False)) if _what(pair[0]) != _what(pair[1])), None
     )
@@ -214,7 +214,7 @@ def _value(event: Json, name: str) -> str:
 
 
 def _timing(left: ComparedRun, right: ComparedRun) -> Parting | None:
-    """Of two runs with the same events: the first that comes at another time."""
+    """The first event that comes at another time, in two runs with the same events."""
     pairs = zip(left.events, right.events, strict=True)
     at = next((i for i, (one, other) in enumerate(pairs) if one["t"] != other["t"]), None)
     if at is None:
@@ -289,7 +289,7 @@ def measured(runs: Sequence[ComparedRun]) -> dict[str, tuple[float, float, float
 
 
 def _latencies(run: ComparedRun) -> Iterator[tuple[str, float]]:
-    """From the first `in` of a record to its first `out`, and from a call to its answer."""
+    """The times from the first `in` of a record to its first `out`, and from a call to its answer."""
     taken: dict[Any, int] = {}
     left: dict[Any, int] = {}
     asked: dict[Any, int] = {}

@@ -33,7 +33,7 @@ _LEAST: Final = 150
 _MEMORY: Final = 0.9
 """What of the yield of a way is kept from one round to the next."""
 _EVERY_WHOLE: Final = 6
-"""Of so many candidates one is a scenario of the shelf as it is, until each was tried: it costs as much as several."""
+"""One candidate in so many is an unchanged scenario of the shelf, until each was tried: it costs as much as several."""
 _REFUSED_MAX: Final = 40
 """Candidates refused by the system under test, with none that it ran, after which it is not tried any more."""
 _MORE_THAN_SILENCE: Final = 200
@@ -58,7 +58,7 @@ class Plan:
     given: tuple[CorpusEntry, ...] = ()
     """Run first, and changed: the scenarios that were named, and what the corpus holds."""
     shelf: tuple[Scenario, ...] = ()
-    """The catalogue: shortened and changed, and each that was not given run once as it is."""
+    """The catalogue: its scenarios are shortened and changed; each that was not named also runs once unchanged."""
     round: int = 48
     """Candidates of a round; with many machines more, so that none waits for the end of a round."""
     ways: tuple[Way, ...] = _WAYS
@@ -88,7 +88,7 @@ class Explored:
     events: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     features: Counter[Feature] = field(default_factory=Counter)
-    """In how many runs each was reached."""
+    """The number of runs that reached each feature."""
     kept: list[CorpusEntry] = field(default_factory=list)
     """The entries that reached something new, in the order in which they were found."""
     sightings: list[FoundViolation] = field(default_factory=list)
@@ -231,7 +231,7 @@ class _Search:
         self._counts: Counter[Feature] = Counter()
 
     def candidates(self) -> Iterator[Candidate]:
-        """At most as many as a round has; what was given comes first."""
+        """At most as many candidates as a round has, the user's scenarios first."""
         for _ in range(self._plan.round):
             number = self._drawn
             self._drawn += 1
@@ -259,7 +259,7 @@ class _Search:
         return Candidate(way="drawn", seed=seed)
 
     def _way(self, draw: Draw) -> Way:
-        """In proportion to what each way found lately, for a run."""
+        """Draws a way to make a candidate, in proportion to what each way found lately for each of its runs."""
         possible: list[Way] = [
             way
             for way in self._plan.ways

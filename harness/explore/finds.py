@@ -30,14 +30,14 @@ class Group:
     invariant: str
     kind: str
     shape: str
-    """Of the shrunk scenario: `kill_worker at emit; ordered, atomic sink`."""
+    """The shrunk scenario in words: `kill_worker at emit; ordered, atomic sink`."""
     find: Find
     """The smallest of what its runs shrank to."""
     file: Path
     first_run: int
     """The number of the run that showed it first."""
     times: int
-    """In how many runs it was seen, as far as they were shrunk."""
+    """The number of shrunk runs that showed it."""
     not_shrunk: int = 0
     """Further runs with the same invariant and class."""
     repeats: bool = True

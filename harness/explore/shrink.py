@@ -294,7 +294,7 @@ class _OneShrinking:
             size //= 2
 
     def _tries_decided(self, data: Data, what: str) -> bool:
-        """As `tries`; `expects` and `decisive` follow, which count what a smaller run no longer has."""
+        """Does the work of `tries`; then adapts `expects` and `decisive` to what the smaller run still has."""
         small = {**without(data, ("expects",), ("tags",)), "decisive": [self.find.invariant]}
         return self.tries(small, what) or self.tries(data, what)
 

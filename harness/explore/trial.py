@@ -85,7 +85,7 @@ class Candidate:
 
     way: Way
     seed: int
-    """Of the run; of a drawn scenario also of the drawing."""
+    """The seed of the run, and of the drawing if the scenario was drawn."""
     parent: Scenario | None = None
     other: Scenario | None = None
     """A scenario of which parts may be taken."""

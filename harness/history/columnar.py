@@ -243,7 +243,7 @@ def all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 HEADER_FILE = "_header.json"
-"""In a folder of parts whose writer cannot put the header into the schema's metadata: a file with that line."""
+"""The file with the header, in a folder of parts whose writer cannot put it into the schema's metadata."""
 
 
 def write_parts(folder: Path, header: Header, events: Iterable[Event]) -> None:
@@ -365,7 +365,7 @@ def _batches_of_part(part: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _with_order(batch: pa.RecordBatch) -> pa.Table:
-    """With `n` as the order; a row that is stored as text has it in its text."""
+    """Adds the order `n`; a row that is stored as text has it in its text."""
     numbers = batch.column("n").to_pylist()
     if batch.column("line").null_count < batch.num_rows or None in numbers:
         lines = batch.column("line").to_pylist()

@@ -132,7 +132,7 @@ class Progress:
     """Counts over everything recorded so far. Mutable; only the follower changes it."""
 
     began_us: dict[int, int] = field(default_factory=dict)
-    """By subtask, when it took its first record, or ended without one."""
+    """When each subtask took its first record, or ended without one."""
     last_us: int | None = None
     """Time of the latest line; one that says only that an attempt's loop runs does not count: it may still hang."""
     taken: Counter[int] = field(default_factory=Counter)
@@ -146,7 +146,7 @@ class Progress:
     has_own_client: bool = False
     """Whether the lookup has a client of its own, which records neither losses nor errors."""
     stopped: dict[str, int] = field(default_factory=dict)
-    """By fault id, when an attempt stopped itself (SIGSTOP) for that fault."""
+    """When an attempt stopped itself (SIGSTOP) for a fault, by the fault's id."""
     timed: CallPairing = field(default_factory=CallPairing)
     attempts: dict[tuple[int, int], AttemptView] = field(default_factory=dict)
 

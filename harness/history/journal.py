@@ -147,7 +147,7 @@ class Journal:
         return self._latest[id]
 
     def answered(self, asked: int, echoed: int, version: int | None) -> None:
-        """The answer to the call with nonce `asked` came with nonce `echoed`; None: no version is told."""
+        """The answer to the call with nonce `asked` came with nonce `echoed`; `ver` None: the row has no version."""
         self._answered[asked] = echoed, version
 
     def settled(
@@ -326,7 +326,7 @@ class Journal:
         self._note("~kept", times=times, where=asked_at)
 
     def connects_itself(self) -> None:
-        """The lookup has a client of its own, whose losses and errors nobody records: for the evidence of faults."""
+        """The lookup has its own client, whose losses and errors are not recorded: for the evidence of faults."""
         self._note("~own-client")
 
     def connected(self, *, times: int, connected_at: str) -> None:

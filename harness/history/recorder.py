@@ -73,7 +73,7 @@ class Recorder:
         return self._thread_name
 
     def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
-        """As `record`, with a struct, which is built and encoded faster than a dict."""
+        """Records an event given as a struct, which is built and encoded faster than a dict."""
         with self._lock:
             self._write(self._lines, self._encode(_LINES[kind](i=self._lines, t=self._now_us(), **fields)))
             self._lines += 1

@@ -68,9 +68,9 @@ class Cost:
     detect_us: int | None = None
     """A fault: until the first failed call, failed attempt or kill. A kill: since the attempt's last own event."""
     first_output_us: int | None = None
-    """From the fault's end, or from the kill, to the next result."""
+    """The time from the fault's end, or from the kill, to the next result."""
     steady_us: int | None = None
-    """From the same moment until results in a row were within the 99th percentile of the lags before."""
+    """The time from the same moment until consecutive results were within the 99th percentile of the lags before."""
     replayed: int | None = None
     """A kill: records that the next attempt restored or read again."""
     replayed_of: int | None = None

@@ -44,7 +44,7 @@ class SubjectOfCertificate(_Piece, frozen=True, kw_only=True):
 
     kind: Literal["lookup", "operator", "pipeline", "protocol"]
     name: str
-    """As the command names it: `shop:lookup`, `job.toml`, a command line."""
+    """Its name in the command: `shop:lookup`, `job.toml`, a command line."""
     about: str
     files: list[SealedFile]
     """The files of the subject itself."""
@@ -76,7 +76,7 @@ class SecondWord(_Piece, frozen=True, kw_only=True):
 
     judge: str
     sha256: str
-    """Of the second judge's own file."""
+    """The digest of the second judge's own file."""
     judged: int
     """The runs that it judged."""
     agreed: int
@@ -111,7 +111,7 @@ class CertifiedRun(_Piece, frozen=True, kw_only=True):
     again: str = ""
     """The command that repeats it."""
     paste: str = ""
-    """Of a conversation that failed: its transcript, and its lines, to be pasted into the program."""
+    """The transcript of a conversation that failed and its lines, to be pasted into the program; empty if it passed."""
 
 
 class Certificate(_Piece, frozen=True, kw_only=True):
@@ -188,7 +188,7 @@ def certificate_text(certificate: Certificate) -> str:
 
 
 def load_certificate(path: Path) -> Certificate:
-    """Reads a certificate strictly. Raises HistoryError if it cannot be read or is none of this version."""
+    """Reads a certificate strictly. Raises HistoryError if it cannot be read by this version."""
     fix = f"name the {CERTIFICATE} that `floodmark certify` wrote, or its folder"
     try:
         content = path.read_bytes()

@@ -179,7 +179,7 @@ def _retry(order: Order) -> Mapping[str, Any]:
 
 
 def _on_timeout(scenario: Scenario) -> Mapping[str, str]:
-    """The policy for timeouts; a handler that completes nothing is none of them."""
+    """The policy for timeouts; a handler that completes nothing has none."""
     match scenario.operator.on_timeout:
         case "nothing":
             return {}

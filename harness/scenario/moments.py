@@ -47,14 +47,14 @@ class Moments:
     """Counts by subtask. Mutable."""
 
     begun_us: int | None = None
-    """From when the times of triggers count: at level sim the first record; else see `of`."""
+    """The moment from which triggers count their time: at level sim the first record; else see `of`."""
     calls: Counter[int] = field(default_factory=Counter)
     taken: Counter[int] = field(default_factory=Counter)
     """Records sent by the source; replayed records count again."""
     commits: Counter[tuple[int, int]] = field(default_factory=Counter)
-    """By subtask and checkpoint."""
+    """The commits of each subtask and checkpoint."""
     hits: Counter[tuple[int, str]] = field(default_factory=Counter)
-    """By subtask and phase, over the subtask's whole life."""
+    """How often each subtask reached each phase, over all its attempts."""
     stopped: Mapping[str, int] = field(default_factory=dict)
     """The faults for which an attempt has stopped itself at a phase."""
 

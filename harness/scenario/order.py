@@ -110,9 +110,9 @@ class Order:
     runner: Runner = "continuous"
     """How level spark runs the operator."""
     cluster: int = 0
-    """At level spark: the workers of a cluster that the harness starts; 0: none."""
+    """The number of workers of a Spark cluster that the harness starts; 0: none."""
     master: str = ""
-    """At level spark: the address of the user's own cluster; empty: none."""
+    """The address of the user's own Spark cluster; empty: none."""
     expected: str | None = None
     """Of a user's lookup: `module:function` that states the results, `none`, or None: `expected` of the lookup's module
     if it has one, else the calm twin."""

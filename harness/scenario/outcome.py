@@ -154,7 +154,7 @@ class Threshold:
 
     name: str
     limit: float
-    """In milliseconds, or calls for each record."""
+    """The limit in milliseconds, or in calls for each record."""
     value: float | None
     """The measure; None: it could not be taken whole."""
     verdict: Literal["holds", "crossed", "unknown"]
@@ -162,7 +162,7 @@ class Threshold:
 
     @property
     def says(self) -> str:
-        """In a sentence without its full stop: `recovery_p95 is 3.2 s, and at most 2 s is allowed`."""
+        """A sentence without its full stop: `recovery_p95 is 3.2 s, and at most 2 s is allowed`."""
         limit = measure_text(self.name, self.limit)
         if self.verdict == "unknown":
             return f"{self.name} could not be measured, and at most {limit} is allowed: {self.why}"
@@ -209,7 +209,7 @@ class RunOutcome:
     extras: Mapping[str, Any] = field(default_factory=dict)
     pitfalls: tuple[Pitfall, ...] = ()
     values: str = ""
-    """Of a user's lookup: where its expected results are from, and what it cost to find them."""
+    """Where the expected results of a user's lookup come from, and what it cost to find them."""
     fails_on_pitfall: bool = False
     """Whether a pitfall makes the run fail."""
     runner: str = "continuous"
@@ -217,7 +217,7 @@ class RunOutcome:
     measures: Mapping[str, float] = field(default_factory=dict)
     """What was measured of it, by the names of thresholds, in milliseconds or calls for each record."""
     thresholds: tuple[Threshold, ...] = ()
-    """Those of the scenario, in its order."""
+    """The thresholds of the scenario, in its order."""
     expected: str | None = None
     cluster: int = 0
     master: str = ""
@@ -287,7 +287,7 @@ class CountedRun:
     falls: bool = False
     """Whether a pitfall or a threshold makes it fail."""
     digest: str = ""
-    """Of its history (`harness.history.text.digest_of`); empty: not taken."""
+    """The digest of its history (`harness.history.text.digest_of`); empty: not taken."""
     sut: str = "reference"
     cause: str = ""
     """What it has shown, in words by which runs are grouped (`harness.scenario.symptom`); empty: it simply passed."""
@@ -297,7 +297,7 @@ class CountedRun:
     again: str = ""
     """The command line that repeats it."""
     run_id: str = ""
-    """Of a run that left a history; empty: it was only counted."""
+    """The id of a run that left a history; empty: the run was only counted."""
     measures: Mapping[str, float] = field(default_factory=dict)
     """As `RunOutcome.measures`."""
 
@@ -369,12 +369,12 @@ class PlannedRuns:
 
     @property
     def kind(self) -> tuple[str, str | None, str, str]:
-        """By which runs are told apart: scenario, planted defect, level, system under test."""
+        """The key of equal runs: scenario, planted defect, level, system under test."""
         return self.scenario, self.mutant, self.level, self.sut
 
     @classmethod
     def of(cls, outcome: RunOutcome) -> PlannedRuns:
-        """As an outcome has it."""
+        """The row of an outcome."""
         names = ("scenario", "mutant", "level", "sut", "about", "plan", "convicts")
         more = ("runner", "expected", "cluster", "master")
         return cls(**{name: getattr(outcome, name) for name in (*names, *more)})
@@ -391,7 +391,7 @@ class Extent:
     missing: tuple[MissingRuns, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     planned: tuple[PlannedRuns, ...] = ()
-    """Of each scenario, if not every run is shown in full."""
+    """The planned runs of each scenario, if not every run is shown in full."""
 
 
 def seen_as_expected(judgement: Judgement, convicts: Sequence[str]) -> bool:

@@ -50,7 +50,7 @@ class RescaledShare(msgspec.Struct, frozen=True, kw_only=True):
     inherited: int
     """The number of elements in flight: the first position that it reads."""
     cuts: dict[int, int]
-    """By the number of each subtask that the rescale ended, its position at the checkpoint."""
+    """The position at the checkpoint of each subtask that the rescale ended, by the subtask's number."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     inside: list[dict[str, Any]] = []
     """The other faults that attempts perform themselves, as JSON; `fault_of` reads them back."""
     shares: dict[int, RescaledShare] = {}
-    """Of each subtask that a rescale has begun."""
+    """The share of each subtask that a rescale has begun."""
 
 
 def numbers_of(plan: RunPlan, *, subtasks: int) -> range:

@@ -40,7 +40,7 @@ _FAILURES_MAX: Final = 20
 _LATE_MAX: Final = 2
 """If so many calls took longer than `CALL_S`, the rest is not asked."""
 _TWICE_MIN: Final = 3
-"""At least so many are asked twice, else a tenth."""
+"""At least so many records are asked twice; with many records, a tenth of them."""
 _SERVICE_MS: Final = 5
 """The longest service time of a second call; first calls have none, for the time decides no result."""
 
@@ -125,7 +125,7 @@ class CalmTwin:
         self._until_s = 0.0
 
     async def ask(self) -> None:
-        """Asks by key; if the function uses more of a record, by record; if by service time too, as it is."""
+        """Asks by key, then by record, then with service times, until a pass shows that results depend on no more."""
         self._until_s = asyncio.get_running_loop().time() + ALL_S
         try:
             for what in Pass:

@@ -108,7 +108,7 @@ class JournalProbe:
         results: Sequence[Enriched | DeadLetter] | None = None,
         error: BaseException | None = None,
     ) -> None:
-        """As in `reference_impl.operator.probe.Probe`; a dead letter is journalled as the failure behind it."""
+        """See `reference_impl.operator.probe.Probe`; a dead letter is journalled as the failure behind it."""
         if ending is Ending.TIMEOUT and not self._timeout_answers:
             ending = Ending.OK if error is None else Ending.FAIL
         if results and type(letter := results[0]) is DeadLetter:

@@ -95,7 +95,7 @@ class _Silent:
     """Hears the combined watermarks, of which the valve knows the last."""
 
     def emit(self, element: Watermark | WatermarkStatus, /) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 _SILENT = _Silent()

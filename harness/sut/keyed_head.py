@@ -211,7 +211,7 @@ def _key_of(lookup: Lookup) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedTask:
-    """Of one subtask."""
+    """The keyed task of one subtask."""
 
     inputs: Inputs
     task: Task

@@ -38,7 +38,7 @@ class ObjectForm:
 
     is_class: bool
     code: CodeType
-    """Of its `__call__`."""
+    """The code of its `__call__`."""
     blocks: bool
     """Its `__call__` is a plain `def`, so it runs on threads."""
     takes_pool: bool
@@ -208,7 +208,7 @@ class LookupObject:
         return await asyncio.wrap_future(call)
 
     async def _step(self, name: str, step: Callable[[], Awaitable[None]], *, limit_s: float) -> None:
-        """Awaits `step`; whatever it raises is told as an error of the method `name`."""
+        """Awaits `step`; what it raises becomes an error that names the method `name`."""
         limit = asyncio.timeout(limit_s)
         try:
             async with limit:
@@ -241,7 +241,7 @@ class LookupObject:
 
 
 class _NoServer:
-    """The database at level sim: there is none, which is told when it is asked for anything."""
+    """Stands for the database at level sim, where there is none: each use raises an error that says so."""
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):

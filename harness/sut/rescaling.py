@@ -121,7 +121,7 @@ class Rescaling:
         return compute_key_group_range_for_operator_index(KEY_GROUPS, parallelism, index)
 
     def places(self, every: Mapping[int, int], owned: KeyGroupRange) -> dict[int, int]:
-        """Of the places of all partitions those of a new subtask."""
+        """The places of a new subtask, chosen from those of all partitions."""
         return {part: at for part, at in every.items() if part in owned}
 
     def keyed_state(self, old: Sequence[KeptState], owned: KeyGroupRange) -> KeptState:

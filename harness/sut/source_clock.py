@@ -16,7 +16,7 @@ from reference_impl.mailbox.timers import Timers
 
 
 class SourceClock:
-    """Of one attempt. Mutable: `start_at`, then `advance`."""
+    """The source's clock in one attempt. Mutable: `start_at`, then `advance`."""
 
     def __init__(self) -> None:
         self._now_ms = 0

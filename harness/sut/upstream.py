@@ -68,10 +68,10 @@ class UpstreamOperator:
         return tuple(HeldUpstream(element=element) for element in states[_ID].managed_operator_state)
 
     def takes(self, element: OperatorInput) -> None:
-        """Nothing: what the source reads is not yet at the lookups."""
+        """Does nothing: what the source reads has not reached the lookups yet."""
 
     def source_exhausted(self) -> None:
-        """Nothing: the lookups' input ends when this operator is empty (`around`)."""
+        """Does nothing: the lookups' input ends when this operator is empty (`around`)."""
 
     def around(self, lookups: BuildAsyncOperator) -> BuildAsyncOperator:
         """`lookups`, whose operator tells the reader when its own input ends."""

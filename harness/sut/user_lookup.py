@@ -144,7 +144,7 @@ class UserLookup:
         """Where calls connected by themselves, and how often."""
 
     def tell(self, journal: MisuseJournal) -> None:
-        """From now on `journal` is told how calls use the pool."""
+        """Records in `journal`, from now on, how calls use the pool."""
         self._journal = journal
 
     def close(self) -> None:
@@ -178,7 +178,7 @@ class UserLookup:
         return result
 
     async def _watched(self, record: Any, pool: object) -> Any:
-        """The function's result; the journal is told how the call used the pool."""
+        """The function's result; records in the journal how the call used the pool."""
         call = WatchedCall(
             home=self.__code__.co_filename, line=line_of(self.__code__), now_s=asyncio.get_running_loop().time
         )
@@ -215,7 +215,7 @@ class UserLookup:
 
 
 def failure_of_lookup(error: BaseException, record: int) -> str | None:
-    """In words, that a user's lookup raised `error` for that record, and where; None: no user's lookup raised it."""
+    """Says that a user's lookup raised `error` for that record, and where; None: no user's lookup raised it."""
     where = raised_at(error)
     if where is None:
         return None
@@ -229,7 +229,7 @@ def raised_at(error: BaseException) -> str | None:
 
 
 def failure_of_task(error: BaseException) -> str | None:
-    """In words, that a task which a user's lookup started raised what would end the process; None: it did not."""
+    """Says that a task which a user's lookup started raised what would end the process; None: it did not."""
     if not isinstance(error, SystemExit | KeyboardInterrupt):
         return None
     frame, number = list(walk_tb(error.__traceback__))[-1]

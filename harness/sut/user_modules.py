@@ -46,7 +46,7 @@ def _absolute(folder: str) -> str:
 
 
 def why_hidden(module: str) -> str | None:
-    """In words, that the current folder has `module` but Python finds another one of its name; None: it has not."""
+    """Says that Python finds another module of that name than the current folder's `module`; None: it does not."""
     top = module.partition(".")[0]
     mine = next((place for place in (Path(top), Path(f"{top}.py")) if place.exists()), None)
     found = sys.modules.get(top)

@@ -88,7 +88,7 @@ def _lines(judgement: Judgement, file: Path) -> Iterator[str]:
 
 @cache
 def refuse_blind_judge() -> None:
-    """Once in each process that judges. Raises HarnessError if its judge overlooks a canary."""
+    """Call once in each process that judges. Raises HarnessError if its judge overlooks a canary."""
     seen_outside = overlooked(judge_outside, canaries("jobs"))
     if missed := (*overlooked(judge, (*canaries("operator"), *canaries("files"))), *seen_outside):
         message = f"the judge is blind: it overlooks the canaries {', '.join(missed)}, so none of its verdicts counts"

@@ -112,7 +112,7 @@ class ScenarioFile(pytest.File):
 
 
 class _RunItem(pytest.Item):
-    """An item that is one run: its failure is told without a traceback, where nobody wants one."""
+    """A test item that is one run. Its failure is reported without a traceback."""
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         from harness.system.errors import FloodmarkError, HarnessError
@@ -418,7 +418,7 @@ class _Settings:
     """The settings of a session: options, then the environment, then `[tool.floodmark]` of pyproject.toml."""
 
     def __init__(self, config: pytest.Config, *, project: Mapping[str, object]) -> None:
-        """Raises UsageError for a level or a seed that is none."""
+        """Raises UsageError for an unknown level or an invalid seed."""
         from harness.system.errors import UsageError
 
         self._config = config

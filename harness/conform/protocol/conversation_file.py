@@ -58,7 +58,7 @@ class ConversationFile:
 
 
 class ConversationScript:
-    """What is told next, given what was answered. Mutable."""
+    """Chooses the next command by the answers so far. Mutable."""
 
     def __init__(self, exchanges: Sequence[Exchange], *, profile: str) -> None:
         self._exchanges = exchanges

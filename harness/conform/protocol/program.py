@@ -35,11 +35,11 @@ class Limits:
     """The limits of one program; the defaults allow for a JVM's start and states of 10^5 elements."""
 
     start_s: float = 60.0
-    """From its start to its first answer."""
+    """The limit from its start to its first answer."""
     answer_s: float = 30.0
-    """From a command (or the previous answer) to the complete answer."""
+    """The limit from a command (or the previous answer) to the complete answer."""
     exit_s: float = 10.0
-    """From the end of its input to its exit."""
+    """The limit from the end of its input to its exit."""
     line_bytes: int = 64 << 20
     """Bytes of one line."""
     answer_bytes: int = 512 << 20

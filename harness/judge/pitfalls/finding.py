@@ -31,7 +31,7 @@ class OpenCall:
     record: int
     began_us: int
     open_us: int
-    """From the call's beginning to the end of its attempt."""
+    """The time from the call's beginning to the end of its attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +193,7 @@ _HELD_OF_RUN = 0.1
 
 
 def find_held_thread(seen: RunSeen) -> Pitfall | None:
-    """`blocking-call` at level sim, whose time stands still while code runs: adds up the real time instead.
+    """`blocking-call` at level sim, where virtual time does not pass while code runs: adds up real time instead.
 
     Evidence: samples in which the function under test was on the thread, with none of the harness's code under it.
     """
@@ -336,7 +336,7 @@ def find_open_connections(seen: RunSeen) -> Pitfall | None:
 
 
 def find_never_asked(seen: RunSeen) -> Pitfall | None:
-    """`never-asked`: no call asked the database, so no fault of it was met, and no answer came from it.
+    """`never-asked`: no call asked the database, so none of its faults could take effect and no answer came from it.
 
     Evidence: the pools of all attempts were never asked for a connection, and there was no other way.
     """
@@ -468,7 +468,7 @@ def find_swallowed_error(seen: RunSeen) -> Pitfall | None:
 
 
 def _waits_when_calm(uses: Sequence[Line]) -> bool:
-    """Whether calls waited for a connection before the pool met its first error, too."""
+    """Whether calls waited for a connection also before the pool's first error."""
     asked = sum(int(use["calm_asked"]) for use in uses)
     waited = sum(int(use["calm_waited"]) for use in uses)
     return asked >= _CALLS_MIN and waited >= _WAITED_OF_CALLS * asked

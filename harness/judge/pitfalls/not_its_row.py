@@ -107,7 +107,7 @@ def are_rows(results: Sequence[object], rows: Sequence[Row]) -> bool:
 
 
 def _is_row(result: object, row: Row) -> bool:
-    """As a dict with columns of the row, a list of its values, or one of them."""
+    """Whether `value` is of this row: a dict with columns of it, a list of its values, or one of its values."""
     match result:
         case dict():
             columns = result.keys() & row.keys()

@@ -402,7 +402,7 @@ class Inputs:
 
 
 def _idle_inputs(source: LookupSource, *, every: int) -> list[int | None]:
-    """Of each position the input that is idle: for `every` watermarks none, then input 1, none, and input 0."""
+    """The idle input at each position: for `every` watermarks none, then input 1, none, and input 0."""
     marks, found = 0, list[int | None]()
     for position in range(len(source)):
         marks += isinstance(source[position], MarkOfTime)
@@ -420,7 +420,7 @@ class LateInput:
 
 
 def _late_inputs(source: LookupSource, *, every: int, catch_up: int) -> list[LateInput | None]:
-    """Of each position the input that is behind: it wakes up after `every` watermarks, and goes on where it stopped."""
+    """The input that is behind at each position: it resumes after `every` watermarks where it stopped."""
     marks, late, found = list[int](), None, list[LateInput | None]()
     for position in range(len(source)):
         match source[position]:
@@ -435,7 +435,7 @@ def _late_inputs(source: LookupSource, *, every: int, catch_up: int) -> list[Lat
 
 
 def _last_marks(source: LookupSource) -> list[int | None]:
-    """Of each position the last watermark up to it."""
+    """The last watermark up to each position."""
     found: list[int | None] = []
     for position in range(len(source)):
         element = source[position]

@@ -19,7 +19,7 @@ from harness.system.errors import SutError, UsageError
 __all__ = ["DEFECTS", "HARNESS_CHECKS", "Defect", "find_defect", "variant_of"]
 
 DEFECTS: Mapping[str, Defect] = MappingProxyType({defect.name: defect for defect in TWELVE})
-"""Those that can be named without their module."""
+"""The defects that can be named without their module."""
 
 
 def find_defect(name: str) -> Defect:

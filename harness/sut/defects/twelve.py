@@ -192,10 +192,10 @@ def unfenced(sink: Kind) -> Kind:
 
     class UnfencedSink(sink):  # type: ignore[misc]  # a class made of a class
         def check_fence(self, cursor: object) -> None:
-            """Nothing."""
+            """Does nothing: the defect."""
 
         def _check_newest(self, cursor: object) -> None:
-            """Nothing."""
+            """Does nothing: the defect."""
 
     return UnfencedSink
 

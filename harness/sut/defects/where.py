@@ -79,7 +79,7 @@ def calls_once(scenario: Scenario) -> bool:
 
 
 def retries(scenario: Scenario) -> bool:
-    """With retry."""
+    """Whether the scenario's operator retries."""
     return scenario.operator.tries > 1
 
 

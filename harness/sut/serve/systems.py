@@ -72,7 +72,7 @@ class System:
 def _build_reference(
     config: OperatorConfig, *, quirks: Quirks | None = None, **around: Unpack[Collaborators]
 ) -> ServedOperator:
-    """With `quirks`, those are shown, whatever the configuration's profile."""
+    """Shows the given `quirks`, whatever the configuration's profile."""
     return build_operator(
         mode=config.mode,
         capacity=config.capacity,

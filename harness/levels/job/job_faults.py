@@ -151,7 +151,7 @@ class JobFaults(OutsideFaults):
             losses=self.traffic.losses,
             errors=self.traffic.errors,
             failed_starts_us=self.job.failed_us,
-            events=acting.log,
+            log=acting.log,
             facts=list(acting.facts),
         )
 

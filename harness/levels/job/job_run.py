@@ -151,6 +151,7 @@ class JobRun:
                     " changes is read without it."
                 )
             self.records = self.faults.finish()
+            self.sessions.learn()
             if self.faults.traffic.trouble:
                 self.notes.append(self.faults.traffic.trouble)
 
@@ -194,6 +195,8 @@ class JobRun:
             self.recording.note("finished", how=self.how)
         elif self.gave_up:
             self.recording.note("giveup", why=self.gave_up)
+        self.faults.traffic.poll()
+        self.sessions.learn()  # while the processes that opened the last sessions can still be told apart
         self._stop()
 
     def _take_in(self, deadline: Deadline) -> bool:

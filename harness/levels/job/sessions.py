@@ -147,7 +147,7 @@ class SessionsFollowed:
             self._looked_us = now_us
             self._look_at_orphans()
         self._find_out(on=not self._is_alone())
-        self._learn()
+        self.learn()
         if self.sessions.is_unsure and now_us - self._asked_us >= _UNSURE_EVERY_US:
             self._asked_us = now_us
             self._note_boundary(session=self.database.sessions())
@@ -176,7 +176,7 @@ class SessionsFollowed:
             self._finds_out = on
             self.world.proxy.identify(on=on)
 
-    def _learn(self) -> None:
+    def learn(self) -> None:
         """Which session is whose, by the messages whose process the proxy has told."""
         messages = self.messages()
         for one in messages[self._read :]:

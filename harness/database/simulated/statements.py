@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from harness.database.epoch import INSERT_DEAD_LETTER, INSERT_OUTPUT
 from harness.database.simulated.tables import (
+    OutputChange,
     OutputRow,
     SimulatedTable,
     SimulatedTables,
@@ -174,14 +175,14 @@ def _overwrite_output(transaction: Transaction, rows: Sequence[_Args], v: str | 
             mine = transaction.outputs[place]
             transaction.outputs[place] = (*mine[:3], value, *mine[4:])
         if not own and transaction.has_output(transaction.output_key(key)):
-            transaction.change_outputs(
-                lambda row, key=key, value=value: (
-                    replace(row, v=value) if (row.subtask, row.id, row.j) == key else row
-                )
-            )
+            transaction.change_outputs(_valued(key, value))
         elif not own:
             transaction.write_output(row)
     return Result(affected=len(rows))
+
+
+def _valued(key: tuple[Any, ...], value: str) -> OutputChange:
+    return lambda row: replace(row, v=value) if (row.subtask, row.id, row.j) == key else row
 
 
 def _delete_output(goes: Callable[[OutputRow, int], bool]) -> TableStatement:

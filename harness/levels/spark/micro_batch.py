@@ -186,7 +186,9 @@ def run_shares(plan: bytes, shares: bytes, batches: Iterator[pa.RecordBatch]) ->
         subtask = columns["subtask"][0] if columns["subtask"] else subtask
     if subtask is None:
         return
-    share = next(one for one in _decoded(shares) if one.subtask == subtask)
+    share = next(
+        one for one in msgspec.json.decode(shares, type=list[ShareOfBatch]) if one.subtask == subtask
+    )
     task = TaskContext.get()
     part = run_batch(
         orders,
@@ -199,7 +201,3 @@ def run_shares(plan: bytes, shares: bytes, batches: Iterator[pa.RecordBatch]) ->
         [pa.array([subtask], pa.int32()), pa.array([msgspec.json.encode(part)], pa.binary())],
         names=["subtask", "part"],
     )
-
-
-def _decoded(shares: bytes) -> list[ShareOfBatch]:
-    return msgspec.json.decode(shares, type=list[ShareOfBatch])

@@ -230,7 +230,12 @@ class OwnTableRows:
         wanted = list(dict.fromkeys(keys))
         found: dict[Any, list[dict[str, Any]]] = {}
         with self._connection.cursor(DictCursor) as cursor:
-            for table, columns in self._key_columns(cursor).items():
+            cursor.execute(_COLUMNS)
+            # The columns of each table, those of its primary key first.
+            columns_of: dict[str, list[str]] = {}
+            for column in cursor.fetchall():
+                columns_of.setdefault(column["of_table"], []).append(column["name"])
+            for table, columns in columns_of.items():
                 for begin in range(0, len(wanted), _BATCH):
                     for key, row in _rows_of(cursor, table, columns, wanted[begin : begin + _BATCH]):
                         found.setdefault(key, []).append(row)
@@ -238,14 +243,6 @@ class OwnTableRows:
 
     def whole(self) -> None:
         """The tables may be large, and which column is the key of another row is not known."""
-
-    def _key_columns(self, cursor: DictCursor) -> Mapping[str, Sequence[str]]:
-        """The columns of each table, those of its primary key first."""
-        cursor.execute(_COLUMNS)
-        columns: dict[str, list[str]] = {}
-        for row in cursor.fetchall():
-            columns.setdefault(row["of_table"], []).append(row["name"])
-        return columns
 
 
 _COLUMNS: Final = """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -139,42 +139,51 @@ def _delete_epoch(tables: SimulatedTables, transaction: Transaction, args: _Args
 # output and dead_letter
 
 
-def _output_keys(tables: SimulatedTables, rows: Sequence[_Args]) -> list[Key]:
-    return [("output", *tables.output_key(row)) for row in rows] if tables.keyed else []
+def _insert_rows(table: Literal["output", "dead_letter"], *, keeps_known: bool = False) -> TableStatement:
+    """An INSERT; `keeps_known`: a row whose key exists is not changed, and not copied by the trigger AFTER INSERT."""
+    if table == "output":
+        key_of, has, write = SimulatedTables.output_key, Transaction.has_output, Transaction.write_output
+    else:
+        key_of, has = SimulatedTables.letter_key, Transaction.has_dead_letter
+        write = Transaction.write_dead_letter
 
+    def locks(tables: SimulatedTables, rows: Sequence[_Args]) -> list[Key]:
+        return [(table, *key_of(tables, row)) for row in rows] if tables.keyed else []
 
-def _insert_output(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
-    if tables.keyed:
+    def insert(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
         fresh: dict[tuple[Any, ...], None] = {}
-        for row in rows:
-            key = tables.output_key(row)
-            if transaction.has_output(key) or key in fresh:
+        for row in rows if tables.keyed else ():
+            key = key_of(tables, row)
+            if has(transaction, key) or key in fresh:
                 raise StatementFailed(DUPLICATE, tables.duplicate(key))
             fresh[key] = None
-    for row in rows:
-        transaction.write_output(row)
-    return Result(affected=len(rows))
+        for row in rows:
+            write(transaction, row)
+        return Result(affected=len(rows))
+
+    def insert_unknown(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
+        affected = 0
+        for row in rows:
+            if not (tables.keyed and has(transaction, key_of(tables, row))):
+                write(transaction, row)
+                affected += 1
+        return Result(affected=affected)
+
+    run = insert_unknown if keeps_known else insert
+    return TableStatement(run=run, locks=locks, writes=True, grows=True, many=True)
 
 
-def _upsert_output(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
-    """An existing row keeps its token and is not changed; the audit trigger fires only AFTER INSERT."""
-    affected = 0
-    for row in rows:
-        if not (tables.keyed and transaction.has_output(tables.output_key(row))):
-            transaction.write_output(row)
-            affected += 1
-    return Result(affected=affected)
-
-
-def _overwrite_output(transaction: Transaction, rows: Sequence[_Args], v: str | None) -> Result:
-    """As `_upsert_output`, but an existing row gets `v`, or (None) the value of the new row."""
+def _overwrite_output(
+    tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args], v: str | None
+) -> Result:
+    """Inserts rows; one whose key exists gets `v`, or (None) the value of the new row."""
     for row in rows:
         key, value = tuple(row[:3]), row[3] if v is None else v
         own = [place for place, mine in enumerate(transaction.outputs) if mine[:3] == key]
         for place in own:
             mine = transaction.outputs[place]
             transaction.outputs[place] = (*mine[:3], value, *mine[4:])
-        if not own and transaction.has_output(transaction.output_key(key)):
+        if not own and transaction.has_output(tables.output_key(key)):
             transaction.change_outputs(_valued(key, value))
         elif not own:
             transaction.write_output(row)
@@ -200,32 +209,6 @@ def _delete_dead_letters(_tables: SimulatedTables, transaction: Transaction, arg
     transaction.changes += 1
     transaction.letters_before = (args[0], args[1])
     return Result()
-
-
-def _letter_keys(tables: SimulatedTables, rows: Sequence[_Args]) -> list[Key]:
-    return [("dead_letter", *tables.letter_key(row)) for row in rows] if tables.keyed else []
-
-
-def _insert_dead_letters(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
-    if tables.keyed:
-        fresh: dict[tuple[Any, ...], None] = {}
-        for row in rows:
-            key = tables.letter_key(row)
-            if transaction.has_dead_letter(key) or key in fresh:
-                raise StatementFailed(DUPLICATE, tables.duplicate(key))
-            fresh[key] = None
-    for row in rows:
-        transaction.write_dead_letter(row)
-    return Result(affected=len(rows))
-
-
-def _upsert_dead_letters(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
-    affected = 0
-    for row in rows:
-        if not (tables.keyed and transaction.has_dead_letter(tables.letter_key(row))):
-            transaction.write_dead_letter(row)
-            affected += 1
-    return Result(affected=affected)
 
 
 # ack and completed
@@ -395,31 +378,19 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
         "DELETE FROM epoch WHERE subtask = %s AND epoch = %s": TableStatement(
             run=_delete_epoch, locks=_epoch_row, writes=True
         ),
-        INSERT_OUTPUT: TableStatement(
-            run=_insert_output, locks=_output_keys, writes=True, grows=True, many=True
+        INSERT_OUTPUT: _insert_rows("output"),
+        f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE token = output.token": _insert_rows(
+            "output", keeps_known=True
         ),
-        f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE token = output.token": TableStatement(
-            run=_upsert_output, locks=_output_keys, writes=True, grows=True, many=True
+        INSERT_DEAD_LETTER: _insert_rows("dead_letter"),
+        f"{INSERT_DEAD_LETTER} ON DUPLICATE KEY UPDATE token = dead_letter.token": _insert_rows(
+            "dead_letter", keeps_known=True
         ),
-        INSERT_DEAD_LETTER: TableStatement(
-            run=_insert_dead_letters, locks=_letter_keys, writes=True, grows=True, many=True
+        f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = VALUES(v)": replace(
+            _insert_rows("output"), run=lambda *parts: _overwrite_output(*parts, None)
         ),
-        f"{INSERT_DEAD_LETTER} ON DUPLICATE KEY UPDATE token = dead_letter.token": TableStatement(
-            run=_upsert_dead_letters, locks=_letter_keys, writes=True, grows=True, many=True
-        ),
-        f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = VALUES(v)": TableStatement(
-            run=lambda _, transaction, rows: _overwrite_output(transaction, rows, None),
-            locks=_output_keys,
-            writes=True,
-            grows=True,
-            many=True,
-        ),
-        f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = 'null'": TableStatement(
-            run=lambda _, transaction, rows: _overwrite_output(transaction, rows, "null"),
-            locks=_output_keys,
-            writes=True,
-            grows=True,
-            many=True,
+        f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = 'null'": replace(
+            _insert_rows("output"), run=lambda *parts: _overwrite_output(*parts, "null")
         ),
         "DELETE FROM output WHERE subtask = %s AND epoch < %s": _delete_output(
             lambda row, bound: row.epoch < bound

@@ -403,13 +403,6 @@ class SimulatedTables:
             f"Duplicate entry '{'-'.join(map(str, key))}' for key '{'id' if self._key_from else 'subtask'}'"
         )
 
-    def fence_of(self, subtask: int) -> tuple[int, int | None, int]:
-        """(token, origin_ms, ended) of the newest committed row."""
-        row = self.fence.newest(subtask)
-        assert row is not None, f"the run has no subtask {subtask}"
-        token, origin_ms, ended = row
-        return token, origin_ms, ended
-
     def publish(self, transaction: Transaction) -> Effects:
         """Commits: makes all writes of `transaction` visible at one instant."""
         self.commits = commit = self.commits + 1
@@ -528,10 +521,6 @@ class Transaction:
         self.changes += 1
         self.pending.setdefault(table, {})[key] = row
 
-    def output_key(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        """See `SimulatedTables`."""
-        return self._tables.output_key(row)
-
     def has_output(self, key: Sequence[Any]) -> bool:
         """Whether a row of `output` with this unique key exists, committed or written here."""
         return tuple(key) in self.output_keys or tuple(key) in self._tables.output_keys
@@ -569,7 +558,7 @@ class Transaction:
         self.changes += 2  # the row of `output` and its copy in `audit`
         self.outputs.append(tuple(row))
         if self._tables.keyed:
-            self.output_keys[self.output_key(row)] = None
+            self.output_keys[self._tables.output_key(row)] = None
 
     def change_outputs(self, change: OutputChange) -> None:
         """Updates or deletes rows of `output` when the transaction commits."""

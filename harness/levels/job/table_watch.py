@@ -155,7 +155,11 @@ def note_tables(
     if not sink.dead_letters or sink.dead_letters not in snapshot.tables:
         return
     for row in snapshot.tables[sink.dead_letters]:
-        recording.note("dead", at=snapshot.at, reading=number, **_dead(row, sink.id, offered))
+        parts = [row.get(column) for column in sink.id]
+        told = parts[0] if len(parts) == 1 else parts
+        error = {} if row.get("error") is None else {"error": str(row["error"])}
+        found = offered.get(id_text(told), told)
+        recording.note("dead", at=snapshot.at, reading=number, id=found, **error)
     rows = snapshot.counts[sink.dead_letters]
     recording.note("read", at=snapshot.at, reading=number, of="dead", rows=rows)
 
@@ -167,11 +171,3 @@ def refuse_columns(table: str, wanted: Sequence[str], types: Mapping[str, str]) 
     if lacking:
         message = f"table {table} has no column {' and no column '.join(lacking)}; its columns are {', '.join(types)}"
         raise UsageError(message, fix="name its columns in [sink]: id, key, values, j")
-
-
-def _dead(row: Mapping[str, Any], columns: Sequence[str], offered: Mapping[str, Any]) -> dict[str, Any]:
-    parts = [row.get(column) for column in columns]
-    told = parts[0] if len(parts) == 1 else parts
-    found = offered.get(id_text(told), told)
-    error = row.get("error")
-    return {"id": found, **({} if error is None else {"error": str(error)})}

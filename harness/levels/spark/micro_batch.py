@@ -112,7 +112,11 @@ class Batches:
         ranges, subtasks = self.ranges.of(epoch), self.ranges.subtasks_of(epoch)
         if self.sink.has_epoch(epoch):
             self.journal.skips(epoch, subtasks)
-            self._say_what_has_ended(ranges)
+            # A driver that died behind a last commit has not recorded that the subtask has ended.
+            last = [one.subtask for one in ranges if one.is_last]
+            for begun in self.sink.begin(last) if last else ():
+                if not self.journal.is_closed(begun.subtask, begun.token):
+                    self.journal.ends_again(begun)
             return
         is_new = self.journal.begins(epoch, subtasks)
         begun = self.sink.begin(subtasks)
@@ -163,13 +167,6 @@ class Batches:
     def committed(self, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
         """The transaction of `epoch` is over."""
         self.journal.committed(epoch, parts)
-
-    def _say_what_has_ended(self, ranges: Sequence[Range]) -> None:
-        """A driver that died behind a last commit has not recorded that the subtask has ended."""
-        last = [one.subtask for one in ranges if one.is_last]
-        for begun in self.sink.begin(last) if last else ():
-            if not self.journal.is_closed(begun.subtask, begun.token):
-                self.journal.ends_again(begun)
 
 
 def run_shares(plan: bytes, shares: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

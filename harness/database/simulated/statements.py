@@ -174,7 +174,7 @@ def _insert_rows(table: Literal["output", "dead_letter"], *, keeps_known: bool =
 
 
 def _overwrite_output(
-    tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args], v: str | None
+    tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args], *, v: str | None
 ) -> Result:
     """Inserts rows; one whose key exists gets `v`, or (None) the value of the new row."""
     for row in rows:
@@ -387,10 +387,10 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
             "dead_letter", keeps_known=True
         ),
         f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = VALUES(v)": replace(
-            _insert_rows("output"), run=lambda *parts: _overwrite_output(*parts, None)
+            _insert_rows("output"), run=lambda *parts: _overwrite_output(*parts, v=None)
         ),
         f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = 'null'": replace(
-            _insert_rows("output"), run=lambda *parts: _overwrite_output(*parts, "null")
+            _insert_rows("output"), run=lambda *parts: _overwrite_output(*parts, v="null")
         ),
         "DELETE FROM output WHERE subtask = %s AND epoch < %s": _delete_output(
             lambda row, bound: row.epoch < bound

@@ -157,9 +157,10 @@ def note_tables(
     for row in snapshot.tables[sink.dead_letters]:
         parts = [row.get(column) for column in sink.id]
         told = parts[0] if len(parts) == 1 else parts
-        error = {} if row.get("error") is None else {"error": str(row["error"])}
-        found = offered.get(id_text(told), told)
-        recording.note("dead", at=snapshot.at, reading=number, id=found, **error)
+        dead = {"id": offered.get(id_text(told), told)}
+        if row.get("error") is not None:
+            dead["error"] = str(row["error"])
+        recording.note("dead", at=snapshot.at, reading=number, **dead)
     rows = snapshot.counts[sink.dead_letters]
     recording.note("read", at=snapshot.at, reading=number, of="dead", rows=rows)
 

@@ -114,9 +114,9 @@ class Batches:
             self.journal.skips(epoch, subtasks)
             # A driver that died behind a last commit has not recorded that the subtask has ended.
             last = [one.subtask for one in ranges if one.is_last]
-            for begun in self.sink.begin(last) if last else ():
-                if not self.journal.is_closed(begun.subtask, begun.token):
-                    self.journal.ends_again(begun)
+            for ended in self.sink.begin(last) if last else ():
+                if not self.journal.is_closed(ended.subtask, ended.token):
+                    self.journal.ends_again(ended)
             return
         is_new = self.journal.begins(epoch, subtasks)
         begun = self.sink.begin(subtasks)

@@ -90,13 +90,15 @@ class CheckpointStore:
         self, checkpoint: int, *, attempt: int, position: int, elements: Sequence[dict[str, Any]]
     ) -> str:
         """Store a part; returns the name of its file. Raises `StoreLost` if writes keep failing for 20 s."""
-        body = _Body(checkpoint=checkpoint, position=position, elements=list(elements))
+        body = msgspec.json.encode(_Body(checkpoint=checkpoint, position=position, elements=list(elements)))
+        seal = _Seal(version=_VERSION, bytes=len(body), sha256=hashlib.sha256(body).hexdigest())
         name = f"checkpoint-{checkpoint:06d}-attempt-{attempt:04d}"
         self.reach("store")
         deadline, backoff = Deadline(_RETRY_S, clock=self._clock), Backoff(self._choices)
         while True:
             try:
-                self._write(name, msgspec.json.encode(body))
+                self.trouble()
+                self.files.write(name, msgspec.json.encode(seal) + b"\n" + body)
             except OSError as error:
                 if deadline.passed:
                     message = (
@@ -107,11 +109,6 @@ class CheckpointStore:
                 self._clock.pause(backoff.next_ms() / 1000)
             else:
                 return name
-
-    def _write(self, name: str, body: bytes) -> None:
-        self.trouble()
-        seal = _Seal(version=_VERSION, bytes=len(body), sha256=hashlib.sha256(body).hexdigest())
-        self.files.write(name, msgspec.json.encode(seal) + b"\n" + body)
 
     def read(self, name: str) -> SavedEpoch:
         """Read the part in file `name`. Raises `CheckpointUnreadable`."""
@@ -167,10 +164,5 @@ class CheckpointStore:
     def forget_below(self, checkpoint: int) -> None:
         """Remove the parts of checkpoints below `checkpoint`."""
         for name in self.files.names():
-            if _number_of(name) < checkpoint:
+            if int(name.split("-")[1]) < checkpoint:
                 self.files.remove(name)
-
-
-def _number_of(name: str) -> int:
-    """The checkpoint number in a file name."""
-    return int(name.split("-")[1])

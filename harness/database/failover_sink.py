@@ -21,10 +21,6 @@ class CommitsGone(SinkLost):
     """The database that answers now lacks what another server has acknowledged to this attempt."""
 
 
-def _none_yet() -> int:
-    return 0
-
-
 class FailoverSink(EpochSink):
     """The sink of one attempt. Call `take_over` first. Mutable: it remembers its last epoch.
 
@@ -32,7 +28,7 @@ class FailoverSink(EpochSink):
     driver for the other server, which a right sink never asks.
     """
 
-    newest_attempt: Callable[[], int] = staticmethod(_none_yet)
+    newest_attempt: Callable[[], int] = staticmethod(lambda: 0)
     replica: Driver | None = None
     _last: int | None = None
 

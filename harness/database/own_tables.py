@@ -174,11 +174,13 @@ def _json_rows(file: Path, text: str) -> Iterator[tuple[str, Mapping[str, Any]]]
             _refuse(at, f"this is no JSON ({error})", fix)
         if not isinstance(told, dict) or not told:
             _refuse(at, "this is no JSON object with columns", fix)
-        yield at, {name: _stored(value) for name, value in told.items()}
-
-
-def _stored(value: Any) -> Any:
-    return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value
+        yield (
+            at,
+            {
+                name: msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value
+                for name, value in told.items()
+            },
+        )
 
 
 def fill_own_tables(root: Endpoint, tables: OwnTables) -> None:
@@ -186,10 +188,13 @@ def fill_own_tables(root: Endpoint, tables: OwnTables) -> None:
     with connect(root, statement_s=_LOAD_S) as connection:
         with connection.cursor() as cursor:
             for part in tables.parts:
-                if isinstance(part, Statement):
-                    _execute(cursor, part)
-                else:
+                if isinstance(part, OwnRows):
                     _insert(cursor, part)
+                    continue
+                try:
+                    cursor.execute(part.sql)
+                except pymysql.MySQLError as error:
+                    _refused(part.at, error, "correct the statement that begins there")
         connection.commit()
 
 
@@ -225,7 +230,12 @@ class OwnTableRows:
         wanted = list(dict.fromkeys(keys))
         found: dict[Any, list[dict[str, Any]]] = {}
         with self._connection.cursor(DictCursor) as cursor:
-            for table, columns in self._key_columns(cursor).items():
+            cursor.execute(_COLUMNS)
+            # The columns of each table, those of its primary key first.
+            columns_of: dict[str, list[str]] = {}
+            for column in cursor.fetchall():
+                columns_of.setdefault(column["of_table"], []).append(column["name"])
+            for table, columns in columns_of.items():
                 for begin in range(0, len(wanted), _BATCH):
                     for key, row in _rows_of(cursor, table, columns, wanted[begin : begin + _BATCH]):
                         found.setdefault(key, []).append(row)
@@ -233,14 +243,6 @@ class OwnTableRows:
 
     def whole(self) -> None:
         """The tables may be large, and which column is the key of another row is not known."""
-
-    def _key_columns(self, cursor: DictCursor) -> Mapping[str, Sequence[str]]:
-        """The columns of each table, those of its primary key first."""
-        cursor.execute(_COLUMNS)
-        columns: dict[str, list[str]] = {}
-        for row in cursor.fetchall():
-            columns.setdefault(row["of_table"], []).append(row["name"])
-        return columns
 
 
 _COLUMNS: Final = """
@@ -276,13 +278,6 @@ def _rows_of(
                 yield key, row
 
 
-def _execute(cursor: Any, statement: Statement) -> None:
-    try:
-        cursor.execute(statement.sql)
-    except pymysql.MySQLError as error:
-        _refused(statement.at, error, "correct the statement that begins there")
-
-
 def _insert(cursor: Any, part: OwnRows) -> None:
     """In batches; where one is refused, row by row, to find the line."""
     for begin in range(0, len(part.rows), _BATCH):
@@ -293,7 +288,11 @@ def _insert(cursor: Any, part: OwnRows) -> None:
                 cursor.executemany(_into(part.table, columns), rows)
         except pymysql.MySQLError:
             cursor.execute("ROLLBACK TO SAVEPOINT batch")
-            _insert_singly(cursor, part.table, batch)
+            for at, row in batch:
+                try:
+                    cursor.execute(_into(part.table, tuple(row)), list(row.values()))
+                except pymysql.MySQLError as error:
+                    _refused(at, error, f"correct the line, or the table `{part.table}` in the schema")
 
 
 def _of_equal_columns(
@@ -310,14 +309,6 @@ def _of_equal_columns(
         found.append(list(row.values()))
     if columns is not None:
         yield columns, found
-
-
-def _insert_singly(cursor: Any, table: str, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-    for at, row in rows:
-        try:
-            cursor.execute(_into(table, tuple(row)), list(row.values()))
-        except pymysql.MySQLError as error:
-            _refused(at, error, f"correct the line, or the table `{table}` in the schema")
 
 
 def _into(table: str, columns: Sequence[str]) -> str:

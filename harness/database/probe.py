@@ -92,7 +92,8 @@ class CommitProbe:
             with self._opened().cursor() as cursor:
                 told |= act(cursor)
         except (pymysql.MySQLError, OSError) as error:
-            outcome = _outcome_of(error)
+            # An answer that did not come says nothing; such a refusal says that the server did not do it.
+            outcome = "fail" if error.args and error.args[0] in _READ_ONLY else "unknown"
             self.close()
         ended = monotonic_us()
         self.operations.append(ProbeOperation(began=began, ended=ended, do=do, outcome=outcome, **told))
@@ -112,12 +113,6 @@ class CommitProbe:
 
 
 _READ_ONLY: Final = frozenset({1290, 1836})
-
-
-def _outcome_of(error: Exception) -> Literal["fail", "unknown"]:
-    """`fail`: the server said that it did not do it; an answer that did not come says nothing."""
-    refused = isinstance(error, pymysql.MySQLError) and bool(error.args) and error.args[0] in _READ_ONLY
-    return "fail" if refused else "unknown"
 
 
 @contextmanager

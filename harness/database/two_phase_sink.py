@@ -82,14 +82,13 @@ class TwoPhaseSink(CoordinatedSink):
 
     def roll_back(self, part: CheckpointPart) -> None:
         """Roll the branch back; no effect if it is gone. Raises `Fenced`, `SinkLost`."""
-        self.retry_until_settled(
-            lambda cursor: self._take_back(cursor, part), f"roll back epoch {part.epoch}"
-        )
 
-    def _take_back(self, cursor: Any, part: CheckpointPart) -> None:
-        self.check_fence(cursor)
-        cursor.connection.rollback()
-        _roll_back(cursor, self._xid(part.epoch, part.token))
+        def take_back(cursor: Any) -> None:
+            self.check_fence(cursor)
+            cursor.connection.rollback()
+            _roll_back(cursor, self._xid(part.epoch, part.token))
+
+        self.retry_until_settled(take_back, f"roll back epoch {part.epoch}")
 
     def floor(self, cursor: Any) -> int:
         """The newest committed epoch."""

@@ -160,18 +160,17 @@ class WatchedCall:
     def hidden(self) -> Iterator[Hidden]:
         """For a call that returned normally: the errors that it hides."""
         for met in self._met:
-            if not self._is_got_over(met):
+            # Got over: the same statement was answered, before or after; for an unknown one, any afterwards.
+            if not (
+                len(self._answered) > met.answers_before
+                if met.statement is None
+                else met.statement in self._answered
+            ):
                 yield Hidden(
                     error=f"{type(met.error).__name__}: {met.error}",
                     met_at=met.at,
                     caught_at=_caught_at(met.error),
                 )
-
-    def _is_got_over(self, met: _Met) -> bool:
-        """Whether the same statement was answered, before or after; for an unknown one, whether any was afterwards."""
-        if met.statement is None:
-            return len(self._answered) > met.answers_before
-        return any(statement == met.statement for statement in self._answered)
 
     def _present_line(self) -> str:
         """The innermost line in the function's file at which the call is now, by the stack or by what it awaits."""

@@ -1,7 +1,9 @@
-"""Statements outside `statements.STATEMENTS`: on transactions, sessions, locks by name; a user's SELECTs.
+"""Statements outside `statements.STATEMENTS`: on transactions, XA branches, sessions, locks by name; a user's SELECTs.
 
 A statement is matched by its pattern and cached by its text; one without a pattern is a user's lookup, which
 SQLite executes. A SELECT waits for LOCK TABLES, fails on a renamed column or table, sleeps in virtual time.
+A prepared XA branch keeps its locks until a session commits it or rolls it back, across sessions and restarts,
+as in MariaDB 10.5 and later.
 """
 
 from __future__ import annotations
@@ -16,16 +18,22 @@ from harness.database.simulated.replies import (
     INTERRUPTED,
     KILLED,
     NO_SUCH_SESSION,
+    READ_ONLY,
     SYNTAX,
     TOO_LONG,
+    XA_DEADLOCK,
+    XA_DUPLICATE,
+    XA_OUTSIDE,
+    XA_STATE,
+    XA_UNKNOWN,
     Done,
     Reply,
     UnknownStatement,
+    in_state,
     refused,
 )
 from harness.database.simulated.server import Control, SimulatedSession, look_up
-from harness.database.simulated.tables import StatementFailed, Transaction
-from harness.database.simulated.xa import XA_PATTERNS
+from harness.database.simulated.tables import Branch, StatementFailed, Transaction
 
 _MS: Final = 1000
 
@@ -166,10 +174,6 @@ def _release_lock(session: SimulatedSession, args: Any, done: Done) -> None:
     session.ok(done, [(1,)])
 
 
-def _connection_id(session: SimulatedSession, _args: Any, done: Done) -> None:
-    session.ok(done, [(session.number,)])
-
-
 def _kill(match: re.Match[str]) -> Control:
     is_query, number = (match[1] or "").upper() == "QUERY", int(match[2])
 
@@ -190,10 +194,6 @@ def _kill(match: re.Match[str]) -> Control:
             session.ok(done)
 
     return run
-
-
-def _nothing(session: SimulatedSession, _args: Any, done: Done) -> None:
-    session.ok(done)
 
 
 def _status(session: SimulatedSession, _args: Any, done: Done) -> None:
@@ -223,27 +223,139 @@ def _unlock_customers(session: SimulatedSession, _args: Any, done: Done) -> None
     session.ok(done)
 
 
+def _xa_start(match: re.Match[str]) -> Control:
+    xid = match["gtrid"], match["bqual"] or ""
+
+    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
+        server = session.server
+        if session.branch is not None:
+            session.refuse_in_branch(session.branch, done)
+        elif session.transaction is not None:
+            session.refuse(done, XA_OUTSIDE)
+        elif xid in server.branches:
+            session.refuse(done, XA_DUPLICATE)
+        else:
+            session.transaction = Transaction(server.tables)
+            session.branch = server.branches[xid] = Branch(xid, session.transaction, owner=session)
+            session.ok(done)
+
+    return run
+
+
+def _xa_step(match: re.Match[str], before: str, after: str) -> Control:
+    """XA END and XA PREPARE: move the session's branch from state `before` to `after`."""
+    xid = match["gtrid"], match["bqual"] or ""
+
+    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
+        branch = session.branch
+        if branch is None:
+            session.fail(done, XA_STATE, in_state("NON-EXISTING"))
+        elif branch.state != before:
+            session.refuse_in_branch(branch, done)
+        elif branch.xid != xid:
+            session.refuse(done, XA_UNKNOWN)
+        else:
+            branch.state = after
+            session.ok(done)
+
+    return run
+
+
+def _xa_commit(match: re.Match[str]) -> Control:
+    xid, needed = (match["gtrid"], match["bqual"] or ""), "IDLE" if match["phase"] else "PREPARED"
+
+    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
+        own = session.branch
+        if own is not None and own.xid == xid and own.state == "ROLLBACK ONLY":
+            session.roll_back()
+            session.refuse(done, XA_DEADLOCK)
+            return
+        branch = _branch_to_end(session, xid, done, own_states=(needed,))
+        if branch is None:
+            return
+        server = session.server
+        if branch.transaction.wrote and server.read_only and not session.is_root:
+            session.refuse(done, READ_ONLY)
+            return
+        if branch is session.branch:
+            session.branch = session.transaction = None
+        server.publish(session, branch.transaction)
+        session.ok(done)
+
+    return run
+
+
+def _xa_roll_back(match: re.Match[str]) -> Control:
+    xid = match["gtrid"], match["bqual"] or ""
+
+    def run(session: SimulatedSession, _args: Any, done: Done) -> None:
+        branch = _branch_to_end(session, xid, done, own_states=("IDLE", "PREPARED", "ROLLBACK ONLY"))
+        if branch is None:
+            return
+        if branch is session.branch:
+            session.branch = session.transaction = None
+        session.server.end_transaction(branch.transaction)
+        session.ok(done)
+
+    return run
+
+
+def _branch_to_end(
+    session: SimulatedSession, xid: tuple[str, str], done: Done, *, own_states: tuple[str, ...]
+) -> Branch | None:
+    """The session's branch in one of `own_states`, or a prepared one without owner; None: sent an error."""
+    own = session.branch
+    if own is not None and own.xid == xid:
+        if own.state in own_states:
+            return own
+        session.refuse_in_branch(own, done)
+        return None
+    if own is not None or session.transaction is not None or not session.autocommit:
+        session.refuse(done, XA_OUTSIDE)
+        return None
+    branch = session.server.branches.get(xid)
+    if branch is None or branch.owner is not None:
+        session.refuse(done, XA_UNKNOWN)
+        return None
+    return branch
+
+
+def _xa_recover(session: SimulatedSession, _args: Any, done: Done) -> None:
+    rows: list[tuple[Any, ...]] = [
+        (1, len(gtrid), len(bqual), gtrid + bqual)
+        for (gtrid, bqual), branch in session.server.branches.items()
+        if branch.state == "PREPARED"
+    ]
+    session.ok(done, rows)
+
+
 def _plain(control: Control) -> Callable[[re.Match[str]], Control]:
     return lambda _match: control
 
 
+_XID: Final = r"'(?P<gtrid>[^']*)'(?:\s*,\s*'(?P<bqual>[^']*)')?"
 _SOURCES: Final[tuple[tuple[str, Callable[[re.Match[str]], Control]], ...]] = (
     (r"COMMIT", _plain(_commit)),
     (r"ROLLBACK", _plain(_roll_back)),
     (r"BEGIN|START TRANSACTION", _plain(_begin)),
     (r"SET AUTOCOMMIT = ([01])", _set_autocommit),
     (r"SET SESSION .*", _set_session),
-    (r"SET NAMES .*", _plain(_nothing)),
+    (r"SET NAMES .*", _plain(lambda session, _, done: session.ok(done))),
     (r"SELECT GET_LOCK\(%s, %s\)", _get_lock),
     (r"SELECT IS_USED_LOCK\(%s\)", _plain(_is_used_lock)),
     (r"SELECT RELEASE_LOCK\(%s\)", _plain(_release_lock)),
-    (r"SELECT CONNECTION_ID\(\)", _plain(_connection_id)),
+    (r"SELECT CONNECTION_ID\(\)", _plain(lambda session, _, done: session.ok(done, [(session.number,)]))),
     (r"KILL (?:(CONNECTION|QUERY) )?(\d+)", _kill),
     (r"SHOW GLOBAL STATUS WHERE Variable_name IN \('Connections', .*\)", _plain(_status)),
     (r"FLUSH STATUS", _plain(_flush_status)),
     (r"LOCK TABLES customer WRITE", _plain(_lock_customers)),
     (r"UNLOCK TABLES", _plain(_unlock_customers)),
-    *XA_PATTERNS,
+    (rf"XA START {_XID}", _xa_start),
+    (rf"XA END {_XID}", lambda match: _xa_step(match, "ACTIVE", "IDLE")),
+    (rf"XA PREPARE {_XID}", lambda match: _xa_step(match, "IDLE", "PREPARED")),
+    (rf"XA COMMIT {_XID}(?P<phase> ONE PHASE)?", _xa_commit),
+    (rf"XA ROLLBACK {_XID}", _xa_roll_back),
+    (r"XA RECOVER", _plain(_xa_recover)),
 )
 _PATTERNS: Final = tuple((re.compile(source, re.IGNORECASE), make) for source, make in _SOURCES)
 

@@ -223,7 +223,12 @@ class Hub:
                 why = self.outside
                 break
             if due[0] > self._limit_ms or self.steps > self._steps_max:
-                why = self._exhausted(due[0])
+                if due[0] > self._limit_ms:
+                    self.now_ms = max(self.now_ms, self._limit_ms)  # nothing is due in the rest of the budget
+                    why = f"the budget of {self._limit_ms} ms of virtual time is over"
+                else:
+                    at = f"at {self.now_ms} ms of virtual time"
+                    why = f"after {self._steps_max} steps, {at}, there is no end in sight"
                 break
             self.now_ms = due[0]
             if type(target) is Actor:
@@ -251,9 +256,3 @@ class Hub:
         if self.outside is None:
             self._ask_at = self.steps + _ASK_EVERY
         return self.outside is not None
-
-    def _exhausted(self, instant_ms: int) -> str:
-        if instant_ms > self._limit_ms:
-            self.now_ms = max(self.now_ms, self._limit_ms)  # nothing is due in the rest of the budget
-            return f"the budget of {self._limit_ms} ms of virtual time is over"
-        return f"after {self._steps_max} steps, at {self.now_ms} ms of virtual time, there is no end in sight"

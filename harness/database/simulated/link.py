@@ -246,19 +246,19 @@ class SimulatedLink:
             hub.in_callback = False
         if flight.over:
             return
-        if self._comes_back_at_once(flight):
+        due_ms, limit_ms = flight.due_ms, flight.limit_ms
+        if (
+            not self.faults
+            and due_ms is not None
+            and flight.doom is None
+            and flight.timer is None
+            and (limit_ms is None or due_ms <= flight.sent_ms + limit_ms)
+            and hub.skip_to(due_ms)
+        ):
             flight.connection.fresh = False
             self._end(flight)
         else:
             self.aim(flight)
-
-    def _comes_back_at_once(self, flight: Flight) -> bool:
-        """Whether the reply is undisturbed and nothing is due before it; if so, advances to `due_ms`."""
-        due_ms, limit_ms = flight.due_ms, flight.limit_ms
-        if self.faults or due_ms is None or flight.doom is not None or flight.timer is not None:
-            return False
-        is_patient = limit_ms is None or due_ms <= flight.sent_ms + limit_ms
-        return is_patient and self.hub.skip_to(due_ms)
 
     def _leave(self, flight: Flight) -> None:
         """Register the flight, with its times as they are without faults."""

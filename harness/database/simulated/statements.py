@@ -6,9 +6,10 @@ first takes its row locks, in order, and then takes effect at one instant, compl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from harness.database.epoch import INSERT_DEAD_LETTER, INSERT_OUTPUT
 from harness.database.simulated.tables import (
     OutputChange,
     OutputRow,
+    SimulatedTable,
     SimulatedTables,
     StatementFailed,
     Transaction,
@@ -57,6 +59,19 @@ def _rows(rows: list[tuple[Any, ...]]) -> Result:
     return Result(rows=rows, affected=len(rows))
 
 
+def _begin_of(row: tuple[Any, ...] | None, columns: int) -> Result:
+    """The first columns of the row; no row if there is none."""
+    return _rows([] if row is None else [row[:columns]])
+
+
+def _insert(transaction: Transaction, table: SimulatedTable, key: Any, row: tuple[Any, ...]) -> Result:
+    if transaction.read_newest(table, key) is not None:
+        entry = "-".join(map(str, key)) if isinstance(key, tuple) else key
+        raise StatementFailed(DUPLICATE, f"Duplicate entry '{entry}' for key 'PRIMARY'")
+    transaction.write(table, key, row)
+    return Result(affected=1)
+
+
 # fence
 
 
@@ -66,10 +81,6 @@ def _fence_row(_tables: SimulatedTables, args: _Args) -> list[Key]:
 
 def _all_fences(tables: SimulatedTables, _args: _Args) -> list[Key]:
     return [("fence", subtask) for subtask in tables.fence.sorted_keys()]
-
-
-def _first_fences(tables: SimulatedTables, args: _Args) -> list[Key]:
-    return _all_fences(tables, args)[: args[0]]
 
 
 def _raise_token(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
@@ -98,50 +109,6 @@ def _fence_off_ended(tables: SimulatedTables, transaction: Transaction, args: _A
     return Result(affected=1)
 
 
-def _insert_fence(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
-    subtask, origin_ms = args
-    if transaction.read_newest(tables.fence, subtask) is not None:
-        raise StatementFailed(DUPLICATE, f"Duplicate entry '{subtask}' for key 'PRIMARY'")
-    transaction.write(tables.fence, subtask, (0, origin_ms, 0))
-    return Result(affected=1)
-
-
-def _new_fence(_tables: SimulatedTables, args: _Args) -> list[Key]:
-    return [("fence", args[0])]
-
-
-def _token_and_origin(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
-    row = transaction.read(tables.fence, args[0])
-    return _rows([] if row is None else [row[:2]])
-
-
-def _token(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
-    row = transaction.read(tables.fence, args[0])
-    return _rows([] if row is None else [row[:1]])
-
-
-def _token_locked(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
-    row = transaction.read_newest(tables.fence, args[0])
-    return _rows([] if row is None else [row[:1]])
-
-
-def _standings(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
-    return _rows([(key, row[0], row[2]) for key, row in transaction.scan(tables.fence)])
-
-
-def _standings_locked(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
-    read = [(key, transaction.read_newest(tables.fence, key)) for key in tables.fence.sorted_keys()]
-    return _rows([(key, row[0], row[2]) for key, row in read if row is not None])
-
-
-def _fences_locked(tables: SimulatedTables, _transaction: Transaction, _args: _Args) -> Result:
-    return _rows([(key,) for key in tables.fence.sorted_keys()])
-
-
-def _first_fences_locked(tables: SimulatedTables, _transaction: Transaction, args: _Args) -> Result:
-    return _rows([(key,) for key in tables.fence.sorted_keys()[: args[0]]])
-
-
 # epoch
 
 
@@ -149,40 +116,16 @@ def _epoch_row(_tables: SimulatedTables, args: _Args) -> list[Key]:
     return [("epoch", args[0], args[1])]
 
 
-def _epoch_token(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
-    row = transaction.read(tables.epoch, (args[0], args[1]))
-    return _rows([] if row is None else [row[:1]])
+def _newest_of(tables: SimulatedTables, transaction: Transaction, subtask: int) -> list[tuple[Any, ...]]:
+    """(epoch, token, pos, elements) of the subtask's newest epoch row, if there is one."""
 
-
-def _newest_of(tables: SimulatedTables, transaction: Transaction, subtask: int) -> tuple[Any, ...] | None:
-    """(epoch, token, pos, elements) of the subtask's newest epoch row, or None."""
-
-    def read() -> tuple[Any, ...] | None:
-        mine = [(key[1], *row) for key, row in transaction.scan(tables.epoch) if key[0] == subtask]
-        return mine[-1] if mine else None
+    def read() -> list[tuple[Any, ...]]:
+        return [(key[1], *row) for key, row in transaction.scan(tables.epoch) if key[0] == subtask][-1:]
 
     if not transaction.reads_newest(tables.epoch):
         return read()
-    newest: tuple[Any, ...] | None = tables.epoch.remembered(("newest", subtask), read)
+    newest: list[tuple[Any, ...]] = tables.epoch.remembered(("newest", subtask), read)
     return newest
-
-
-def _newest_epoch(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
-    newest = _newest_of(tables, transaction, args[0])
-    return _rows([] if newest is None else [(newest[0], newest[2], newest[3])])
-
-
-def _newest_epoch_number(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
-    newest = _newest_of(tables, transaction, args[0])
-    return _rows([(0 if newest is None else newest[0],)])
-
-
-def _insert_epoch(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
-    subtask, epoch, token, position, elements = args
-    if transaction.read_newest(tables.epoch, (subtask, epoch)) is not None:
-        raise StatementFailed(DUPLICATE, f"Duplicate entry '{subtask}-{epoch}' for key 'PRIMARY'")
-    transaction.write(tables.epoch, (subtask, epoch), (token, position, elements))
-    return Result(affected=1)
 
 
 def _delete_epoch(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
@@ -196,42 +139,51 @@ def _delete_epoch(tables: SimulatedTables, transaction: Transaction, args: _Args
 # output and dead_letter
 
 
-def _output_keys(tables: SimulatedTables, rows: Sequence[_Args]) -> list[Key]:
-    return [("output", *tables.output_key(row)) for row in rows] if tables.keyed else []
+def _insert_rows(table: Literal["output", "dead_letter"], *, keeps_known: bool = False) -> TableStatement:
+    """An INSERT; `keeps_known`: a row whose key exists is not changed, and not copied by the trigger AFTER INSERT."""
+    if table == "output":
+        key_of, has, write = SimulatedTables.output_key, Transaction.has_output, Transaction.write_output
+    else:
+        key_of, has = SimulatedTables.letter_key, Transaction.has_dead_letter
+        write = Transaction.write_dead_letter
 
+    def locks(tables: SimulatedTables, rows: Sequence[_Args]) -> list[Key]:
+        return [(table, *key_of(tables, row)) for row in rows] if tables.keyed else []
 
-def _insert_output(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
-    if tables.keyed:
+    def insert(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
         fresh: dict[tuple[Any, ...], None] = {}
-        for row in rows:
-            key = tables.output_key(row)
-            if transaction.has_output(key) or key in fresh:
+        for row in rows if tables.keyed else ():
+            key = key_of(tables, row)
+            if has(transaction, key) or key in fresh:
                 raise StatementFailed(DUPLICATE, tables.duplicate(key))
             fresh[key] = None
-    for row in rows:
-        transaction.write_output(row)
-    return Result(affected=len(rows))
+        for row in rows:
+            write(transaction, row)
+        return Result(affected=len(rows))
+
+    def insert_unknown(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
+        affected = 0
+        for row in rows:
+            if not (tables.keyed and has(transaction, key_of(tables, row))):
+                write(transaction, row)
+                affected += 1
+        return Result(affected=affected)
+
+    run = insert_unknown if keeps_known else insert
+    return TableStatement(run=run, locks=locks, writes=True, grows=True, many=True)
 
 
-def _upsert_output(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
-    """An existing row keeps its token and is not changed; the audit trigger fires only AFTER INSERT."""
-    affected = 0
-    for row in rows:
-        if not (tables.keyed and transaction.has_output(tables.output_key(row))):
-            transaction.write_output(row)
-            affected += 1
-    return Result(affected=affected)
-
-
-def _overwrite_output(transaction: Transaction, rows: Sequence[_Args], v: str | None) -> Result:
-    """As `_upsert_output`, but an existing row gets `v`, or (None) the value of the new row."""
+def _overwrite_output(
+    tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args], *, v: str | None
+) -> Result:
+    """Inserts rows; one whose key exists gets `v`, or (None) the value of the new row."""
     for row in rows:
         key, value = tuple(row[:3]), row[3] if v is None else v
         own = [place for place, mine in enumerate(transaction.outputs) if mine[:3] == key]
         for place in own:
             mine = transaction.outputs[place]
             transaction.outputs[place] = (*mine[:3], value, *mine[4:])
-        if not own and transaction.has_output(transaction.output_key(key)):
+        if not own and transaction.has_output(tables.output_key(key)):
             transaction.change_outputs(_valued(key, value))
         elif not own:
             transaction.write_output(row)
@@ -239,10 +191,7 @@ def _overwrite_output(transaction: Transaction, rows: Sequence[_Args], v: str | 
 
 
 def _valued(key: tuple[Any, ...], value: str) -> OutputChange:
-    def change(row: OutputRow) -> OutputRow:
-        return replace(row, v=value) if (row.subtask, row.id, row.j) == key else row
-
-    return change
+    return lambda row: replace(row, v=value) if (row.subtask, row.id, row.j) == key else row
 
 
 def _delete_output(goes: Callable[[OutputRow, int], bool]) -> TableStatement:
@@ -262,37 +211,7 @@ def _delete_dead_letters(_tables: SimulatedTables, transaction: Transaction, arg
     return Result()
 
 
-def _letter_keys(tables: SimulatedTables, rows: Sequence[_Args]) -> list[Key]:
-    return [("dead_letter", *tables.letter_key(row)) for row in rows] if tables.keyed else []
-
-
-def _insert_dead_letters(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
-    if tables.keyed:
-        fresh: dict[tuple[Any, ...], None] = {}
-        for row in rows:
-            key = tables.letter_key(row)
-            if transaction.has_dead_letter(key) or key in fresh:
-                raise StatementFailed(DUPLICATE, tables.duplicate(key))
-            fresh[key] = None
-    for row in rows:
-        transaction.write_dead_letter(row)
-    return Result(affected=len(rows))
-
-
-def _upsert_dead_letters(tables: SimulatedTables, transaction: Transaction, rows: Sequence[_Args]) -> Result:
-    affected = 0
-    for row in rows:
-        if not (tables.keyed and transaction.has_dead_letter(tables.letter_key(row))):
-            transaction.write_dead_letter(row)
-            affected += 1
-    return Result(affected=affected)
-
-
 # ack and completed
-
-
-def _ack_row(_tables: SimulatedTables, args: _Args) -> list[Key]:
-    return [("ack", args[0], args[1])]
 
 
 def _replace_ack(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
@@ -344,75 +263,20 @@ def _newest_completed_of(tables: SimulatedTables, transaction: Transaction) -> i
     return newest
 
 
-def _newest_completed(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
-    return _rows([(_newest_completed_of(tables, transaction),)])
-
-
-def _completed_row(_tables: SimulatedTables, args: _Args) -> list[Key]:
-    return [("completed", args[0])]
-
-
-def _insert_completed(tables: SimulatedTables, transaction: Transaction, args: _Args) -> Result:
-    (epoch,) = args
-    if transaction.read_newest(tables.completed, epoch) is not None:
-        raise StatementFailed(DUPLICATE, f"Duplicate entry '{epoch}' for key 'PRIMARY'")
-    transaction.write(tables.completed, epoch, ())
-    return Result(affected=1)
-
-
 # The audit after a run
-
-
-def _refuse_unreadable(tables: SimulatedTables, name: str) -> None:
-    if name in tables.unreadable:
-        raise StatementFailed(1146, f"Table '{name}' doesn't exist")
-
-
-def _audit(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
-    _refuse_unreadable(tables, "audit")
-    return _rows([_stored(row) for row in transaction.read_audit()])
-
-
-def _outputs(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
-    _refuse_unreadable(tables, "output")
-    return _rows([_stored(row) for row in transaction.read_outputs()])
-
-
-def _dead_letters(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
-    _refuse_unreadable(tables, "dead_letter")
-    return _rows(
-        [
-            (row.seq, row.subtask, row.id, row.token, row.epoch, None, row.error)
-            for row in transaction.read_dead_letters()
-        ]
-    )
 
 
 def _stored(row: OutputRow) -> tuple[Any, ...]:
     return (row.seq, row.subtask, row.id, row.token, row.epoch, row.j, row.v)
 
 
-def _all_epochs(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
-    return _rows([(*key, row[0]) for key, row in transaction.scan(tables.epoch)])
-
-
-def _all_completed(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
-    return _rows([(key,) for key, _ in transaction.scan(tables.completed)])
-
-
-def _count(table: str, of: Callable[[Transaction], int]) -> TableStatement:
+def _read(table: str, rows: Callable[[Transaction], list[tuple[Any, ...]]]) -> TableStatement:
     def run(tables: SimulatedTables, transaction: Transaction, _args: _Args) -> Result:
-        _refuse_unreadable(tables, table)
-        return _rows([(of(transaction),)])
+        if table in tables.unreadable:
+            raise StatementFailed(1146, f"Table '{table}' doesn't exist")
+        return _rows(rows(transaction))
 
     return TableStatement(run=run)
-
-
-def _doubled(transaction: Transaction) -> int:
-    rows: dict[tuple[int, int], int] = {}
-    for row in transaction.read_outputs():
-        rows[row.id, row.j] = rows.get((row.id, row.j), 0) + 1
-    return sum(times > 1 for times in rows.values())
 
 
 def _disordered(transaction: Transaction) -> int:
@@ -434,64 +298,99 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
             run=_fence_off_ended, locks=_fence_row, writes=True
         ),
         "INSERT INTO fence (subtask, token, origin_ms) VALUES (%s, 0, %s)": TableStatement(
-            run=_insert_fence, locks=_new_fence, writes=True
+            run=lambda tables, transaction, args: _insert(
+                transaction, tables.fence, args[0], (0, args[1], 0)
+            ),
+            locks=lambda _, args: [("fence", args[0])],
+            writes=True,
         ),
         "UPDATE fence SET ended = 1 WHERE subtask = %s": TableStatement(
             run=_end_subtask, locks=_fence_row, writes=True
         ),
-        "SELECT token, origin_ms FROM fence WHERE subtask = %s": TableStatement(run=_token_and_origin),
-        "SELECT token FROM fence WHERE subtask = %s": TableStatement(run=_token),
-        "SELECT token FROM fence WHERE subtask = %s FOR UPDATE": TableStatement(
-            run=_token_locked, locks=_fence_row, writes=True
+        "SELECT token, origin_ms FROM fence WHERE subtask = %s": TableStatement(
+            run=lambda tables, transaction, args: _begin_of(transaction.read(tables.fence, args[0]), 2)
         ),
-        "SELECT subtask, token, ended FROM fence ORDER BY subtask": TableStatement(run=_standings),
+        "SELECT token FROM fence WHERE subtask = %s": TableStatement(
+            run=lambda tables, transaction, args: _begin_of(transaction.read(tables.fence, args[0]), 1)
+        ),
+        "SELECT token FROM fence WHERE subtask = %s FOR UPDATE": TableStatement(
+            run=lambda tables, transaction, args: _begin_of(
+                transaction.read_newest(tables.fence, args[0]), 1
+            ),
+            locks=_fence_row,
+            writes=True,
+        ),
+        "SELECT subtask, token, ended FROM fence ORDER BY subtask": TableStatement(
+            run=lambda tables, transaction, _: _rows(
+                [(key, row[0], row[2]) for key, row in transaction.scan(tables.fence)]
+            )
+        ),
         "SELECT subtask, token, ended FROM fence ORDER BY subtask FOR UPDATE": TableStatement(
-            run=_standings_locked, locks=_all_fences, writes=True
+            run=lambda tables, transaction, _: _rows(
+                [
+                    (key, row[0], row[2])
+                    for key in tables.fence.sorted_keys()
+                    if (row := transaction.read_newest(tables.fence, key)) is not None
+                ]
+            ),
+            locks=_all_fences,
+            writes=True,
         ),
         "SELECT subtask FROM fence FOR UPDATE": TableStatement(
-            run=_fences_locked, locks=_all_fences, writes=True
+            run=lambda tables, *_: _rows([(key,) for key in tables.fence.sorted_keys()]),
+            locks=_all_fences,
+            writes=True,
         ),
         "SELECT subtask FROM fence ORDER BY subtask LIMIT %s FOR UPDATE": TableStatement(
-            run=_first_fences_locked, locks=_first_fences, writes=True
+            run=lambda tables, _, args: _rows([(key,) for key in tables.fence.sorted_keys()[: args[0]]]),
+            locks=lambda tables, args: _all_fences(tables, args)[: args[0]],
+            writes=True,
         ),
-        "SELECT token FROM epoch WHERE subtask = %s AND epoch = %s": TableStatement(run=_epoch_token),
+        "SELECT token FROM epoch WHERE subtask = %s AND epoch = %s": TableStatement(
+            run=lambda tables, transaction, args: _begin_of(transaction.read(tables.epoch, tuple(args)), 1)
+        ),
         "SELECT epoch, pos, elements FROM epoch WHERE subtask = %s ORDER BY epoch DESC LIMIT 1": (
-            TableStatement(run=_newest_epoch)
+            TableStatement(
+                run=lambda tables, transaction, args: _rows(
+                    [
+                        (epoch, pos, elements)
+                        for epoch, _, pos, elements in _newest_of(tables, transaction, args[0])
+                    ]
+                )
+            )
         ),
         "SELECT COALESCE(MAX(epoch), 0) FROM epoch WHERE subtask = %s": TableStatement(
-            run=_newest_epoch_number
+            run=lambda tables, transaction, args: _rows(
+                [row[:1] for row in _newest_of(tables, transaction, args[0])] or [(0,)]
+            )
         ),
         "INSERT INTO epoch (subtask, epoch, token, pos, elements) VALUES (%s, %s, %s, %s, %s)": (
-            TableStatement(run=_insert_epoch, locks=_epoch_row, writes=True, grows=True, deadlocks=True)
+            TableStatement(
+                run=lambda tables, transaction, args: _insert(
+                    transaction, tables.epoch, tuple(args[:2]), tuple(args[2:])
+                ),
+                locks=_epoch_row,
+                writes=True,
+                grows=True,
+                deadlocks=True,
+            )
         ),
         "DELETE FROM epoch WHERE subtask = %s AND epoch = %s": TableStatement(
             run=_delete_epoch, locks=_epoch_row, writes=True
         ),
-        INSERT_OUTPUT: TableStatement(
-            run=_insert_output, locks=_output_keys, writes=True, grows=True, many=True
+        INSERT_OUTPUT: _insert_rows("output"),
+        f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE token = output.token": _insert_rows(
+            "output", keeps_known=True
         ),
-        f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE token = output.token": TableStatement(
-            run=_upsert_output, locks=_output_keys, writes=True, grows=True, many=True
+        INSERT_DEAD_LETTER: _insert_rows("dead_letter"),
+        f"{INSERT_DEAD_LETTER} ON DUPLICATE KEY UPDATE token = dead_letter.token": _insert_rows(
+            "dead_letter", keeps_known=True
         ),
-        INSERT_DEAD_LETTER: TableStatement(
-            run=_insert_dead_letters, locks=_letter_keys, writes=True, grows=True, many=True
+        f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = VALUES(v)": replace(
+            _insert_rows("output"), run=lambda *parts: _overwrite_output(*parts, v=None)
         ),
-        f"{INSERT_DEAD_LETTER} ON DUPLICATE KEY UPDATE token = dead_letter.token": TableStatement(
-            run=_upsert_dead_letters, locks=_letter_keys, writes=True, grows=True, many=True
-        ),
-        f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = VALUES(v)": TableStatement(
-            run=lambda _, transaction, rows: _overwrite_output(transaction, rows, None),
-            locks=_output_keys,
-            writes=True,
-            grows=True,
-            many=True,
-        ),
-        f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = 'null'": TableStatement(
-            run=lambda _, transaction, rows: _overwrite_output(transaction, rows, "null"),
-            locks=_output_keys,
-            writes=True,
-            grows=True,
-            many=True,
+        f"{INSERT_OUTPUT} ON DUPLICATE KEY UPDATE v = 'null'": replace(
+            _insert_rows("output"), run=lambda *parts: _overwrite_output(*parts, v="null")
         ),
         "DELETE FROM output WHERE subtask = %s AND epoch < %s": _delete_output(
             lambda row, bound: row.epoch < bound
@@ -506,7 +405,7 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
             run=_delete_dead_letters, writes=True
         ),
         "REPLACE INTO ack (subtask, epoch, token, file) VALUES (%s, %s, %s, %s)": TableStatement(
-            run=_replace_ack, locks=_ack_row, writes=True, grows=True
+            run=_replace_ack, locks=lambda _, args: [("ack", *args[:2])], writes=True, grows=True
         ),
         "SELECT ack.epoch, ack.token, ack.file FROM ack JOIN completed ON completed.epoch = ack.epoch"
         " WHERE ack.subtask = %s ORDER BY ack.epoch DESC LIMIT %s": TableStatement(run=_parts),
@@ -515,29 +414,55 @@ STATEMENTS: Mapping[str, TableStatement] = MappingProxyType(
         " WHERE epoch > (SELECT COALESCE(MAX(epoch), 0) FROM completed) ORDER BY epoch": TableStatement(
             run=_acks_to_decide
         ),
-        "SELECT COALESCE(MAX(epoch), 0) FROM completed": TableStatement(run=_newest_completed),
+        "SELECT COALESCE(MAX(epoch), 0) FROM completed": TableStatement(
+            run=lambda tables, transaction, _: _rows([(_newest_completed_of(tables, transaction),)])
+        ),
         "INSERT INTO completed (epoch) VALUES (%s)": TableStatement(
-            run=_insert_completed, locks=_completed_row, writes=True, grows=True
+            run=lambda tables, transaction, args: _insert(transaction, tables.completed, args[0], ()),
+            locks=lambda _, args: [("completed", args[0])],
+            writes=True,
+            grows=True,
         ),
-        ROWS_OF["audit"]: TableStatement(run=_audit),
-        ROWS_OF["output"]: TableStatement(run=_outputs),
-        ROWS_OF["dead_letter"]: TableStatement(run=_dead_letters),
-        "SELECT subtask, epoch, token FROM epoch ORDER BY subtask, epoch": TableStatement(run=_all_epochs),
-        "SELECT epoch FROM completed ORDER BY epoch": TableStatement(run=_all_completed),
-        COUNT_OF["audit"]: _count("audit", lambda transaction: len(transaction.read_audit())),
-        _COUNTING["rows"]: _count("output", lambda transaction: len(transaction.read_outputs())),
-        _COUNTING["records"]: _count(
+        ROWS_OF["audit"]: _read("audit", lambda transaction: list(map(_stored, transaction.read_audit()))),
+        ROWS_OF["output"]: _read(
+            "output", lambda transaction: list(map(_stored, transaction.read_outputs()))
+        ),
+        ROWS_OF["dead_letter"]: _read(
+            "dead_letter",
+            lambda transaction: [
+                (row.seq, row.subtask, row.id, row.token, row.epoch, None, row.error)
+                for row in transaction.read_dead_letters()
+            ],
+        ),
+        "SELECT subtask, epoch, token FROM epoch ORDER BY subtask, epoch": TableStatement(
+            run=lambda tables, transaction, _: _rows(
+                [(*key, row[0]) for key, row in transaction.scan(tables.epoch)]
+            )
+        ),
+        "SELECT epoch FROM completed ORDER BY epoch": TableStatement(
+            run=lambda tables, transaction, _: _rows(
+                [(key,) for key, _ in transaction.scan(tables.completed)]
+            )
+        ),
+        COUNT_OF["audit"]: _read("audit", lambda transaction: [(len(transaction.read_audit()),)]),
+        _COUNTING["rows"]: _read("output", lambda transaction: [(len(transaction.read_outputs()),)]),
+        _COUNTING["records"]: _read(
             "output",
-            lambda transaction: len(dict.fromkeys(row.id for row in transaction.read_outputs())),
+            lambda transaction: [(len(dict.fromkeys(row.id for row in transaction.read_outputs())),)],
         ),
-        _COUNTING["doubled"]: _count("output", _doubled),
+        _COUNTING["doubled"]: _read(
+            "output",
+            lambda transaction: [
+                (sum(n > 1 for n in Counter((row.id, row.j) for row in transaction.read_outputs()).values()),)
+            ],
+        ),
         _COUNTING["epochs"]: TableStatement(
             run=lambda tables, transaction, _: _rows([(len(transaction.scan(tables.epoch)),)])
         ),
-        _COUNTING["dead_letters"]: _count(
-            "dead_letter", lambda transaction: len(transaction.read_dead_letters())
+        _COUNTING["dead_letters"]: _read(
+            "dead_letter", lambda transaction: [(len(transaction.read_dead_letters()),)]
         ),
-        _COUNTING["disordered"]: _count("output", _disordered),
+        _COUNTING["disordered"]: _read("output", lambda transaction: [(_disordered(transaction),)]),
     }
 )
 

@@ -93,8 +93,9 @@ class Customers:
                 known = self._deleted.pop(key) if deletes else rows
                 self.by_key[key] = [(name, city, tier + 1) for name, city, tier in known]
                 statements = _INSERT if deletes else _UPDATE
+            k, part = _parts_of(key)
             for statement in statements:
-                connection.execute(statement, {"ver": version, **_columns_of(key)})
+                connection.execute(statement, {"ver": version, "k": k, "part": part})
 
     def read(self, key: Any, *, view: int | None) -> tuple[list[tuple[Any, ...]] | None, int]:
         """The rows of `key` and their version, after the first `view` changes; None: after all of them."""
@@ -133,9 +134,9 @@ class Customers:
         try:
             rows = self._sqlite().execute(text, tuple(args or ())).fetchall()
         except sqlite3.Error as error:
-            raise StatementFailed(
-                _code_of(error), f"{error}: {sql}; at level sim the database is SQLite"
-            ) from error
+            codes = {"no such column": 1054, "no such table": 1146}
+            code = next((code for words, code in codes.items() if words in str(error)), 1064)
+            raise StatementFailed(code, f"{error}: {sql}; at level sim the database is SQLite") from error
         return rows, round(self._slept_s * _MS)
 
     def _sqlite(self) -> sqlite3.Connection:
@@ -164,17 +165,6 @@ class Customers:
 def _parts_of(key: Any) -> tuple[Any, Any]:
     """The columns `k` and `part` of a key."""
     return key if isinstance(key, tuple) else (key, None)
-
-
-def _columns_of(key: Any) -> dict[str, Any]:
-    return dict(zip(("k", "part"), _parts_of(key), strict=True))
-
-
-def _code_of(error: sqlite3.Error) -> int:
-    text = str(error)
-    if "no such column" in text:
-        return 1054
-    return 1146 if "no such table" in text else 1064
 
 
 _Owner = TypeVar("_Owner", bound=Hashable)
@@ -413,13 +403,6 @@ class SimulatedTables:
             f"Duplicate entry '{'-'.join(map(str, key))}' for key '{'id' if self._key_from else 'subtask'}'"
         )
 
-    def fence_of(self, subtask: int) -> tuple[int, int | None, int]:
-        """(token, origin_ms, ended) of the newest committed row."""
-        row = self.fence.newest(subtask)
-        assert row is not None, f"the run has no subtask {subtask}"
-        token, origin_ms, ended = row
-        return token, origin_ms, ended
-
     def publish(self, transaction: Transaction) -> Effects:
         """Commits: makes all writes of `transaction` visible at one instant."""
         self.commits = commit = self.commits + 1
@@ -427,12 +410,20 @@ class SimulatedTables:
             for key, row in rows.items():
                 table.put(key, row, commit=commit)
         for change in transaction.output_changes:
-            self._change_outputs(change)
+            changed = [(before, change(before)) for before in self.output]
+            self.output = [after for _, after in changed if after is not None]
+            for before, after in changed:
+                if after is None:
+                    self.output_keys.pop(self.output_key((before.subtask, before.id, before.j)), None)
         outputs = [OutputRow(len(self.audit) + n, *row) for n, row in enumerate(transaction.outputs, start=1)]
         self.output += outputs
         self.audit += outputs
         if transaction.letters_before is not None:
-            self._delete_letters(*transaction.letters_before)
+            subtask, token = transaction.letters_before
+            goes = [one for one in self.dead_letter if one.subtask == subtask and one.token < token]
+            for one in goes:
+                self.letter_keys.pop(self.letter_key((one.subtask, one.id)), None)
+            self.dead_letter = [one for one in self.dead_letter if one not in goes]
         dead = [
             StoredDeadLetter(self._letters + n, *row)
             for n, row in enumerate(transaction.dead_letters, start=1)
@@ -452,21 +443,6 @@ class SimulatedTables:
             fences=[(key, *row) for key, row in transaction.written(self.fence)],
             acks=[(*key, *row) for key, row in transaction.written(self.ack)],
         )
-
-    def _change_outputs(self, change: OutputChange) -> None:
-        """Updates or deletes committed rows of `output`; the audit keeps what was inserted."""
-        changed = [(row, change(row)) for row in self.output]
-        self.output = [after for _, after in changed if after is not None]
-        for row, after in changed:
-            if after is None:
-                self.output_keys.pop(self.output_key((row.subtask, row.id, row.j)), None)
-
-    def _delete_letters(self, subtask: int, token: int) -> None:
-        """Deletes the committed letters of the attempts of `subtask` below `token`."""
-        goes = [row for row in self.dead_letter if row.subtask == subtask and row.token < token]
-        for row in goes:
-            self.letter_keys.pop(self.letter_key((row.subtask, row.id)), None)
-        self.dead_letter = [row for row in self.dead_letter if row not in goes]
 
 
 class Transaction:
@@ -545,10 +521,6 @@ class Transaction:
         self.changes += 1
         self.pending.setdefault(table, {})[key] = row
 
-    def output_key(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        """See `SimulatedTables`."""
-        return self._tables.output_key(row)
-
     def has_output(self, key: Sequence[Any]) -> bool:
         """Whether a row of `output` with this unique key exists, committed or written here."""
         return tuple(key) in self.output_keys or tuple(key) in self._tables.output_keys
@@ -586,7 +558,7 @@ class Transaction:
         self.changes += 2  # the row of `output` and its copy in `audit`
         self.outputs.append(tuple(row))
         if self._tables.keyed:
-            self.output_keys[self.output_key(row)] = None
+            self.output_keys[self._tables.output_key(row)] = None
 
     def change_outputs(self, change: OutputChange) -> None:
         """Updates or deletes rows of `output` when the transaction commits."""

@@ -135,7 +135,11 @@ class ChangeLog:
         while not self._over.is_set() and not self.broken:
             try:
                 with self._reader() as reader:
-                    self._read(reader)
+                    for event in reader:
+                        if self._over.is_set():
+                            break
+                        here = LogPosition(file=str(reader.log_file), offset=int(reader.log_pos))
+                        self._note(event, here)
             except pymysql.MySQLError as error:
                 if error.args and error.args[0] == _LOST_LOG:
                     self.broken = str(error.args[1:])
@@ -186,13 +190,6 @@ class ChangeLog:
         finally:
             with suppress(Exception):
                 reader.close()
-
-    def _read(self, reader: BinLogStreamReader) -> None:
-        for event in reader:
-            if self._over.is_set():
-                return
-            here = LogPosition(file=str(reader.log_file), offset=int(reader.log_pos))
-            self._note(event, here)
 
     def _note(self, event: Any, here: LogPosition) -> None:
         match event:

@@ -11,24 +11,23 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import pymysql
 
 from harness.levels.job.binlog import ChangeLog, LogPosition
 from harness.levels.job.finished import EndSignals, How, has_exited_well, how_finished, missing_records
-from harness.levels.job.job_database import JobDatabase, TableReading
+from harness.levels.job.job_database import TableReading
 from harness.levels.job.job_faults import JobFaults
 from harness.levels.job.job_run_parts import JobRunParts
 from harness.levels.job.lookup_log import LookupLog
 from harness.levels.job.offering import Offering
 from harness.levels.job.processes import JobExitSeen, JobStarts
-from harness.levels.job.reading_tables import note_tables
 from harness.levels.job.recording import JobRecording
 from harness.levels.job.sessions import SessionsFollowed
 from harness.levels.job.sink_rows import id_text
 from harness.levels.job.spark_engine import is_spark, spark_has_all
-from harness.levels.job.table_watch import TableWatch
+from harness.levels.job.table_watch import TableWatch, note_tables
 from harness.scenario.outcome import FaultRecord
 from harness.system.clock import Deadline, monotonic_us, pause
 from harness.system.errors import WorldError
@@ -104,7 +103,13 @@ class JobRun:
     def live(self) -> None:
         """Runs it. Raises WorldError if the world fails, a fault cannot be healed, or the job cannot be started."""
         parts, database = self.parts, self.parts.ground.database
-        begin = database.end_of_log(lambda: _nowhere(database))
+
+        def nowhere() -> NoReturn:
+            at = f"{database.root.host}:{database.root.port}"
+            message = f"the server at {at} does not tell the end of its log"
+            raise WorldError(message, fix="floodmark doctor shows what the world lacks")
+
+        begin = database.end_of_log(nowhere)
         root = parts.world.root.at(parts.world.direct, "")
         offered = {id_text(record.id): record.id for record in parts.given.records}
         self.seen = TableWatch(database=database, sink=parts.order.job.sink, offered=offered)
@@ -143,7 +148,7 @@ class JobRun:
             self._read()
             if self.parts.pace is None:
                 self.table_statement = self.seen.made_table()
-            if self._wants_further_start():
+            if parts.further_start and self.how is not None and not self.cut_off:
                 self._start_once_more()
             if self.seen.why_no_audit:
                 self.notes.append(
@@ -246,29 +251,27 @@ class JobRun:
             return f"the job {self.exits[-1].how}"
         offered_us, exited_us = self.offering.ended_us, self._exited_well_us
         is_done = offered_us is not None and exited_us is not None and exited_us >= offered_us
-        has_to_wait = self._has_to_wait() or (job.ends == "exit" and is_done)
+        # A fault that has only just healed might be the cause; one that was still on at the last start is.
+        fault_us, pace = self.recording.last_us("fault"), self.parts.pace
+        is_recovering = (
+            fault_us is not None
+            and pace is not None
+            and fault_us <= (self._start_us or 0)
+            and monotonic_us() - fault_us <= pace.recover_us
+        )
+        has_to_wait = is_recovering or (job.ends == "exit" and is_done)
         if all_are_over and not self.starts.living and self.exits and not has_to_wait:
             return f"the job has used up its {job.starts} starts; the last one: {self.exits[-1].text}"
         if not deadline.passed:
             return ""
-        return f"after {deadline.seconds:.3g} s the job was not done{self._what_is_missing()}"
-
-    def _has_to_wait(self) -> bool:
-        """Whether a job that has used up its starts, the last one after every fault, may not be given up yet.
-
-        A fault that has only just healed might be the cause; one that was still on when it started last is.
-        """
-        fault_us = self.recording.last_us("fault")
-        if fault_us is None or self.parts.pace is None or fault_us > (self._start_us or 0):
-            return False
-        return monotonic_us() - fault_us <= self.parts.pace.recover_us
-
-    def _what_is_missing(self) -> str:
         given, expected = self.parts.given.records, self.parts.expected or {}
         missing = list(missing_records(given, self.seen.replay, expected))
-        if not missing:
-            return ", though all its rows are there"
-        return f": of {len(missing)} of {len(given)} records a row is missing, first of {missing[0].id}"
+        what = (
+            f": of {len(missing)} of {len(given)} records a row is missing, first of {missing[0].id}"
+            if missing
+            else ", though all its rows are there"
+        )
+        return f"after {deadline.seconds:.3g} s the job was not done{what}"
 
     # ------------------------------------------------------------------------------------ processes
 
@@ -440,9 +443,6 @@ class JobRun:
             why = self.log.broken or "it did not come in time"
             self.notes.append(f"The log of changes could not be read to the end: {why}.")
 
-    def _wants_further_start(self) -> bool:
-        return self.parts.further_start and self.how is not None and not self.cut_off
-
     def _start_once_more(self) -> None:
         """Starts the finished job again, waits until it has had time to do something, and reads again."""
         pace = self.parts.pace
@@ -469,11 +469,6 @@ class JobRun:
             self.starts.end_all()
             self._reap()
         self._read()
-
-
-def _nowhere(database: JobDatabase) -> Any:
-    message = f"the server at {database.root.host}:{database.root.port} does not tell the end of its log"
-    raise WorldError(message, fix="floodmark doctor shows what the world lacks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

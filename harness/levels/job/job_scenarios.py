@@ -19,7 +19,7 @@ from harness.scenario.file import loads
 from harness.scenario.mistakes import Mistake, mistakes_in
 from harness.scenario.model import Scenario
 from harness.scenario.settings import settings_applied
-from harness.scenario.yaml_text import Document, Problem, ScenarioProblems, problem_at, read_yaml
+from harness.scenario.yaml_text import Problem, ScenarioProblems, problem_at, read_yaml
 from harness.system.errors import NothingRan
 
 
@@ -92,7 +92,16 @@ def _read(path: Path) -> JobScenario | list[Problem]:
     read = _validated(data)
     if isinstance(read, JobScenario):
         return read
-    problems = [_problem(one, document, path) for one in read]
+    problems = [
+        problem_at(
+            document.places.of(one.path, name=one.name),
+            file=str(path),
+            lines=document.lines,
+            say=one.say,
+            hint=one.hint,
+        )
+        for one in read
+    ]
     return sorted(problems, key=lambda problem: (problem.line, problem.column))
 
 
@@ -117,8 +126,3 @@ def _of_ordinary(scenario: Scenario) -> dict[str, Any]:
         "budget": dumped["budget"],
         **({"thresholds": dumped["thresholds"]} if scenario.thresholds else {}),
     }
-
-
-def _problem(mistake: Mistake, document: Document, path: Path) -> Problem:
-    place = document.places.of(mistake.path, name=mistake.name)
-    return problem_at(place, file=str(path), lines=document.lines, say=mistake.say, hint=mistake.hint)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pymysql
 
@@ -23,8 +23,7 @@ from harness.levels.job.job_database import JobDatabase
 from harness.levels.job.job_file import JobFile
 from harness.levels.job.order import JobOrder
 from harness.levels.job.records import JobInput
-from harness.levels.job.source_site import JobSource, SourceSite
-from harness.levels.job.sources import source_of
+from harness.levels.job.sources import JobSource, SourceSite, source_of
 from harness.scenario.workloads.lookups import customer_rows
 from harness.system.errors import UsageError, WorldError
 from harness.world.standalone_cluster import ClusterSize, open_cluster
@@ -148,7 +147,8 @@ def _fill(order: JobOrder, given: JobInput, root: Endpoint) -> None:
         return
     kind = "BIGINT" if all(isinstance(key, int) for key in given.keys) else "VARCHAR(200)"
     rows = customer_rows(
-        keys=[_as_kind(key, kind) for key in sorted(given.keys, key=str)], seed=order.drawn_by
+        keys=[key if kind == "BIGINT" else str(key) for key in sorted(given.keys, key=str)],
+        seed=order.drawn_by,
     )
     try:
         with connect(root) as connection, connection.cursor() as cursor:
@@ -158,10 +158,6 @@ def _fill(order: JobOrder, given: JobInput, root: Endpoint) -> None:
     except pymysql.MySQLError as error:
         message = f"the database refused the table customer: {error.args}"
         raise WorldError(message, fix="floodmark doctor shows what the world lacks") from error
-
-
-def _as_kind(key: Any, kind: str) -> Any:
-    return key if kind == "BIGINT" else str(key)
 
 
 def read_files(order: JobOrder) -> None:

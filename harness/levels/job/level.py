@@ -155,7 +155,9 @@ class JobPlays:
         with self._lock:
             if name not in self._calm:
                 site.observer.phase("calm", f"{order.sut} runs without faults")
-                self._calm[name] = self._made_calm(order, given, site, world)
+                self._calm[name] = calm_of(
+                    self._lived(order, given, site, world, calm=None, further_start=False)
+                )
                 facts = self._calm[name].facts
                 site.observer.phase(
                     "calm",
@@ -163,9 +165,6 @@ class JobPlays:
                     f"{facts['messages']} messages to the sink, {facts['commits']} COMMITs",
                 )
             return self._calm[name]
-
-    def _made_calm(self, order: JobOrder, given: JobInput, site: RunSite, world: World) -> CalmRun:
-        return calm_of(self._lived(order, given, site, world, calm=None, further_start=False))
 
     def _lived(
         self,
@@ -195,15 +194,19 @@ class JobPlays:
             expected = None if calm is None else {} if expect_from(order) == NO_VALUES else calm.expected
             if calm is None and expect_from(order) == "given":
                 expected = stated(order, given, ground)
+            root, budget_s = ground.database.root, order.scenario.budget / 1000
             parts = JobRunParts(
                 order=order,
                 given=given,
                 site=site,
-                world=_of_log(world, ground),
+                # The server directly in it whose log of changes counts.
+                world=replace(world, direct=Address(host=root.host, port=root.port)),
                 ground=ground,
                 command=command_of(order),
                 run_id=run_id,
-                limit_s=_limit_s(order, calm),
+                limit_s=_CALM_TIMES * budget_s
+                if calm is None
+                else budget_s + _SLOW_TIMES * calm.pace.took_us / 1e6,
                 pace=None if calm is None else calm.pace,
                 expected=expected,
                 further_start=further_start,
@@ -215,17 +218,6 @@ class JobPlays:
             life = JobRun(parts=parts)
             life.live()
         return life
-
-
-def _of_log(world: World, ground: JobSetup) -> World:
-    """The world, with the server directly in it whose log of changes counts."""
-    root = ground.database.root
-    return replace(world, direct=Address(host=root.host, port=root.port))
-
-
-def _limit_s(order: JobOrder, calm: CalmRun | None) -> float:
-    budget_s = order.scenario.budget / 1000
-    return _CALM_TIMES * budget_s if calm is None else budget_s + _SLOW_TIMES * calm.pace.took_us / 1e6
 
 
 def _further_start(order: JobOrder, calm: CalmRun) -> tuple[bool, str]:
@@ -259,17 +251,13 @@ def stated(order: JobOrder, given: JobInput, ground: JobSetup) -> ExpectedRows:
     name = order.job.claims.expected
     function = load_attribute(name, option="claims.expected", kind="FUNCTION")
     with KeptConnection(ground.database.root) as kept:
-        rows = _rows_of(given, OwnTableRows(kept.opened()))
+        found = OwnTableRows(kept.opened()).by_key(record.key for record in given.records)
+    rows = {str(key): of_key for key, of_key in found.items()}
     return {
         id_text(record.id): _values(name, function, record, rows, order.job.sink.values)
         for record in given.records
         if not record.fails
     }
-
-
-def _rows_of(given: JobInput, tables: OwnTableRows) -> Mapping[Any, Sequence[Mapping[str, Any]]]:
-    found = tables.by_key(record.key for record in given.records)
-    return {str(key): rows for key, rows in found.items()}
 
 
 def _values(
@@ -282,7 +270,7 @@ def _values(
     try:
         with redirect_stdout(sys.stderr):  # standard output is for the results of a command
             told = function(dict(record.body), list(rows.get(str(record.key), ())))
-        told = told_value(json.loads(json.dumps(told, allow_nan=False, default=_plain)))
+        told = told_value(json.loads(json.dumps(told, allow_nan=False, default=told_value)))
     except (Exception, SystemExit) as error:
         message = f"claims.expected {name} fails for record {record.id}: {type(error).__name__}: {error}"
         raise SutError(message, fix=_FIX) from error
@@ -290,11 +278,6 @@ def _values(
         message = f"claims.expected {name} returned {type(told).__name__} for record {record.id}"
         raise SutError(message, fix=_FIX)
     return [_row(name, record, one, columns) for one in told]
-
-
-def _plain(value: Any) -> Any:
-    """A value that JSON does not have: a Decimal of a row, a time."""
-    return told_value(value)
 
 
 def _row(name: str, record: SourceRecord, told: Any, columns: Sequence[str]) -> list[Any]:
@@ -347,12 +330,14 @@ def calm_of(life: JobRun) -> CalmRun:
     table = life.readings[-1].tables.get(order.job.sink.table, ())
     found = dict(expected_of(life.seen.columns.row(row) for row in table))
     wanted = expected if expected is not None else {text: found.get(text, []) for text in life.offered_ids}
+    not_state = {order.job.sink.table, order.job.sink.dead_letters, AUDIT, _INBOX}
+    changes = [change for one in life.seen.transactions for change in one.changes]
     twin = CalmRun(
         pace=pace,
         expected=wanted,
         messages=tuple(life.faults.traffic.messages),
         keeps_files=any(life.parts.ground.state.iterdir()),
-        keeps_tables=_keeps_tables(life),
+        keeps_tables=any(change.table not in not_state for change in changes),
         batches=max((one.batches for one in find_checkpoints(life.parts.ground.state)), default=0),
         life=life,
     )
@@ -370,12 +355,6 @@ def _refuse_wrong(twin: CalmRun) -> None:
     wrong = next(one for one in judgement.invariants if one.outcome is Outcome.FAIL)
     first = f": {wrong.anomalies[0].say}" if wrong.anomalies else ""
     raise _does_not_work(twin.life, f"without any fault {wrong.invariant} fails{first}")
-
-
-def _keeps_tables(life: JobRun) -> bool:
-    sink = life.parts.order.job.sink
-    not_state = {sink.table, sink.dead_letters, AUDIT, _INBOX}
-    return any(change.table not in not_state for one in life.seen.transactions for change in one.changes)
 
 
 def _elsewhere(life: JobRun) -> str:

@@ -12,9 +12,9 @@ from typing import Any, Final
 from harness.levels.job.finished import ExpectedRows
 from harness.levels.job.order import JobOrder
 from harness.levels.job.recording import JobRecording
-from harness.levels.job.records import JobInput, SourceRecord
+from harness.levels.job.records import JobInput
 from harness.levels.job.sink_rows import id_text
-from harness.levels.job.source_site import JobSource
+from harness.levels.job.sources import JobSource
 from harness.system.clock import monotonic_us
 
 _CHUNKS: Final = 20
@@ -58,7 +58,18 @@ class Offering:
         while self.offered < due:
             some = records[self.offered : min(due, self.offered + step)]
             for record in some:
-                self.recording.note_offer(**self._told(record))
+                rows = self.expected.get(id_text(record.id))
+                told: dict[str, Any] = {
+                    "part": record.part,
+                    "pos": record.pos,
+                    "id": record.id,
+                    "key": record.key,
+                }
+                if record.fails:
+                    told["fails"] = True
+                elif rows is not None:
+                    told["expect"] = [list(values) for values in rows]
+                self.recording.note_offer(**told)
             if self.first_us is None:
                 self.first_us = monotonic_us()
             self.source.offer(some)
@@ -67,10 +78,3 @@ class Offering:
                 if self.order.job.job.ends != "settles":
                     self.source.end()
                 self.ended_us = monotonic_us()
-
-    def _told(self, record: SourceRecord) -> dict[str, Any]:
-        told = {"part": record.part, "pos": record.pos, "id": record.id, "key": record.key}
-        if record.fails:
-            return {**told, "fails": True}
-        rows = self.expected.get(id_text(record.id))
-        return told if rows is None else {**told, "expect": [list(values) for values in rows]}

@@ -31,7 +31,6 @@ from harness.levels.job.lookup_log import connects_for_each_call
 from harness.levels.job.recording import events_of
 from harness.levels.job.sink_rows import id_text
 from harness.scenario.expected import JudgedValues
-from harness.scenario.outcome import FaultRecord
 
 _SAYS = {
     "given": "Expected values: those of `{name}`.",
@@ -66,7 +65,10 @@ def record_of(
         interrupted=bool(life.cut_off) and life.parts.site.stop.is_set(),
         ran_us=life.ended_us,
         world=life.parts.world.description,
-        faults=tuple(_on_history_clock(record, life.recording.began_us) for record in life.records),
+        faults=tuple(
+            replace(record, times=tuple(time.moved(life.recording.began_us) for time in record.times))
+            for record in life.records
+        ),
         accounting=_accounting(life, calm),
         threats=(*life.notes, *_without_rows(life, calm, expect_from)),
         pitfalls=connects_for_each_call(calm.messages),
@@ -92,10 +94,6 @@ def _without_rows(life: JobRun, calm: CalmRun, expect_from: str) -> Iterator[str
             f"Without faults {len(empty)} of {len(ids)} records yielded no row (the first has id {empty[0]}), so none"
             " is expected of them; if the job should not filter, it is wrong already."
         )
-
-
-def _on_history_clock(record: FaultRecord, origin_us: int) -> FaultRecord:
-    return replace(record, times=tuple(time.moved(origin_us) for time in record.times))
 
 
 def _header(life: JobRun, calm: CalmRun, expect_from: Literal["given", "calm", "none"]) -> OutsideHeader:

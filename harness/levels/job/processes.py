@@ -21,7 +21,7 @@ import psutil
 
 from harness.faults.real.job_site import LiveStart, SourceBroker
 from harness.levels.job.environment import MARK
-from harness.levels.job.source_site import JobSource
+from harness.levels.job.sources import JobSource
 from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import OutlivesSigkill, WorldError
 from harness.system.process_identity import (

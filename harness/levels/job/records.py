@@ -77,6 +77,9 @@ def _drawn(job: JobFile, scenario: JobScenario, *, seed: int) -> Iterator[Mappin
 def _own(job: JobFile, file: Path) -> list[Mapping[str, Any]]:
     text = text_in(file, named=str(file), fix="correct `source.records`")
     bodies = []
+    fields, of_table = job.source.fields, job.source.kind == "table"
+    # The table `inbox` has a column for the id's field, too.
+    wanted = dict.fromkeys([*_id_fields(job), *([fields.id] if of_table else []), fields.key])
     # Not `splitlines`: a text of JSON may hold what that takes for the end of a line.
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -87,7 +90,7 @@ def _own(job: JobFile, file: Path) -> list[Mapping[str, Any]]:
             raise UsageError(
                 f"{file}:{number}: this is not JSON: {error.msg}", fix="one object a line"
             ) from error
-        lacking = [name for name in _wanted(job) if not (isinstance(body, dict) and _is_told(body.get(name)))]
+        lacking = [name for name in wanted if not (isinstance(body, dict) and _is_told(body.get(name)))]
         if lacking:
             message = (
                 f"{file}:{number}: this record has no {' and no '.join(f'`{name}`' for name in lacking)}"
@@ -98,12 +101,6 @@ def _own(job: JobFile, file: Path) -> list[Mapping[str, Any]]:
     if not bodies:
         raise UsageError(f"{file} holds no record", fix="write one JSON object a line")
     return bodies
-
-
-def _wanted(job: JobFile) -> list[str]:
-    """The fields that each record must have; the table `inbox` has a column for the id's field, too."""
-    fields, of_table = job.source.fields, job.source.kind == "table"
-    return list(dict.fromkeys([*_id_fields(job), *([fields.id] if of_table else []), fields.key]))
 
 
 def _id_fields(job: JobFile) -> list[str]:

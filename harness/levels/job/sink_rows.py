@@ -13,7 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from harness.levels.job.binlog import LoggedChange, LoggedTransaction
+from harness.levels.job.binlog import LoggedTransaction
 from harness.levels.job.job_file import SinkTable
 
 _SIGNIFICANT: Final = 6
@@ -66,7 +66,7 @@ class SinkColumns:
         told = parts[0] if len(parts) == 1 else parts
         told = self.offered.get(id_text(told), told)
         return SinkRow(
-            id=told if isinstance(told, list) else _as_id(told),
+            id=told if told is None or isinstance(told, int | str | list) else str(told),
             j=self._number(values),
             v=tuple(self._told(column, values) for column in self.sink.values),
         )
@@ -125,11 +125,6 @@ def _text(value: Any) -> str:
             return str(value)
 
 
-def _as_id(value: Any) -> Any:
-    """An id is an int, a text or null."""
-    return value if value is None or isinstance(value, int | str) else str(value)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChange:
     """One change of one row of the table."""
@@ -151,8 +146,15 @@ class SinkReplay:
 
     def take(self, transaction: LoggedTransaction) -> list[RowChange]:
         """Applies a transaction; returns what it does to the table."""
+        row_of = self.columns.row
         changes = [
-            self._change(change) for change in transaction.changes if change.table == self.columns.sink.table
+            RowChange(
+                op=change.op,
+                row=row_of(change.now if change.now is not None else change.was or {}),
+                was=row_of(change.was) if change.op == "update" and change.was is not None else None,
+            )
+            for change in transaction.changes
+            if change.table == self.columns.sink.table
         ]
         if takes_all(transaction.statement, self.columns.sink.table):
             changes = [RowChange(op="delete", row=row) for row in self.all_rows()]
@@ -170,11 +172,6 @@ class SinkReplay:
         """The rows of an id."""
         counts = self._by_id.get(id_text(told), Counter[str]())
         return [self._of[text] for text, count in counts.items() for _ in range(count)]
-
-    def _change(self, change: LoggedChange) -> RowChange:
-        row = self.columns.row(change.now if change.now is not None else change.was or {})
-        was = self.columns.row(change.was) if change.op == "update" and change.was is not None else None
-        return RowChange(op=change.op, row=row, was=was)
 
     def _put(self, row: SinkRow, by: int) -> None:
         text = row.text

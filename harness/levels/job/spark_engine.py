@@ -86,7 +86,10 @@ class SparkCheckpoint:
             yield {int(part): int(offset) for part, offset in told.items()}
 
     def _newest(self) -> int | None:
-        return max(_numbers(self.folder / "offsets"), default=None)
+        with suppress(FileNotFoundError):  # not there yet, or removed by the job
+            names = [file.name for file in (self.folder / "offsets").iterdir()]
+            return max((int(name) for name in names if name.isdecimal()), default=None)
+        return None
 
     def _has_committed(self, batch: int) -> bool:
         return (self.folder / "commits" / str(batch)).exists()
@@ -135,11 +138,6 @@ def find_checkpoints(state: Path) -> list[SparkCheckpoint]:
         if len(here.relative_to(state).parts) == _DEPTH_MAX:
             folders.clear()
     return [SparkCheckpoint(folder=folder) for folder in sorted(found)]
-
-
-def _numbers(folder: Path) -> Iterator[int]:
-    with suppress(FileNotFoundError):  # not there yet, or removed by the job
-        yield from (int(file.name) for file in folder.iterdir() if file.name.isdecimal())
 
 
 def _objects(log: Path) -> Iterator[Mapping[str, Any]]:

@@ -59,7 +59,9 @@ def crash_points(messages: Sequence[Message]) -> list[CrashPoint]:
         if one.link == "sink" and one.side == "answer":
             answers.setdefault(one.connection, []).append(one)
     points: list[CrashPoint] = []
-    window, last = _window(requests), _last_effect(requests)
+    effects = [place for place, one in enumerate(requests, start=1) if one.is_write or one.commits]
+    # A kill after the last message that can have an effect leaves nothing to do.
+    window, last = _window(requests), max(effects, default=len(requests) + 1)
     for place, request in enumerate(requests, start=1):
         of_connection = answers.get(request.connection, [])
         answer = of_connection.pop(0) if of_connection and request.command != "quit" else None
@@ -69,12 +71,6 @@ def crash_points(messages: Sequence[Message]) -> list[CrashPoint]:
         if answer is not None and place < last:
             points.append(CrashPoint(place=place, nth=answer.n, moment="after", message=request.name))
     return points
-
-
-def _last_effect(requests: Sequence[Message]) -> int:
-    """The place of the last message that can have an effect: a kill after it leaves nothing to do."""
-    effects = [place for place, one in enumerate(requests, start=1) if one.is_write or one.commits]
-    return max(effects, default=len(requests) + 1)
 
 
 def _window(requests: Sequence[Message]) -> int:

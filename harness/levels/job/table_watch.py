@@ -16,11 +16,11 @@ from typing import Any
 import pymysql
 
 from harness.levels.job.binlog import LoggedTransaction, LogPosition
-from harness.levels.job.job_database import JobDatabase
+from harness.levels.job.job_database import JobDatabase, TableReading
 from harness.levels.job.job_file import SinkTable
-from harness.levels.job.reading_tables import refuse_columns
-from harness.levels.job.sink_rows import SinkColumns, SinkReplay, is_of_table
-from harness.system.errors import WorldError
+from harness.levels.job.recording import JobRecording
+from harness.levels.job.sink_rows import SinkColumns, SinkReplay, id_text, is_of_table
+from harness.system.errors import UsageError, WorldError
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,3 +131,44 @@ class TableWatch:
             return re.sub(r" AUTO_INCREMENT=\d+", "", self.database.made_by(self.sink.table))
         except (pymysql.MySQLError, OSError):
             return ""
+
+
+def note_tables(
+    recording: JobRecording,
+    snapshot: TableReading,
+    number: int,
+    *,
+    sink: SinkTable,
+    columns: SinkColumns | None,
+    offered: Mapping[str, Any],
+) -> None:
+    """Notes reading `number` of a job's tables; a table that does not exist, or was dropped, has no rows.
+
+    All its events stand at the place of the log of its snapshot, so that no change stands among them.
+    `columns`: None if the table was never there; `offered`: the offered ids by their text.
+    """
+    if columns is not None:
+        for row in snapshot.tables.get(sink.table, ()):
+            recording.note("table", at=snapshot.at, reading=number, **columns.row(row).told())
+    rows = snapshot.counts.get(sink.table, 0)
+    recording.note("read", at=snapshot.at, reading=number, of="table", rows=rows)
+    if not sink.dead_letters or sink.dead_letters not in snapshot.tables:
+        return
+    for row in snapshot.tables[sink.dead_letters]:
+        parts = [row.get(column) for column in sink.id]
+        told = parts[0] if len(parts) == 1 else parts
+        dead = {"id": offered.get(id_text(told), told)}
+        if row.get("error") is not None:
+            dead["error"] = str(row["error"])
+        recording.note("dead", at=snapshot.at, reading=number, **dead)
+    rows = snapshot.counts[sink.dead_letters]
+    recording.note("read", at=snapshot.at, reading=number, of="dead", rows=rows)
+
+
+def refuse_columns(table: str, wanted: Sequence[str], types: Mapping[str, str]) -> None:
+    """Raises UsageError if the table lacks a column that the job file names."""
+    by_name = {name.lower(): name for name in types}
+    lacking = [name for name in wanted if name.lower() not in by_name]
+    if lacking:
+        message = f"table {table} has no column {' and no column '.join(lacking)}; its columns are {', '.join(types)}"
+        raise UsageError(message, fix="name its columns in [sink]: id, key, values, j")

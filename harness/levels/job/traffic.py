@@ -166,30 +166,21 @@ class Traffic:
             case "noted":
                 message = _message(link, "answer", event)
                 self.messages.append(message)
-                self._answered(key, message)
+                if message.code:
+                    self.errors.append((message.t_us, message.link, message.code))
+                if asked := self._open.get(key):
+                    self._end(asked.pop(0), message.t_us, "fail" if message.code else "ok")
             case "error":
-                self._failed_by_us(key, event)
+                # The proxy answered with an error of its own.
+                self.errors.append((event.t_us, key[0], int(event.more.get("code", 0))))
+                if event.stream == "upstream" and (asked := self._open.get(key)):
+                    self._end(asked.pop(), event.t_us, "fail")
             case "ended":
                 self._lose(key, event, by_client=event.stream == "upstream")
             case "undialled":
                 self._note_loss(event.t_us, link, _REFUSED)
             case did if did in _BY_THE_PROXY and event.connection:
                 self._lose(key, event, by_client=False)
-
-    def _answered(self, key: tuple[str, int], answer: Message) -> None:
-        asked = self._open.get(key)
-        if answer.code:
-            self.errors.append((answer.t_us, answer.link, answer.code))
-        if asked:
-            self._end(asked.pop(0), answer.t_us, "fail" if answer.code else "ok")
-
-    def _failed_by_us(self, key: tuple[str, int], event: ProxyEvidence) -> None:
-        """The proxy answered with an error of its own."""
-        code = int(event.more.get("code", 0))
-        self.errors.append((event.t_us, key[0], code))
-        asked = self._open.get(key)
-        if event.stream == "upstream" and asked:
-            self._end(asked.pop(), event.t_us, "fail")
 
     def _lose(self, key: tuple[str, int], event: ProxyEvidence, *, by_client: bool) -> None:
         """A connection ends, once: its client loses it, or has given up the requests that it still waits for."""

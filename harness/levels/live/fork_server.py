@@ -245,7 +245,13 @@ def _serve(connection: socket.socket, work: Callable[[], Any]) -> None:
                 connection.close()
                 os.close(woken)
                 os.close(wakes)
-                _become_worker(*descriptors)
+                # A session of its own, with the standard input and output that the harness has sent.
+                os.setsid()
+                pipe, log = descriptors
+                for given, standard in ((pipe, 0), (log, 1), (log, 2)):
+                    os.dup2(given, standard)
+                os.close(pipe)
+                os.close(log)
                 work()
             descriptor = os.pidfd_open(pid)
             socket.send_fds(connection, [b"%d" % pid], [descriptor])
@@ -265,23 +271,6 @@ def _reap(connection: socket.socket) -> None:
         connection.send(b"%d %d" % (pid, os.waitstatus_to_exitcode(status)))
 
 
-def _become_worker(pipe: int, log: int) -> None:
-    """A session of its own; standard input and output are those that the harness has sent."""
-    os.setsid()
-    for given, standard in ((pipe, 0), (log, 1), (log, 2)):
-        os.dup2(given, standard)
-    os.close(pipe)
-    os.close(log)
-
-
-def _take_over(taken: Surroundings) -> None:
-    """The environment and the current folder of the harness at the start of the worker."""
-    environment = os.environ  # noqa: TID251 - set for the user's code, as `subprocess` would
-    environment.clear()
-    environment.update(taken.environment)
-    os.chdir(taken.folder)
-
-
 def main() -> None:
     """Import what every attempt needs, then serve."""
     import gc  # noqa: PLC0415 - the harness's side needs none of these
@@ -294,7 +283,11 @@ def main() -> None:
     gc.freeze()  # a collection in a worker would copy the pages of all these objects
 
     def work() -> None:
-        _take_over(msgspec.json.decode(sys.stdin.buffer.readline(), type=Surroundings))
+        taken = msgspec.json.decode(sys.stdin.buffer.readline(), type=Surroundings)
+        environment = os.environ  # noqa: TID251 - set for the user's code, as `subprocess` would
+        environment.clear()
+        environment.update(taken.environment)
+        os.chdir(taken.folder)
         worker.end(worker.main())
 
     server = os.getpid()

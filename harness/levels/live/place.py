@@ -112,7 +112,12 @@ class RealPlace:
             return False
         if any(fault.stalls for fault in faults) and transactions.code_of(error) == _LOCK_WAIT:
             return False  # a worker that stands still may hold the lock
-        return _is_of_service(error, (*self.sink.errors, *AsyncMySqlDriver(self._plan.lookups).errors))
+        # A driver raised it because the server could not serve, now, what it usually serves.
+        return (
+            isinstance(error, (*self.sink.errors, *AsyncMySqlDriver(self._plan.lookups).errors))
+            and not isinstance(error, TimeoutError)
+            and transactions.class_of(transactions.code_of(error)) in _OF_SERVICE
+        )
 
     def elements(self, subtask: int, shaping: Iterable[Fault]) -> LookupSource:
         return source_of(self._plan, self._scenario, subtask, faults=shaping)
@@ -129,12 +134,3 @@ _OF_SERVICE = frozenset(
         transactions.ErrorClass.BACK_OFF,
     }
 )
-
-
-def _is_of_service(error: BaseException, errors: tuple[type[Exception], ...]) -> bool:
-    """Whether a driver raised `error` because the server could not serve, now, what it usually serves."""
-    return (
-        isinstance(error, errors)
-        and not isinstance(error, TimeoutError)
-        and transactions.class_of(transactions.code_of(error)) in _OF_SERVICE
-    )

@@ -216,7 +216,12 @@ class Supervisor:
         """
         killed, left = [], []
         with self._lock:
-            processes = [process for worker in self._workers.values() for process in _all_of(worker)]
+            processes = [
+                process
+                for worker in self._workers.values()
+                for process in (*worker.superseded, worker.process)
+                if process is not None
+            ]
             for process in processes:
                 if process.poll() is None:
                     process.kill()
@@ -233,11 +238,6 @@ class Supervisor:
         if left:
             raise OutlivesSigkill(f"workers have not ended {_STOP_S:g} s", left)
         return killed
-
-
-def _all_of(worker: _Worker) -> list[ForkedProcess]:
-    newest = [] if worker.process is None else [worker.process]
-    return [*worker.superseded, *newest]
 
 
 def _hand_over(process: ForkedProcess, orders: bytes) -> None:

@@ -148,19 +148,15 @@ class FaultSchedule:
         self._moments.reach(subtask, phase)
         match phase:
             case "accept":
-                self._accepted(subtask)
+                if self._moments.begun_us is None:
+                    self._moments.begun_us = self.now_us
+                # The record of the last `in` event.
+                if self.run.tape.events and isinstance(self.run.tape.events[-1], In):
+                    self._moments.taken[subtask] += 1
             case "commit.post":
                 done = self.run.completed(subtask)
                 self._moments.commits.update((subtask, checkpoint) for checkpoint in done)
         self._schedule.come(self._moments, subtask=subtask, phase=phase)
-
-    def _accepted(self, subtask: int) -> None:
-        """Count the record of the last `in` event."""
-        if self._moments.begun_us is None:
-            self._moments.begun_us = self.now_us
-        taken = self.run.tape.events[-1] if self.run.tape.events else None
-        if isinstance(taken, In):
-            self._moments.taken[subtask] += 1
 
     def close(self) -> None:
         self._schedule.close()

@@ -85,9 +85,6 @@ class ModulesOfRun:
         entered = self._entered
         if entered is not None and entered.size != len(sys.modules):
             entered.modules = self.present()
-        self._drop()
-
-    def _drop(self) -> None:
         for name in self.present():
             del sys.modules[name]
 

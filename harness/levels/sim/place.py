@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -16,19 +17,27 @@ from harness.database.checkpoint_store import CheckpointStore
 from harness.database.simulated.hub import Actor, Hub
 from harness.database.simulated.tape import MemoryRecorder
 from harness.database.store_files import MemoryFiles
-from harness.faults.simulated.act import SimulatedRun
+from harness.faults.parts.triggers import Phase
+from harness.faults.simulated.act import RunningAttempt, SimulatedRun
 from harness.history.causes import cause_of
 from harness.history.journal import Journal
-from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.drivers import AsyncSimulatedDriver, SimulatedDriver
 from harness.levels.sim.own_modules import ModulesOfRun
 from harness.levels.sim.subtask_loop import SubtaskLoop
+from harness.scenario.moments import Awaited, Moments, due
+from harness.scenario.plan import Crash
 from harness.scenario.workloads.lookups import LookupSource
 from harness.sut.loop_watch import code_of
 from harness.sut.phases import Phases
 from harness.sut.positions import SubtaskSource
 from harness.system.errors import HarnessError
 from harness.system.process_identity import ProcessIdentity
+
+if TYPE_CHECKING:
+    from harness.scenario.model import Fault, Scenario
+    from harness.sut.variant import Variant
+    from reference_impl.operator.functions import AsyncFunction
+    from reference_impl.task.positioned_input import Source
 
 
 class SimulatedClock:
@@ -46,13 +55,6 @@ class SimulatedClock:
         """Rounded to whole milliseconds, at least one."""
         self._actor().sleep_until(self._hub.now_ms + max(1, round(seconds * 1000)))
         self._catch_up()
-
-
-if TYPE_CHECKING:
-    from harness.scenario.model import Fault, Scenario
-    from harness.sut.variant import Variant
-    from reference_impl.operator.functions import AsyncFunction
-    from reference_impl.task.positioned_input import Source
 
 
 _NO_PROCESS: Final = ProcessIdentity(pid=0, started=0)
@@ -221,3 +223,54 @@ class SimulatedPlace:
     def around_calls(self, function: AsyncFunction) -> AsyncFunction:
         around: AsyncFunction = self._run.around_calls(function, self._attempt)
         return around
+
+
+class Crashes:
+    """The kills planned for one subtask, each of which happens once; `reach` does not return if a kill is due.
+
+    The counterpart of the crashes in `harness.sut.inside_faults`. Mutable: counts hits over all its attempts.
+    Calls `watch(subtask, phase)` for each phase that is reached, and `dies` when a kill is due.
+    """
+
+    def __init__(
+        self,
+        planned: Iterable[Crash],
+        *,
+        subtask: int,
+        dies: Callable[[RunningAttempt, Crash], None],
+        watch: Callable[[int, str], None] | None = None,
+    ) -> None:
+        self._dies = dies
+        self._subtask = subtask
+        self._watch = watch
+        self._due = [crash for crash in planned if crash.subtask == subtask]
+        self._moments = Moments()
+        self._attempt: RunningAttempt | None = None
+        if not self._due:  # fast path for most runs: each record reaches five phases
+            self.reach = (  # type: ignore[method-assign]
+                _nobody_listens if watch is None else partial(watch, subtask)
+            )
+
+    def begins(self, attempt: RunningAttempt) -> None:
+        """Note the subtask's latest attempt."""
+        self._attempt = attempt
+
+    def reach(self, phase: str) -> None:
+        """Called by the attempt at `phase`."""
+        if self._watch is not None:
+            self._watch(self._subtask, phase)
+        if not self._due:
+            return
+        self._moments.reach(self._subtask, phase)
+        for crash in self._due:
+            if crash.phase != phase:
+                continue
+            at = Phase.model_construct(phase=phase, hit=crash.hit)  # valid: the scenario was validated
+            if due(Awaited(fault=crash.fault, when=at, subtask=crash.subtask), self._moments):
+                self._due.remove(crash)
+                assert self._attempt is not None, "an attempt begins before it reaches anything"
+                self._dies(self._attempt, crash)
+
+
+def _nobody_listens(phase: str) -> None:
+    """The `reach` of a subtask without planned kills."""

@@ -6,7 +6,7 @@ Invariant: the events depend on the order alone: equal orders give equal bytes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -15,11 +15,10 @@ import msgspec
 
 from harness.database.endpoint import NOWHERE
 from harness.database.simulated.tables import SimulatedTables
-from harness.database.simulated.tape import Tape, untold
+from harness.database.simulated.tape import untold
 from harness.database.table_editor import TableEditor
 from harness.engine.refusals import refuse_at_level
 from harness.faults.parts.found_parts import RecordedCall
-from harness.faults.parts.own_records import OwnRecord
 from harness.history.causes import PLANTED, Caused
 from harness.history.event import Event
 from harness.history.header import Header, parse_header
@@ -126,8 +125,13 @@ def simulate_scenario(
         run.run()
     if run.refusal is not None:
         raise run.refusal
+    header = parse_header(header_of(order, expected=expected))
+    if not isinstance(header, Header):
+        message = f"our own header breaks its format: {'; '.join(header)}"
+        raise HarnessError(message, fix="please report it, with the command")
+    held = [{"k": "~held", "t": run.tape.t, "where": where, "ms": ms} for where, ms in watch.holds()]
     return Simulated(
-        header=_header(order, expected),
+        header=header,
         events=run.tape.events,
         error=run.error,
         restarts_used_up=run.restarts_used_up,
@@ -136,7 +140,7 @@ def simulate_scenario(
         untold=untold(run.tape),
         noted=schedule.noted,
         tables=run.tables,
-        misuses=[*run.tape.misuses, *_holds(watch, run.tape)],
+        misuses=[*run.tape.misuses, *held],
         unread=run.unread,
         shared_modules=None if run.modules is None else run.modules.shared,
         choices=run.draw.made,
@@ -144,6 +148,7 @@ def simulate_scenario(
 
 
 def _plan(order: Order, scenario: Scenario, expected: Expected | None) -> RunPlan:
+    own = own_records(scenario)
     return RunPlan(
         run_id="",
         scenario={},
@@ -157,12 +162,8 @@ def _plan(order: Order, scenario: Scenario, expected: Expected | None) -> RunPla
         table=customers(scenario, order.seed),
         crashes=planned_crashes(scenario),
         expected=expected,
-        own=_listed(own_records(scenario)),
+        own=None if own is None else list(own),
     )
-
-
-def _listed(own: Sequence[OwnRecord] | None) -> list[OwnRecord] | None:
-    return None if own is None else list(own)
 
 
 def _around_calls(scenario: Scenario, run: Simulation, schedule: FaultSchedule) -> Callable[[Any, Any], Any]:
@@ -174,12 +175,6 @@ def _around_calls(scenario: Scenario, run: Simulation, schedule: FaultSchedule) 
     return lambda function, attempt: schedule.workload.around_calls(
         recorded.around(function, attempt), attempt
     )
-
-
-def _holds(watch: HoldWatch, tape: Tape) -> Iterator[dict[str, Any]]:
-    """A note for each function of the user's that held the thread."""
-    for where, ms in watch.holds():
-        yield {"k": "~held", "t": tape.t, "where": where, "ms": ms}
 
 
 def customers(scenario: Scenario, seed: int) -> list[list[Any]]:
@@ -194,14 +189,6 @@ def customers(scenario: Scenario, seed: int) -> list[list[Any]]:
         for row in range(1 if workload.fanout == 1 else counts.between(0, workload.fanout))
     ]
     return with_values_like(rows, workload.rows_like)
-
-
-def _header(order: Order, expected: Expected | None) -> Header:
-    header = parse_header(header_of(order, expected=expected))
-    if not isinstance(header, Header):
-        message = f"our own header breaks its format: {'; '.join(header)}"
-        raise HarnessError(message, fix="please report it, with the command")
-    return header
 
 
 _MS_PER_S: Final = 1000

@@ -40,10 +40,9 @@ from harness.history.event import (
     GiveUp,
     Kill,
 )
-from harness.levels.sim.crashes import Crashes
 from harness.levels.sim.drivers import SimulatedDriver
 from harness.levels.sim.own_modules import ModulesOfRun
-from harness.levels.sim.place import SimulatedAttempt, SimulatedClock, SimulatedPlace
+from harness.levels.sim.place import Crashes, SimulatedAttempt, SimulatedClock, SimulatedPlace
 from harness.levels.sim.stored import read_tables
 from harness.levels.sim.subtask_loop import outer_loop_kept
 from harness.scenario.claims import RECOVER_MS
@@ -75,14 +74,6 @@ class _Death:
     at_ms: int
 
 
-def _draw_of(scenario: Scenario, seed: int) -> Draw:
-    """The choices of the schedule: all from the seed, unless the scenario says otherwise."""
-    saved = scenario.choices
-    if saved is None or saved.order == "drawn":
-        return Draw(seed, "sim")
-    return SparingDraw(seed, "sim", drawn=saved.drawn or ())
-
-
 class Simulation:
     """One run of `scenario`. Mutable."""
 
@@ -103,7 +94,12 @@ class Simulation:
         self.scenario = scenario
         self.plan = plan
         self.variant = variant
-        self.draw = draw = _draw_of(scenario, plan.seed)
+        saved = scenario.choices
+        self.draw = draw = (
+            Draw(plan.seed, "sim")
+            if saved is None or saved.order == "drawn"
+            else SparingDraw(plan.seed, "sim", drawn=saved.drawn or ())
+        )
         self.hub = hub = Hub(draw, limit_ms=limit_ms, steps_max=_STEPS_MAX)
         self.tape = Tape(hub)
         workload = scenario.workload
@@ -286,8 +282,14 @@ class Simulation:
             return  # the attempt was superseded
         if actor.error is None and not actor.killed:
             self.finished[subtask] = None
-            if self._all_finished:
-                self._generation_over()
+            if not self._all_finished:
+                return
+            # All subtasks have ended, or have stopped for a rescale, which now takes place.
+            if self._rescaler is None or not self._rescaler.is_due(self._ended):
+                self._close()
+            else:
+                now_ms = self.hub.now_ms
+                self.hub.spawn(self._rescale, name="rescale", ended=self._rescale_over, at_ms=now_ms)
         elif isinstance(actor.error, SutError):
             self.refusal = actor.error
             self.fail(actor.error.what)
@@ -296,14 +298,6 @@ class Simulation:
             self.fail(f"subtask {subtask} has failed {ATTEMPTS_MAX} times: {actor.error or 'killed'}")
         else:
             self.begin(subtask, at_ms=self.hub.now_ms + self.draw.between(*_RESTART_MS))
-
-    def _generation_over(self) -> None:
-        """All subtasks have ended, or have stopped for a rescale, which now takes place."""
-        rescaler = self._rescaler
-        if rescaler is None or not rescaler.is_due(self._ended):
-            self._close()
-            return
-        self.hub.spawn(self._rescale, name="rescale", ended=self._rescale_over, at_ms=self.hub.now_ms)
 
     @property
     def _ended(self) -> set[int]:

@@ -81,7 +81,11 @@ def run_batch(
     """
     if is_closed(Path(plan.folder)):
         raise AttemptFailed(f"run {plan.run_id} is over")
-    scenario = _without_time_after_the_barrier(Scenario.model_validate(plan.scenario))
+    scenario = Scenario.model_validate(plan.scenario)
+    if scenario.task is not None and scenario.task.async_snapshot:
+        # A batch has no elements behind its barrier, so the asynchronous part of its snapshot ends at once.
+        task = scenario.task.model_copy(update={"async_snapshot": 0})
+        scenario = scenario.model_copy(update={"task": task})
     number = share.number + tries
     # With keyed state a record may stay there for longer than a batch, so only lookups are waited for.
     progress = BatchProgress(share, first=_first_record(rows, share) if scenario.task is None else None)
@@ -128,14 +132,6 @@ def _fatal(folder: Path, *, subtask: int, attempt: int) -> str | None:
     whole, _, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
     last = whole.rpartition(b"\n")[2]
     return fatal_fault(json.loads(last)) if last else None
-
-
-def _without_time_after_the_barrier(scenario: Scenario) -> Scenario:
-    """A batch has no elements behind its barrier, so the asynchronous part of its snapshot ends at once."""
-    task = scenario.task
-    if task is None or not task.async_snapshot:
-        return scenario
-    return scenario.model_copy(update={"task": task.model_copy(update={"async_snapshot": 0})})
 
 
 class BatchProgress:

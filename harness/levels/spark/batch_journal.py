@@ -8,7 +8,7 @@ a crash acts once over all drivers.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -36,8 +36,10 @@ class _Earlier:
         self.completed: set[int] = set()
         """The epochs that were noted as complete."""
         for number in range(1, start):
-            for line in _lines(driver_file(folder, start=number)):
-                self._note(line)
+            path = driver_file(folder, start=number)
+            whole, _, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
+            for line in whole.splitlines():
+                self._note(msgspec.json.decode(line))
 
     def _note(self, line: dict[str, Any]) -> None:
         match line["k"]:
@@ -53,12 +55,6 @@ class _Earlier:
                 self.begun.add(line["c"])
             case "~completed":
                 self.completed.add(line["c"])
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    whole, _, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
-    decode = msgspec.json.Decoder().decode
-    yield from (decode(line) for line in whole.split(b"\n") if line)
 
 
 class BatchJournal:

@@ -141,10 +141,14 @@ class _SparkShares:
         if header is None:
             return None
         self._pieces = 1 if opened.total < _SMALL else self._slots * _WAVES
-        spans = self._spans()
+        rows = self._rows().select("n", "t", "k", "s", "line")
+        spans = [
+            _Span(**row.asDict())
+            for row in self._parted(rows, self._pieces, "n").mapInArrow(_span_of, _SPAN_FORM).collect()
+        ]
         if not spans:
             return None
-        whole = reduce(_Span.then, spans)
+        whole = reduce(_Span.then, sorted(spans, key=lambda span: span.first_n))
         if not whole.fit:
             return None
         self._subtasks = sorted(whole.subtasks)
@@ -187,12 +191,6 @@ class _SparkShares:
             )
         )
 
-    def _spans(self) -> list[_Span]:
-        """The whole history as ranges of rows by rising `n`."""
-        rows = self._rows().select("n", "t", "k", "s", "line")
-        found = self._parted(rows, self._pieces, "n").mapInArrow(_span_of, _SPAN_FORM).collect()
-        return sorted((_Span(**row.asDict()) for row in found), key=lambda span: span.first_n)
-
     def _parted(self, rows: DataFrame, pieces: int, *order: str) -> DataFrame:
         """Rows in pieces of neighbours, each sorted; a small history in one, whose rows move nowhere."""
         parts = rows.coalesce(1) if self._pieces == 1 else rows.repartitionByRange(pieces, order[0])
@@ -202,7 +200,7 @@ class _SparkShares:
         """What `work` makes of each of these subtasks, in order."""
         from pyspark.sql.functions import col  # noqa: PLC0415
 
-        rows = self._rows().filter(_is_own())
+        rows = self._rows().filter(_is_one_of(_OWN))
         if list(subtasks) != self._subtasks:
             rows = rows.filter(col("s").isin(list(subtasks)))
         made = self._parted(rows, len(subtasks), "s", "n").mapInArrow(work, _RESULT_FORM).collect()
@@ -227,10 +225,6 @@ def _is_one_of(kinds: Sequence[str]) -> Any:
     from pyspark.sql.functions import col  # noqa: PLC0415
 
     return col("k").isin(list(kinds))
-
-
-def _is_own() -> Any:
-    return _is_one_of(_OWN)
 
 
 def _events_of(rows: DataFrame, header: Header) -> list[Event]:
@@ -322,8 +316,9 @@ class _Work:
         """A row for each subtask; without a result if a row of it is not ordinary."""
         with uncollected(), integers_of_any_length():
             for s, group in groupby(_by_subtask(batches), key=itemgetter(0)):
+                events = (events_of_batch(all_columns(batch), self.around.header) for _, batch in group)
                 try:
-                    packed = pickle.dumps(self.of_share(s, self._events(group)), pickle.HIGHEST_PROTOCOL)
+                    packed = pickle.dumps(self.of_share(s, events), pickle.HIGHEST_PROTOCOL)
                 except NeedsExactReader:
                     packed = None
                 kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -335,10 +330,6 @@ class _Work:
     def of_share(self, s: int, batches: Iterator[Sequence[Event]]) -> object:
         """The result for one subtask."""
         raise NotImplementedError
-
-    def _events(self, group: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[list[Event]]:
-        for _, batch in group:
-            yield events_of_batch(all_columns(batch), self.around.header)
 
 
 class _See(_Work):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import msgspec
 import psutil
 
 from harness.engine.level import ATTEMPTS_MAX
-from harness.faults.real.spark_site import LiveDriver, LiveExecutor
+from harness.faults.real.spark_site import LiveExecutor
 from harness.history.sent import Collector
 from harness.levels.spark.driver_process import DriverExecution, DriverSeat, DriverSettings, end_seats
 from harness.levels.spark.shipped_code import code_archive, executor_settings, home_of_our_code
@@ -85,7 +85,8 @@ class ClusterRunner:
             stack.callback(self._lock.release)
             if self.cluster is not None:
                 self.cluster.mend()
-            seat = self._seat(_user_folders(plan), speculates=_speculates(plan))
+            speculates = any(fault["do"] == "speculation" for fault in plan.scenario["faults"])
+            seat = self._seat(_user_folders(plan), speculates=speculates)
             collector = Collector(Path(plan.folder), host=LOOPBACK, secret=fresh_secret())
             stack.enter_context(collector)
             sent = msgspec.structs.replace(plan, sent_to=collector.to, path=[])
@@ -137,10 +138,6 @@ def _user_folders(plan: RunPlan) -> Sequence[str]:
     ]
 
 
-def _speculates(plan: RunPlan) -> bool:
-    return any(fault["do"] == "speculation" for fault in plan.scenario["faults"])
-
-
 class ClusterExecution(DriverExecution):
     """One run on a cluster; implements `Execution`, and `SparkProcesses` for its faults."""
 
@@ -171,26 +168,22 @@ class ClusterExecution(DriverExecution):
         driver = self.live_driver()
         if driver is None:
             return []
-        workers = self._working()
-        lineages = {subtask: _ancestors(who) for subtask, who in workers.items()}
+        cluster, workers = self._cluster, self._working()
+        lineages: dict[int, set[int]] = {}
+        for subtask, who in workers.items():
+            with suppress(psutil.NoSuchProcess):
+                lineages[subtask] = {parent.pid for parent in psutil.Process(who.pid).parents()}
+        # Those of our own cluster are the children of its workers, which is found out faster.
+        found = find_executors(driver.processes) if cluster is None else cluster.executors()
         return [
             LiveExecutor(
                 process=executor,
                 host=host_of(executor),
-                supervisor=self._supervisor(host_of(executor)),
-                workers={s: who for s, who in workers.items() if executor.pid in lineages[s]},
+                supervisor=None if cluster is None else cluster.worker(host_of(executor)),
+                workers={s: who for s, who in workers.items() if executor.pid in lineages.get(s, ())},
             )
-            for executor in self._executors(driver)
+            for executor in found
         ]
-
-    def _supervisor(self, host: str) -> ProcessIdentity | None:
-        return None if self._cluster is None else self._cluster.worker(host)
-
-    def _executors(self, driver: LiveDriver) -> Sequence[ProcessIdentity]:
-        """Those of our own cluster are the children of its workers, which is found out faster."""
-        if self._cluster is None:
-            return find_executors(driver.processes)
-        return self._cluster.executors()
 
     @contextmanager
     def lost_host(self, host: str) -> Iterator[Sequence[ProcessIdentity]]:
@@ -200,13 +193,6 @@ class ClusterExecution(DriverExecution):
             yield lost
         finally:
             self._cluster.bring_back(host)
-
-
-def _ancestors(who: ProcessIdentity) -> set[int]:
-    try:
-        return {parent.pid for parent in psutil.Process(who.pid).parents()}
-    except psutil.NoSuchProcess:
-        return set()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
@@ -112,7 +112,9 @@ class _Runs:
 
     def obey(self, orders: Perform | Cancel) -> None:
         if isinstance(orders, Cancel):
-            self._cancel(orders.run_id)
+            if (known := self._runs.get(orders.run_id)) is not None:
+                known.cancelled.set()
+                self._session.sparkContext.cancelJobGroup(orders.run_id)
             return
         run = self._runs[orders.plan.run_id] = RunOfDriver(self._session, orders)
         name = f"run-{run.plan.run_id}"
@@ -122,24 +124,13 @@ class _Runs:
         run_id, error = run.plan.run_id, None
         self._session.sparkContext.setJobGroup(run_id, f"floodmark {run_id}", interruptOnCancel=True)
         try:
-            _runner(run.plan.runner)(run)
+            module, _, function = RUNNERS[run.plan.runner].partition(":")
+            getattr(import_module(module), function)(run)
         except Exception as failure:  # noqa: BLE001 - every failure of the job is the run's error
             traceback.print_exc()
             error = cause_of_failure(failure)
         self._runs.pop(run_id, None)
         self._replies.tell(DriverEnded(run_id=run_id, error=error))
-
-    def _cancel(self, run_id: str) -> None:
-        run = self._runs.get(run_id)
-        if run is not None:
-            run.cancelled.set()
-            self._session.sparkContext.cancelJobGroup(run_id)
-
-
-def _runner(name: str) -> Callable[[RunOfDriver], None]:
-    module, _, function = RUNNERS[name].partition(":")
-    runner: Callable[[RunOfDriver], None] = getattr(import_module(module), function)
-    return runner
 
 
 def cause_of_failure(error: Exception) -> str:

@@ -156,13 +156,10 @@ class DriverSeat:
         if not self._is_ready.is_set():
             late, code = f"did not start within {_START_S:.0f} s", self.code
             why = late if code is None else f"ended with exit code {code} before its session was up"
-            message = f"the Spark driver {why}: {self._last_words()}"
-            raise WorldError(message, fix=f"look at {self._settings.folder / 'driver.log'}")
-
-    def _last_words(self) -> str:
-        log = self._settings.folder / "driver.log"
-        lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-        return lines[-1] if lines else "it said nothing"
+            log = self._settings.folder / "driver.log"
+            lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+            message = f"the Spark driver {why}: {lines[-1] if lines else 'it said nothing'}"
+            raise WorldError(message, fix=f"look at {log}")
 
     def perform(self, plan: RunPlan, *, subtasks: int, start: int) -> None:
         """Gives the driver a run; `start`: the number of drivers that this run has had, this one included."""

@@ -98,13 +98,18 @@ class SparkExecutors:
                         under_way.append(threads.submit(self._job, group, work, pieces))
                     dones = _awaited(under_way.popleft(), goes_on)
                     for done in dones:
-                        yield _result_of(done)
+                        found = pickle.loads(done.packed)  # noqa: S301 - our own executor wrote it
+                        if done.failed:
+                            raise found
+                        yield found
                         if not goes_on():
                             return
                     if not dones:
                         return
                     is_over = at == len(items) and not under_way
-                    size = max(1, min(most, _size(dones)))
+                    # Items that take `_PIECE_S`, by the pieces of the last job.
+                    count, took_us = sum(done.items for done in dones), sum(done.took_us for done in dones)
+                    size = max(1, min(most, round(count * _PIECE_S * 1e6 / max(1, took_us))))
             finally:
                 # Futures that have not begun would begin a job after the cancellation.
                 for future in under_way:
@@ -137,19 +142,6 @@ def _perform(task: tuple[Callable[[Any], Any], Sequence[Any]]) -> _Done:
     except FloodmarkError as error:
         packed, failed = pickle.dumps(error), True
     return _Done(packed, failed, len(items), monotonic_us() - began_us)
-
-
-def _result_of(done: _Done) -> Any:
-    found = pickle.loads(done.packed)  # noqa: S301 - our own executor wrote it
-    if done.failed:
-        raise found
-    return found
-
-
-def _size(dones: Sequence[_Done]) -> int:
-    """Items that take `_PIECE_S`, by the pieces of the last job."""
-    items, took_us = sum(done.items for done in dones), sum(done.took_us for done in dones)
-    return round(items * _PIECE_S * 1e6 / max(1, took_us))
 
 
 def _awaited(future: Future[list[_Done]], goes_on: Callable[[], bool]) -> list[_Done]:
@@ -189,11 +181,12 @@ def open_executors(
     Raises UsageError for a master that Spark does not know, WorldError if no session can be started.
     """
     refuse_master(master)
+    local = _LOCAL.fullmatch(master)
     folder, application = Path(tempfile.mkdtemp(prefix="floodmark-executors-")), ""
     try:
         with spark_session(
             folder=folder,
-            master=_retrying(master),
+            master=f"local[{local[1] or 1},{_FAILURES_MAX}]" if local else master,  # with retries
             settings={**_settings(master, folder, modules_in), **settings},
         ) as session:
             application = session.sparkContext.applicationId
@@ -221,12 +214,6 @@ def refuse_master(master: str) -> None:
     """Raises UsageError if its form is unknown."""
     if not (_LOCAL.fullmatch(master) or _PRETEND.fullmatch(master) or _OF_A_CLUSTER.fullmatch(master)):
         raise UsageError(f"--on {master} names no master of Spark", fix=f"name one as {_FORMS}")
-
-
-def _retrying(master: str) -> str:
-    """The master, with retries if it is a local one."""
-    found = _LOCAL.fullmatch(master)
-    return f"local[{found[1] or 1},{_FAILURES_MAX}]" if found else master
 
 
 def _address_towards(master: str) -> dict[str, str]:

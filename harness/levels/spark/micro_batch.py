@@ -112,7 +112,11 @@ class Batches:
         ranges, subtasks = self.ranges.of(epoch), self.ranges.subtasks_of(epoch)
         if self.sink.has_epoch(epoch):
             self.journal.skips(epoch, subtasks)
-            self._say_what_has_ended(ranges)
+            # A driver that died behind a last commit has not recorded that the subtask has ended.
+            last = [one.subtask for one in ranges if one.is_last]
+            for ended in self.sink.begin(last) if last else ():
+                if not self.journal.is_closed(ended.subtask, ended.token):
+                    self.journal.ends_again(ended)
             return
         is_new = self.journal.begins(epoch, subtasks)
         begun = self.sink.begin(subtasks)
@@ -164,13 +168,6 @@ class Batches:
         """The transaction of `epoch` is over."""
         self.journal.committed(epoch, parts)
 
-    def _say_what_has_ended(self, ranges: Sequence[Range]) -> None:
-        """A driver that died behind a last commit has not recorded that the subtask has ended."""
-        last = [one.subtask for one in ranges if one.is_last]
-        for begun in self.sink.begin(last) if last else ():
-            if not self.journal.is_closed(begun.subtask, begun.token):
-                self.journal.ends_again(begun)
-
 
 def run_shares(plan: bytes, shares: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The body of a task: the operator on the rows of one subtask's range."""
@@ -186,7 +183,9 @@ def run_shares(plan: bytes, shares: bytes, batches: Iterator[pa.RecordBatch]) ->
         subtask = columns["subtask"][0] if columns["subtask"] else subtask
     if subtask is None:
         return
-    share = next(one for one in _decoded(shares) if one.subtask == subtask)
+    share = next(
+        one for one in msgspec.json.decode(shares, type=list[ShareOfBatch]) if one.subtask == subtask
+    )
     task = TaskContext.get()
     part = run_batch(
         orders,
@@ -199,7 +198,3 @@ def run_shares(plan: bytes, shares: bytes, batches: Iterator[pa.RecordBatch]) ->
         [pa.array([subtask], pa.int32()), pa.array([msgspec.json.encode(part)], pa.binary())],
         names=["subtask", "part"],
     )
-
-
-def _decoded(shares: bytes) -> list[ShareOfBatch]:
-    return msgspec.json.decode(shares, type=list[ShareOfBatch])

@@ -42,7 +42,15 @@ def code_archive(folder: Path, *, modules_in: Sequence[Path] = (), is_compiled: 
     `is_compiled`: with what Python makes of our modules, which saves each executor ten seconds at its first task.
     Raises UsageError if the user's modules are too large to be sent.
     """
-    entries = dict(_entries(home_of_our_code(), _OURS))
+    home = home_of_our_code()
+    entries = {
+        file.relative_to(home).as_posix(): file
+        for package in _OURS
+        for file in sorted((home / package).rglob("*"))
+        if file.is_file()
+        and file.suffix not in _NO_CODE
+        and not _LEFT_OUT.intersection(file.relative_to(home).parts)
+    }
     theirs = [(name, file) for place in modules_in for name, file in _modules(place) if name not in entries]
     size = sum(file.stat().st_size for _, file in theirs)
     if size > _THEIRS_MAX:
@@ -68,14 +76,6 @@ def code_archive(folder: Path, *, modules_in: Sequence[Path] = (), is_compiled: 
 def executor_settings(archive: Path) -> Mapping[str, str]:
     """The settings of a session whose executors unpack the archive, and import from it in all their processes."""
     return {"spark.archives": f"{archive}#{UNPACKED}", "spark.executorEnv.PYTHONPATH": f"./{UNPACKED}"}
-
-
-def _entries(home: Path, packages: Sequence[str]) -> Iterator[tuple[str, Path]]:
-    for package in packages:
-        for file in sorted((home / package).rglob("*")):
-            inside = file.relative_to(home)
-            if file.is_file() and file.suffix not in _NO_CODE and not _LEFT_OUT.intersection(inside.parts):
-                yield inside.as_posix(), file
 
 
 def _modules(place: Path) -> Iterator[tuple[str, Path]]:

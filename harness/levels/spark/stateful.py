@@ -32,7 +32,7 @@ from harness.sut.user_modules import take_path
 from harness.system.process_identity import ProcessIdentity, this_process
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 _STATE = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -91,7 +91,12 @@ class StatefulBatches(Batches):
             origins=self.sink.origins(),
             driver=this_process(),
         )
-        cases = " ".join(f"WHEN {number} THEN {key}" for number, key in enumerate(_keys(session, subtasks)))
+        # A key for each subtask, no two of which are in one partition.
+        candidates = session.range(64 * subtasks).selectExpr(
+            "CAST(id AS INT) AS key", f"pmod(hash(CAST(id AS INT)), {subtasks}) AS place"
+        )
+        first = {row.place: row.key for row in sorted(candidates.collect(), reverse=True)}
+        cases = " ".join(f"WHEN {number} THEN {first[number]}" for number in range(subtasks))
         keyed = stream.selectExpr("*", f"CAST(CASE subtask {cases} END AS INT) AS seat")
         return keyed.groupBy("seat").transformWithState(
             OperatorInState(msgspec.json.encode(orders)), RESULT, "Append", "None"
@@ -105,15 +110,6 @@ class StatefulBatches(Batches):
 
     def committed(self, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
         """Nothing: the epoch is complete when Spark has logged it, which the next batch shows."""
-
-
-def _keys(session: SparkSession, subtasks: int) -> list[int]:
-    """A key for each subtask, no two of which are in one partition."""
-    candidates = session.range(64 * subtasks).selectExpr(
-        "CAST(id AS INT) AS key", f"pmod(hash(CAST(id AS INT)), {subtasks}) AS place"
-    )
-    first = {row.place: row.key for row in sorted(candidates.collect(), reverse=True)}
-    return [first[place] for place in range(subtasks)]
 
 
 class OperatorInState(StatefulProcessor):

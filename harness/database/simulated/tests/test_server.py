@@ -208,7 +208,7 @@ def test_a_restart_ends_all_sessions_and_keeps_what_is_committed_or_prepared(rig
     assert recovered is not None
     assert recovered.rows == [(1, 5, 3, "run:01:1")]
     assert (rig.codes(), ended) == ([(0, "c", 1053)], [1053] * 3)
-    assert [rig.tables.fence_of(subtask) for subtask in (0, 1)] == [(1, 5, 0), (0, None, 0)]
+    assert [rig.tables.fence.newest(subtask) for subtask in (0, 1)] == [(1, 5, 0), (0, None, 0)]
     assert code(rig.ask(d, "XA COMMIT 'run:0','1:1'")) is None
     assert rig.commits[-1][1].epochs == [(0, 1, 1)]
 

@@ -98,7 +98,7 @@ def test_what_was_not_committed_is_nobody_elses_and_gone_with_the_connection(wor
     world.run(writes)
 
     assert world.committed == []
-    assert world.server.tables.fence_of(1)[0] == 0
+    assert world.server.tables.fence.newest(1) == (0, None, 0)
 
 
 def test_a_row_lock_is_waited_for_and_given_up_after_its_limit(world: World) -> None:
@@ -190,7 +190,7 @@ def test_a_killed_session_is_a_lost_connection_and_its_transaction_is_rolled_bac
     (code,) = world.run(writes)
 
     assert class_of(code) is ErrorClass.RECONNECT
-    assert world.server.tables.fence_of(1)[0] == 0
+    assert world.server.tables.fence.newest(1) == (0, None, 0)
 
 
 def test_while_requests_are_swallowed_the_server_does_not_hear_that_a_client_has_gone(world: World) -> None:

@@ -19,8 +19,7 @@ from harness.engine.perform import perform
 from harness.history.event import Call, Change, Event, In, Res
 from harness.history.read import open_history
 from harness.history.verdict import Outcome
-from harness.levels.sim.child import in_child
-from harness.levels.sim.level import SimulatedLevel, ask_in_child, ask_simulated
+from harness.levels.sim.level import SimulatedLevel, ask_in_child, ask_simulated, in_child
 from harness.levels.sim.run import customers
 from harness.levels.sim.tests import own_lookups
 from harness.scenario.expected import Expected, JudgedValues

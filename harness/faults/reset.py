@@ -15,7 +15,7 @@ from harness.database.simulated.replies import LOST_CONNECTION
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
-from harness.faults.real.fault_site import Site, toxics_on
+from harness.faults.real.fault_site import Site
 from harness.faults.simulated.act import losses, meet_all
 
 if TYPE_CHECKING:
@@ -34,14 +34,7 @@ class Reset(LinkFault):
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
         """Affects live connections at once; new ones are accepted, then reset."""
-        return toxics_on(
-            site.control,
-            self.link,
-            name=self.id,
-            type="reset_peer",
-            streams=("downstream",),
-            attributes={"timeout": 0},
-        )
+        return self.toxics(site, "reset_peer", "downstream", timeout=0)
 
     def evidence(self, seen: Seen) -> Evidence:
         """Lost connections, by error code; empty if the proxy's log says that it ended none."""

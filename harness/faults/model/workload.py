@@ -64,7 +64,8 @@ class CallFault(WorkloadFault):
         raise NotImplementedError
 
     def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
-        return _measured_calls(self, lines)
+        measured = {(line["s"], line["a"], line["id"]): line for line in measurements(self.id, lines)}
+        return find_calls(self, lines, lambda act, _lines: measured.get((act["s"], act["a"], act["id"])))
 
 
 class ShapedSource(Protocol):
@@ -127,12 +128,6 @@ def find_calls(fault: Fault, lines: Sequence[Line], shows: Shows) -> RecordedFau
     return RecordedFault(
         began_us=done[0]["t"], measured_us=shown[0][1]["t"], ended_us=ended_us, evidence=evidence
     )
-
-
-def _measured_calls(fault: Fault, lines: Sequence[Line]) -> RecordedFault | None:
-    """Of a fault whose act is measured where it happens."""
-    measured = {(line["s"], line["a"], line["id"]): line for line in measurements(fault.id, lines)}
-    return find_calls(fault, lines, lambda act, _lines: measured.get((act["s"], act["a"], act["id"])))
 
 
 def inputs(fault: WorkloadFault, lines: Sequence[Line]) -> Iterator[list[Line]]:

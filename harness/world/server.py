@@ -16,7 +16,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from harness.faults.real.pair_control import PairControl
-from harness.faults.real.server_control import ServerState
+from harness.faults.real.server_control import ServerClockControl, ServerProcess, ServerState, SmallDisk
 from harness.system.clock import Deadline, pause
 from harness.system.errors import HarnessError, WorldError
 from harness.world.proof import open_connection
@@ -32,38 +32,17 @@ UNREACHABLE = frozenset({1040, 1053, 2002, 2003, 2006, 2013, 2055})
 """Error codes of a server that is down, paused, stopping or full: try again."""
 
 
-class Machine(Protocol):
+class Machine(ServerProcess, SmallDisk, ServerClockControl, Protocol):
     """The server's process, in the local or the containers world."""
-
-    def kill(self) -> None:
-        """Kill it, also if it is paused; returns when it is gone."""
-
-    def shut_down(self) -> None:
-        """Shut it down in order; returns when it is gone."""
 
     def start(self) -> None:
         """Start it; returns before it is ready."""
-
-    def pause(self) -> None:
-        """Pause the whole process; returns when it has stopped."""
-
-    def resume(self) -> None:
-        """Resume a paused process."""
 
     def look(self) -> ServerState:
         """The state of the process; `uptime_s` stays None."""
 
     def wait_for(self, condition: Callable[[], bool], *, what: str, limit_s: float) -> None:
         """Wait until `condition` holds. Raises WorldError with the end of its log if it ends or the limit passes."""
-
-    def fill_disk(self) -> int:
-        """Fill its disk; returns the bytes taken."""
-
-    def free_disk(self) -> None:
-        """Free the disk again."""
-
-    def shift_clock(self, shift_ms: int) -> None:
-        """Shift its calendar clock by `shift_ms` against this machine's."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -50,7 +50,8 @@ def sweep_dead_owners(engine: Engine) -> list[Reaped]:
         *_networks(engine, label),
         *_volumes(engine, label),
     ]:
-        labels = _labels_of(thing)
+        # A container has them in its configuration, a network at the top level.
+        labels = thing.attrs.get("Labels") or thing.attrs.get("Config", {}).get("Labels") or {}
         owners[labels.get(RUN_LABEL, "")] = _owner(labels.get(OWNER_LABEL, ""))
     return [
         Reaped(run_id=run_id, removed=tuple(sweep_run(engine, run_id)))
@@ -105,13 +106,6 @@ def _volumes(engine: Engine, label: str) -> list[Any]:
 
 def _networks(engine: Engine, label: str) -> list[Any]:
     return list(engine.client.networks.list(filters={"label": label}))
-
-
-def _labels_of(thing: Any) -> Mapping[str, str]:
-    """The labels; a container has them in its configuration, a network at the top level."""
-    attributes: Mapping[str, Any] = thing.attrs
-    found: Mapping[str, str] = attributes.get("Labels") or attributes.get("Config", {}).get("Labels") or {}
-    return found
 
 
 def _owner(text: str) -> Owner | None:

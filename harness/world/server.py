@@ -78,11 +78,6 @@ class Server:
         self._owed = owed or _Owed()
         self._pair = pair
 
-    @property
-    def _serving(self) -> Address:
-        """Its own address; after a failover that of the server which serves since."""
-        return self._address if self._pair is None else self._pair.serving_address
-
     def reaches_lookups(self, over: Event) -> bool:
         return self._pair is None or self._pair.reaches_lookups(over)
 
@@ -157,8 +152,10 @@ class Server:
     def _connect(self, database: str, *, limit_s: float, wait_s: float) -> Connection[Any]:
         deadline = Deadline(wait_s)
         while True:
+            # After a failover the address is that of the server which serves since.
+            address = self._address if self._pair is None else self._pair.serving_address
             try:
-                return open_connection(self._serving, self._root, database=database or None, limit_s=limit_s)
+                return open_connection(address, self._root, database=database or None, limit_s=limit_s)
             except (pymysql.MySQLError, OSError) as error:
                 if deadline.passed or not _is_unreachable(error):
                     raise

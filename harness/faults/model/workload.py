@@ -102,6 +102,19 @@ class ShapingFault(WorkloadFault):
         """The counter of its evidence in a simulated run."""
         raise NotImplementedError
 
+    def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
+        """Looks at the first attempt that took its record."""
+        for taken in inputs(self, lines):
+            place = first_taken(self, taken)
+            found = None if place is None else self.found_at(taken, place)
+            if found is not None:
+                return found
+        return None
+
+    def found_at(self, taken: Sequence[Line], place: int) -> RecordedFault | None:
+        """What an attempt's elements show of it, whose record is the one at `place`; None: too little was taken."""
+        raise NotImplementedError
+
 
 Shows = Callable[[Line, Sequence[Line]], Line | None]
 """The line that shows what came of an act; None: nothing did."""

@@ -194,6 +194,19 @@ def packets_on(
     return toxics_on(control, link, name=name, type="packet", streams=(stream,), attributes=whole)
 
 
+def note_rises(site: Site, name: str) -> Callable[[int], None]:
+    """Records a number as the fact `name` each time that it is higher than before, and than 0."""
+    most = 0
+
+    def note(number: int) -> None:
+        nonlocal most
+        if number > most:
+            most = number
+            site.note_fact(**{name: number})
+
+    return note
+
+
 @contextmanager
 def repeated_kills(
     site: Site,

@@ -38,7 +38,25 @@ def labels_of_run(ledger: Ledger) -> Mapping[str, str]:
 
 def sweep_run(engine: Engine, run_id: str) -> list[str]:
     """Remove everything of one run; returns one sentence for each thing."""
-    return _remove(engine, f"{RUN_LABEL}={run_id}")
+    label = f"{RUN_LABEL}={run_id}"
+    removed = []
+    for container in engine.client.containers.list(all=True, ignore_removed=True, filters={"label": label}):
+        if not _remove_container(container):
+            continue
+        removed.append(f"container {container.short_id} ({container.attrs['Config']['Image']})")
+    for network in _networks(engine, label):
+        try:
+            network.remove()
+        except NotFound:
+            continue
+        removed.append(f"network {network.name}")
+    for volume in _volumes(engine, label):
+        try:
+            volume.remove(force=True)
+        except NotFound:
+            continue
+        removed.append(f"volume {volume.name}")
+    return removed
 
 
 def sweep_dead_owners(engine: Engine) -> list[Reaped]:
@@ -58,27 +76,6 @@ def sweep_dead_owners(engine: Engine) -> list[Reaped]:
         for run_id, owner in owners.items()
         if owner is not None and not owner.is_foreign() and not owner.is_alive()
     ]
-
-
-def _remove(engine: Engine, label: str) -> list[str]:
-    removed = []
-    for container in engine.client.containers.list(all=True, ignore_removed=True, filters={"label": label}):
-        if not _remove_container(container):
-            continue
-        removed.append(f"container {container.short_id} ({container.attrs['Config']['Image']})")
-    for network in _networks(engine, label):
-        try:
-            network.remove()
-        except NotFound:
-            continue
-        removed.append(f"network {network.name}")
-    for volume in _volumes(engine, label):
-        try:
-            volume.remove(force=True)
-        except NotFound:
-            continue
-        removed.append(f"volume {volume.name}")
-    return removed
 
 
 def _remove_container(container: Any) -> bool:

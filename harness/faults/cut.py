@@ -6,16 +6,14 @@ its next use, so the fault counts as active until its evidence is found.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from harness.database.simulated.replies import LOST_CONNECTION
 from harness.faults.model.fault import LinkFault
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import losses
+from harness.faults.simulated.act import cut_losses
 from harness.system.clock import Deadline, wait_until
 
 if TYPE_CHECKING:
@@ -109,4 +107,4 @@ class SimulatedCut:
         """There is nothing to undo."""
 
     def evidence(self) -> dict[str, Any]:
-        return losses(Counter({str(LOST_CONNECTION): self._cut}))
+        return cut_losses(self._cut)

@@ -7,7 +7,6 @@ keeps a log, it ended some.
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +15,7 @@ from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import losses, meet_all
+from harness.faults.simulated.act import cut_losses, meet_all
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedConnection, SimulatedLink
@@ -74,4 +73,4 @@ class SimulatedReset:
         """Messages already marked still end their connections."""
 
     def evidence(self) -> dict[str, Any]:
-        return losses(Counter({str(LOST_CONNECTION): len(self._doomed)}))
+        return cut_losses(len(self._doomed))

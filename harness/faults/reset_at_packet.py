@@ -9,12 +9,11 @@ from collections import Counter
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.database.simulated.replies import LOST_CONNECTION
 from harness.faults.model.fault import Directed, MessageFault
 from harness.faults.model.fields import Packet, Size, UntilEffective
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import losses, meet_all
+from harness.faults.simulated.act import cut_losses, meet_all
 from harness.faults.simulated.link_acts import Picks
 
 if TYPE_CHECKING:
@@ -94,6 +93,6 @@ class SimulatedResetAtPacket:
             return {}
         passed = Counter(self._cut.values())
         return {
-            **losses(Counter({str(LOST_CONNECTION): len(self._cut)})),
+            **cut_losses(len(self._cut)),
             "bytes_passed": {str(size): count for size, count in sorted(passed.items())},
         }

@@ -155,10 +155,7 @@ SERVERS = (
     ("mysql-server-core",),
     ("mysql-server-core-8.4",),
     ("mysql-server-core-8.0",),
-    (
-        "mariadb-server-core",
-        "mariadb-client-core",
-    ),  # the second has the programs that the first's installer calls
+    ("mariadb-server-core", "mariadb-client-core"),  # the second has what the first's installer calls
 )
 """Package sets to try; the first that the distribution has is taken."""
 CLOCKS = (("libfaketime",),)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Lasts, Rate
 from harness.faults.real.evidence import Evidence, ProxyEvidence, Seen, median_ms
-from harness.faults.real.fault_site import Site, toxics_on
+from harness.faults.real.fault_site import Site
 from harness.faults.real.slower_calls import slower_calls
 from harness.faults.simulated.link_acts import Holding, moved_bytes
 
@@ -45,15 +45,7 @@ class Bandwidth(LinkFault, Directed):
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
         """Affects live connections at once; healing releases the bytes held."""
-        attributes = {"rate": self.rate}
-        return toxics_on(
-            site.control,
-            self.link,
-            name=self.id,
-            type="bandwidth",
-            streams=(self.stream,),
-            attributes=attributes,
-        )
+        return self.toxics(site, "bandwidth", self.stream, rate=self.rate)
 
     def evidence(self, seen: Seen) -> Evidence:
         of_link = seen.over(self.link)
@@ -86,14 +78,9 @@ class Bandwidth(LinkFault, Directed):
         return 1_000 * count / took_us
 
     def on_links(self) -> LinkAct:
-        return _simulated(kilobytes_per_s=self.rate, upward=self.is_upward)
+        """1 kB is 1000 bytes, so `n` bytes take `n / rate` ms."""
 
+        def hold_ms(_link: SimulatedLink, flight: Flight) -> int:
+            return -(-moved_bytes(flight, up=self.is_upward) // self.rate)
 
-def _simulated(*, kilobytes_per_s: int, upward: bool) -> Holding:
-    """1 kB is 1000 bytes, so `n` bytes take `n / kilobytes_per_s` ms."""
-
-    def hold_ms(link: SimulatedLink, flight: Flight) -> int:
-        del link
-        return -(-moved_bytes(flight, up=upward) // kilobytes_per_s)
-
-    return Holding(hold_ms, upward=upward)
+        return Holding(hold_ms, upward=self.is_upward)

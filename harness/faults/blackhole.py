@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Direction, Lasts
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
-from harness.faults.real.fault_site import Site, toxics_on
+from harness.faults.real.fault_site import Site
 from harness.faults.simulated.link_acts import Swallowing
 
 if TYPE_CHECKING:
@@ -42,14 +42,7 @@ class Blackhole(LinkFault):
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
         """Healing closes the affected connections, because bytes are missing from their streams."""
-        return toxics_on(
-            site.control,
-            self.link,
-            name=self.id,
-            type="timeout",
-            streams=self.streams,
-            attributes={"timeout": 0},
-        )
+        return self.toxics(site, "timeout", *self.streams, timeout=0)
 
     def evidence(self, seen: Seen) -> Evidence:
         of_link = seen.over(self.link)

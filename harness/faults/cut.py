@@ -6,16 +6,14 @@ its next use, so the fault counts as active until its evidence is found.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from harness.database.simulated.replies import LOST_CONNECTION
 from harness.faults.model.fault import LinkFault
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
 from harness.faults.real.fault_site import Site
-from harness.faults.simulated.act import losses
+from harness.faults.simulated.act import cut_losses
 from harness.system.clock import Deadline, wait_until
 
 if TYPE_CHECKING:
@@ -26,20 +24,31 @@ _NONE_S = 10.0
 _AGAIN_S = 0.02
 
 
-class Cut(LinkFault):
-    """Ends every live connection of `link` by FIN."""
+class _CutFault(LinkFault):
+    """Common part: ends live connections once."""
 
-    about = "Every live connection of the link is closed (FIN), once; new ones are served."
-    must_show = "Connections were lost from then on, with their error codes; the proxy closed some."
-    can = ("res",)
-
-    do: Literal["cut"]
+    way: ClassVar[str]
+    """`fin` or `rst`."""
 
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
         """There is nothing to heal: new connections are served as ever."""
-        site.note_fact(connections=_ended(site, self.link, "fin"))
+        site.note_fact(connections=_ended(site, self.link, self.way))
         yield
+
+    def on_links(self) -> LinkAct:
+        return SimulatedCut()
+
+
+class Cut(_CutFault):
+    """Ends every live connection of `link` by FIN."""
+
+    about = "Every live connection of the link is closed (FIN), once; new ones are served."
+    must_show = "Connections were lost from then on, with their error codes; the proxy closed some."
+    way = "fin"
+    can = ("res",)
+
+    do: Literal["cut"]
 
     def evidence(self, seen: Seen) -> Evidence:
         """How many connections were lost since, by error code; empty if a proxy with a log closed none."""
@@ -49,33 +58,22 @@ class Cut(LinkFault):
             return lost
         return {**lost, "connections_cut": cut} if cut else {}
 
-    def on_links(self) -> LinkAct:
-        return SimulatedCut()
 
-
-class ResetNow(LinkFault):
+class ResetNow(_CutFault):
     """Ends every live connection of `link` by RST."""
 
     about = "Every live connection of the link is reset (RST), once; new ones are served."
     must_show = "The proxy reset live connections; clients lost some from then on, with their error codes."
     abilities = ("packets",)
+    way = "rst"
     can = ("res",)
 
     do: Literal["reset_now"]
-
-    @contextmanager
-    def inject(self, site: Site) -> Iterator[None]:
-        """There is nothing to heal: new connections are served as ever."""
-        site.note_fact(connections=_ended(site, self.link, "rst"))
-        yield
 
     def evidence(self, seen: Seen) -> Evidence:
         lost = loss_evidence(seen.over(self.link))
         reset = sum(len(facts["connections"]) for facts in seen.facts)
         return {**lost, "connections_reset": reset} if lost and reset else {}
-
-    def on_links(self) -> LinkAct:
-        return SimulatedCut()
 
 
 def _ended(site: Site, link: str, how: str) -> list[int]:
@@ -109,4 +107,4 @@ class SimulatedCut:
         """There is nothing to undo."""
 
     def evidence(self) -> dict[str, Any]:
-        return losses(Counter({str(LOST_CONNECTION): self._cut}))
+        return cut_losses(self._cut)

@@ -32,6 +32,9 @@ _BACK_AFTER_MS: Final = 400
 class _Ended(ServerFault):
     """Common part: the server is down for a while."""
 
+    must_show = (
+        "A direct connection saw another server process, and clients lost their connections to the old one."
+    )
     abilities = ("server-process",)
 
     lasts: UntilEffective = None
@@ -56,9 +59,6 @@ class DatabaseKill(_Ended):
         "The database server is killed (SIGKILL) and started again on the same port and data when the fault "
         "heals."
     )
-    must_show = (
-        "A direct connection saw another server process, and clients lost their connections to the old one."
-    )
     can = ("failed", "res")
 
     do: Literal["db_kill"]
@@ -76,9 +76,6 @@ class DatabaseRestart(_Ended):
     about = (
         "The database server is shut down cleanly and started again on the same port and data when the "
         "fault heals."
-    )
-    must_show = (
-        "A direct connection saw another server process, and clients lost their connections to the old one."
     )
     can = ("failed", "res")
 

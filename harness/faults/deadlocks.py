@@ -120,18 +120,19 @@ class _DeadlockMaker:
                 cursor.execute("SELECT MAX(epoch) FROM epoch FOR UPDATE")
                 if in_batches:
                     cursor.execute("SELECT MAX(epoch) FROM completed FOR UPDATE")
-                wait_until(self._is_met, deadline=Deadline(_MEET_S), every_s=_LOOK_S)
-                if not self.site.over.is_set():
+                over = self.site.over
+                wait_until(
+                    lambda: over.is_set() or bool(self.prober(_row_lock_waits)),
+                    deadline=Deadline(_MEET_S),
+                    every_s=_LOOK_S,
+                )
+                if not over.is_set():
                     cursor.execute("SELECT subtask FROM fence FOR UPDATE")
                     cursor.execute("SELECT generation FROM driver FOR UPDATE")
             except pymysql.MySQLError as error:
                 if error.args[0] not in _LOST_TO_THE_SINK:
                     raise
             cursor.execute("ROLLBACK")
-
-    def _is_met(self) -> bool:
-        """Whether a transaction waits for the rival's lock, or the fault is to heal."""
-        return self.site.over.is_set() or bool(self.prober(_row_lock_waits))
 
 
 def _row_lock_waits(root: Any) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from typing import Final, Literal
 
 import psutil
@@ -19,7 +18,6 @@ from harness.faults.model.fields import UntilEffective
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import Site
 from harness.faults.real.job_kill import awaited_start, job_of
-from harness.faults.real.job_site import JobProcesses, LiveStart
 from harness.faults.real.sink_log import SinkLog, sink_noted
 from harness.faults.real.suspension import suspended
 from harness.system.clock import Deadline, monotonic_us, wait_until
@@ -72,9 +70,14 @@ class FrozenStart(FaultOfJob):
                 second = frozen.enter_context(job.start_beside(fault=self.id))
                 self._await_second(site, log, ports=ports, commits=commits)
             woke_us = monotonic_us()
-            acts = partial(_acts, job, first, log, ports, woke_us)
             wait_until(
-                lambda: site.over.is_set() or acts(), deadline=Deadline(_LAST_WORDS_S), every_s=_LOOK_S
+                lambda: (
+                    site.over.is_set()
+                    or job.wait_for_exit(first, limit_s=0)
+                    or log.requests_from(ports, since_us=woke_us) > 0
+                ),
+                deadline=Deadline(_LAST_WORDS_S),
+                every_s=_LOOK_S,
             )
             site.note_fact(
                 what="woke",
@@ -101,11 +104,6 @@ class FrozenStart(FaultOfJob):
             return {}
         stopped = [fact["pid"] for fact in seen.facts if fact["what"] == "stopped"]
         return {"stopped": stopped, **{name: value for name, value in woke.items() if name != "what"}}
-
-
-def _acts(job: JobProcesses, first: LiveStart, log: SinkLog, ports: set[int], woke_us: int) -> bool:
-    """Whether the first start, awake again, has ended or sent a message."""
-    return job.wait_for_exit(first, limit_s=0) or log.requests_from(ports, since_us=woke_us) > 0
 
 
 def _ports(family: Sequence[ProcessIdentity]) -> set[int]:

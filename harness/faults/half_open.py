@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Direction, Lasts
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
-from harness.faults.real.fault_site import Site, toxics_on
+from harness.faults.real.fault_site import Site
 from harness.faults.simulated.act import meet_all, meet_unarrived
 from harness.faults.simulated.link_acts import Swallowing, moved_bytes
 
@@ -36,9 +36,7 @@ class HalfOpen(LinkFault, Directed):
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
         """The peer that sends in the dropped direction gets no error."""
-        return toxics_on(
-            site.control, self.link, name=self.id, type="half_open", streams=(self.stream,), attributes={}
-        )
+        return self.toxics(site, "half_open", self.stream)
 
     def evidence(self, seen: Seen) -> Evidence:
         of_link = seen.over(self.link)

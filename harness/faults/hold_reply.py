@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from harness.faults.model.fault import MessageFault
 from harness.faults.model.fields import Lasts, Packet
 from harness.faults.real.evidence import Evidence, Seen
-from harness.faults.real.fault_site import Site, packets_on
+from harness.faults.real.fault_site import Site
 from harness.faults.simulated.act import meet_all
-from harness.faults.simulated.link_acts import Picks, picks_of
+from harness.faults.simulated.link_acts import Picks
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
@@ -38,15 +38,7 @@ class HoldReply(MessageFault):
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
         """Healing releases the held replies in order."""
-        return packets_on(
-            site.control,
-            self.link,
-            self.messages,
-            name=self.id,
-            stream=_STREAM,
-            do="hold",
-            packet=self.packet or 0,
-        )
+        return self.packets(site, _STREAM, "hold", packet=self.packet or 0)
 
     def evidence(self, seen: Seen) -> Evidence:
         of_link = seen.over(self.link)
@@ -66,7 +58,7 @@ class HoldReply(MessageFault):
         }
 
     def on_links(self) -> LinkAct:
-        return SimulatedHold(picks_of(self.messages, packets_min=self.packet or 1))
+        return SimulatedHold(Picks(self.messages, packets_min=self.packet or 1))
 
 
 class SimulatedHold:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from harness.faults.model.fields import Count, Delay, Share, Subtask
-from harness.faults.model.workload import Element, ShapedSource, ShapingFault, first_taken, inputs
+from harness.faults.model.workload import Element, ShapedSource, ShapingFault
 from harness.faults.real.evidence import Line, RecordedFault
 from harness.faults.simulated.on_attempt import Shaped
 from harness.history.event import In, Wm
@@ -62,18 +62,9 @@ class HotKey(ShapingFault):
     def watched(self) -> Shaped:
         return _Heated()
 
-    def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
-        """Looks at the first attempt that took its first record."""
-        for taken in inputs(self, lines):
-            place = first_taken(self, taken)
-            if place is not None:
-                return self._found(
-                    [line for line in taken[:place] if line["k"] == "in"],
-                    [line for line in taken[place:] if line["k"] == "in"][: self.count],
-                )
-        return None
-
-    def _found(self, before: Sequence[Line], records: Sequence[Line]) -> RecordedFault:
+    def found_at(self, taken: Sequence[Line], place: int) -> RecordedFault:
+        before = [line for line in taken[:place] if line["k"] == "in"]
+        records = [line for line in taken[place:] if line["k"] == "in"][: self.count]
         began_us, ended_us = records[0]["t"], records[-1]["t"]
         share, usual = _share(records), _share(before)
         if len(records) < _RECORDS_MIN or share < self.share / 100 * _SHARE or share <= usual:

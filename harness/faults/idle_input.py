@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from harness.faults.model.fields import Lasts, Subtask
-from harness.faults.model.workload import ShapedSource, ShapingFault, first_taken, inputs
+from harness.faults.model.workload import ShapedSource, ShapingFault
 from harness.faults.real.evidence import Line, RecordedFault
 from harness.faults.simulated.on_attempt import Shaped
 from harness.history.event import In, Wm
@@ -41,15 +41,10 @@ class IdleInput(ShapingFault):
     def watched(self) -> Shaped:
         return _Silence()
 
-    def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
-        """Looks at the first attempt that took its record."""
-        for taken in inputs(self, lines):
-            place = first_taken(self, taken)
-            if place:
-                return self._found(taken[place - 1], taken[place])
-        return None
-
-    def _found(self, before: Line, record: Line) -> RecordedFault:
+    def found_at(self, taken: Sequence[Line], place: int) -> RecordedFault | None:
+        if not place:
+            return None
+        before, record = taken[place - 1 : place + 1]
         silent_ms = (record["t"] - before["t"]) / 1000
         began_us, ended_us = before["t"], record["t"]
         is_of_one = before["a"] == record["a"]  # else the time of a restart is in it

@@ -5,22 +5,16 @@ The seed draws the session. Evidence: the fault ended sessions, and clients lost
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, Gap, Lasts
 from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site, repeated_kills
-from harness.faults.real.server_control import (
-    end_sessions,
-    sessions_of_run,
-)
+from harness.faults.real.server_control import end_sessions, sessions_of_run
 from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import Hunt
-from harness.system.choices import Choices
 
 if TYPE_CHECKING:
     from harness.database.simulated.server import SimulatedServer
@@ -41,13 +35,16 @@ class KillConnection(ServerFault):
     gap: Gap = 100
     count: Count | None = None
 
-    @contextmanager
-    def inject(self, site: Site) -> Iterator[None]:
+    def inject(self, site: Site) -> AbstractContextManager[None]:
         """The server rolls the session's transaction back; its client notices at the next use."""
-        choices = Choices(site.seed, f"fault {self.id}")
-        hunt = _ConnectionHunt(site=site, choices=choices, count=self.count)
-        with repeated_kills(site, hunt.once, gap_ms=self.gap):
-            yield
+        return repeated_kills(
+            site,
+            self.id,
+            find=lambda root: sessions_of_run(root, site.server),
+            kill=end_sessions,
+            gap_ms=self.gap,
+            count=self.count,
+        )
 
     def evidence(self, seen: Seen) -> Evidence:
         lost, killed = client_errors(seen, GONE, grace_us=_GRACE_US), fact(seen, "killed")
@@ -66,23 +63,3 @@ class KillConnection(ServerFault):
             count=self.count,
             settles_ms=_GRACE_US // 1000,
         )
-
-
-@dataclass(slots=True, kw_only=True)
-class _ConnectionHunt:
-    """Repeated kills. Mutable: counts them."""
-
-    site: Site
-    choices: Choices
-    count: int | None
-    killed: int = 0
-
-    def once(self, root: Any) -> None:
-        """Ends one of the run's current sessions."""
-        if self.count is not None and self.killed >= self.count:
-            return
-        sessions = sessions_of_run(root, self.site.server)
-        hit = end_sessions(root, [sessions[self.choices.index(len(sessions))]]) if sessions else 0
-        if hit:
-            self.killed += hit
-            self.site.note_fact(killed=self.killed)

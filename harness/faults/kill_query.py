@@ -6,23 +6,16 @@ killed statements, and clients got error 1317.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, Gap, Lasts, OnLink
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
 from harness.faults.real.fault_site import Site, repeated_kills
-from harness.faults.real.server_control import (
-    Session,
-    interrupt,
-    sessions_of_run,
-)
+from harness.faults.real.server_control import Session, interrupt, sessions_of_run
 from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import Hunt
-from harness.system.choices import Choices
 from harness.system.clock import Deadline, wait_until
 
 if TYPE_CHECKING:
@@ -46,13 +39,21 @@ class KillQuery(ServerFault):
     gap: Gap = 10
     count: Count | None = None
 
-    @contextmanager
-    def inject(self, site: Site) -> Iterator[None]:
+    def inject(self, site: Site) -> AbstractContextManager[None]:
         """The connections stay usable."""
-        choices = Choices(site.seed, f"fault {self.id}")
-        hunt = _QueryHunt(site=site, choices=choices, is_meant=self._is_meant, count=self.count)
-        with repeated_kills(site, hunt.once, gap_ms=self.gap):
-            yield
+
+        def running(root: Any) -> list[Session]:
+            sessions: list[Session] = []
+
+            def found() -> bool:
+                of_run = sessions_of_run(root, site.server)
+                sessions[:] = [one for one in of_run if self._is_meant(one.statement)]
+                return bool(sessions) or site.over.is_set()
+
+            wait_until(found, deadline=Deadline(_LOOK_S), every_s=0.001)
+            return sessions
+
+        return repeated_kills(site, self.id, find=running, kill=interrupt, gap_ms=self.gap, count=self.count)
 
     def evidence(self, seen: Seen) -> Evidence:
         met, killed = client_errors(seen, (_INTERRUPTED,)), fact(seen, "killed")
@@ -70,32 +71,3 @@ class KillQuery(ServerFault):
         return bool(statement) and (
             self.link is None or (self.link == "lookups") == ("customer" in statement)
         )
-
-
-@dataclass(slots=True, kw_only=True)
-class _QueryHunt:
-    """Repeated kills. Mutable: counts them."""
-
-    site: Site
-    choices: Choices
-    is_meant: Callable[[str], bool]
-    count: int | None
-    killed: int = 0
-
-    def once(self, root: Any) -> None:
-        """Interrupts one of the statements that run now."""
-        if self.count is not None and self.killed >= self.count:
-            return
-        sessions: list[Session] = []
-
-        def found() -> bool:
-            sessions[:] = [
-                one for one in sessions_of_run(root, self.site.server) if self.is_meant(one.statement)
-            ]
-            return bool(sessions) or self.site.over.is_set()
-
-        wait_until(found, deadline=Deadline(_LOOK_S), every_s=0.001)
-        hit = interrupt(root, [sessions[self.choices.index(len(sessions))]]) if sessions else 0
-        if hit:
-            self.killed += hit
-            self.site.note_fact(killed=self.killed)

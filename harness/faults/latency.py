@@ -14,7 +14,7 @@ from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Delay, Direction, Jitter, Lasts
 from harness.faults.parts.parts import Breach
 from harness.faults.real.evidence import Evidence, Seen, delayed_chunks
-from harness.faults.real.fault_site import Site, toxics_on
+from harness.faults.real.fault_site import Site
 from harness.faults.real.slower_calls import slower_calls
 from harness.faults.simulated.link_acts import latency
 
@@ -29,14 +29,7 @@ class _DelayFault(LinkFault, Directed):
 
     def _toxic(self, site: Site, *, latency_ms: int, jitter_ms: int) -> AbstractContextManager[None]:
         """Affects live connections at once; healing releases the chunks held."""
-        return toxics_on(
-            site.control,
-            self.link,
-            name=self.id,
-            type="latency",
-            streams=(self.stream,),
-            attributes={"latency": latency_ms, "jitter": jitter_ms},
-        )
+        return self.toxics(site, "latency", self.stream, latency=latency_ms, jitter=jitter_ms)
 
     def _shift(self, seen: Seen, *, delay_ms: int, jitter_ms: int) -> Evidence:
         """Slower calls and delayed chunks; without a log, a risen median and answers that took the delay."""

@@ -6,16 +6,14 @@ exactly that many bytes.
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.database.simulated.replies import LOST_CONNECTION
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Lasts, Size
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
-from harness.faults.real.fault_site import Site, toxics_on
-from harness.faults.simulated.act import losses, meet_all, meet_requests
+from harness.faults.real.fault_site import Site
+from harness.faults.simulated.act import cut_losses, meet_all, meet_requests
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedConnection, SimulatedLink
@@ -36,15 +34,7 @@ class Limit(LinkFault, Directed):
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
         """Counts bytes from now on, on live connections too."""
-        attributes = {"bytes": self.bytes}
-        return toxics_on(
-            site.control,
-            self.link,
-            name=self.id,
-            type="limit_data",
-            streams=(self.stream,),
-            attributes=attributes,
-        )
+        return self.toxics(site, "limit_data", self.stream, bytes=self.bytes)
 
     def evidence(self, seen: Seen) -> Evidence:
         lost = loss_evidence(seen.over(self.link))
@@ -89,4 +79,4 @@ class SimulatedLimit:
         """There is nothing to undo."""
 
     def evidence(self) -> dict[str, Any]:
-        return losses(Counter({str(LOST_CONNECTION): self._cut}))
+        return cut_losses(self._cut)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, Lasts, OnLink
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
-from harness.faults.real.fault_site import Site
+from harness.faults.real.fault_site import Site, note_rises
 from harness.faults.real.server_control import RootLine, repeating, sessions_of_run
 from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
@@ -58,8 +58,8 @@ class LockRows(ServerFault):
             began_us = monotonic_us()
             self._lock(holder)
             site.note_fact(began_us=began_us, locked=self.link)
-            most = [0]
-            with repeating(lambda: prober(lambda root: self._look(root, site, most)), _LOOK_S):
+            note = note_rises(site, "waiting")
+            with repeating(lambda: prober(lambda root: note(self._waiting(root, site))), _LOOK_S):
                 yield
 
     def _lock(self, holder: Any) -> None:
@@ -77,12 +77,6 @@ class LockRows(ServerFault):
                 cursor.execute(
                     "SELECT subtask FROM fence ORDER BY subtask LIMIT %s FOR UPDATE", (self.count,)
                 )
-
-    def _look(self, root: Any, site: Site, most: list[int]) -> None:
-        waiting = self._waiting(root, site)
-        if waiting > most[0]:
-            most[0] = waiting
-            site.note_fact(waiting=waiting)
 
     def _waiting(self, root: Any, site: Site) -> int:
         if self.link == "lookups":

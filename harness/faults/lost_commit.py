@@ -6,17 +6,15 @@ In both cases the connection is reset, so the client cannot tell them apart. Evi
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from harness.database.simulated.replies import LOST_CONNECTION
 from harness.faults.model.fault import PacketFault
 from harness.faults.model.fields import UntilEffective
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen, loss_evidence
-from harness.faults.real.fault_site import Site, packets_on
-from harness.faults.simulated.act import losses, meet_all, meet_requests
-from harness.faults.simulated.link_acts import Picks, picks_of
+from harness.faults.real.fault_site import Site
+from harness.faults.simulated.act import cut_losses, meet_all, meet_requests
+from harness.faults.simulated.link_acts import Picks
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
@@ -32,15 +30,7 @@ class _LostMessage(PacketFault):
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
         """Counts messages from now on, on live connections too."""
-        return packets_on(
-            site.control,
-            self.link,
-            self.messages,
-            name=self.id,
-            stream=self.stream,
-            do="drop",
-            then="reset",
-        )
+        return self.packets(site, self.stream, "drop", then="reset")
 
     def evidence(self, seen: Seen) -> Evidence:
         dropped = seen.did("dropped", stream=self.stream)
@@ -63,7 +53,7 @@ class LostCommit(_LostMessage):
     do: Literal["lost_commit"]
 
     def on_links(self) -> LinkAct:
-        return SimulatedLoss(picks_of(self.messages))
+        return SimulatedLoss(Picks(self.messages))
 
 
 class LostCommitReply(_LostMessage):
@@ -77,7 +67,7 @@ class LostCommitReply(_LostMessage):
     do: Literal["lost_commit_reply"]
 
     def on_links(self) -> LinkAct:
-        return SimulatedLostReply(picks_of(self.messages))
+        return SimulatedLostReply(Picks(self.messages))
 
 
 class SimulatedLoss:
@@ -101,7 +91,7 @@ class SimulatedLoss:
         """Later COMMITs pass."""
 
     def evidence(self) -> dict[str, Any]:
-        return {"commits_lost": self._lost, **_connections_lost(self._lost)} if self._lost else {}
+        return {"commits_lost": self._lost, **cut_losses(self._lost)} if self._lost else {}
 
 
 class SimulatedLostReply:
@@ -132,9 +122,5 @@ class SimulatedLostReply:
         return {
             "replies_swallowed": len(self._swallowed),
             "committed_all_the_same": committed,
-            **_connections_lost(len(self._swallowed)),
+            **cut_losses(len(self._swallowed)),
         }
-
-
-def _connections_lost(count: int) -> dict[str, Any]:
-    return losses(Counter({str(LOST_CONNECTION): count}))

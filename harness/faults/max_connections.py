@@ -7,18 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Connections, Lasts
 from harness.faults.real.evidence import Evidence, Seen, client_errors, fact
-from harness.faults.real.fault_site import Site
-from harness.faults.real.server_control import (
-    RootLine,
-    end_all_sessions,
-    repeating,
-)
+from harness.faults.real.fault_site import Site, note_rises
+from harness.faults.real.server_control import RootLine, end_all_sessions, repeating
 from harness.faults.real.server_variables import global_variables
 from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
@@ -50,8 +45,14 @@ class MaxConnections(ServerFault):
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
         """Opens the other sessions, lowers the limit, then ends the run's sessions, so that none can reconnect."""
-        server = site.server
+        server, note = site.server, note_rises(site, "refused")
         before = server.counters().get(_COUNTER, 0)
+
+        def look(root: Any) -> None:
+            with root.cursor() as cursor:
+                cursor.execute("SHOW GLOBAL STATUS LIKE %s", (_COUNTER,))
+                note(int(cursor.fetchone()[1]) - before)
+
         with ExitStack() as strangers, RootLine(server) as line:
             for _ in range(_STRANGERS):
                 strangers.enter_context(server.root())
@@ -59,9 +60,8 @@ class MaxConnections(ServerFault):
             with global_variables(site, {"max_connections": _STRANGERS + 1 + self.connections}):
                 site.note_fact(began_us=monotonic_us())
                 line(lambda root: end_all_sessions(root, server))
-                refusals = _Refusals(site=site, before=before)
                 try:
-                    with repeating(lambda: line(refusals.look), _LOOK_S):
+                    with repeating(lambda: line(look), _LOOK_S):
                         yield
                 finally:
                     strangers.close()  # so that root can connect and restore the limit
@@ -79,21 +79,3 @@ class MaxConnections(ServerFault):
             server.sessions_max = None
 
         return OnServer(run, codes=(_TOO_MANY_CONNECTIONS,), sets=fill, puts_back=empty)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Refusals:
-    """Counts the connects that the server refused since the fault began. Mutable."""
-
-    site: Site
-    before: int
-    told: int = 0
-
-    def look(self, root: Any) -> None:
-        """Reads the server's counter."""
-        with root.cursor() as cursor:
-            cursor.execute("SHOW GLOBAL STATUS LIKE %s", (_COUNTER,))
-            refused = int(cursor.fetchone()[1]) - self.before
-        if refused > self.told:
-            self.told = refused
-            self.site.note_fact(refused=refused)

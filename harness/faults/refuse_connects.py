@@ -13,7 +13,7 @@ from harness.database.simulated.replies import REFUSED
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen
-from harness.faults.real.fault_site import Site, toxics_on
+from harness.faults.real.fault_site import Site
 from harness.faults.simulated.act import losses
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ class RefuseConnects(LinkFault):
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
         """Healing listens again on the same port."""
-        return toxics_on(
-            site.control, self.link, name=self.id, type="refuse", streams=("upstream",), attributes={}
-        )
+        return self.toxics(site, "refuse", "upstream")
 
     def evidence(self, seen: Seen) -> Evidence:
         refused = [code for code in seen.over(self.link).losses_during() if code == REFUSED]

@@ -35,13 +35,10 @@ def _kinds() -> Iterator[tuple[str, type[Fault]]]:
                     yield get_args(do)[0], value
 
 
-def _ordered(kinds: Mapping[str, type[Fault]]) -> dict[str, type[Fault]]:
-    """Sorted by where they act, then by name."""
-    groups = get_args(By)
-    return dict(sorted(kinds.items(), key=lambda named: (groups.index(named[1].by), named[0])))
-
-
-FAULTS: Mapping[FaultName, type[Fault]] = _ordered(dict(_kinds()))
+FAULTS: Mapping[FaultName, type[Fault]] = dict(
+    sorted(_kinds(), key=lambda named: (get_args(By).index(named[1].by), named[0]))
+)
+"""Sorted by where they act, then by name."""
 
 
 def _tag(value: Any) -> str | None:
@@ -67,8 +64,3 @@ def _adapter() -> TypeAdapter[Fault]:
 def fault_of(data: Any) -> Fault:
     """Validates plain data as a fault. Raises pydantic's ValidationError."""
     return _adapter().validate_python(data)
-
-
-def kinds_by(*groups: By) -> tuple[FaultName, ...]:
-    """The names of the kinds that act at one of `groups`."""
-    return tuple(name for name, kind in FAULTS.items() if kind.by in groups)

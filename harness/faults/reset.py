@@ -7,7 +7,6 @@ keeps a log, it ended some.
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,8 +14,8 @@ from harness.database.simulated.replies import LOST_CONNECTION
 from harness.faults.model.fault import LinkFault
 from harness.faults.model.fields import Lasts
 from harness.faults.real.evidence import Evidence, Seen, loss_evidence
-from harness.faults.real.fault_site import Site, toxics_on
-from harness.faults.simulated.act import losses, meet_all
+from harness.faults.real.fault_site import Site
+from harness.faults.simulated.act import cut_losses, meet_all
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedConnection, SimulatedLink
@@ -34,14 +33,7 @@ class Reset(LinkFault):
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
         """Affects live connections at once; new ones are accepted, then reset."""
-        return toxics_on(
-            site.control,
-            self.link,
-            name=self.id,
-            type="reset_peer",
-            streams=("downstream",),
-            attributes={"timeout": 0},
-        )
+        return self.toxics(site, "reset_peer", "downstream", timeout=0)
 
     def evidence(self, seen: Seen) -> Evidence:
         """Lost connections, by error code; empty if the proxy's log says that it ended none."""
@@ -81,4 +73,4 @@ class SimulatedReset:
         """Messages already marked still end their connections."""
 
     def evidence(self) -> dict[str, Any]:
-        return losses(Counter({str(LOST_CONNECTION): len(self._doomed)}))
+        return cut_losses(len(self._doomed))

@@ -9,13 +9,12 @@ from collections import Counter
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.database.simulated.replies import LOST_CONNECTION
 from harness.faults.model.fault import Directed, MessageFault
 from harness.faults.model.fields import Packet, Size, UntilEffective
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen, loss_evidence
-from harness.faults.real.fault_site import Site, packets_on
-from harness.faults.simulated.act import losses, meet_all
-from harness.faults.simulated.link_acts import Picks, picks_of
+from harness.faults.real.fault_site import Site
+from harness.faults.simulated.act import cut_losses, meet_all
+from harness.faults.simulated.link_acts import Picks
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
@@ -41,16 +40,8 @@ class ResetAtPacket(MessageFault, Directed):
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
         """Counts messages from now on, on live connections too."""
-        return packets_on(
-            site.control,
-            self.link,
-            self.messages,
-            name=self.id,
-            stream=self.stream,
-            do="reset",
-            packet=self.packet,
-            byte=-1 if self.bytes is None else self.bytes,
-        )
+        byte = -1 if self.bytes is None else self.bytes
+        return self.packets(site, self.stream, "reset", packet=self.packet, byte=byte)
 
     def evidence(self, seen: Seen) -> Evidence:
         resets = seen.did("reset", stream=self.stream)
@@ -61,7 +52,7 @@ class ResetAtPacket(MessageFault, Directed):
 
     def on_links(self) -> LinkAct:
         return SimulatedResetAtPacket(
-            picks_of(self.messages, packets_min=1 if self.is_upward else self.packet),
+            Picks(self.messages, packets_min=1 if self.is_upward else self.packet),
             upward=self.is_upward,
             packet=self.packet,
             inside=self.bytes or 0,
@@ -102,6 +93,6 @@ class SimulatedResetAtPacket:
             return {}
         passed = Counter(self._cut.values())
         return {
-            **losses(Counter({str(LOST_CONNECTION): len(self._cut)})),
+            **cut_losses(len(self._cut)),
             "bytes_passed": {str(size): count for size, count in sorted(passed.items())},
         }

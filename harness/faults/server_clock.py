@@ -44,7 +44,10 @@ class ServerClock(ServerFault):
             with site.server.root() as connection:
                 before = _offset_ms(connection)
                 site.server.shift_clock(self.shift)
-                if not wait_until(lambda: self._follows(connection), deadline=Deadline(_FOLLOWS_S)):
+                if not wait_until(
+                    lambda: abs(_offset_ms(connection) - self.shift) <= _SLACK_MS,
+                    deadline=Deadline(_FOLLOWS_S),
+                ):
                     raise WorldError(
                         f"the server's clock was not off by {self.shift} ms after {_FOLLOWS_S:g} s",
                         fix="floodmark setup gets the library that shifts it",
@@ -53,9 +56,6 @@ class ServerClock(ServerFault):
             yield
         finally:
             site.server.shift_clock(0)
-
-    def _follows(self, connection: Any) -> bool:
-        return abs(_offset_ms(connection) - self.shift) <= _SLACK_MS
 
     def evidence(self, seen: Seen) -> Evidence:
         before, offset = fact(seen, "offset_before_ms"), fact(seen, "offset_ms")

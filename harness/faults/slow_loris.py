@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from harness.faults.model.fault import Directed, LinkFault
 from harness.faults.model.fields import Gap, Lasts, Size
 from harness.faults.real.evidence import Evidence, ProxyEvidence, Seen
-from harness.faults.real.fault_site import Site, toxics_on
+from harness.faults.real.fault_site import Site
 from harness.faults.real.slower_calls import slower_calls
 from harness.faults.simulated.link_acts import Holding, moved_bytes
 
@@ -44,14 +44,7 @@ class SlowLoris(LinkFault, Directed):
     def inject(self, site: Site) -> AbstractContextManager[None]:
         """Affects live connections at once; healing releases the bytes held."""
         attributes = {"average_size": self.bytes, "size_variation": 0, "delay": self.gap * 1000}
-        return toxics_on(
-            site.control,
-            self.link,
-            name=self.id,
-            type="slicer",
-            streams=(self.stream,),
-            attributes=attributes,
-        )
+        return self.toxics(site, "slicer", self.stream, **attributes)
 
     def evidence(self, seen: Seen) -> Evidence:
         slower = slower_calls(seen.over(self.link), by_ms=self.gap / 2)
@@ -77,7 +70,13 @@ class SlowLoris(LinkFault, Directed):
         }
 
     def on_links(self) -> LinkAct:
-        return _simulated(slice_bytes=self.bytes, gap_ms=self.gap, upward=self.is_upward)
+        """Holds each message by the time that its pieces would take."""
+
+        def hold_ms(_link: SimulatedLink, flight: Flight) -> int:
+            slices = -(-moved_bytes(flight, up=self.is_upward) // self.bytes)
+            return (slices - 1) * self.gap
+
+        return Holding(hold_ms, upward=self.is_upward)
 
 
 def _sum(events: Sequence[ProxyEvidence], number: str) -> int:
@@ -86,14 +85,3 @@ def _sum(events: Sequence[ProxyEvidence], number: str) -> int:
 
 def _is_near(measured: float, asked: float, *, more: float = 0.0) -> bool:
     return (1 - _OFF_MAX) * asked <= measured <= (1 + _OFF_MAX) * asked + more
-
-
-def _simulated(*, slice_bytes: int, gap_ms: int, upward: bool) -> Holding:
-    """Holds each message by the time that its pieces would take."""
-
-    def hold_ms(link: SimulatedLink, flight: Flight) -> int:
-        del link
-        slices = -(-moved_bytes(flight, up=upward) // slice_bytes)
-        return (slices - 1) * gap_ms
-
-    return Holding(hold_ms, upward=upward)

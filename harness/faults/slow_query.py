@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Delay, Lasts
 from harness.faults.real.evidence import Evidence, Seen, fact, fastest_ms, median_ms
-from harness.faults.real.fault_site import Site
+from harness.faults.real.fault_site import Site, note_rises
 from harness.faults.real.server_control import RootLine, repeating, sessions_of_run
 from harness.faults.simulated.act import Act, SimulatedRun
 from harness.faults.simulated.on_server import OnServer
@@ -49,15 +49,16 @@ class SlowQuery(ServerFault):
     @contextmanager
     def inject(self, site: Site) -> Iterator[None]:
         """The renames are atomic: no lookup finds the table missing."""
-        server, most = site.server, [0]
+        server, note = site.server, note_rises(site, "asleep")
+
+        def look(root: Any) -> None:
+            note(sum(_SLEEPS in session.state.lower() for session in sessions_of_run(root, server)))
+
         try:
             with server.root(server.database, limit_s=_STATEMENT_S) as connection:
                 self._slow_down(connection)
             site.note_fact(began_us=monotonic_us())
-            with (
-                RootLine(server) as line,
-                repeating(lambda: line(lambda root: _look(root, site, most)), _LOOK_S),
-            ):
+            with RootLine(server) as line, repeating(lambda: line(look), _LOOK_S):
                 yield
         finally:
             server.put_back(_speed_up)
@@ -87,13 +88,6 @@ class SlowQuery(ServerFault):
 
     def simulated(self, run: SimulatedRun) -> Act:
         return _Slow(run, delay_ms=self.delay)
-
-
-def _look(root: Any, site: Site, most: list[int]) -> None:
-    asleep = sum(_SLEEPS in session.state.lower() for session in sessions_of_run(root, site.server))
-    if asleep > most[0]:
-        most[0] = asleep
-        site.note_fact(asleep=asleep)
 
 
 def _speed_up(connection: Any) -> None:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from harness.faults.model.fault import MessageFault
 from harness.faults.model.fields import Code, UntilEffective
 from harness.faults.real.evidence import NOTICE_US, Evidence, Seen
-from harness.faults.real.fault_site import Site, packets_on
+from harness.faults.real.fault_site import Site
 from harness.faults.simulated.act import meet_requests
-from harness.faults.simulated.link_acts import Picks, command_of, picks_of
+from harness.faults.simulated.link_acts import Picks, command_of
 
 if TYPE_CHECKING:
     from harness.database.simulated.link import Flight, LinkAct, SimulatedLink
@@ -48,15 +48,7 @@ class SqlError(MessageFault):
 
     def inject(self, site: Site) -> AbstractContextManager[None]:
         """Counts messages from now on, on live connections too."""
-        return packets_on(
-            site.control,
-            self.link,
-            self.messages,
-            name=self.id,
-            stream=self._stream,
-            do="error",
-            code=self.code,
-        )
+        return self.packets(site, self._stream, "error", code=self.code)
 
     def evidence(self, seen: Seen) -> Evidence:
         sent = [
@@ -66,7 +58,7 @@ class SqlError(MessageFault):
         return {"code": self.code, "errors_sent": len(sent), "errors_met": len(met)} if sent and met else {}
 
     def on_links(self) -> LinkAct:
-        return SimulatedSqlError(picks_of(self.messages), code=self.code)
+        return SimulatedSqlError(Picks(self.messages), code=self.code)
 
 
 class SimulatedSqlError:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Delay, Lasts
 from harness.faults.real.evidence import GONE, Evidence, Seen, client_errors, fact
-from harness.faults.real.fault_site import Site
+from harness.faults.real.fault_site import Site, note_rises
 from harness.faults.real.server_control import repeating
 from harness.faults.real.server_variables import variables_of_new_sessions
 from harness.faults.simulated.act import Act, SimulatedRun
@@ -50,8 +50,17 @@ class WaitTimeout(ServerFault):
         """Idle clients lose their connection and notice at the next use; busy clients are not affected."""
         seconds = max(1, -(-self.delay // 1000))
         with variables_of_new_sessions(site, {"wait_timeout": seconds}):
-            count = _HungUp(site=site, settled_us=monotonic_us() + _SETTLED_US)
-            with repeating(count.look, _LOOK_S):
+            settled_us, note = monotonic_us() + _SETTLED_US, note_rises(site, "hung_up")
+            before: int | None = None
+
+            def look() -> None:
+                nonlocal before
+                counted = site.server.counters().get(_COUNTER)
+                if counted is not None and monotonic_us() >= settled_us:
+                    before = counted if before is None else before
+                    note(counted - before)
+
+            with repeating(look, _LOOK_S):
                 yield
 
     def evidence(self, seen: Seen) -> Evidence:
@@ -65,27 +74,6 @@ class WaitTimeout(ServerFault):
 
     def simulated(self, run: SimulatedRun) -> Act:
         return _SimulatedSilence(run, silence_ms=1000 * max(1, -(-self.delay // 1000)))
-
-
-@dataclass(slots=True, kw_only=True)
-class _HungUp:
-    """Counts sessions closed by the server, beyond those that the fault ended. Mutable."""
-
-    site: Site
-    settled_us: int
-    before: int | None = None
-    told: int = 0
-
-    def look(self) -> None:
-        """Reads the server's counter."""
-        counted = self.site.server.counters().get(_COUNTER)
-        if counted is None or monotonic_us() < self.settled_us:
-            return
-        if self.before is None:
-            self.before = counted
-        elif counted - self.before > self.told:
-            self.told = counted - self.before
-            self.site.note_fact(hung_up=self.told)
 
 
 class _SimulatedSilence(OnServer):

@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Any, Literal
 
 from harness.faults.model.fields import Count, Subtask
-from harness.faults.model.workload import ShapedSource, ShapingFault, first_taken, inputs
+from harness.faults.model.workload import ShapedSource, ShapingFault
 from harness.faults.real.evidence import Line, RecordedFault
 from harness.faults.simulated.on_attempt import Shaped
 from harness.history.event import In, Wm
@@ -37,16 +37,8 @@ class WatermarkBurst(ShapingFault):
     def watched(self) -> Shaped:
         return _Burst(of_one=self.subtask is not None)
 
-    def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
-        """Looks at the first attempt that took its record."""
-        for taken in inputs(self, lines):
-            place = first_taken(self, taken)
-            if place is not None:
-                return self._found(taken[:place], taken[place])
-        return None
-
-    def _found(self, before: Sequence[Line], record: Line) -> RecordedFault:
-        burst = list(takewhile(lambda line: line["k"] == "wm", reversed(before)))
+    def found_at(self, taken: Sequence[Line], place: int) -> RecordedFault:
+        record, burst = taken[place], list(takewhile(lambda line: line["k"] == "wm", reversed(taken[:place])))
         began_us, ended_us = burst[-1]["t"] if burst else record["t"], record["t"]
         if len(burst) < self.count:
             return RecordedFault(began_us=began_us, ended_us=ended_us)

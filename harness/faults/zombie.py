@@ -7,7 +7,7 @@ outcome of that commit; V13 judges it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -16,8 +16,9 @@ from typing import Annotated, Final, Literal
 from harness.faults.model.fault import OutsideFault
 from harness.faults.model.fields import Lasts, Subtask, Way
 from harness.faults.real.attempt_site import AttemptSite, stop
-from harness.faults.real.evidence import Evidence, Line, Seen, attempt_of, is_speech
+from harness.faults.real.evidence import Evidence, Seen, attempt_of
 from harness.faults.real.fault_site import Site, Succession
+from harness.faults.real.spark_kill import last_words
 from harness.faults.simulated.act import Act, RunningAttempt, SimulatedRun
 from harness.faults.simulated.on_attempt import StoppedWorker
 from harness.history.event import Snap
@@ -72,11 +73,11 @@ class Zombie(OutsideFault):
         try:
             with suspended(who, site.note_fact):
                 succession = site.workers.supersede(self.subtask)
+                commits = succession.successor_commits
                 yield
                 if self.how == "after-commit":
-                    committed = partial(_has_committed, succession)
-                    wait_until(committed, deadline=Deadline(_SUCCESSOR_S))
-                    site.note_fact(what="successor", commits=succession.successor_commits())
+                    wait_until(lambda: commits() > 0, deadline=Deadline(_SUCCESSOR_S))
+                    site.note_fact(what="successor", commits=commits())
         finally:
             if succession is not None:
                 last_s = _LAST_WORDS_S + (_SUCCESSOR_S if self.how == "on-time" else 0)
@@ -87,47 +88,14 @@ class Zombie(OutsideFault):
         if stopped is None or not seen.events:  # its evidence comes only after the block
             return {}
         who = attempt_of(stopped["pid"], stopped["started"], seen.events)
-        if who is None:
-            return {}
-        subtask, attempt = who
-        mine = [line for line in seen.events if line.get("s") == subtask]
-        successor = next((line for line in mine if line["k"] == "start" and line["a"] > attempt), None)
-        if successor is None:
-            return {}
-        after = [
-            line
-            for line in mine
-            if line.get("a") == attempt and line["t"] > successor["t"] and is_speech(line)
-        ]
-        commit = _commit_of(after)
-        if commit is None:
-            return {}
-        return {
-            "subtask": subtask,
-            "attempt": attempt,
-            "successor": successor["a"],
-            "events_after_its_start": len(after),
-            "commit": commit,
-        }
+        words = None if who is None else last_words(seen.events, subtask=who[0], attempt=who[1])
+        return {} if words is None or words["commit"] == "none" else words
 
     def act_in_attempt(self, attempt: AttemptSite) -> None:
         stop(self.id, attempt)
 
     def simulated(self, run: SimulatedRun) -> Act:
         return SimulatedZombie(run, self.subtask, is_on_time=self.how == "on-time")
-
-
-def _has_committed(succession: Succession) -> bool:
-    return succession.successor_commits() > 0
-
-
-def _commit_of(after: Sequence[Line]) -> str | None:
-    """The outcome of the old attempt's commit; None: it tried none."""
-    if any(line["k"] == "commit" for line in after):
-        return "accepted"
-    if any(line["k"] == "failed" and "Fenced" in line["error"] for line in after):
-        return "refused"
-    return "unanswered" if any(line["k"] == "~committing" for line in after) else None
 
 
 class SimulatedZombie(StoppedWorker):

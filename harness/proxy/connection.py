@@ -58,22 +58,12 @@ class ConnectionTimer:
         self._act()
 
 
-class _Line(Wire, Protocol):
-    """What a station needs of its connection."""
-
-    def call_later(self, seconds: float, act: Callable[[], None]) -> Timer: ...
-    def now(self) -> float: ...
-    def eased(self) -> None: ...
-    def choices(self, toxic: str) -> Choices: ...
-    def log_event(self, did: str, *, stream: str, toxic: str, **numbers: int | str) -> None: ...
-
-
 class Station:
     """A stage's `Place`. Mutable: the random choices are created at first use."""
 
     __slots__ = ("_choices", "_line", "_toxic", "eased", "later", "now", "stream", "wire")
 
-    def __init__(self, line: _Line, *, stream: Stream, toxic: str) -> None:
+    def __init__(self, line: Connection, *, stream: Stream, toxic: str) -> None:
         self._line = line
         self._toxic = toxic
         self._choices: Choices | None = None
@@ -189,7 +179,8 @@ class Connection:
     def _dialled(self, connected: socket.socket | None) -> None:
         dial, self._dial = self._dial, None
         if connected is None:
-            self._note_undialled()
+            for noter in self._noters():
+                self.log_event("undialled", stream=noter.stream, toxic=noter.name, peer=self.client_port())
             if dial is not None and dial.was_reset:
                 self._client.reset()
             else:
@@ -200,7 +191,10 @@ class Connection:
         self.downstream.source, self.downstream.outlet = self._server, self._client
         gates: tuple[Gate, Gate] | tuple[None, None] = (None, None)
         if self._link.mysql or self._link.packet_toxics:
-            gates = self._converse()
+            conversation = self._conversation = MySqlConversation(self)
+            gates = conversation.requests, conversation.replies
+            for toxic in self._link.toxics:
+                self._arm_gate(toxic)
         if self._conversation is not None and any(self._noters()):
             self._conversation.replies.tap.is_fitted = True
             self.downstream.tap = self._conversation.replies.tap
@@ -210,11 +204,6 @@ class Connection:
         self._arrange(self.downstream)
         self.upstream.begin(gate=gates[0])
         self.downstream.begin(gate=gates[1])
-
-    def _note_undialled(self) -> None:
-        """Log, for toxics that note, that the server could not be reached."""
-        for toxic in self._noters():
-            self.log_event("undialled", stream=toxic.stream, toxic=toxic.name, peer=self.client_port())
 
     def _noters(self) -> list[PacketToxic]:
         """The toxics that note the replies."""
@@ -231,12 +220,6 @@ class Connection:
             for toxic in self._noters():
                 left = self._conversation.unanswered()
                 self.log_event("ended", stream="", toxic=toxic.name, left=left, peer=self.client_port())
-
-    def _converse(self) -> tuple[Gate, Gate]:
-        conversation = self._conversation = MySqlConversation(self)
-        for toxic in self._link.toxics:
-            self._arm_gate(toxic)
-        return conversation.requests, conversation.replies
 
     # --------------------------------------------------------------------------------- its toxics
 
@@ -259,7 +242,9 @@ class Connection:
         if toxic.type == "stall":
             self.begin()
         elif toxic.type == "packet":
-            self._disarm_gate(toxic)
+            packet = self._link.packet_toxics.get(toxic.name)
+            if packet is not None and self._conversation is not None and not self.ended:
+                self._conversation.remove(packet)
         else:
             self._remove(toxic.name, self._direction(toxic.direction))
 
@@ -298,11 +283,6 @@ class Connection:
         if self._acts(toxic):
             self._conversation.add(packet)
         else:
-            self._conversation.remove(packet)
-
-    def _disarm_gate(self, toxic: Toxic) -> None:
-        packet = self._link.packet_toxics.get(toxic.name)
-        if packet is not None and self._conversation is not None and not self.ended:
             self._conversation.remove(packet)
 
     def _acts(self, toxic: Toxic) -> bool:

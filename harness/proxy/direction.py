@@ -22,18 +22,9 @@ class Direction:
     """Mutable: stages are added and removed while bytes pass."""
 
     __slots__ = (
-        "_counted",
-        "_gate",
-        "_head",
-        "_holdings",
-        "_reading",
-        "outlet",
-        "received",
-        "source",
-        "stages",
-        "stream",
+        "_counted", "_gate", "_head", "_holdings", "_reading", "outlet", "received", "source", "stages", "stream",
         "tap",
-    )
+    )  # fmt: skip
 
     source: Peer
     """The peer it reads; set once the server is connected."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import assert_never
 
@@ -178,7 +179,9 @@ class Link:
                 name=toxic.name, stream=toxic.direction, attributes=toxic.attributes
             )
         elif toxic.type == "refuse":
-            self._shut_for(toxic)
+            if self._listener is not None:
+                self._listener.shut()
+            self.log.note(0, str(toxic.direction), toxic.name, "refused")
         for connection in self._connections():
             connection.change(toxic)
 
@@ -187,11 +190,8 @@ class Link:
     ) -> Toxic:
         """Change a toxic at once, for live connections too. `attributes` must be complete; None keeps them."""
         before = self._toxics[name]
-        toxic = Toxic(
-            name=name,
-            type=before.type,
-            stream=before.stream,
-            direction=before.direction,
+        toxic = replace(
+            before,
             toxicity=before.toxicity if toxicity is None else toxicity,
             attributes=before.attributes if attributes is None else attributes,
         )
@@ -210,11 +210,6 @@ class Link:
         self.packet_toxics.pop(name, None)
         if toxic.type == "refuse" and self.enabled and not self._refusing() and self._listener is not None:
             self._listener.open()
-
-    def _shut_for(self, toxic: Toxic) -> None:
-        if self._listener is not None:
-            self._listener.shut()
-        self.log.note(0, str(toxic.direction), toxic.name, "refused")
 
     def release(self, name: str, *, connection: int) -> list[int]:
         """Send what a packet toxic holds of one connection (0: of all); returns the ids of those released."""

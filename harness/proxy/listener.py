@@ -154,21 +154,16 @@ class Listener:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno in OUT_OF_DESCRIPTORS:
-                    self._recover()
+                if (
+                    error.errno in OUT_OF_DESCRIPTORS
+                ):  # the waiting clients would make the socket ready all the time
+                    self._loop.remove_reader(self._socket.fileno())
+                    self._loop.call_later(_RECOVERY_S, self._resume)
                     return
                 continue  # that client has disconnected
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._accepted(accepted, joined_address(*peer[:2]))
-
-    def _recover(self) -> None:
-        """Out of descriptors: stop polling for a while.
-
-        The waiting clients would make the socket ready all the time.
-        """
-        self._loop.remove_reader(self._socket.fileno())
-        self._loop.call_later(_RECOVERY_S, self._resume)
 
     def _resume(self) -> None:
         if self.is_open:

@@ -52,28 +52,10 @@ class Peer:
     """One socket of a connection. Mutable. It is the last `Receiver` of the direction that leads to it."""
 
     __slots__ = (
-        "_blocked",
-        "_broken",
-        "_closing",
-        "_descriptor",
-        "_eof_due",
-        "_events",
-        "_feed",
-        "_into",
-        "_pending",
-        "_pump",
-        "_recv",
-        "_send",
-        "_socket",
-        "_source_ended",
-        "_watched",
-        "_watcher",
-        "closed",
-        "port",
-        "sent",
-        "shut",
-        "unsent",
-    )
+        "_blocked", "_broken", "_closing", "_descriptor", "_eof_due", "_events", "_feed", "_into", "_pending",
+        "_pump", "_recv", "_send", "_socket", "_source_ended", "_watched", "_watcher", "closed", "port", "sent",
+        "shut", "unsent",
+    )  # fmt: skip
 
     def __init__(self, connected: socket.socket, *, pump: Pump, into: Inflow, watcher: PeerWatcher) -> None:
         self._socket = connected

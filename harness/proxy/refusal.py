@@ -29,36 +29,6 @@ def missing_field(name: str) -> Refusal:
     return Refusal(f"missing required field: {name}", HTTPStatus.BAD_REQUEST)
 
 
-def link_not_found() -> Refusal:
-    """There is no link of that name."""
-    return Refusal("proxy not found", HTTPStatus.NOT_FOUND)
-
-
-def link_exists() -> Refusal:
-    """There already is a link of that name."""
-    return Refusal("proxy already exists", HTTPStatus.CONFLICT)
-
-
-def toxic_not_found() -> Refusal:
-    """The link has no toxic of that name."""
-    return Refusal("toxic not found", HTTPStatus.NOT_FOUND)
-
-
-def toxic_exists() -> Refusal:
-    """The link already has a toxic of that name."""
-    return Refusal("toxic already exists", HTTPStatus.CONFLICT)
-
-
-def invalid_stream() -> Refusal:
-    """The stream is neither upstream nor downstream."""
-    return Refusal("stream was invalid, can be either upstream or downstream", HTTPStatus.BAD_REQUEST)
-
-
-def invalid_toxic_type() -> Refusal:
-    """There is no toxic of that type."""
-    return Refusal("invalid toxic type", HTTPStatus.BAD_REQUEST)
-
-
 def cannot_listen(address: str, error: OSError) -> Refusal:
     """The operating system refused the address."""
     known = error.errno is not None and error.errno in errno.errorcode

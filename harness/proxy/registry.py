@@ -8,18 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 
 from harness.proxy.link import Link
 from harness.proxy.listener import is_any_port, listen_address, same_listen
 from harness.proxy.proxy_parts import ProxyParts
-from harness.proxy.refusal import (
-    Refusal,
-    cannot_listen,
-    link_exists,
-    link_not_found,
-    toxic_exists,
-    toxic_not_found,
-)
+from harness.proxy.refusal import Refusal, cannot_listen
 from harness.proxy.request_bodies import LinkAsked, ToxicAsked, ToxicChange, attributes_asked
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.stage import Toxic
@@ -70,12 +64,12 @@ class Registry:
         try:
             return self._links[name]
         except KeyError:
-            raise link_not_found() from None
+            raise Refusal("proxy not found", HTTPStatus.NOT_FOUND) from None
 
     def make(self, asked: LinkAsked) -> Link:
         """Create a link; it listens unless `enabled` is false."""
         if asked.name in self._links:
-            raise link_exists()
+            raise Refusal("proxy already exists", HTTPStatus.CONFLICT)
         link = self._built(asked)
         if asked.enabled is not False:
             _start(link)
@@ -145,13 +139,13 @@ class Registry:
         for found in self.link(name).toxics:
             if found.name == toxic:
                 return found
-        raise toxic_not_found()
+        raise Refusal("toxic not found", HTTPStatus.NOT_FOUND)
 
     def add_toxic(self, name: str, asked: ToxicAsked) -> Toxic:
         """Add a toxic after the existing ones of its direction; it acts on live connections at once."""
         link = self.link(name)
         if any(found.name == asked.toxic.name for found in link.toxics):
-            raise toxic_exists()
+            raise Refusal("toxic already exists", HTTPStatus.CONFLICT)
         attributes = attributes_asked(asked.attributes, asked.kind, before={})
         toxic = replace(asked.toxic, attributes=attributes)
         link.add_toxic(toxic)
@@ -161,8 +155,7 @@ class Registry:
         """Change a toxic; what the body does not set stays. It applies to live connections at once."""
         before = self.toxic(name, toxic)
         attributes = attributes_asked(change.attributes, TOXIC_KINDS[before.type], before=before.attributes)
-        toxicity = before.toxicity if change.toxicity is None else change.toxicity
-        return self.link(name).update_toxic(toxic, attributes=attributes, toxicity=toxicity)
+        return self.link(name).update_toxic(toxic, attributes=attributes, toxicity=change.toxicity)
 
     def remove_toxic(self, name: str, toxic: str) -> None:
         """Remove a toxic; bytes that it held are passed on or lost, as its kind documents."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.proxy.json_body import boolean, integer, number, read_fields, read_json, string
 from harness.proxy.link import Cutting
-from harness.proxy.refusal import Refusal, bad_body, invalid_stream, invalid_toxic_type, missing_field
+from harness.proxy.refusal import Refusal, bad_body, missing_field
 from harness.proxy.toxic_kinds import TOXIC_KINDS
 from harness.proxy.toxics.kind import ToxicKind
 from harness.proxy.toxics.stage import Attributes, Stream, Toxic
@@ -97,10 +97,14 @@ def read_toxic(body: bytes) -> ToxicAsked:
     value = read_json(body)
     asked = read_fields(value, {**dict.fromkeys(("name", "type", "stream"), string), "toxicity": number})
     stream = asked.get("stream", Stream.DOWNSTREAM.value)
-    direction = _direction(stream)
+    try:
+        direction = Stream(stream.lower())
+    except ValueError:
+        words = "stream was invalid, can be either upstream or downstream"
+        raise Refusal(words, HTTPStatus.BAD_REQUEST) from None
     type_ = asked.get("type", "")
     if type_ not in TOXIC_KINDS:
-        raise invalid_toxic_type()
+        raise Refusal("invalid toxic type", HTTPStatus.BAD_REQUEST)
     toxic = Toxic(
         name=asked.get("name") or f"{type_}_{stream}",
         type=type_,
@@ -140,13 +144,6 @@ def attributes_asked(given: Any, kind: ToxicKind, *, before: Attributes) -> Attr
     if why := kind.refuse(found):
         raise Refusal(f"invalid attributes: {why}", HTTPStatus.BAD_REQUEST)
     return found
-
-
-def _direction(stream: str) -> Stream:
-    try:
-        return Stream(stream.lower())
-    except ValueError:
-        raise invalid_stream() from None
 
 
 def read_cut(body: bytes) -> tuple[Cutting, int]:

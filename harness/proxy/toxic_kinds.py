@@ -19,17 +19,6 @@ from harness.proxy.toxics.latency import LATENCY
 from harness.proxy.toxics.limit_data import LIMIT_DATA
 from harness.proxy.toxics.slicer import SLICER
 
-NOOP = ToxicKind(name="noop", attributes={}, stage=None)
-
-
-REFUSE = ToxicKind(name="refuse", attributes={}, stage=None, own=True)
-
-
-STALL = ToxicKind(name="stall", attributes={}, stage=None, own=True)
-
-
-_PACKET = ToxicKind(name="packet", attributes=ATTRIBUTES, refuse=refuse, stage=None, own=True)
-
 TOXIC_KINDS: Mapping[str, ToxicKind] = {
     kind.name: kind
     for kind in (
@@ -40,10 +29,10 @@ TOXIC_KINDS: Mapping[str, ToxicKind] = {
         RESET_PEER,
         SLICER,
         LIMIT_DATA,
-        NOOP,
+        ToxicKind(name="noop", attributes={}, stage=None),
         HALF_OPEN,
-        REFUSE,
-        STALL,
-        _PACKET,
+        ToxicKind(name="refuse", attributes={}, stage=None, own=True),
+        ToxicKind(name="stall", attributes={}, stage=None, own=True),
+        ToxicKind(name="packet", attributes=ATTRIBUTES, refuse=refuse, stage=None, own=True),
     )
 }

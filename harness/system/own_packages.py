@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import harness
 from harness.system.errors import UsageError
@@ -20,7 +19,13 @@ _HOME = Path(harness.__file__).resolve().parents[1]
 def import_ours() -> None:
     """Import them from the folder that holds `harness`. Raises UsageError if another package has taken a name."""
     for name in OURS:
-        module = sys.modules.get(name) or _imported(name)
+        if sys.modules.get(name) is None:
+            sys.path.insert(0, str(_HOME))
+            try:
+                import_module(name)
+            finally:
+                sys.path.remove(str(_HOME))
+        module = sys.modules[name]
         if Path(module.__file__ or "").resolve().parents[1:2] != (_HOME,):
             place = module.__file__ or "another folder"
             message = f"`{name}` is imported from {place}, and Floodmark has a package of that name"
@@ -33,11 +38,3 @@ def hidden_packages() -> list[Path]:
     found = [Path(folder, name, "__init__.py").resolve() for folder in sys.path for name in OURS]
     theirs = dict.fromkeys(file.parent for file in found if file.is_file() and file.parents[1] != _HOME)
     return list(theirs)
-
-
-def _imported(name: str) -> ModuleType:
-    sys.path.insert(0, str(_HOME))
-    try:
-        return import_module(name)
-    finally:
-        sys.path.remove(str(_HOME))

@@ -34,7 +34,8 @@ _PARAMETERS = {
 
 def project_settings(commands: Iterable[str]) -> dict[str, Any]:
     """The settings for every command, as click's `default_map`; empty if the nearest pyproject.toml has none."""
-    file = next((f for folder in _upward(Path.cwd()) if (f := folder / "pyproject.toml").is_file()), None)
+    folders = (Path.cwd(), *Path.cwd().parents)
+    file = next((f for folder in folders if (f := folder / "pyproject.toml").is_file()), None)
     if file is None:
         return {}
     try:
@@ -72,7 +73,3 @@ def _placed(name: str, value: Any, file: Path) -> Any:
             return [str(file.parent / one) if isinstance(one, str) else one for one in value]
         case _:
             return value
-
-
-def _upward(folder: Path) -> list[Path]:
-    return [folder, *folder.parents]

@@ -111,12 +111,15 @@ def _mysql_command(server: ServerProgram, folder: Path) -> list[str]:
 
 
 def _mariadb_command(server: ServerProgram, folder: Path) -> list[str]:
-    installer = (
-        server.root / "usr" / "bin" / "mariadb-install-db" if server.root else _installer_beside(server)
-    )
     base = ["--basedir=" + str(server.root / "usr")] if server.root else []
+    # Of an installed server: in the `bin` next to its `sbin`, or on the PATH.
+    folder_of_all = server.root / "usr" if server.root else server.program.resolve().parent.parent
+    beside = folder_of_all / "bin" / "mariadb-install-db"
+    installer = str(beside) if server.root or beside.exists() else shutil.which(beside.name)
+    if installer is None:
+        raise WorldError(f"{server.program} has no mariadb-install-db beside it", fix="floodmark setup")
     return [
-        str(installer),
+        installer,
         "--no-defaults",
         *base,
         "--auth-root-authentication-method=normal",
@@ -126,12 +129,3 @@ def _mariadb_command(server: ServerProgram, folder: Path) -> list[str]:
         f"--datadir={folder}",
         redo_option(server),
     ]
-
-
-def _installer_beside(server: ServerProgram) -> Path:
-    """`mariadb-install-db` of an installed server: in the `bin` next to its `sbin`, or on the PATH."""
-    beside = server.program.resolve().parent.parent / "bin" / "mariadb-install-db"
-    found = str(beside) if beside.exists() else shutil.which("mariadb-install-db")
-    if found is None:
-        raise WorldError(f"{server.program} has no mariadb-install-db beside it", fix="floodmark setup")
-    return Path(found)

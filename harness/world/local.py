@@ -11,7 +11,7 @@ import shlex
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +105,8 @@ def open_local_world(
         machine = LocalMachine(server, place=place)
         _stop_at_the_end(machine, stack, data=place.data, keeps_in=keeps_in)
         process.wait_for(proxy.healthy, what=f"{process.name} to list its links", limit_s=PROXY_LIMIT_S)
-        links = _open_links(proxy, server.address, ledger=ledger, ports=settings.ports)
+        ways = dict.fromkeys(LINKS, server.address)
+        links = _open_links(proxy, ways, ledger=ledger, ports=settings.ports)
         _wait_until_ready(server, links=links, app=app)
         control = Server(
             machine, flavour=parts.server.flavour.lower(), address=server.address, root=root, user=app.user
@@ -183,9 +184,7 @@ def _open_replica(
     beside = None if keeps_in is None else keeps_in.with_name(f"{keeps_in.name}-replica")
     _stop_at_the_end(machine, stack, data=place.data, keeps_in=beside)
     ways = {PROBE: at, REPLICA_LINK: server.address}
-    links = {link: Address(host=LOOPBACK, port=reserve_port(ledger, among=settings.ports)) for link in ways}
-    for link, address in links.items():
-        proxy.create(link, listen=_written(address), upstream=_written(ways[link]))
+    links = _open_links(proxy, ways, ledger=ledger, ports=settings.ports)
     _wait_until_ready(server, links=links, app=app)
     control = Server(machine, flavour=first.flavour, address=server.address, root=root, user=app.user)
     pair = ServerPair(
@@ -209,7 +208,7 @@ def _written(address: Address) -> str:
 def _stop_at_the_end(machine: LocalMachine, stack: ExitStack, *, data: Path, keeps_in: Path | None) -> None:
     """Kill the server when `stack` is closed; if its data stay, shut it down in order and copy them."""
     if keeps_in is None:
-        stack.callback(machine.stop)
+        stack.callback(machine.kill)
         return
     stack.callback(keep_data, data, keeps_in.resolve())  # runs after the shut-down
     stack.callback(machine.shut_down)
@@ -243,11 +242,12 @@ def start_proxy(
 
 
 def _open_links(
-    proxy: Toxiproxy, upstream: Address, *, ledger: Ledger, ports: range | None
+    proxy: Toxiproxy, ways: Mapping[str, Address], *, ledger: Ledger, ports: range | None
 ) -> dict[str, Address]:
-    links = {link: Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)) for link in LINKS}
+    """A link to each of these upstreams."""
+    links = {link: Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)) for link in ways}
     for link, address in links.items():
-        proxy.create(link, listen=_written(address), upstream=_written(upstream))
+        proxy.create(link, listen=_written(address), upstream=_written(ways[link]))
     return links
 
 
@@ -321,12 +321,7 @@ class LocalMachine:
     error that quotes the end of its log.
     """
 
-    def __init__(
-        self,
-        server: MysqlServer,
-        *,
-        place: ServerPlace,
-    ) -> None:
+    def __init__(self, server: MysqlServer, *, place: ServerPlace) -> None:
         self._process = server.process
         self._again = server.again
         self._socket = server.socket
@@ -407,11 +402,6 @@ class LocalMachine:
         if self._clock is None:
             raise lacking("a clock that can be shifted")
         self._clock.shift(shift_ms)
-
-    def stop(self) -> None:
-        """Kill it at the world's end; its data folder is deleted anyway."""
-        self._ended_by_us = True
-        self._process.stop()
 
 
 def _is_stopped(pid: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,19 +56,28 @@ def start_server(
     """
     secrets = ledger.folder / f"{name}-users.sql"
     statements = user_statements(app=app, root=root, mariadb=program.is_mariadb)
-    _write_private(secrets, "".join(f"{line};\n" for line in statements))
+    private = os.open(secrets, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(private, "w") as stream:
+        stream.writelines(f"{line};\n" for line in statements)
     socket = _socket_path(ledger, name)
 
     def started(*options: str) -> ChildProcess:
-        return _start(
-            program,
-            (*options, *server_options(needs=needs, server_id=server_id)),
-            name=name,
-            data=data,
-            port=port,
-            socket=socket,
+        return ChildProcess.start(
+            [
+                *(str(program.program), "--no-defaults", *program.location_options(), *program.user_option()),
+                f"--datadir={data}",
+                *options,
+                *server_options(needs=needs, server_id=server_id),
+                *(f"--port={port}", f"--bind-address={LOOPBACK}", f"--socket={socket}"),
+                f"--pid-file={ledger.folder / f'{name}.pid'}",
+                f"--tmpdir={ledger.folder}",
+                redo_option(program),
+                *(() if program.is_mariadb else ("--secure-file-priv=NULL",)),
+            ],
+            name=program.title,
+            log=ledger.folder / f"{name}.log",
             ledger=ledger,
-            environment=environment,
+            environment={**program.environment, **environment},
         )
 
     return MysqlServer(
@@ -77,40 +86,6 @@ def start_server(
         secrets=secrets,
         again=started,
         socket=socket,
-    )
-
-
-def _start(
-    program: ServerProgram,
-    options: Sequence[str],
-    *,
-    name: str,
-    data: Path,
-    port: int,
-    socket: Path,
-    ledger: Ledger,
-    environment: Mapping[str, str],
-) -> ChildProcess:
-    return ChildProcess.start(
-        [
-            str(program.program),
-            "--no-defaults",
-            *program.location_options(),
-            *program.user_option(),
-            f"--datadir={data}",
-            *options,
-            f"--port={port}",
-            f"--bind-address={LOOPBACK}",
-            f"--socket={socket}",
-            f"--pid-file={ledger.folder / f'{name}.pid'}",
-            f"--tmpdir={ledger.folder}",
-            redo_option(program),
-            *(() if program.is_mariadb else ("--secure-file-priv=NULL",)),
-        ],
-        name=program.title,
-        log=ledger.folder / f"{name}.log",
-        ledger=ledger,
-        environment={**program.environment, **environment},
     )
 
 
@@ -186,9 +161,3 @@ def _socket_path(ledger: Ledger, name: str) -> Path:
     ledger.note_folder(short)
     short.mkdir(mode=0o700, exist_ok=True)
     return short / f"{name}.sock"
-
-
-def _write_private(path: Path, text: str) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(file, "w") as stream:
-        stream.write(text)

@@ -46,9 +46,8 @@ def preferred_range() -> range:
 
 def _bindable(port: int) -> bool:
     with socket.socket() as probe:
-        probe.setsockopt(
-            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-        )  # as the servers do: a port in TIME_WAIT can be bound
+        # As the servers do: a port in TIME_WAIT can be bound.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
         except OSError:

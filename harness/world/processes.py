@@ -104,7 +104,9 @@ class ChildProcess:
 
     def last_words(self) -> str:
         """The last lines of its log, for an error message."""
-        return last_lines(self.log)
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        lines = text.splitlines()[-8:]
+        return f"\n  last lines of {self.log}:" + "".join(f"\n    {line}" for line in lines)
 
     def stop(self, *, grace_s: float = 0.0) -> None:
         """End it: SIGTERM if there is a `grace_s`, then SIGKILL for its whole process group."""
@@ -114,13 +116,6 @@ class ChildProcess:
         if self.alive:
             os.killpg(self._popen.pid, signal.SIGKILL)
             self._popen.wait(timeout=KILL_LIMIT_S)
-
-
-def last_lines(log: Path, *, count: int = 8) -> str:
-    """The last lines of a log, indented under its name."""
-    text = log.read_text(errors="replace") if log.exists() else ""
-    lines = text.splitlines()[-count:]
-    return f"\n  last lines of {log}:" + "".join(f"\n    {line}" for line in lines)
 
 
 def run_to_end(

@@ -16,7 +16,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from harness.faults.real.pair_control import PairControl
-from harness.faults.real.server_control import ServerState
+from harness.faults.real.server_control import ServerClockControl, ServerProcess, ServerState, SmallDisk
 from harness.system.clock import Deadline, pause
 from harness.system.errors import HarnessError, WorldError
 from harness.world.proof import open_connection
@@ -32,38 +32,17 @@ UNREACHABLE = frozenset({1040, 1053, 2002, 2003, 2006, 2013, 2055})
 """Error codes of a server that is down, paused, stopping or full: try again."""
 
 
-class Machine(Protocol):
+class Machine(ServerProcess, SmallDisk, ServerClockControl, Protocol):
     """The server's process, in the local or the containers world."""
-
-    def kill(self) -> None:
-        """Kill it, also if it is paused; returns when it is gone."""
-
-    def shut_down(self) -> None:
-        """Shut it down in order; returns when it is gone."""
 
     def start(self) -> None:
         """Start it; returns before it is ready."""
-
-    def pause(self) -> None:
-        """Pause the whole process; returns when it has stopped."""
-
-    def resume(self) -> None:
-        """Resume a paused process."""
 
     def look(self) -> ServerState:
         """The state of the process; `uptime_s` stays None."""
 
     def wait_for(self, condition: Callable[[], bool], *, what: str, limit_s: float) -> None:
         """Wait until `condition` holds. Raises WorldError with the end of its log if it ends or the limit passes."""
-
-    def fill_disk(self) -> int:
-        """Fill its disk; returns the bytes taken."""
-
-    def free_disk(self) -> None:
-        """Free the disk again."""
-
-    def shift_clock(self, shift_ms: int) -> None:
-        """Shift its calendar clock by `shift_ms` against this machine's."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,11 +77,6 @@ class Server:
         self._root = root
         self._owed = owed or _Owed()
         self._pair = pair
-
-    @property
-    def _serving(self) -> Address:
-        """Its own address; after a failover that of the server which serves since."""
-        return self._address if self._pair is None else self._pair.serving_address
 
     def reaches_lookups(self, over: Event) -> bool:
         return self._pair is None or self._pair.reaches_lookups(over)
@@ -178,8 +152,10 @@ class Server:
     def _connect(self, database: str, *, limit_s: float, wait_s: float) -> Connection[Any]:
         deadline = Deadline(wait_s)
         while True:
+            # After a failover the address is that of the server which serves since.
+            address = self._address if self._pair is None else self._pair.serving_address
             try:
-                return open_connection(self._serving, self._root, database=database or None, limit_s=limit_s)
+                return open_connection(address, self._root, database=database or None, limit_s=limit_s)
             except (pymysql.MySQLError, OSError) as error:
                 if deadline.passed or not _is_unreachable(error):
                     raise

@@ -91,9 +91,11 @@ class ServerPair:
     def standing(self) -> Mapping[str, Any]:
         """See `PairControl`; also on which threads of the replica run, and why one does not."""
         end, status = self._end_of_log(), self._status()
+        offsets = ("Read_Source_Log_Pos", "Read_Master_Log_Pos")
+        received = _place(status, ("Source_Log_File", "Master_Log_File"), offsets)
         return {
             "primary": "{}:{}".format(*end),
-            "received": "{}:{}".format(*_received(status)),
+            "received": "{}:{}".format(*received),
             "executed": "{}:{}".format(*_executed(status)),
             "receives": _field(status, "IO_Running") == "Yes",
             "applies": _field(status, "SQL_Running") == "Yes",
@@ -110,7 +112,8 @@ class ServerPair:
             return None
 
     def only_on(self, role: ServerRole, database: str, table: str) -> Sequence[Mapping[str, Any]]:
-        left = Counter(map(_identity, self._rows(_other(role), database, table)))
+        other: ServerRole = "replica" if role == "primary" else "primary"
+        left = Counter(map(_identity, self._rows(other, database, table)))
         only = []
         for row in self._rows(role, database, table):
             name = _identity(row)
@@ -134,16 +137,12 @@ class ServerPair:
                 _say(cursor, "RESET REPLICA ALL", "RESET SLAVE ALL")
                 source = self.primary.source
                 at = (source.host, source.port, self.root.user, self.root.password, file, offset)
-                cursor.execute(self._follow, at)
+                follow = _FOLLOW_MARIADB if self.primary.server.flavour == "mariadb" else _FOLLOW_MYSQL
+                cursor.execute(follow, at)
                 _say(cursor, "START REPLICA", "START SLAVE")
                 cursor.execute("SET GLOBAL read_only = 1")
             self._serving = "primary"
         self.catch_up()
-
-    @property
-    def _follow(self) -> str:
-        """The statement by which the replica follows the primary from a place of its log."""
-        return _FOLLOW_MARIADB if self.primary.server.flavour == "mariadb" else _FOLLOW_MYSQL
 
     def catch_up(self, *, limit_s: float = CATCH_UP_S) -> None:
         """Waits until the replica has executed all that the primary's log holds now. Raises WorldError."""
@@ -314,13 +313,6 @@ def _field(status: Mapping[str, Any], name: str) -> Any:
     return None
 
 
-def _received(status: Mapping[str, Any]) -> tuple[str, int]:
-    """How far the replica has read the primary's log."""
-    return _place(
-        status, ("Source_Log_File", "Master_Log_File"), ("Read_Source_Log_Pos", "Read_Master_Log_Pos")
-    )
-
-
 def _executed(status: Mapping[str, Any]) -> tuple[str, int]:
     """How far the replica has executed the primary's log."""
     return _place(
@@ -334,10 +326,6 @@ def _place(status: Mapping[str, Any], files: Sequence[str], offsets: Sequence[st
     file = next((status[name] for name in files if name in status), "")
     offset = next((status[name] for name in offsets if name in status), 0)
     return str(file), int(offset)
-
-
-def _other(role: ServerRole) -> ServerRole:
-    return "replica" if role == "primary" else "primary"
 
 
 def _identity(row: Mapping[str, Any]) -> str:

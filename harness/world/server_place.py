@@ -51,7 +51,10 @@ def no_small_disk() -> str:
     """Why no small disk can be mounted here; empty if one can."""
     if platform.system() != "Linux":
         return "a file system in memory is mounted on Linux only"
-    if os.geteuid() != 0 or not _may_mount() or shutil.which("mount") is None:
+    # Root in a container often lacks CAP_SYS_ADMIN.
+    status = Path("/proc/self/status").read_text().splitlines()
+    held = next((int(line.split()[1], 16) for line in status if line.startswith("CapEff:")), 0)
+    if os.geteuid() != 0 or not held & CAN_MOUNT or shutil.which("mount") is None:
         return "only root may mount a small disk for the server's data"
     return ""
 
@@ -66,13 +69,6 @@ def mount_small_disk(folder: Path, *, size_bytes: int, ledger: Ledger) -> None:
         limit_s=MOUNT_LIMIT_S,
         fix="run as root outside a container, or leave out the faults that fill the disk",
     )
-
-
-def _may_mount() -> bool:
-    """Whether this process has CAP_SYS_ADMIN, which root in a container often lacks."""
-    status = Path("/proc/self/status").read_text().splitlines()
-    held = next((int(line.split()[1], 16) for line in status if line.startswith("CapEff:")), 0)
-    return bool(held & CAN_MOUNT)
 
 
 def _write_until_full(write: Callable[[bytes], int | None], piece: bytes) -> None:

@@ -109,7 +109,10 @@ def _candidates(settings: WorldSettings) -> Iterator[tuple[Path, Path | None]]:
 
 def _ask(program: Path, *, root: Path | None) -> ServerProgram | None:
     """Run the program for its version; None if it does not answer like a server."""
-    environment = _library_path(root)
+    environment = {}
+    if root is not None:  # the loader is to find unpacked libraries before the system's
+        folders = [*sorted(root.glob("usr/lib/*-linux-gnu")), root / "usr" / "lib"]
+        environment["LD_LIBRARY_PATH"] = ":".join(map(str, folders))
     try:
         answer = subprocess.run(
             [str(program), "--no-defaults", "--version"],
@@ -127,11 +130,3 @@ def _ask(program: Path, *, root: Path | None) -> ServerProgram | None:
     return ServerProgram(
         flavour=flavour, version=said[1], program=program, root=root, environment=environment
     )
-
-
-def _library_path(root: Path | None) -> Mapping[str, str]:
-    """Makes the loader find unpacked libraries before the system's."""
-    if root is None:
-        return {}
-    folders = [str(folder) for folder in sorted(root.glob("usr/lib/*-linux-gnu"))]
-    return {"LD_LIBRARY_PATH": ":".join([*folders, str(root / "usr" / "lib")])}

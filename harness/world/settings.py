@@ -38,9 +38,10 @@ class WorldSettings:
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> WorldSettings:
         """Read the variables. Raises UsageError for an invalid value."""
         given = os.environ if environ is None else environ
-        server = given.get("FLOODMARK_MYSQLD")
+        server, cache = given.get("FLOODMARK_MYSQLD"), given.get("FLOODMARK_CACHE")
+        root = Path(cache).expanduser().absolute() if cache else Path.home() / ".cache" / "floodmark"
         return cls(
-            places=Places(root=_cache(given)),
+            places=Places(root=root),
             mysql_image=given.get("FLOODMARK_MYSQL_IMAGE") or None,
             toxiproxy_image=given.get("FLOODMARK_TOXIPROXY_IMAGE") or None,
             server=Path(server) if server else None,
@@ -48,11 +49,6 @@ class WorldSettings:
             engine=given.get("DOCKER_HOST") or None,
             path=given.get("PATH", os.defpath),
         )
-
-
-def _cache(environ: Mapping[str, str]) -> Path:
-    named = environ.get("FLOODMARK_CACHE")
-    return Path(named).expanduser().absolute() if named else Path.home() / ".cache" / "floodmark"
 
 
 def _ports(text: str) -> range | None:

@@ -22,7 +22,7 @@ import psutil
 
 from harness.system.errors import WorldError
 from harness.system.process_identity import ProcessIdentity, end_process, identify
-from harness.world.ledger import Ledger, open_ledger
+from harness.world.ledger import open_ledger
 from harness.world.ports import LOOPBACK, reserve_port
 from harness.world.processes import ChildProcess
 from harness.world.settings import WorldSettings
@@ -135,12 +135,33 @@ class StandaloneCluster:
 def open_cluster(size: ClusterSize) -> Iterator[StandaloneCluster]:
     """A master and workers for the block."""
     settings = WorldSettings.from_environment()
+    java, spark = shutil.which("java", path=settings.path), find_spec("pyspark")
+    if java is None or spark is None or spark.origin is None:
+        lacking = "Java" if java is None else "PySpark"
+        raise WorldError(
+            f"a cluster of Spark needs {lacking}, which is not here",
+            fix="pip install 'floodmark[spark]', and Java 17 beside it (Debian: `default-jre-headless`)",
+        )
+    home = Path(spark.origin).parent
     with open_ledger(settings.places, lambda run_id: []) as ledger, ExitStack() as stack:
         guard = stack.enter_context(_guarding())
         port = reserve_port(ledger, among=settings.ports)
 
         def start(*command: str, host: str) -> ChildProcess:
-            process = _start(*command, host=host, size=size, settings=settings, ledger=ledger)
+            name = command[0].rpartition(".")[2].lower()
+            process = ChildProcess.start(
+                [str(home / "bin" / "spark-class"), *command],
+                name=name,
+                log=ledger.folder / f"spark-{host}-{name}.log",
+                ledger=ledger,
+                environment={
+                    "SPARK_HOME": str(home),
+                    "SPARK_LOCAL_IP": host,
+                    "SPARK_DAEMON_JAVA_OPTS": f"{_QUICK_JVM} -Dspark.deploy.maxExecutorRetries=-1",
+                    "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1",
+                    **({"PYTHONPATH": ""} if size.imports_nothing else {}),  # executors inherit it
+                },
+            )
             guard(f"+ {process.pid}")
             stack.callback(process.stop)
             return process
@@ -185,33 +206,6 @@ def _guarding() -> Iterator[Callable[[str], None]]:
         guard.kill()
         with suppress(BrokenPipeError):
             guard.communicate()
-
-
-def _start(
-    *command: str, host: str, size: ClusterSize, settings: WorldSettings, ledger: Ledger
-) -> ChildProcess:
-    java = shutil.which("java", path=settings.path)
-    spark = find_spec("pyspark")
-    if java is None or spark is None or spark.origin is None:
-        lacking = "Java" if java is None else "PySpark"
-        raise WorldError(
-            f"a cluster of Spark needs {lacking}, which is not here",
-            fix="pip install 'floodmark[spark]', and Java 17 beside it (Debian: `default-jre-headless`)",
-        )
-    home, name = Path(spark.origin).parent, command[0].rpartition(".")[2].lower()
-    return ChildProcess.start(
-        [str(home / "bin" / "spark-class"), *command],
-        name=name,
-        log=ledger.folder / f"spark-{host}-{name}.log",
-        ledger=ledger,
-        environment={
-            "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": host,
-            "SPARK_DAEMON_JAVA_OPTS": f"{_QUICK_JVM} -Dspark.deploy.maxExecutorRetries=-1",
-            "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1",
-            **({"PYTHONPATH": ""} if size.imports_nothing else {}),  # executors inherit it
-        },
-    )
 
 
 def _answers(port: int) -> bool:

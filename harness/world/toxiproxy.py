@@ -258,13 +258,18 @@ class Toxiproxy:
         *,
         absent_is_fine: bool = False,
     ) -> Mapping[str, Any]:
+        """Its JSON answer; empty if that is no object."""
         where = f"{method} http://{self.control.host}:{self.control.port}{path}"
         status, text = self._exchange(method, path, body, where=where)
         if status == NOT_FOUND and absent_is_fine:
             return {}
         if status >= http.client.MULTIPLE_CHOICES:
             raise WorldError(f"Toxiproxy refused {where} with {status}: {text.strip()}")
-        return _json_object(text)
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError:
+            return {}
+        return value if isinstance(value, dict) else {}
 
     def _exchange(
         self, method: str, path: str, body: Mapping[str, Any] | None, *, where: str
@@ -304,12 +309,3 @@ def _body(toxic: ToxicRequest) -> Mapping[str, Any]:
         "toxicity": 1.0,
         "attributes": dict(toxic.attributes),
     }
-
-
-def _json_object(text: str) -> Mapping[str, Any]:
-    """The body as an object; an empty object if it is anything else."""
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -129,7 +129,3 @@ class World:
     def serving(self) -> Address:
         """The server that the sink's link leads to, directly; another one after a failover."""
         return self.direct if self.pair is None else self.pair.serving_address
-
-
-WorldSource = AbstractContextManager[World]
-"""What `harness.world.setup.opening.open_world(...)` gives: enter it for a `World`, leave it and nothing is left."""

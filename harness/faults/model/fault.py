@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from pydantic import (
     ConfigDict,
@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from harness.faults.model.fields import Direction, Every, Nth, OnLink, Repeat, Statement, Times, Which
-from harness.faults.parts.parts import Breach, Level, Link, Part, refuse
+from harness.faults.parts.parts import Breach, Level, Link, Part
 from harness.faults.parts.triggers import (
     TRIGGER_FORMS,
     CallMade,
@@ -33,7 +33,7 @@ from harness.faults.parts.triggers import (
     name_of,
 )
 from harness.faults.parts.values import Name, duration_text
-from harness.faults.real.fault_site import Messages
+from harness.faults.real.fault_site import Messages, packets_on, toxics_on
 from harness.faults.simulated.act import Act, OnLinks, SimulatedRun
 
 if TYPE_CHECKING:
@@ -228,13 +228,7 @@ class Fault(Part):
         breach = cls._cannot_wait_for(name_of(when))
         raise PydanticCustomError("rule", "{say}", {"say": breach.say, "hint": breach.hint})
 
-    @model_validator(mode="after")
-    def _fits_its_kind(self) -> Self:
-        refuse("Fault", self.breaches())
-        return self
-
     def breaches(self) -> Iterator[Breach]:
-        """The rules between its own fields that it breaks."""
         match self.when:
             case CallMade(subtask=int(other)) | RecordTaken(subtask=int(other)) if self.of_subtask not in {
                 None,
@@ -257,7 +251,8 @@ class Fault(Part):
     @classmethod
     def _cannot_wait_for(cls, trigger: TriggerName) -> Breach:
         allowed = " or ".join(TRIGGER_FORMS[name] for name in cls.triggers)
-        say = f"`{_do_of(cls)}` {cls._cannot(trigger)}"
+        (name,) = get_args(cls.model_fields["do"].annotation)
+        say = f"`{name}` {cls._cannot(trigger)}"
         return Breach(path=("when",), say=say, hint=f"write {allowed}")
 
     @classmethod
@@ -284,11 +279,6 @@ class Fault(Part):
         given = {name: None for field in self.model_fields_set for name in (field, fields[field].alias)}
         written: dict[str, Any] = handler(self)
         return {name: value for name, value in written.items() if name in given and value is not None}
-
-
-def _do_of(kind: type[Fault]) -> str:
-    (name,) = get_args(kind.model_fields["do"].annotation)
-    return str(name)
 
 
 class Repeats(Fault):
@@ -330,6 +320,14 @@ class LinkFault(OutsideFault, Repeats):
 
     link: OnLink
 
+    def toxics(
+        self, site: Site, kind: str, *streams: str, **attributes: int | str
+    ) -> AbstractContextManager[None]:
+        """A toxic of that kind in each direction while the block lasts; live connections are affected at once."""
+        return toxics_on(
+            site.control, self.link, name=self.id, type=kind, streams=streams, attributes=attributes
+        )
+
     def on_links(self) -> LinkAct:
         """The act for a simulated link."""
         raise NotImplementedError
@@ -368,6 +366,14 @@ class PacketFault(LinkFault):
     def messages(self) -> Messages:
         """The messages that it acts on."""
         return Messages(command=self.picks_command, nth=self.nth, times=self.times)
+
+    def packets(
+        self, site: Site, stream: str, do: str, **attributes: int | str
+    ) -> AbstractContextManager[None]:
+        """The toxic of our own proxy that does `do` to its messages, while the block lasts."""
+        return packets_on(
+            site.control, self.link, self.messages, name=self.id, stream=stream, do=do, **attributes
+        )
 
 
 class MessageFault(PacketFault):

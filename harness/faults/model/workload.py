@@ -64,7 +64,8 @@ class CallFault(WorkloadFault):
         raise NotImplementedError
 
     def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
-        return _measured_calls(self, lines)
+        measured = {(line["s"], line["a"], line["id"]): line for line in measurements(self.id, lines)}
+        return find_calls(self, lines, lambda act, _lines: measured.get((act["s"], act["a"], act["id"])))
 
 
 class ShapedSource(Protocol):
@@ -101,6 +102,19 @@ class ShapingFault(WorkloadFault):
         """The counter of its evidence in a simulated run."""
         raise NotImplementedError
 
+    def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
+        """Looks at the first attempt that took its record."""
+        for taken in inputs(self, lines):
+            place = first_taken(self, taken)
+            found = None if place is None else self.found_at(taken, place)
+            if found is not None:
+                return found
+        return None
+
+    def found_at(self, taken: Sequence[Line], place: int) -> RecordedFault | None:
+        """What an attempt's elements show of it, whose record is the one at `place`; None: too little was taken."""
+        raise NotImplementedError
+
 
 Shows = Callable[[Line, Sequence[Line]], Line | None]
 """The line that shows what came of an act; None: nothing did."""
@@ -127,12 +141,6 @@ def find_calls(fault: Fault, lines: Sequence[Line], shows: Shows) -> RecordedFau
     return RecordedFault(
         began_us=done[0]["t"], measured_us=shown[0][1]["t"], ended_us=ended_us, evidence=evidence
     )
-
-
-def _measured_calls(fault: Fault, lines: Sequence[Line]) -> RecordedFault | None:
-    """Of a fault whose act is measured where it happens."""
-    measured = {(line["s"], line["a"], line["id"]): line for line in measurements(fault.id, lines)}
-    return find_calls(fault, lines, lambda act, _lines: measured.get((act["s"], act["a"], act["id"])))
 
 
 def inputs(fault: WorkloadFault, lines: Sequence[Line]) -> Iterator[list[Line]]:

@@ -7,11 +7,11 @@ Answers to the failing example that Hypothesis keeps. Invariant: a run at level 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, WithJsonSchema, model_validator
+from pydantic import Field, WithJsonSchema
 
-from harness.faults.parts.parts import Breach, Part, refuse
+from harness.faults.parts.parts import Breach, Part
 from harness.faults.parts.values import Duration, Name, Whole
 from harness.history.verdict import INVARIANTS
 
@@ -49,12 +49,7 @@ class SavedChoices(Part):
         "the time that the simulated database takes.",
     )
 
-    @model_validator(mode="after")
-    def _is_sound(self) -> Self:
-        refuse("SavedChoices", self._breaches())
-        return self
-
-    def _breaches(self) -> Iterator[Breach]:
+    def breaches(self) -> Iterator[Breach]:
         if self.drawn is not None and self.order != "fifo":
             say = "`drawn` lists exceptions from `order: fifo`; with `order: drawn` every choice is from the seed"
             yield Breach(path=("drawn",), say=say, hint="write `order: fifo`, or remove `drawn`")
@@ -87,12 +82,7 @@ class ShownViolation(Part):
         description="The planted defect of a run without `--sut` and `--mutant`, as `--mutant`; absent: none.",
     )
 
-    @model_validator(mode="after")
-    def _names_an_invariant(self) -> Self:
-        refuse("ShownViolation", self._breaches())
-        return self
-
-    def _breaches(self) -> Iterator[Breach]:
+    def breaches(self) -> Iterator[Breach]:
         if self.invariant not in INVARIANTS:
             say = f"there is no invariant `{self.invariant}`"
             yield Breach(path=("invariant",), say=say, hint="`floodmark list invariants` lists them")

@@ -88,20 +88,21 @@ class Part(BaseModel):
         written: dict[str, Any] = handler(self)
         return {name: value for name, value in written.items() if value is not None}
 
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        refuse(type(self).__name__, self.breaches())
+        return self
+
+    def breaches(self) -> Iterator[Breach]:
+        """The rules between its own fields that it breaks."""
+        yield from ()
+
 
 def _answer(value: object) -> str | None:
     """The tag of the form of `on_timeout`; None: it has no valid form."""
-    match value:
-        case list():
-            return "<results>"
-        case "fail":
-            return "<fail>"
-        case "nothing":
-            return "<nothing>"
-        case "dead-letter":
-            return "<dead-letter>"
-        case _:
-            return None
+    if isinstance(value, list):
+        return "<results>"
+    return f"<{value}>" if isinstance(value, str) and value in {"fail", "nothing", "dead-letter"} else None
 
 
 OnTimeout = Annotated[
@@ -219,12 +220,7 @@ class Operator(Part):
             return f"client: {self.client}"
         return "on_timeout: nothing" if self.on_timeout == "nothing" else None
 
-    @model_validator(mode="after")
-    def _answers_what_can_come(self) -> Self:
-        refuse("Operator", self._breaches())
-        return self
-
-    def _breaches(self) -> Iterator[Breach]:
+    def breaches(self) -> Iterator[Breach]:
         if self.client is not None and self.connections is not None:
             say = f"`client: {self.client}` has no pool whose `connections` could be chosen"
             yield Breach(path=("connections",), say=say, hint="leave one of the two out")
@@ -342,12 +338,7 @@ class Workload(Part):
             return {"checkpoint_every": None, **data}
         return data
 
-    @model_validator(mode="after")
-    def _has_one_kind_of_checkpoint(self) -> Self:
-        refuse("Workload", self._breaches())
-        return self
-
-    def _breaches(self) -> Iterator[Breach]:
+    def breaches(self) -> Iterator[Breach]:
         if self.checkpoint_interval is not None and self.checkpoint_every is not None:
             say = "checkpoints come by position (`checkpoint_every`) or by time (`checkpoint_interval`), not by both"
             yield Breach(path=("checkpoint_interval",), say=say, hint="remove one of the two")
@@ -450,12 +441,7 @@ class Task(Part):
         "never.",
     )
 
-    @model_validator(mode="after")
-    def _has_inputs_enough(self) -> Self:
-        refuse("Task", self._breaches())
-        return self
-
-    def _breaches(self) -> Iterator[Breach]:
+    def breaches(self) -> Iterator[Breach]:
         if self.lag and self.inputs == 1:
             say = "`lag` applies to input 1, and there is only input 0"
             yield Breach(path=("lag",), say=say, hint="write `inputs: 2`, or remove `lag`")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
-from harness.faults.parts.parts import Breach, Link, Part, refuse
+from harness.faults.parts.parts import Breach, Link, Part
 from harness.faults.parts.values import Duration, Whole
 
 PhaseName = Literal[
@@ -72,13 +72,9 @@ PHASE_ALIASES: Mapping[str, PhaseName] = {"snapshot-taken": "snap.end", "committ
 TriggerName = Literal["at", "between", "checkpoint", "call", "record", "phase", "sink", "lookups", "spark"]
 
 
-def _today(name: object) -> object:
-    return PHASE_ALIASES.get(name, name) if isinstance(name, str) else name
-
-
 _PhaseField = Annotated[
     PhaseName,
-    BeforeValidator(_today),
+    BeforeValidator(lambda name: PHASE_ALIASES.get(name, name) if isinstance(name, str) else name),
     WithJsonSchema({"type": "string", "enum": [*PHASES, *PHASE_ALIASES]}),
 ]
 
@@ -96,12 +92,7 @@ class Between(Part):
         description="Earliest and latest time since each subtask took its first record; the seed draws one."
     )
 
-    @model_validator(mode="after")
-    def _is_a_span(self) -> Self:
-        refuse("Between", self._breaches())
-        return self
-
-    def _breaches(self) -> Iterator[Breach]:
+    def breaches(self) -> Iterator[Breach]:
         earliest, latest = self.between
         if earliest >= latest:
             say = "the first time must be before the second, so that a time between them can be drawn"

@@ -6,6 +6,7 @@ Invariant: a quantity without its unit is refused; values are read as integers a
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
@@ -32,11 +33,19 @@ def _milliseconds(text: object) -> object:
     return duration_ms(text)
 
 
-def _per_second(text: object) -> object:
-    """`400/s` as the integer 400."""
-    if not isinstance(text, str) or re.fullmatch(_RATE, text, re.ASCII) is None:
-        raise _refused("a rate", text, "a whole number of records a second: 400/s")
-    return int(text.removesuffix("/s"))
+def _reads(pattern: str, unit: str, kind: str, example: str) -> BeforeValidator:
+    """A whole number with a fixed unit, as an integer: `400/s`, `64kB/s`, `30%`."""
+
+    def read(text: object) -> object:
+        if not isinstance(text, str) or re.fullmatch(pattern, text, re.ASCII) is None:
+            raise _refused(kind, text, example)
+        return int(text.removesuffix(unit))
+
+    return BeforeValidator(read)
+
+
+def _writes(text: Callable[[int], str]) -> PlainSerializer:
+    return PlainSerializer(text, return_type=str, when_used="json")
 
 
 def _signed_milliseconds(text: object) -> object:
@@ -46,20 +55,6 @@ def _signed_milliseconds(text: object) -> object:
     size = _milliseconds(text.removeprefix("-"))
     assert isinstance(size, int), "the pattern lets only durations through"
     return -size if text.startswith("-") else size
-
-
-def _kilobytes_per_second(text: object) -> object:
-    """`64kB/s` as the integer 64."""
-    if not isinstance(text, str) or re.fullmatch(_BANDWIDTH, text, re.ASCII) is None:
-        raise _refused("a bandwidth", text, "a whole number of kilobytes a second: 64kB/s")
-    return int(text.removesuffix("kB/s"))
-
-
-def _percent(text: object) -> object:
-    """`30%` as the integer 30."""
-    if not isinstance(text, str) or re.fullmatch(_PERCENT, text, re.ASCII) is None:
-        raise _refused("a share", text, "a whole number from 0% to 100%")
-    return int(text.removesuffix("%"))
 
 
 def is_duration(text: str) -> bool:
@@ -79,22 +74,6 @@ def duration_text(ms: int) -> str:
     return f"{ms // _UNITS_MS[unit]}{unit}"
 
 
-def _rate_text(rate: int) -> str:
-    return f"{rate}/s"
-
-
-def _shift_text(ms: int) -> str:
-    return f"-{duration_text(-ms)}" if ms < 0 else duration_text(ms)
-
-
-def _bandwidth_text(rate: int) -> str:
-    return f"{rate}kB/s"
-
-
-def _percent_text(share: int) -> str:
-    return f"{share}%"
-
-
 def _schema(pattern: str, *examples: str) -> WithJsonSchema:
     described: dict[str, Any] = {"type": "string", "pattern": pattern, "examples": list(examples)}
     return WithJsonSchema(described)
@@ -103,7 +82,7 @@ def _schema(pattern: str, *examples: str) -> WithJsonSchema:
 Duration = Annotated[
     int,
     BeforeValidator(_milliseconds),
-    PlainSerializer(duration_text, return_type=str, when_used="json"),
+    _writes(duration_text),
     _schema(_DURATION, "250ms", "2s", "1m"),
 ]
 """Milliseconds, written with a unit."""
@@ -113,8 +92,8 @@ Span = Annotated[Duration, Field(gt=0)]
 
 Rate = Annotated[
     int,
-    BeforeValidator(_per_second),
-    PlainSerializer(_rate_text, return_type=str, when_used="json"),
+    _reads(_RATE, "/s", "a rate", "a whole number of records a second: 400/s"),
+    _writes(lambda rate: f"{rate}/s"),
     _schema(_RATE, "400/s"),
 ]
 """Records a second, written `400/s`."""
@@ -122,23 +101,23 @@ Rate = Annotated[
 Shift = Annotated[
     int,
     BeforeValidator(_signed_milliseconds),
-    PlainSerializer(_shift_text, return_type=str, when_used="json"),
+    _writes(lambda ms: f"-{duration_text(-ms)}" if ms < 0 else duration_text(ms)),
     _schema(_SHIFT, "60m", "-90s"),
 ]
 """Milliseconds; negative: backwards."""
 
 Bandwidth = Annotated[
     int,
-    BeforeValidator(_kilobytes_per_second),
-    PlainSerializer(_bandwidth_text, return_type=str, when_used="json"),
+    _reads(_BANDWIDTH, "kB/s", "a bandwidth", "a whole number of kilobytes a second: 64kB/s"),
+    _writes(lambda rate: f"{rate}kB/s"),
     _schema(_BANDWIDTH, "64kB/s"),
 ]
 """Kilobytes a second, written `64kB/s`."""
 
 Percent = Annotated[
     int,
-    BeforeValidator(_percent),
-    PlainSerializer(_percent_text, return_type=str, when_used="json"),
+    _reads(_PERCENT, "%", "a share", "a whole number from 0% to 100%"),
+    _writes(lambda share: f"{share}%"),
     _schema(_PERCENT, "30%"),
 ]
 """An integer percentage, written `30%`."""

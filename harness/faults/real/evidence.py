@@ -275,15 +275,11 @@ def fact(seen: Seen, name: str) -> Any:
     return next((facts[name] for facts in reversed(seen.facts) if name in facts), None)
 
 
-def from_its_beginning(seen: Seen) -> Seen:
-    """The same, but beginning when the fault began to act (its fact `began_us`)."""
-    began_us = fact(seen, "began_us")
-    return seen if began_us is None else replace(seen, armed_us=min(seen.armed_us, began_us))
-
-
 def client_errors(seen: Seen, codes: Iterable[int | str], *, grace_us: int = 0) -> dict[str, int]:
-    """How many of these errors clients got since the fault began to act, sorted by code."""
-    met = from_its_beginning(seen).errors_during(*codes, grace_us=grace_us)
+    """How many of these errors clients got since the fault began to act (its fact `began_us`), sorted by code."""
+    began_us = fact(seen, "began_us")
+    whole = seen if began_us is None else replace(seen, armed_us=min(seen.armed_us, began_us))
+    met = whole.errors_during(*codes, grace_us=grace_us)
     return dict(sorted(Counter(str(code) for code in met).items()))
 
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.faults.real.evidence import LogPage
 from harness.faults.real.job_site import JobProcesses
-from harness.faults.real.server_control import RootLine, ServerControl, close_tables, repeating
+from harness.faults.real.server_control import RootLine, ServerControl, Session, close_tables, repeating
 from harness.faults.real.spark_site import SparkProcesses
+from harness.system.choices import Choices
 from harness.system.clock import monotonic_us
 from harness.system.process_identity import ProcessIdentity
 
@@ -193,13 +194,49 @@ def packets_on(
     return toxics_on(control, link, name=name, type="packet", streams=(stream,), attributes=whole)
 
 
+def note_rises(site: Site, name: str) -> Callable[[int], None]:
+    """Records a number as the fact `name` each time that it is higher than before, and than 0."""
+    most = 0
+
+    def note(number: int) -> None:
+        nonlocal most
+        if number > most:
+            most = number
+            site.note_fact(**{name: number})
+
+    return note
+
+
 @contextmanager
-def repeated_kills(site: Site, kill: Callable[[Any], None], *, gap_ms: int) -> Iterator[None]:
-    """Calls `kill` with a root connection every `gap_ms` while the block lasts; then closes the server's tables."""
+def repeated_kills(
+    site: Site,
+    fault: str,
+    *,
+    find: Callable[[Any], list[Session]],
+    kill: Callable[[Any, Sequence[Session]], int],
+    gap_ms: int,
+    count: int | None,
+) -> Iterator[None]:
+    """Every `gap_ms` draws one session that `find` gives and does `kill` to it, at most `count` times (None: no limit).
+
+    When the block ends, it closes the server's tables.
+    """
+    choices, killed = Choices(site.seed, f"fault {fault}"), 0
+
+    def once(root: Any) -> None:
+        nonlocal killed
+        if count is not None and killed >= count:
+            return
+        sessions = find(root)
+        hit = kill(root, [sessions[choices.index(len(sessions))]]) if sessions else 0
+        if hit:
+            killed += hit
+            site.note_fact(killed=killed)
+
     try:
         with RootLine(site.server) as line:
             site.note_fact(began_us=monotonic_us())
-            with repeating(lambda: line(kill), gap_ms / 1000):
+            with repeating(lambda: line(once), gap_ms / 1000):
                 yield
     finally:
         site.server.put_back(lambda root: close_tables(root, site.server))

@@ -124,7 +124,7 @@ class _Holding:
         return self._queue.popleft() if self._queue else None
 
     def _found(self, event: ProxyEvidence, rows: int | None) -> HeldMessage | None:
-        """Later COMMITs pass; with `after`, this one is let through and its answer held."""
+        """COMMITs held beside it and later ones pass; with `after`, this one is let through and its answer held."""
         if self._is_commit and self.when.moment == "after":
             self._hold("downstream", on="commit", nth=1, times=0)
             self.control.release(self.when.link, event.toxic, event.connection)
@@ -134,7 +134,11 @@ class _Holding:
             event = answer
         if self._is_commit:
             self.control.hold_no_more(self.when.link, event.toxic)
-            self._pass_others(event.connection)
+            if self.when.moment == "after":
+                self.control.hold_no_more(self.when.link, f"{self.name}.upstream")
+            while (other := self._next_hold()) is not None:
+                if other.connection != event.connection:
+                    self.control.release(self.when.link, other.toxic, other.connection)
         return HeldMessage(
             control=self.control,
             toxic=event.toxic,
@@ -164,14 +168,6 @@ class _Holding:
                 self.control.release(self.when.link, event.toxic, event.connection)
             self.over.wait(_LOOK_S)
         return None
-
-    def _pass_others(self, connection: int) -> None:
-        """Releases what was held beside it until now; with `after` the COMMITs to come are no longer held either."""
-        if self.when.moment == "after":
-            self.control.hold_no_more(self.when.link, f"{self.name}.upstream")
-        while (other := self._next_hold()) is not None:
-            if other.connection != connection:
-                self.control.release(self.when.link, other.toxic, other.connection)
 
     def _rows_modified(self, event: ProxyEvidence) -> int:
         """How many rows the transaction of a held COMMIT has changed; 0: it only reads, or there is none."""

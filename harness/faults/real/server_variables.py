@@ -22,7 +22,11 @@ STATEMENT_S = 10.0
 def global_variables(site: Site, values: Mapping[str, int]) -> Iterator[None]:
     """Sets these global variables while the block lasts."""
     with site.server.root(limit_s=STATEMENT_S) as connection:
-        before = {name: _value_of(connection, name) for name in values}
+        before = {}
+        with connection.cursor() as cursor:
+            for name in values:
+                cursor.execute(f"SELECT @@GLOBAL.{name}")
+                before[name] = int(cursor.fetchone()[0])
         try:
             site.note_fact(began_us=monotonic_us(), set=dict(values), stood=before)
             _set_all(connection, values)
@@ -36,23 +40,13 @@ def variables_of_new_sessions(site: Site, values: Mapping[str, int]) -> Iterator
     """The same for variables that a session copies when it begins: the run's sessions are ended at both ends."""
     try:
         with global_variables(site, values):
-            _begin_anew(site)
+            with site.server.root() as connection:
+                sessions = sessions_of_run(connection, site.server)
+                end_all_sessions(connection, site.server)
+                site.note_fact(ended=len(sessions), ended_us=monotonic_us())
             yield
     finally:
         site.server.put_back(lambda root: end_all_sessions(root, site.server))
-
-
-def _begin_anew(site: Site) -> None:
-    with site.server.root() as connection:
-        sessions = sessions_of_run(connection, site.server)
-        end_all_sessions(connection, site.server)
-        site.note_fact(ended=len(sessions), ended_us=monotonic_us())
-
-
-def _value_of(connection: Any, name: str) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT @@GLOBAL.{name}")
-        return int(cursor.fetchone()[0])
 
 
 def _set_all(connection: Any, values: Mapping[str, int]) -> None:

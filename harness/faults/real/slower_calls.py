@@ -28,7 +28,8 @@ def slower_calls(seen: Seen, *, by_ms: float, none_below_ms: float = 0.0) -> Evi
     toxic to one connection after the other); or, if that is 0, the lower quartile of these calls is above the upper
     quartile of the others.
     """
-    inside, sides = seen.calls_within(), _sides(seen)
+    inside = seen.calls_within()
+    sides = [side for side in (_took_ms(seen.before()), _took_ms(seen.after())) if len(side) >= _CALLS_MIN]
     if seen.log is None:
         return _shift(inside, sides, by_ms=by_ms, none_below_ms=none_below_ms)
     suffered = _suffered(seen, by_ms=by_ms)
@@ -54,9 +55,12 @@ def _shift(
     if median(took) - min(map(median, sides)) < min([by_ms, *(limit / 2 for limit in timeouts)]):
         return {}
     answers = _took_ms([call for call in inside if call.ending == "ok"])
-    if not _cannot_be_noise(took, sides, answers=answers, none_below_ms=none_below_ms):
-        return {}
-    return _numbers(inside, sides)
+    if none_below_ms:
+        sooner = sum(1 for took_ms in answers if took_ms < none_below_ms - _CLOCK_MS)
+        is_clear = sooner * _ANSWERS_FOR_ONE_SOONER <= len(answers)
+    else:
+        is_clear = quantiles(took, n=4)[0] > min(quantiles(side, n=4)[2] for side in sides)
+    return _numbers(inside, sides) if is_clear else {}
 
 
 def _numbers(inside: Sequence[TimedCall], sides: Sequence[Sequence[float]]) -> Evidence:
@@ -69,21 +73,6 @@ def _numbers(inside: Sequence[TimedCall], sides: Sequence[Sequence[float]]) -> E
         **({"median_ms_inside": round(median(took), 1)} if took else {}),
         **({"median_ms_outside": round(min(map(median, sides)), 1)} if sides else {}),
     }
-
-
-def _cannot_be_noise(
-    took: Sequence[float], sides: Sequence[Sequence[float]], *, answers: Sequence[float], none_below_ms: float
-) -> bool:
-    if none_below_ms:
-        sooner = sum(1 for took_ms in answers if took_ms < none_below_ms - _CLOCK_MS)
-        return sooner * _ANSWERS_FOR_ONE_SOONER <= len(answers)
-    return quantiles(took, n=4)[0] > min(quantiles(side, n=4)[2] for side in sides)
-
-
-def _sides(seen: Seen) -> list[list[float]]:
-    """The durations of calls before and after the fault, each only if there are at least five."""
-    sides = (_took_ms(seen.before()), _took_ms(seen.after()))
-    return [side for side in sides if len(side) >= _CALLS_MIN]
 
 
 def _took_ms(calls: Sequence[TimedCall]) -> list[float]:

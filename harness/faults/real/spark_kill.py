@@ -7,7 +7,7 @@ again that it has ended, so that nothing that happens meanwhile is without its c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from harness.faults.real.evidence import Evidence, Line, Seen, is_speech
 from harness.faults.real.fault_site import Site
@@ -35,36 +35,17 @@ def spark_of(site: Site) -> SparkProcesses:
 
 def drawn_executor(site: Site, *, fault: str, subtask: int | None = None) -> LiveExecutor:
     """An executor that runs `subtask`, or one at work that the seed draws; waits for one. Raises WorldError."""
-    return _awaited(
-        site,
-        fault=fault,
-        chosen=lambda at_work: _chosen(at_work, seed=site.seed, fault=fault, subtask=subtask),
-    )
-
-
-def _chosen(
-    at_work: Sequence[LiveExecutor], *, seed: int, fault: str, subtask: int | None
-) -> LiveExecutor | None:
-    if subtask is not None:
-        return next((one for one in at_work if subtask in one.workers), None)
-    if not at_work:
-        return None
-    ordered = sorted(at_work, key=lambda one: (one.host, min(one.workers)))
-    return ordered[Choices(seed, f"executor of fault {fault}").index(len(ordered))]
-
-
-def _awaited(
-    site: Site, *, fault: str, chosen: Callable[[Sequence[LiveExecutor]], LiveExecutor | None]
-) -> LiveExecutor:
-    """What `chosen` picks among the executors at work, as soon as it picks one."""
     spark = spark_of(site)
     found: list[LiveExecutor] = []
 
     def is_there() -> bool:
-        one = chosen([executor for executor in spark.executors() if executor.workers])
-        if one is not None:
-            found.append(one)
-        return one is not None or site.over.is_set()
+        at_work = [executor for executor in spark.executors() if executor.workers]
+        if subtask is not None:
+            found.extend(one for one in at_work if subtask in one.workers)
+        elif at_work:
+            ordered = sorted(at_work, key=lambda one: (one.host, min(one.workers)))
+            found.append(ordered[Choices(site.seed, f"executor of fault {fault}").index(len(ordered))])
+        return bool(found) or site.over.is_set()
 
     wait_until(is_there, deadline=Deadline(_AT_WORK_S), every_s=_LOOK_S)
     if not found:

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from harness.database.simulated.replies import LOST_CONNECTION
+
 if TYPE_CHECKING:
     from harness.database.simulated.hub import Actor, Hub
     from harness.database.simulated.link import LinkAct, SimulatedLink
@@ -126,6 +128,11 @@ def losses(codes: Counter[str]) -> dict[str, Any]:
     """The evidence of lost connections: how many, and how many by error code; empty if there are none."""
     some = {code: count for code, count in sorted(codes.items()) if count}
     return {"connections_lost": sum(some.values()), "codes": some} if some else {}
+
+
+def cut_losses(count: int) -> dict[str, Any]:
+    """The evidence of so many connections that were cut."""
+    return losses(Counter({str(LOST_CONNECTION): count}))
 
 
 def meet_all(act: LinkAct, link: SimulatedLink) -> None:

@@ -42,24 +42,19 @@ class Picks:
 
     def take(self, flight: Flight) -> bool:
         """Whether to act on it; counts it if it matches."""
-        if not self._fits(flight):
+        statement = flight.statement
+        if (
+            self._messages.command not in {"any", *statement.kinds}
+            or len(statement.answers) < self._packets_min
+        ):
+            return False
+        if not statement.text.casefold().lstrip().startswith(self._statement):
             return False
         self._met += 1
         if self._met < self._messages.nth or self._picked >= self._messages.times:
             return False
         self._picked += 1
         return True
-
-    def _fits(self, flight: Flight) -> bool:
-        statement = flight.statement
-        of_command = self._messages.command == "any" or self._messages.command in statement.kinds
-        is_long = len(statement.answers) >= self._packets_min
-        return of_command and is_long and statement.text.casefold().lstrip().startswith(self._statement)
-
-
-def picks_of(messages: Messages, *, packets_min: int = 1) -> Picks:
-    """The selection that a fault's fields describe."""
-    return Picks(messages, packets_min=packets_min)
 
 
 HoldMs = Callable[["SimulatedLink", "Flight"], int]

@@ -10,7 +10,7 @@ import pytest
 
 from harness.faults.model.fault import OutsideFault
 from harness.faults.real.evidence import Loss, Seen
-from harness.faults.registry import kinds_by
+from harness.faults.registry import FAULTS
 from harness.faults.tests.entries import made
 from harness.history.follower import TimedCall
 from tools.cases import each
@@ -73,7 +73,7 @@ BITES: Mapping[str, Bite] = {
     ),
     "slow_query": Bite(facts={"asleep": 1}, calls=(call(WITHIN, 90),), fields={"delay": "80ms"}),
 }
-NAMES = kinds_by("server")
+NAMES = tuple(name for name, kind in FAULTS.items() if kind.by == "server")
 
 
 def fault(name: str) -> OutsideFault:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from harness.proxy.mysql.commands import HANDSHAKE, QUERY, CommandExchange
 from harness.proxy.mysql.dialogue import Dialogue
-from harness.proxy.mysql.gate import Action, GateToxic, GateWire, PacketGate
-from harness.proxy.mysql.rules import ROLLS_BACK, Then, error_packet, rollback_packet
+from harness.proxy.mysql.gate import Action, GateWire, PacketGate
+from harness.proxy.mysql.rules import ROLLS_BACK, PacketToxic, Then, error_packet, rollback_packet
 from harness.proxy.toxics.stage import Stream
 
 
@@ -28,18 +28,18 @@ class MySqlConversation:
         self.requests = PacketGate(stream=Stream.UPSTREAM, tracker=self._dialogue.requests, table=self)
         self.replies = PacketGate(stream=Stream.DOWNSTREAM, tracker=self._dialogue.replies, table=self)
 
-    def add(self, toxic: GateToxic) -> None:
+    def add(self, toxic: PacketToxic) -> None:
         """Let a packet toxic act on its direction from the next message on."""
         self._gate(toxic).add(toxic)
 
-    def remove(self, toxic: GateToxic) -> None:
+    def remove(self, toxic: PacketToxic) -> None:
         """Remove a packet toxic."""
         self._gate(toxic).remove(toxic)
 
-    def _gate(self, toxic: GateToxic) -> PacketGate:
+    def _gate(self, toxic: PacketToxic) -> PacketGate:
         return self.requests if toxic.stream is Stream.UPSTREAM else self.replies
 
-    def release(self, toxic: GateToxic) -> None:
+    def release(self, toxic: PacketToxic) -> None:
         """Send what the toxic holds here; it goes on acting."""
         self._gate(toxic).release(toxic.name)
 
@@ -68,14 +68,14 @@ class MySqlConversation:
             self.requests.emit(rollback_packet())
         else:
             exchange.answer = error
-            self._send_due_errors()
+            self.caught_up()
         self.replies.settle()
 
     def forgotten(self, exchange: CommandExchange) -> None:
         waiting = self._dialogue.session.open
         if exchange.command != HANDSHAKE and exchange in waiting:
             waiting.remove(exchange)
-            self._send_due_errors()
+            self.caught_up()
 
     def begins(self, exchange: CommandExchange) -> None:
         """See `GatedConversation`: a client that pipelines has sent requests that we answer before this one."""
@@ -87,9 +87,6 @@ class MySqlConversation:
         if exchange.replaced:
             self._send_error(exchange, exchange.replaced)
 
-    def caught_up(self) -> None:
-        self._send_due_errors()
-
     def check(self) -> None:
         if self._dialogue.session.why_lost and not self._told:
             self._told = True
@@ -98,8 +95,8 @@ class MySqlConversation:
             self.requests.let_go()
             self.replies.let_go()
 
-    def _send_due_errors(self) -> None:
-        """Send our errors whose turn has come: all replies that were parsed have been handled."""
+    def caught_up(self) -> None:
+        """See `GatedConversation`: send our errors whose turn has come, as all parsed replies have been handled."""
         waiting = self._dialogue.session.open
         while waiting and waiting[0].answer and self._dialogue.replies.at_boundary:
             exchange = waiting.popleft()

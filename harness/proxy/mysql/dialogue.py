@@ -524,11 +524,6 @@ class Dialogue:
         self.requests = FrameTracker(RequestReader(self.session))
         self.replies = FrameTracker(ReplyReader(self.session))
 
-    @property
-    def why_lost(self) -> str:
-        """Why packets are not parsed any more; empty while they are."""
-        return self.session.why_lost
-
     def lose(self) -> None:
         """Stop parsing both directions."""
         self.requests.lost = self.replies.lost = True

@@ -115,7 +115,7 @@ class FrameTracker:
         reader = self._reader
         while at < size:
             if self._left:
-                at = self._payload(buffer, at, passed, parts)
+                at = self._take(buffer, at, passed, header=0, starts=False, parts=parts)
                 continue
             if at + HEADER_BYTES > size:
                 self.lost = not (self._goes_on or reader.plausible(0, 0))
@@ -133,41 +133,35 @@ class FrameTracker:
                 self._packet = reader.packet(buffer[at + 3])
             self._left = length
             self._goes_on = length == LONGEST_FRAME
-            at = self._frame(buffer, at, passed, begins=begins, parts=parts)
+            at = self._take(buffer, at, passed, header=HEADER_BYTES, starts=begins, parts=parts)
         if at < size:
             self._keep(buffer, at, passed, parts)
 
-    def _frame(
-        self, buffer: bytes, at: int, passed: int, *, begins: bool, parts: list[PacketPart] | None
+    def _take(
+        self,
+        buffer: bytes,
+        at: int,
+        passed: int,
+        *,
+        header: int,
+        starts: bool,
+        parts: list[PacketPart] | None,
     ) -> int:
-        """Take a frame's header and the available part of its payload; returns the position after it."""
-        end = min(at + HEADER_BYTES + self._left, len(buffer))
-        self._left -= end - at - HEADER_BYTES
-        if parts is not None:
-            self._part(buffer, at, end, passed, starts=begins, parts=parts)
-        return end
+        """Take a frame's header (0: it was taken) and the available part of its payload; returns the position after it.
 
-    def _payload(self, buffer: bytes, at: int, passed: int, parts: list[PacketPart] | None) -> int:
-        end = min(at + self._left, len(buffer))
-        self._left -= end - at
-        if parts is not None:
-            self._part(buffer, at, end, passed, starts=False, parts=parts)
-        return end
-
-    def _part(
-        self, buffer: bytes, at: int, end: int, passed: int, *, starts: bool, parts: list[PacketPart]
-    ) -> None:
-        """Skip bytes that the peer already has; a packet whose start was sent is not marked as starting."""
-        known = max(at, passed)
+        Skips bytes that the peer already has; a packet whose start was sent is not marked as starting.
+        """
+        end = min(at + header + self._left, len(buffer))
+        self._left -= end - at - header
+        if parts is None:
+            return end
+        ends, known = not self._left and not self._goes_on, max(at, passed)
         if known < end:
-            ends = not self._left and not self._goes_on
-            parts.append(
-                PacketPart(
-                    data=buffer[known:end], packet=self._packet, starts=starts and known == at, ends=ends
-                )
-            )
-        if not self._left and not self._goes_on:
+            data = buffer[known:end]
+            parts.append(PacketPart(data=data, packet=self._packet, starts=starts and known == at, ends=ends))
+        if ends:
             self._packet = None
+        return end
 
     def _keep(self, buffer: bytes, at: int, passed: int, parts: list[PacketPart] | None) -> None:
         if not self.lost:

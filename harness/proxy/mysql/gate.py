@@ -17,7 +17,7 @@ from typing import Protocol, assert_never
 from harness.proxy.mysql.commands import HANDSHAKE, CommandExchange, MessageKind
 from harness.proxy.mysql.dialogue import reply_word
 from harness.proxy.mysql.frames import HEADER_BYTES, FrameTracker, Packet, PacketPart
-from harness.proxy.mysql.rules import ENDING, PacketRule, RuleAction, Then
+from harness.proxy.mysql.rules import ENDING, PacketRule, PacketToxic, RuleAction, Then
 from harness.proxy.toxics.stage import Receiver, Stream, Timer
 
 
@@ -137,13 +137,6 @@ class Note:
         return {**said, "code": self.code} if self.code else said
 
 
-class Outlet(Protocol):
-    """Has the receiver that an `Outflow` writes to."""
-
-    @property
-    def next(self) -> Receiver: ...
-
-
 class _Ending(Enum):
     EOF = "eof"
     RESET = "reset"
@@ -200,7 +193,7 @@ class Outflow:
 
     __slots__ = ("_now", "_outlet", "_queue", "held")
 
-    def __init__(self, outlet: Outlet, *, now: Callable[[], float]) -> None:
+    def __init__(self, outlet: PacketGate, *, now: Callable[[], float]) -> None:
         self._outlet = outlet
         self._now = now
         self.held = 0
@@ -282,20 +275,6 @@ class Outflow:
 
 HELD_MAX = 1 << 20
 """While this many bytes or more wait behind barriers, the source is not read."""
-
-
-class GateToxic(Protocol):
-    """What a gate needs of a packet toxic."""
-
-    name: str
-    stream: Stream
-    rule: PacketRule
-
-    def picks(self, exchange: CommandExchange) -> bool:
-        """Whether it matches the message."""
-
-    def match(self, *, matched_here: int) -> int:
-        """Count a match and return its number, from 1."""
 
 
 class GateWire(Protocol):
@@ -381,9 +360,9 @@ class PacketGate:
         self._tracker = tracker
         self._delivered: list[bytes] = []
         """Parts to be sent together when a chunk has been processed or something else is sent."""
-        self._toxics: dict[str, GateToxic] = {}
+        self._toxics: dict[str, PacketToxic] = {}
         self._matched: dict[str, int] = {}
-        self._picked: tuple[CommandExchange | None, list[GateToxic]] = None, []
+        self._picked: tuple[CommandExchange | None, list[PacketToxic]] = None, []
         """The current message and the toxics that match it; only toxics that were there when it began."""
         self._notes: list[Note] = []
         """What is to be logged of the current message."""
@@ -434,12 +413,12 @@ class PacketGate:
 
     # -------------------------------------------------------------------------------------- its toxics
 
-    def add(self, toxic: GateToxic) -> None:
+    def add(self, toxic: PacketToxic) -> None:
         """Let a toxic act here; a message that has begun is not matched."""
         self._toxics[toxic.name] = toxic
         self.settle()
 
-    def remove(self, toxic: GateToxic) -> None:
+    def remove(self, toxic: PacketToxic) -> None:
         """Remove a toxic: what it held flows on; a direction that it silenced is reset."""
         if self._toxics.pop(toxic.name, None) is None:
             return
@@ -643,18 +622,15 @@ class PacketGate:
             self._log_action("cut", action)
             wire.close()
         elif rule.do is RuleAction.DROP and rule.byte >= 0:
-            self._silence(action)
+            # Bytes are missing inside a packet, so nothing more of this direction is delivered.
+            self._silenced_by = action.toxic
+            self._log_action("cut", action)
+            self.end(rule.then)
         elif rule.do is RuleAction.DROP:
             self._log_action("dropping", action)  # the message may never end
         elif rule.do in {RuleAction.HOLD, RuleAction.DELAY}:
             for one in (action, *action.beside):
                 self._bar(one)
-
-    def _silence(self, action: Action) -> None:
-        """Bytes are missing inside a packet, so nothing more of this direction is delivered."""
-        self._silenced_by = action.toxic
-        self._log_action("cut", action)
-        self._then(action.rule.then)
 
     def _bar(self, action: Action) -> None:
         wire, delays = self._table.wire, action.rule.do is RuleAction.DELAY
@@ -692,31 +668,27 @@ class PacketGate:
             if self.stream is Stream.UPSTREAM and action.packet == 1:
                 self._table.forgotten(action.exchange)
         if action.rule.do is not RuleAction.ERROR:
-            self._then(action.rule.then)
+            self.end(action.rule.then)
             return
         self._log_action("error", action, code=action.rule.code, bytes=action.bytes, packets=action.packets)
         if self.stream is Stream.UPSTREAM:
             self._table.failed(action.exchange, action, sequence=action.sequence + 1)
         else:
             self.emit(self._table.error(action, sequence=action.sequence))
-            self._then(action.ending)
+            self.end(action.ending)
 
-    def _then(self, then: Then) -> None:
-        """End the connection as the rule says, after what is held."""
+    def end(self, then: Then) -> None:
+        """End the connection as a rule of this or of the other direction says, after what is held."""
         if then is Then.NONE:
             return
 
-        def end() -> None:
+        def end_now() -> None:
             self._over = True
             wire = self._table.wire
             (wire.reset if then is Then.RESET else wire.close)()
 
         self._flush()
-        self.out.call(end)
-
-    def end(self, then: Then) -> None:
-        """Called when an action in the other direction ends the connection."""
-        self._then(then)
+        self.out.call(end_now)
 
     def _log_action(self, did: str, action: Action, **numbers: int | str) -> None:
         self._table.wire.log_event(

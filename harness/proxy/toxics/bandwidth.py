@@ -105,8 +105,9 @@ class BandwidthToxic:
             self._place.log_event("paced", bytes=passed, us=took_us, empty=int(not self._line))
 
 
-def _refuse(attributes: Attributes) -> str:
-    return "rate must not be negative" if int(attributes["rate"]) < 0 else ""
-
-
-BANDWIDTH = ToxicKind(name="bandwidth", attributes={"rate": 0}, refuse=_refuse, stage=BandwidthToxic)
+BANDWIDTH = ToxicKind(
+    name="bandwidth",
+    attributes={"rate": 0},
+    refuse=lambda given: "rate must not be negative" if int(given["rate"]) < 0 else "",
+    stage=BandwidthToxic,
+)

@@ -13,12 +13,6 @@ from typing import Generic, TypeVar
 from harness.proxy.toxics.stage import Attributes, Receiver, Stage, StagePlace
 
 
-def nothing_refused(attributes: Attributes) -> str:
-    """For a kind that accepts any value."""
-    del attributes
-    return ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToxicKind:
     """One kind of toxic."""
@@ -26,8 +20,8 @@ class ToxicKind:
     name: str
     attributes: Mapping[str, int | str]
     """Default by name, in the order in which they are listed; the default's type is the attribute's type."""
-    refuse: Callable[[Attributes], str] = nothing_refused
-    """Returns why these attributes are invalid (one sentence), or an empty text."""
+    refuse: Callable[[Attributes], str] = lambda _: ""
+    """Returns why these attributes are invalid (one sentence), or an empty text; the default accepts any value."""
     stage: Callable[[StagePlace, Attributes], Stage] | None
     """Creates the stage of a connection; None where the link or the packet gate implements the toxic."""
     own: bool = False

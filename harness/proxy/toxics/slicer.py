@@ -121,13 +121,9 @@ class SlicerToxic:
         return max(1, self._size + self._place.choices.between(-self._variation, self._variation))
 
 
-def _refuse(attributes: Attributes) -> str:
-    return "average_size must be at least 1" if int(attributes["average_size"]) < 1 else ""
-
-
 SLICER = ToxicKind(
     name="slicer",
     attributes={"average_size": 0, "size_variation": 0, "delay": 0},
-    refuse=_refuse,
+    refuse=lambda given: "average_size must be at least 1" if int(given["average_size"]) < 1 else "",
     stage=SlicerToxic,
 )

@@ -119,7 +119,9 @@ class ContainerMachine:
         self._await_end()
 
     def _await_end(self) -> None:
-        if not wait_until(lambda: not self._stands(), deadline=Deadline(END_LIMIT_S), every_s=POLL_S):
+        if not wait_until(
+            lambda: self._status() not in RUNNING, deadline=Deadline(END_LIMIT_S), every_s=POLL_S
+        ):
             raise WorldError(f"the server's container had not ended after {END_LIMIT_S:g} s")
 
     def start(self) -> None:
@@ -187,9 +189,6 @@ class ContainerMachine:
     def shift_clock(self, shift_ms: int) -> None:
         """Always raises: no image of ours has the library."""
         raise lacking(f"a clock that can be shifted by {shift_ms} ms")
-
-    def _stands(self) -> bool:
-        return self._status() in RUNNING
 
     def _status(self) -> str:
         with _asked("the engine does not report the state of the server's container"):

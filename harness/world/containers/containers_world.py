@@ -7,10 +7,11 @@ crash.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from docker.errors import APIError  # type: ignore[import-untyped]  # it ships no types
@@ -56,8 +57,10 @@ SERVER, SECOND = "mysql", "replica"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """The published addresses of a world's parts, all on loopback."""
+    """The published addresses of a world's parts, all on loopback, and its users."""
 
+    app: Credentials
+    root: Credentials
     direct: Address
     links: Mapping[str, Address]
     replica: Address | None = None
@@ -95,6 +98,8 @@ def open_containers_world(
     """A containers world for the duration of the block."""
     app, root = (Credentials(user=user, password=fresh_secret()) for user in ("app", "root"))
     plan = _Plan(
+        app=app,
+        root=root,
         direct=Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)),
         links={link: Address(host=LOOPBACK, port=reserve_port(ledger, among=ports)) for link in LINKS},
         **_plan_of_second(needs, ledger=ledger, ports=ports),
@@ -106,12 +111,9 @@ def open_containers_world(
         network = _network(labels)
         small, name = "small-disk" in needs, f"floodmark-{ledger.run_id}"
         volume = make_small_volume(engine, images.mysql, name=name, labels=labels) if small else None
-        mysql = _mysql(
-            images.mysql, server_options(needs=needs), network=network, labels=labels, published=plan.direct,
-            app=app, root=root, volume=volume,
-        )  # fmt: skip
-        at = plan.replica
-        second = None if at is None else _second(images.mysql, at, needs, network, labels, users=(app, root))
+        made = partial(_mysql, images.mysql, needs=needs, plan=plan, network=network, labels=labels)
+        mysql, at = made(SERVER, plan.direct, volume=volume), plan.replica
+        second = None if at is None else made(SECOND, at, server_id=REPLICA_ID)
         servers = [mysql, *([] if second is None else [second])]
         if images.toxiproxy is None:
             process, control = start_own_proxy(ledger=ledger, ports=ports, say=say)
@@ -123,11 +125,11 @@ def open_containers_world(
             toxiproxy = _toxiproxy(images.toxiproxy, network, labels, plan=plan, control=control.control)
             _start(*servers, toxiproxy)
             proxy = _inside(toxiproxy, control, plan=plan)
-        _wait_until_ready(mysql, proxy, plan=plan, app=app)
+        _wait_until_ready(mysql, proxy, plan=plan)
         flavour, title = _flavour(plan.direct, root)
         ask(plan.direct, root, *app_grants(app.user, mariadb=flavour == "mariadb"), database=None)
-        server = _server(mysql, volume, flavour=flavour, direct=plan.direct, root=root, app=app)
-        pair = None if second is None else _paired(second, server, proxy, plan=plan, app=app, root=root)
+        server = _server(mysql, volume, flavour=flavour, direct=plan.direct, plan=plan)
+        pair = None if second is None else _paired(second, server, proxy, plan=plan)
         yield World(
             description=_description(why, title, proxy.control.title(), begun_us),
             links=plan.links,
@@ -143,30 +145,6 @@ def open_containers_world(
         )
 
 
-def _second(
-    image: str,
-    published: Address,
-    needs: frozenset[str],
-    network: Network,
-    labels: Mapping[str, str],
-    *,
-    users: tuple[Credentials, Credentials],
-) -> DockerContainer:
-    """The container of the second server; `users`: the application's and root."""
-    app, root = users
-    return _mysql(
-        image,
-        server_options(needs=needs, server_id=REPLICA_ID),
-        network=network,
-        labels=labels,
-        published=published,
-        app=app,
-        root=root,
-        volume=None,
-        alias=SECOND,
-    )
-
-
 def _plan_of_second(needs: frozenset[str], *, ledger: Ledger, ports: range | None) -> dict[str, Any]:
     """The published addresses of a second server and of its links, if there is to be one."""
     if REPLICA not in needs:
@@ -176,23 +154,16 @@ def _plan_of_second(needs: frozenset[str], *, ledger: Ledger, ports: range | Non
     return {"replica": replica, "beside": dict(zip((PROBE, REPLICA_LINK), beside, strict=True))}
 
 
-def _paired(
-    second: DockerContainer,
-    first: Server,
-    proxy: _Proxy,
-    *,
-    plan: _Plan,
-    app: Credentials,
-    root: Credentials,
-) -> ServerPair:
+def _paired(second: DockerContainer, first: Server, proxy: _Proxy, *, plan: _Plan) -> ServerPair:
     """The second server, which follows the first when this returns."""
     assert plan.replica is not None, "it was planned"
     for link, upstream in ((PROBE, proxy.upstream), (REPLICA_LINK, proxy.second)):
         proxy.control.create(link, listen=proxy.listens[link], upstream=upstream)
     ways = {"directly": plan.replica, **plan.beside}
-    _wait_for_answers(second, ways, app, who="the replica", deadline=Deadline(READY_LIMIT_S))
-    ask(plan.replica, root, *app_grants(app.user, mariadb=first.flavour == "mariadb"), database=None)
-    control = _server(second, None, flavour=first.flavour, direct=plan.replica, root=root, app=app)
+    _wait_for_answers(second, ways, plan.app, who="the replica", deadline=Deadline(READY_LIMIT_S))
+    grants = app_grants(plan.app.user, mariadb=first.flavour == "mariadb")
+    ask(plan.replica, plan.root, *grants, database=None)
+    control = _server(second, None, flavour=first.flavour, direct=plan.replica, plan=plan)
     pair = ServerPair(
         primary=PairedServer(
             server=first,
@@ -208,8 +179,8 @@ def _paired(
         ),
         proxy=proxy.control,
         links=plan.beside,
-        app=app,
-        root=root,
+        app=plan.app,
+        root=plan.root,
     )
     pair.attach()
     return pair
@@ -228,13 +199,7 @@ def _flavour(direct: Address, root: Credentials) -> tuple[str, str]:
 
 
 def _server(
-    mysql: DockerContainer,
-    volume: SmallVolume | None,
-    *,
-    flavour: str,
-    direct: Address,
-    root: Credentials,
-    app: Credentials,
+    mysql: DockerContainer, volume: SmallVolume | None, *, flavour: str, direct: Address, plan: _Plan
 ) -> Server:
     """The server control for faults."""
 
@@ -242,44 +207,41 @@ def _server(
         _wait_for(mysql, condition, what=what, deadline=deadline)
 
     machine = ContainerMachine(mysql.get_wrapped_container(), volume=volume, wait=wait)
-    return Server(machine, flavour=flavour, address=direct, root=root, user=app.user)
-
-
-def _configure_testcontainers() -> None:
-    """Testcontainers' settings are a module global read at import; these three must not depend on the environment."""
-    testcontainers_config.ryuk_disabled = True  # our own reaper works offline and after a SIGKILL
-    testcontainers_config.connection_mode_override = ConnectionMode.docker_host
-    testcontainers_config.sleep_time = 0.05
+    return Server(machine, flavour=flavour, address=direct, root=plan.root, user=plan.app.user)
 
 
 def _network(labels: Mapping[str, str]) -> Network:
-    _configure_testcontainers()
+    # Testcontainers' settings are a module global read at import; these three must not depend on the environment.
+    testcontainers_config.ryuk_disabled = True  # our own reaper works offline and after a SIGKILL
+    testcontainers_config.connection_mode_override = ConnectionMode.docker_host
+    testcontainers_config.sleep_time = 0.05
     return Network(docker_network_kw={"labels": dict(labels)}).create()
 
 
 def _mysql(
     image: str,
-    options: Sequence[str],
+    alias: str,
+    published: Address,
     *,
+    needs: frozenset[str],
+    plan: _Plan,
     network: Network,
     labels: Mapping[str, str],
-    published: Address,
-    app: Credentials,
-    root: Credentials,
-    volume: SmallVolume | None,
-    alias: str = SERVER,
+    volume: SmallVolume | None = None,
+    server_id: int = 1,
 ) -> DockerContainer:
     container = _container(image, network=network, labels=labels, published={MYSQL_PORT: published})
     container.with_network_aliases(alias)
     container.with_envs(
-        MYSQL_ROOT_PASSWORD=root.password,
-        MYSQL_USER=app.user,
-        MYSQL_PASSWORD=app.password,
+        MYSQL_ROOT_PASSWORD=plan.root.password,
+        MYSQL_USER=plan.app.user,
+        MYSQL_PASSWORD=plan.app.password,
         MYSQL_DATABASE=DATABASE,
     )
     if volume is not None:
         container.with_kwargs(labels=dict(labels), mounts=[volume.mount])
     # Options only: the image's entrypoint puts the server's program before them.
+    options = server_options(needs=needs, server_id=server_id)
     return container.with_command([*options, f"--loose-innodb-redo-log-capacity={REDO_BYTES}"])
 
 
@@ -348,13 +310,14 @@ def _start(*containers: DockerContainer) -> None:
             ) from error
 
 
-def _wait_until_ready(mysql: DockerContainer, proxy: _Proxy, *, plan: _Plan, app: Credentials) -> None:
+def _wait_until_ready(mysql: DockerContainer, proxy: _Proxy, *, plan: _Plan) -> None:
     """Wait until `SELECT 1` works as the user, directly and through every link."""
     deadline = Deadline(READY_LIMIT_S)
     proxy.wait_for(proxy.control.healthy, deadline)
     for link in LINKS:
         proxy.control.create(link, listen=proxy.listens[link], upstream=proxy.upstream)
-    _wait_for_answers(mysql, {"directly": plan.direct, **plan.links}, app, who="MySQL", deadline=deadline)
+    ways = {"directly": plan.direct, **plan.links}
+    _wait_for_answers(mysql, ways, plan.app, who="MySQL", deadline=deadline)
 
 
 def _wait_for_answers(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from harness.system.errors import WorldError
 from harness.world.containers.engine import Engine
@@ -29,16 +30,6 @@ class Images:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
-    """One of the two images, before the choice."""
-
-    setting: str
-    named: str | None
-    published: str
-    own: str
-
-
 def choose_images(
     engine: Engine,
     settings: WorldSettings,
@@ -51,23 +42,15 @@ def choose_images(
 
     `proxy`: `own` takes no image for the proxy; `auto` takes one if it can be had.
     """
-    mysql = _Part(
-        setting="FLOODMARK_MYSQL_IMAGE",
-        named=settings.mysql_image,
-        published=PUBLISHED_MYSQL,
-        own=OFFLINE_MYSQL,
-    )
-    image, why = _choose(mysql, engine=engine, offline=offline, say=say)
+    choose = partial(_choose, engine=engine, offline=offline, say=say)
+    image, why = choose("FLOODMARK_MYSQL_IMAGE", settings.mysql_image, PUBLISHED_MYSQL, OFFLINE_MYSQL)
     if proxy == "own":
         return Images(mysql=image, toxiproxy=None, why=why)
-    toxiproxy = _Part(
-        setting="FLOODMARK_TOXIPROXY_IMAGE",
-        named=settings.toxiproxy_image,
-        published=PUBLISHED_TOXIPROXY,
-        own=OFFLINE_TOXIPROXY,
-    )
+    named = settings.toxiproxy_image
     try:
-        its_image, its_why = _choose(toxiproxy, engine=engine, offline=offline, say=say)
+        its_image, its_why = choose(
+            "FLOODMARK_TOXIPROXY_IMAGE", named, PUBLISHED_TOXIPROXY, OFFLINE_TOXIPROXY
+        )
     except WorldError as lacking:
         if proxy != "auto":
             raise
@@ -75,14 +58,23 @@ def choose_images(
     return Images(mysql=image, toxiproxy=its_image, why=f"{why}; {its_why}")
 
 
-def _choose(part: _Part, *, engine: Engine, offline: bool, say: Callable[[str], None]) -> tuple[str, str]:
+def _choose(
+    setting: str,
+    named: str | None,
+    published: str,
+    own: str,
+    *,
+    engine: Engine,
+    offline: bool,
+    say: Callable[[str], None],
+) -> tuple[str, str]:
     """The image for one part, and the reason."""
-    image = part.named or part.published
+    image = named or published
     if engine.has(image):
         return image, f"image {image} is present"
-    if part.named is None and engine.has(part.own):
-        return part.own, f"image {part.own} is present (built here) and {part.published} is not"
-    fix = f"floodmark setup --world containers --offline-images (or name another image in {part.setting})"
+    if named is None and engine.has(own):
+        return own, f"image {own} is present (built here) and {published} is not"
+    fix = f"floodmark setup --world containers --offline-images (or name another image in {setting})"
     if offline:
         raise WorldError(f"image {image} is not present, and --offline forbids to pull it", fix=fix)
     if not engine.is_in_registry(image):

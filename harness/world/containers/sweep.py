@@ -38,28 +38,7 @@ def labels_of_run(ledger: Ledger) -> Mapping[str, str]:
 
 def sweep_run(engine: Engine, run_id: str) -> list[str]:
     """Remove everything of one run; returns one sentence for each thing."""
-    return _remove(engine, f"{RUN_LABEL}={run_id}")
-
-
-def sweep_dead_owners(engine: Engine) -> list[Reaped]:
-    """Remove everything with our label whose owner is dead, for runs whose ledger is gone."""
-    label = f"{PROJECT_LABEL}=floodmark"
-    owners = {}
-    for thing in [
-        *engine.client.containers.list(all=True, ignore_removed=True, filters={"label": label}),
-        *_networks(engine, label),
-        *_volumes(engine, label),
-    ]:
-        labels = _labels_of(thing)
-        owners[labels.get(RUN_LABEL, "")] = _owner(labels.get(OWNER_LABEL, ""))
-    return [
-        Reaped(run_id=run_id, removed=tuple(sweep_run(engine, run_id)))
-        for run_id, owner in owners.items()
-        if owner is not None and not owner.is_foreign() and not owner.is_alive()
-    ]
-
-
-def _remove(engine: Engine, label: str) -> list[str]:
+    label = f"{RUN_LABEL}={run_id}"
     removed = []
     for container in engine.client.containers.list(all=True, ignore_removed=True, filters={"label": label}):
         if not _remove_container(container):
@@ -78,6 +57,25 @@ def _remove(engine: Engine, label: str) -> list[str]:
             continue
         removed.append(f"volume {volume.name}")
     return removed
+
+
+def sweep_dead_owners(engine: Engine) -> list[Reaped]:
+    """Remove everything with our label whose owner is dead, for runs whose ledger is gone."""
+    label = f"{PROJECT_LABEL}=floodmark"
+    owners = {}
+    for thing in [
+        *engine.client.containers.list(all=True, ignore_removed=True, filters={"label": label}),
+        *_networks(engine, label),
+        *_volumes(engine, label),
+    ]:
+        # A container has them in its configuration, a network at the top level.
+        labels = thing.attrs.get("Labels") or thing.attrs.get("Config", {}).get("Labels") or {}
+        owners[labels.get(RUN_LABEL, "")] = _owner(labels.get(OWNER_LABEL, ""))
+    return [
+        Reaped(run_id=run_id, removed=tuple(sweep_run(engine, run_id)))
+        for run_id, owner in owners.items()
+        if owner is not None and not owner.is_foreign() and not owner.is_alive()
+    ]
 
 
 def _remove_container(container: Any) -> bool:
@@ -105,13 +103,6 @@ def _volumes(engine: Engine, label: str) -> list[Any]:
 
 def _networks(engine: Engine, label: str) -> list[Any]:
     return list(engine.client.networks.list(filters={"label": label}))
-
-
-def _labels_of(thing: Any) -> Mapping[str, str]:
-    """The labels; a container has them in its configuration, a network at the top level."""
-    attributes: Mapping[str, Any] = thing.attrs
-    found: Mapping[str, str] = attributes.get("Labels") or attributes.get("Config", {}).get("Labels") or {}
-    return found
 
 
 def _owner(text: str) -> Owner | None:

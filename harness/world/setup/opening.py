@@ -6,7 +6,7 @@ Invariant: no silent fallback: the kind that was chosen and the reason are annou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from harness.system.clock import monotonic_us
 from harness.system.errors import UsageError, WorldError
 from harness.world.containers import find_engine, sweep_run
-from harness.world.ledger import Ledger, Reaped, open_ledger, reap
+from harness.world.ledger import Reaped, open_ledger, reap
 from harness.world.local import LocalParts, find_local_parts, open_local_world
 from harness.world.proxy_program import wanted_proxy
 from harness.world.settings import WorldSettings
@@ -62,19 +62,28 @@ def open_world(
     chosen.places.make()
     for left in reap(chosen.places, sweep_run):
         announce(_remains(left))
-    with (
-        open_ledger(chosen.places, sweep_run) as ledger,
-        _opened(
-            choice,
-            needs=needs,
-            ledger=ledger,
-            settings=chosen,
-            say=announce,
-            begun_us=begun_us,
-            keeps_in=keeps_in,
-        ) as world,
-    ):
-        yield world
+    with open_ledger(chosen.places, sweep_run) as ledger:
+        match choice.parts:
+            case LocalParts() as parts:
+                opened = open_local_world(
+                    parts, why=choice.why, needs=needs, ledger=ledger, settings=chosen, say=announce,
+                    begun_us=begun_us, keeps_in=keeps_in,
+                )  # fmt: skip
+            case (engine, images):
+                assert keeps_in is None, "the data of a container go with it"
+                from harness.world.containers.containers_world import open_containers_world  # noqa: PLC0415
+                from harness.world.containers.sweep import sweep_dead_owners  # noqa: PLC0415
+
+                for left in sweep_dead_owners(
+                    engine
+                ):  # what the engine completed after its client was killed
+                    announce(_remains(left))
+                opened = open_containers_world(
+                    engine, images, why=choice.why, needs=needs, ledger=ledger, ports=chosen.ports, say=announce,
+                    begun_us=begun_us,
+                )  # fmt: skip
+        with opened as world:
+            yield world
 
 
 def choose_world(
@@ -143,47 +152,6 @@ def _containers(asked: _Asked, *, why: str) -> Choice:
     if wanted == "auto" and images.toxiproxy is None:
         why_proxy = "our own proxy (auto)"
     return Choice(parts=(engine, images), why=f"{why}; {engine.title} answers; {why_proxy}; {images.why}")
-
-
-def _opened(
-    choice: Choice,
-    *,
-    needs: frozenset[str],
-    ledger: Ledger,
-    settings: WorldSettings,
-    say: Callable[[str], None],
-    begun_us: int,
-    keeps_in: Path | None,
-) -> AbstractContextManager[World]:
-    match choice.parts:
-        case LocalParts() as parts:
-            return open_local_world(
-                parts,
-                why=choice.why,
-                needs=needs,
-                ledger=ledger,
-                settings=settings,
-                say=say,
-                begun_us=begun_us,
-                keeps_in=keeps_in,
-            )
-        case (engine, images):
-            assert keeps_in is None, "the data of a container go with it"
-            from harness.world.containers.containers_world import open_containers_world  # noqa: PLC0415
-            from harness.world.containers.sweep import sweep_dead_owners  # noqa: PLC0415
-
-            for left in sweep_dead_owners(engine):  # what the engine completed after its client was killed
-                say(_remains(left))
-            return open_containers_world(
-                engine,
-                images,
-                why=choice.why,
-                needs=needs,
-                ledger=ledger,
-                ports=settings.ports,
-                say=say,
-                begun_us=begun_us,
-            )
 
 
 def _remains(found: Reaped) -> str:

@@ -36,7 +36,12 @@ def provide_offline_images(task: Provision) -> Iterator[ProvisionStep]:
     begun_us = monotonic_us()
     yield timed_step(OFFLINE_TOXIPROXY, _toxiproxy_image(task, engine), begun_us)
     begun_us = monotonic_us()
-    yield timed_step(OFFLINE_MYSQL, _mysql_image(task, engine), begun_us)
+    if is_current(engine, OFFLINE_MYSQL) and not task.rebuild:
+        outcome = "already there"
+    else:
+        build_mysql_image(engine, scratch=task.ledger.folder, path=task.settings.path, say=task.say)
+        outcome = "built"
+    yield timed_step(OFFLINE_MYSQL, outcome, begun_us)
 
 
 def _toxiproxy_image(task: Provision, engine: Engine) -> str:
@@ -50,11 +55,4 @@ def _toxiproxy_image(task: Provision, engine: Engine) -> str:
         except WorldError as lacking:
             return f"left out, our own proxy serves; {lacking.what}"
     build_toxiproxy_image(engine, scratch=task.ledger.folder, program=program)
-    return "built"
-
-
-def _mysql_image(task: Provision, engine: Engine) -> str:
-    if is_current(engine, OFFLINE_MYSQL) and not task.rebuild:
-        return "already there"
-    build_mysql_image(engine, scratch=task.ledger.folder, path=task.settings.path, say=task.say)
     return "built"

@@ -18,7 +18,7 @@ from harness.world.server_place import local_server_lacks
 from harness.world.server_program import MANIFEST, find_server
 from harness.world.settings import WorldSettings
 from harness.world.setup.opening import choose_world
-from harness.world.unpacked_server import unpack_server
+from harness.world.setup.provision import unpack_server
 
 MYSQL = "/usr/sbin/mysqld  Ver 9.7.4 for Linux on x86_64 (MySQL Community Server - GPL)"
 MARIADB = "mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)"

@@ -49,7 +49,7 @@ def connect(world: World, recording: Recording, **options: Any) -> Any:
 def heard(recording: Recording, size: int = 65_536) -> list[tuple[int, str]]:
     """Command and first word of each exchange; all of them have ended, and no byte is left over."""
     exchanges, dialogue = understood(recording.chunks, size=size)
-    assert dialogue.why_lost == ""
+    assert dialogue.session.why_lost == ""
     assert dialogue.requests.at_boundary
     assert dialogue.replies.at_boundary
     assert not dialogue.session.open
@@ -325,7 +325,7 @@ def test_tls_is_said_and_goes_by(world: World) -> None:
             cursor.execute("SELECT 1")
 
     _, dialogue = understood(recording.chunks)
-    assert dialogue.why_lost == "the client asked for TLS"
+    assert dialogue.session.why_lost == "the client asked for TLS"
 
 
 def test_compression_is_said_and_goes_by(world: World) -> None:
@@ -336,4 +336,4 @@ def test_compression_is_said_and_goes_by(world: World) -> None:
             client.connect()
 
     _, dialogue = understood(recording.chunks)
-    assert dialogue.why_lost == "client and server agreed on compression"
+    assert dialogue.session.why_lost == "client and server agreed on compression"

@@ -157,11 +157,9 @@ class _Fold:
 
     def _not_claimed(self, name: str) -> str:
         """Why an invariant does not apply; empty if it applies to any share."""
-        reasons = [self._reasons(share)[name] for share in self.seen]
+        shares = [self.found[share.s] if share.grounds is None else share.grounds for share in self.seen]
+        reasons = [share.reasons[name] for share in shares]
         return "" if "" in reasons else reasons[0]
-
-    def _reasons(self, share: ShareSeen) -> Mapping[str, str]:
-        return self.found[share.s].reasons if share.grounds is None else share.grounds.reasons
 
     def judgement(self, rest: Mapping[str, InvariantVerdict]) -> Judgement:
         """The judgement of the whole; `rest`: the verdicts that the whole had to decide."""

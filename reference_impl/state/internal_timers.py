@@ -289,7 +289,7 @@ class InternalTimerService:
 
     def advance_watermark(self, time: int) -> None:
         """Fire all timers up to `time` (ms), in order of time (T12)."""
-        self.try_advance_watermark(time, _never)
+        self.try_advance_watermark(time, lambda: False)
 
     def try_advance_watermark(self, time: int, should_stop: Callable[[], bool]) -> bool:
         """Fire timers until `should_stop`, but at least one, so that each call makes progress (T13).
@@ -355,7 +355,3 @@ class InternalTimerService:
             self._event_time.add(timer)
         for timer in processing_time:
             self._processing_time.add(timer)
-
-
-def _never() -> bool:
-    return False

@@ -76,7 +76,10 @@ class ValueState:
         self.table = table
         self._entry = KeyedEntry(table)
         self._serializer = serializer
-        self._default = self._encoded_default(descriptor.default)
+        try:
+            self._default = None if descriptor.default is None else serializer.encode(descriptor.default)
+        except UNENCODABLE as error:
+            raise self._entry.refusal(f"the default does not fit: {error}") from None
 
     @property
     def current_namespace(self) -> Any:
@@ -105,12 +108,6 @@ class ValueState:
 
     def clear(self) -> None:
         self._entry.remove()
-
-    def _encoded_default(self, default: Any) -> bytes | None:
-        try:
-            return None if default is None else self._serializer.encode(default)
-        except UNENCODABLE as error:
-            raise self._entry.refusal(f"the default does not fit: {error}") from None
 
 
 class ListState:

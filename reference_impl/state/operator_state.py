@@ -291,7 +291,11 @@ class OperatorStateBackend:
         create: Callable[[tuple[Item, ...]], S],
     ) -> S:
         name = descriptor.name
-        serializer, key_serializer = self._serializers_of(descriptor)
+        try:
+            serializer = descriptor.serializer
+            key_serializer = descriptor.key_serializer if isinstance(descriptor, MapStateDescriptor) else None
+        except TypeError as error:
+            raise self._error(str(error), name) from None
         if descriptor.ttl is not None and descriptor.ttl.is_enabled:
             raise self._error("operator state cannot expire; leave `ttl` out of its descriptor (S11)", name)
         self._refuse_other_mode(name, mode)
@@ -304,17 +308,6 @@ class OperatorStateBackend:
         if isinstance(state, BroadcastState) and key_serializer is not None:
             self._refuse_other_type(name, state.key_serializer, key_serializer)
         return state  # type: ignore[return-value]  # one mode, one class
-
-    def _serializers_of(
-        self, descriptor: ListStateDescriptor | MapStateDescriptor
-    ) -> tuple[TypeSerializer, TypeSerializer | None]:
-        """The serializers of elements or values, and of a map's keys."""
-        try:
-            serializer = descriptor.serializer
-            keys = descriptor.key_serializer if isinstance(descriptor, MapStateDescriptor) else None
-        except TypeError as error:
-            raise self._error(str(error), descriptor.name) from None
-        return serializer, keys
 
     def _refuse_other_kind(
         self, descriptor: object, kind: type[ListStateDescriptor | MapStateDescriptor]

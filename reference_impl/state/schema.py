@@ -72,7 +72,9 @@ def compatibility(*, new: Schema, old: Schema) -> Compatibility:
     if new == old:
         return Compatibility.AS_IS
     if "ttl" in {new.kind, old.kind}:
-        return _compatibility_of_stamped(new, old)
+        new_value, old_value = (schema.parts[0] if schema.kind == "ttl" else schema for schema in (new, old))
+        found = compatibility(new=new_value, old=old_value)
+        return found if new.kind == old.kind else _migrated(found)  # if only one side has timestamps
     return (
         Compatibility.INCOMPATIBLE
         if "any" in (*new.kinds, *old.kinds)
@@ -95,13 +97,6 @@ def _compatibility_of_changed(new: Schema, old: Schema) -> Compatibility:
         return Compatibility.INCOMPATIBLE
     pairs = zip(new.parts, old.parts, strict=True)
     return _worst(compatibility(new=part, old=was) for part, was in pairs)
-
-
-def _compatibility_of_stamped(new: Schema, old: Schema) -> Compatibility:
-    """The compatibility of the values; if only one side has timestamps, at best after migration."""
-    new_value, old_value = (schema.parts[0] if schema.kind == "ttl" else schema for schema in (new, old))
-    found = compatibility(new=new_value, old=old_value)
-    return found if new.kind == old.kind else _migrated(found)
 
 
 def _compatibility_of_records(new: Schema, old: Schema) -> Compatibility:

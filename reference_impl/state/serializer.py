@@ -157,14 +157,11 @@ def _packed(value: Any) -> Any:
     if kind is dict:
         return _extended(_DICT, (_packed(part) for item in value.items() for part in item))
     if kind is set or kind is frozenset:
-        return msgpack.Ext(_SET if kind is set else _FROZENSET, _encode(sorted(map(_encoded, value))))
+        items = sorted(_encode(_packed(item)) for item in value)
+        return msgpack.Ext(_SET if kind is set else _FROZENSET, _encode(items))
     raise TypeError(
         f"a {kind.__name__} is no plain value; declare the state's type, so that it can be stored and read back"
     )
-
-
-def _encoded(value: Any) -> bytes:
-    return _encode(_packed(value))
 
 
 def _extended(code: int, items: Iterable[Any]) -> msgpack.Ext:

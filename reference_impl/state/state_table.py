@@ -199,7 +199,11 @@ class KeyedEntry:
         """
         selected = self._namespace
         try:
-            found = self._found_under((target, *sources))
+            found: dict[Identity | None, Any] = {}
+            for namespace in (target, *sources):
+                self.namespace = namespace
+                if (stored := self.get()) is not None:
+                    found[self._namespace] = stored
             combined = combine(list(found.values())) if found else None
             for namespace in found:
                 self._namespace = namespace
@@ -217,15 +221,6 @@ class KeyedEntry:
             raise context.no_key(self.table.name)
         identity = context.identity
         return context.position, identity if self._namespace is None else (self._namespace, identity)
-
-    def _found_under(self, namespaces: Iterable[Any]) -> dict[Identity | None, Any]:
-        """The stored values, by namespace, of those namespaces that have one."""
-        found = {}
-        for namespace in namespaces:
-            self.namespace = namespace
-            if (stored := self.get()) is not None:
-                found[self._namespace] = stored
-        return found
 
     def refusal(self, problem: object) -> StateError:
         """The error for a value that the state cannot hold."""

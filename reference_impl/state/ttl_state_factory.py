@@ -150,12 +150,8 @@ def _cleaned_up(table: StateTable, config: StateTtlConfig, time: TtlTimeProvider
     table.snapshot_transformer = living if strategies.full_snapshot else None
     incremental = strategies.incremental_in_force
     if incremental is None:
-        return _nothing
+        return lambda: None
     cleanup = TtlIncrementalCleanup(table=table, living=living, cleanup_size=incremental.cleanup_size)
     if incremental.run_cleanup_for_every_record:
         table.context.on_key_selected.append(cleanup.state_accessed)
     return cleanup.state_accessed
-
-
-def _nothing() -> None:
-    """Default: nothing is cleaned up at an access."""

@@ -323,9 +323,7 @@ class IndexedHistory:
     @cached_property
     def watermarks_seen(self) -> bool:
         """Whether any watermark was taken in or emitted."""
-        return any(view.source.watermarks or _emits_a_watermark(view.subtask) for view in self.views)
-
-
-def _emits_a_watermark(subtask: SubtaskTrace) -> bool:
-    emissions = (e for attempt in subtask.attempts.values() for e in attempt.emissions)
-    return any(isinstance(emission, Owm) for emission in emissions)
+        if any(view.source.watermarks for view in self.views):
+            return True
+        attempts = (attempt for view in self.views for attempt in view.subtask.attempts.values())
+        return any(isinstance(emission, Owm) for attempt in attempts for emission in attempt.emissions)

@@ -133,17 +133,12 @@ def effective_output(
             emissions = (e for attempt in subtask.attempts.values() for e in attempt.emissions)
             return [Shown(emission) for emission in sorted(emissions, key=lambda emission: emission.n)]
         case "rollback":
-            return list(_kept(chain))
+            links = ((attempt, None if cut is None else cut.emitted) for attempt, cut in chain.links)
+            return [Shown(emission) for attempt, until in links for emission in attempt.emissions[:until]]
         case "atomic" | "two-phase":
             return list(_committed(subtask, checkpoints))
         case _:
             assert_never(sink)
-
-
-def _kept(chain: Chain) -> Iterator[Shown]:
-    for attempt, cut in chain.links:
-        until = len(attempt.emissions) if cut is None else cut.emitted
-        yield from map(Shown, attempt.emissions[:until])
 
 
 def _committed(subtask: SubtaskTrace, checkpoints: Checkpoints) -> Iterator[Shown]:

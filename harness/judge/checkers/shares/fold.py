@@ -200,7 +200,9 @@ class _Fold:
             case "V18" if not self._atomic:
                 return settle(checker, [Findings(observed=len(self._told(Done)), exposed=True)])
             case "V23":
-                return settle(checker, [self._evidence(counts)])
+                expects = self.around.header.expects or Expects()
+                due = {name: counts[name] for name in ("records", "checkpoints", "restores")}
+                return settle(checker, [evidence_found(self._told(FaultEvent), expects, **due)])
         return settle(checker, [self._findings(share, name) for share in self.seen])
 
     def _findings(self, share: ShareSeen, name: str) -> Findings:
@@ -215,15 +217,6 @@ class _Fold:
         case = IndexedHistory(Trace(self.around.header))
         vars(case)["finished"] = self.finished
         return Liveness().across(case)
-
-    def _evidence(self, counts: Mapping[str, int]) -> Findings:
-        return evidence_found(
-            self._told(FaultEvent),
-            self.around.header.expects or Expects(),
-            records=counts["records"],
-            checkpoints=counts["checkpoints"],
-            restores=counts["restores"],
-        )
 
 
 def _all_different(parts: Sequence[Distinct]) -> bool:

@@ -77,7 +77,9 @@ def _found(s: int, case: IndexedHistory, checkers: Sequence[Invariant]) -> Share
     foreign = set[str]()
     for checker in checkers:
         try:
-            findings[checker.name] = _findings(checker, case)
+            found = sum((checker.examine(view) for view in case.views), Findings())
+            across = checker.across(case) if checker.name in _ACROSS_SHARES else Findings()
+            findings[checker.name] = found + across
         except Exception:  # noqa: BLE001  (on the whole, the judge says how the checker failed)
             foreign.add(checker.name)
     if any(effect.id not in case.owner for effect in case.trace.effects):
@@ -96,11 +98,6 @@ def _found(s: int, case: IndexedHistory, checkers: Sequence[Invariant]) -> Share
         ids=_distinct(case.owner),
         nonces=_distinct(call.nonce for call in _calls(case)),
     )
-
-
-def _findings(checker: Invariant, case: IndexedHistory) -> Findings:
-    found = sum((checker.examine(view) for view in case.views), Findings())
-    return found + checker.across(case) if checker.name in _ACROSS_SHARES else found
 
 
 def _calls(case: IndexedHistory) -> Iterator[Call]:

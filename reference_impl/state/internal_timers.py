@@ -93,8 +93,10 @@ class TimerHeap:
         """Return whether the timer existed."""
         if self._timers.pop(_identity_of(timer), None) is None:
             return False
-        if len(self._heap) > 2 * len(self._timers) + _SMALL:
-            self._purge()
+        timers = self._timers
+        if len(self._heap) > 2 * len(timers) + _SMALL:  # most are obsolete; so the cost per timer is constant
+            self._heap = [entry for entry in self._heap if timers.get(entry[3]) is entry[2]]
+            heapify(self._heap)
         return True
 
     def peek(self) -> InternalTimer | None:
@@ -111,15 +113,6 @@ class TimerHeap:
             return None
         del self._timers[heappop(self._heap)[3]]
         return timer
-
-    def _purge(self) -> None:
-        """Drop obsolete entries.
-
-        `remove` calls it when they outnumber the timers, so the cost per timer is constant.
-        """
-        timers = self._timers
-        self._heap = [entry for entry in self._heap if timers.get(entry[3]) is entry[2]]
-        heapify(self._heap)
 
 
 def _identity_of(timer: InternalTimer) -> _TimerIdentity:

@@ -184,10 +184,10 @@ class KeyedStateBackend:
                 " keys would be in other key groups; set it to the old value",
                 operator=self.operator,
             )
-        if self.context.key_serializer.compatibility_with(handle.key_schema) is not Compatibility.AS_IS:
+        keys = self.context.key_serializer.schema
+        if compatibility(new=keys, old=handle.key_schema) is not Compatibility.AS_IS:
             raise StateMigrationException(
-                f"its keys were {handle.key_schema} and are {self.context.key_serializer.schema} now;"
-                " the type of a key cannot change",
+                f"its keys were {handle.key_schema} and are {keys} now; the type of a key cannot change",
                 operator=self.operator,
             )
 

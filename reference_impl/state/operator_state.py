@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from reference_impl.checkpoint_events import CheckpointOptions
 from reference_impl.errors import StateError, StateMigrationException
 from reference_impl.state.handles import Item, Mode, OperatorStateHandle, OperatorStatePartitions
-from reference_impl.state.schema import Compatibility, Schema
+from reference_impl.state.schema import Compatibility, Schema, compatibility
 from reference_impl.state.serializer import UNENCODABLE, TypeSerializer
 from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.state.state_descriptor import ListStateDescriptor, MapStateDescriptor
@@ -346,14 +346,17 @@ class OperatorStateBackend:
         if key_serializer is None:
             return tuple(migrate(item) for item in restored.items if isinstance(item, bytes))
         old_keys = restored.key_schema
-        if old_keys is None or key_serializer.compatibility_with(old_keys) is not Compatibility.AS_IS:
+        if (
+            old_keys is None
+            or compatibility(new=key_serializer.schema, old=old_keys) is not Compatibility.AS_IS
+        ):
             raise self._changed(
                 f"its keys were {old_keys} and cannot be read as {key_serializer.schema}", name
             )
         return tuple((item[0], migrate(item[1])) for item in restored.items if isinstance(item, tuple))
 
     def _migration(self, name: str, old: Schema, serializer: TypeSerializer) -> Callable[[bytes], bytes]:
-        match serializer.compatibility_with(old):
+        match compatibility(new=serializer.schema, old=old):
             case Compatibility.AS_IS:
                 return lambda data: data
             case Compatibility.AFTER_MIGRATION:

@@ -156,7 +156,10 @@ def _schema(info: inspect.Type, around: tuple[type, ...]) -> Schema:
                 kind="dict", parts=(_schema(info.key_type, around), _schema(info.value_type, around))
             )
         case inspect.UnionType():
-            return _schema_of_union(info, around)
+            given = (item for item in info.types if not isinstance(item, inspect.NoneType))
+            parts = tuple(_schema(item, around) for item in given)
+            whole = parts[0] if len(parts) == 1 else Schema(kind="union", parts=parts)
+            return Schema(kind="nullable", parts=(whole,)) if info.includes_none else whole
         case inspect.EnumType():
             return Schema(kind="enum", name=f"{info.cls.__name__}({', '.join(info.cls.__members__)})")
         case inspect.LiteralType():
@@ -171,12 +174,6 @@ def _schema(info: inspect.Type, around: tuple[type, ...]) -> Schema:
     raise TypeError(
         f"values of {info} cannot be stored; declare a type that msgspec knows, or Any for plain values"
     )
-
-
-def _schema_of_union(info: inspect.UnionType, around: tuple[type, ...]) -> Schema:
-    parts = tuple(_schema(item, around) for item in info.types if not isinstance(item, inspect.NoneType))
-    whole = parts[0] if len(parts) == 1 else Schema(kind="union", parts=parts)
-    return Schema(kind="nullable", parts=(whole,)) if info.includes_none else whole
 
 
 def _schema_of_record(

@@ -227,6 +227,27 @@ class KeyedEntry:
         return StateError(str(problem), operator=self._context.operator, state=self.table.name)
 
 
+class HeapState:
+    """Common part of the keyed states: the entry of the current key and namespace in `table`. Mutable.
+
+    Answers to Flink's `AbstractHeapState`. Invariant: accesses concern the current key and the namespace that was set.
+    """
+
+    def __init__(self, table: StateTable) -> None:
+        self.table = table
+        self._entry = KeyedEntry(table)
+
+    @property
+    def current_namespace(self) -> Any:
+        return self._entry.namespace
+
+    def set_current_namespace(self, namespace: Any) -> None:
+        self._entry.namespace = namespace
+
+    def clear(self) -> None:
+        self._entry.remove()
+
+
 def _items(stored: Any) -> Any:
     """The content of a cell, or the value itself."""
     return stored.items if type(stored) is Cell else stored

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
-from reference_impl.state.schema import Compatibility, Schema, compatibility, ttl_of
+from reference_impl.state.schema import Schema, ttl_of
 from reference_impl.state.serializer import TypeSerializer
 from reference_impl.state.state_descriptor import (
     AggregatingStateDescriptor,
@@ -61,10 +61,6 @@ class TtlSerializer:
 
     def decode(self, data: bytes) -> TtlValue:
         return TtlValue(self._inner.decode(unstamped(data, self.schema)[0]), last_access_of(data))
-
-    def compatibility_with(self, old: Schema) -> Compatibility:
-        """The compatibility of the values; if they had no timestamps before, at best after migration."""
-        return compatibility(new=self.schema, old=old)
 
     def migrate(self, data: bytes, old: Schema) -> bytes:
         """Keep the old timestamp if there was one, else use the current time."""

@@ -75,7 +75,7 @@ class OperatorChain:
         for place in range(len(links) - 1, -1, -1):
             link, executor = links[place], MailboxExecutor(mailbox, place)
             own_timers = timers(executor)
-            operator = link.build(
+            operator: Any = link.build(
                 executor=executor, timers=own_timers, emit=emit, fail=fail, downstream=downstream
             )
             handler = None if link.state_handler is None else link.state_handler(operator, own_timers)
@@ -99,8 +99,8 @@ class OperatorChain:
         self.ask_for_room = downstream
         """The same as `room`; None if there is always room."""
         head: Any = self._wrappers[0].operator
-        is_two = can(head, TwoInputStreamOperator)
-        self.doors: list[Emit] = [head.process1, head.process2] if is_two else [head.process]
+        two = can(head, TwoInputStreamOperator)
+        self.doors: list[Emit] = [head.process1, head.process2] if two else [head.process]
         """For each input of the head operator, the method that takes its elements."""
 
     is_task_deployed_as_finished = False

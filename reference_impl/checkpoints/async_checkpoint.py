@@ -81,16 +81,14 @@ class OperatorSnapshotFutures:
         with self._turn:
             for name in _NAMES:
                 future = getattr(self, name)
-                if future is not None and name not in self._discarded:
-                    self._cancel(name, future)
-
-    def _cancel(self, name: str, future: SnapshotFuture[Any] | Future[Any]) -> None:
-        future.cancel()
-        handle = _written(future)
-        if isinstance(handle, StateObject):
-            self._discarded.add(name)
-            with suppress(Exception):  # the other handles must be discarded too
-                handle.discard_state()
+                if future is None or name in self._discarded:
+                    continue
+                future.cancel()
+                handle = _written(future)
+                if isinstance(handle, StateObject):
+                    self._discarded.add(name)
+                    with suppress(Exception):  # the other handles must be discarded too
+                        handle.discard_state()
 
 
 def _written(future: SnapshotFuture[Any] | Future[Any]) -> Any:
@@ -220,7 +218,9 @@ class AsyncCheckpointRunnable:
 
     def _decline(self, error: Exception) -> CheckpointException:
         """Take the reason from the `CheckpointException` in the chain of causes, if there is one."""
-        original = _checkpoint_exception_in(error)
+        original: BaseException | None = error
+        while original is not None and not isinstance(original, CheckpointException):
+            original = original.__cause__
         reason = original.reason if original else CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
         what = f"checkpoint {self.metadata.checkpoint_id} of {self._task_name} could not be written: {error}"
         exception = CheckpointException(reason, what)
@@ -243,9 +243,3 @@ class AsyncCheckpointRunnable:
         with self._turn:
             if not self.finished.done():
                 self.finished.set_result(None)
-
-
-def _checkpoint_exception_in(error: BaseException | None) -> CheckpointException | None:
-    while error is not None and not isinstance(error, CheckpointException):
-        error = error.__cause__
-    return error

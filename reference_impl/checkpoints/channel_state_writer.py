@@ -86,7 +86,12 @@ class ChannelStateWriter:
                 f"{self._last_started}; start checkpoints in rising order"
             )
         self._last_started = checkpoint_id
-        self._fail_open(checkpoint_id)
+        if self._open is not None:
+            number, older = self._open
+            detail = f"checkpoint {number} was overtaken by {checkpoint_id}"
+            self._end(
+                older, CheckpointException(CheckpointFailureReason.CHECKPOINT_DECLINED_SUBSUMED, detail)
+            )
         writing = _Writing()
         self._writing[checkpoint_id] = writing
         self._open = checkpoint_id, writing
@@ -160,14 +165,6 @@ class ChannelStateWriter:
                 f"in-flight data of checkpoint {checkpoint_id} came before its start; call start first"
             )
         return None
-
-    def _fail_open(self, newer: int) -> None:
-        if self._open is not None:
-            number, writing = self._open
-            detail = f"checkpoint {number} was overtaken by {newer}"
-            self._end(
-                writing, CheckpointException(CheckpointFailureReason.CHECKPOINT_DECLINED_SUBSUMED, detail)
-            )
 
     def _end(self, writing: _Writing, cause: BaseException) -> None:
         writing.result.fail(cause)

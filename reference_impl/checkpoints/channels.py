@@ -78,7 +78,7 @@ class InputChannel:
 
     def __init__(self, info: InputChannelInfo, *, writer: InputWriter | None = None) -> None:
         self.info = info
-        self.on_change: Callable[[], None] = _without_gate
+        self.on_change: Callable[[], None] = lambda: None
         """Called when something becomes readable; set by the gate."""
         self.all_data_processed = Availability()
         """Ends when the end of the data has been read, hence also everything before it (M47)."""
@@ -113,8 +113,13 @@ class InputChannel:
                 self._ended = True
                 self._queue.append(place)
             case _:
-                if self._capturing is not None:
-                    self._capture(self._capturing, place)
+                if (
+                    self._capturing is not None
+                    and self._writer is not None
+                    and not isinstance(element, ChannelEvent)
+                ):
+                    number = place.sequence_number
+                    self._writer.add_input_data(self._capturing, self.info, number, [element])
                 self._queue.append(place)
         self.on_change()
 
@@ -242,11 +247,3 @@ class InputChannel:
         """Stop capturing for this checkpoint and older ones."""
         if self._capturing is not None and self._capturing <= checkpoint_id:
             self._capturing = None
-
-    def _capture(self, checkpoint_id: int, place: _Place) -> None:
-        if self._writer is not None and not isinstance(place.element, ChannelEvent):
-            self._writer.add_input_data(checkpoint_id, self.info, place.sequence_number, [place.element])
-
-
-def _without_gate() -> None:
-    """Default until a gate sets `on_change`."""

@@ -22,7 +22,14 @@ from reference_impl.checkpoint_events import (
 from reference_impl.checkpoints.barrier_handler import CheckpointBarrierHandler
 from reference_impl.checkpoints.channels import ChannelElement, InputChannel, InputChannelInfo
 from reference_impl.checkpoints.watermark_valve import StatusWatermarkValve
-from reference_impl.elements import OperatorInput, Record, Watermark, WatermarkStatus
+from reference_impl.elements import (
+    LatencyMarker,
+    OperatorInput,
+    Record,
+    RecordAttributes,
+    Watermark,
+    WatermarkStatus,
+)
 from reference_impl.errors import MailboxClosed
 from reference_impl.mailbox.availability import AVAILABLE, Availability, DataInputStatus
 from reference_impl.mailbox.mailbox import MailboxExecutor
@@ -244,22 +251,16 @@ class StreamTaskNetworkInput:
                 DataInputStatus.END_OF_INPUT if self._gate.is_finished else DataInputStatus.NOTHING_AVAILABLE
             )
         channel, element = polled
-        if isinstance(element, Record):
-            output.emit(element)
-        elif isinstance(element, ChannelEvent):
-            return self._status_after(element)
-        else:
-            self._process(channel, element, output)
-        return DataInputStatus.MORE_AVAILABLE
-
-    def _process(self, channel: InputChannelInfo, element: OperatorInput, output: DataOutput) -> None:
         match element:
+            case Record() | LatencyMarker() | RecordAttributes():
+                output.emit(element)
             case Watermark():
                 self._valve.input_watermark(element, channel.input_channel_idx, output)
             case WatermarkStatus():
                 self._valve.input_watermark_status(element, channel.input_channel_idx, output)
             case _:
-                output.emit(element)
+                return self._status_after(element)
+        return DataInputStatus.MORE_AVAILABLE
 
     def _status_after(self, event: ChannelEvent) -> DataInputStatus:
         match event:

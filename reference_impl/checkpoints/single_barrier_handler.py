@@ -249,7 +249,9 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
         self._target_channel_count = len(self._open)
         self._received = Future()
         if self._alternating and barrier.options.is_timeoutable:
-            self._register_timer(barrier, barrier.options.aligned_timeout_ms or 0)
+            elapsed_ms = self._timers.now_ms() - barrier.timestamp
+            delay_ms = max((barrier.options.aligned_timeout_ms or 0) - elapsed_ms + 1, 0)
+            self._timer = self._timers.register(delay_ms, lambda: self._time_out(barrier))
 
     def _mark_aligned(
         self, channel: InputChannelInfo, barrier: CheckpointBarrier, change: Transition
@@ -293,11 +295,6 @@ class SingleCheckpointBarrierHandler(MeasuredAlignment):
         self._task.abort_checkpoint_on_barrier(cancelled_id, exception)
 
     # ------------------------------------------------------------------------------------------------- the timeout
-
-    def _register_timer(self, barrier: CheckpointBarrier, timeout_ms: int) -> None:
-        elapsed_ms = self._timers.now_ms() - barrier.timestamp
-        delay_ms = max(timeout_ms - elapsed_ms + 1, 0)
-        self._timer = self._timers.register(delay_ms, lambda: self._time_out(barrier))
 
     def _time_out(self, barrier: CheckpointBarrier) -> None:
         """Run as the timer's mail, possibly after the timer was cancelled (T3)."""

@@ -235,13 +235,8 @@ class StreamOperatorStateHandler:
             self._timer_services.close()
         self._tell(_Disposable, lambda backend: backend.dispose())
 
-    @property
-    def _backends(self) -> list[StateBackend]:
-        both = (self._operator_state_backend, self._keyed_state_backend)
-        return [backend for backend in both if backend is not None]
-
     def _tell(self, kind: type[Any], call: Callable[[Any], None]) -> None:
-        for backend in self._backends:
+        for backend in (self._operator_state_backend, self._keyed_state_backend):
             if isinstance(backend, kind):
                 call(backend)
 

@@ -203,7 +203,8 @@ class SubtaskCheckpointCoordinator:
         checkpoint_id = metadata.checkpoint_id
         was_aborted = self.aborted.take(checkpoint_id)
         if checkpoint_id <= self.last_checkpoint_id:
-            self._abort_channel_state(checkpoint_id, _out_of_order(checkpoint_id), cleanup=True)  # C1
+            cause = SnapshotCancelled(f"checkpoint {checkpoint_id} came out of order")
+            self._abort_channel_state(checkpoint_id, cause, cleanup=True)  # C1
             return
         self.last_checkpoint_id = checkpoint_id
         if was_aborted:  # receivers must not wait for its barrier (C2, FLINK-18238)
@@ -421,10 +422,6 @@ def _finish_input(writer: ChannelStateWriter, checkpoint_id: int, captured: Futu
         writer.finish_input(checkpoint_id)
     else:
         writer.abort(checkpoint_id, error, cleanup=False)  # keeps the result, to report it (FLINK-28474)
-
-
-def _out_of_order(checkpoint_id: int) -> SnapshotCancelled:
-    return SnapshotCancelled(f"checkpoint {checkpoint_id} came out of order")
 
 
 def _notified(checkpoint_id: int) -> SnapshotCancelled:

@@ -79,18 +79,15 @@ class Emitter:
         with self._lock:
             if self._stopped or not self._buffer.has_completed:
                 return False
-            self._hand_over()
+            self._has_turn = True
+            if self._thread.ident is None:
+                self._thread.start()
+            self._lock.notify_all()
+            self._lock.wait_for(lambda: self._stopped or not self._has_turn)
             raised, self._raised = self._raised, None
             if raised is None:
                 return self._buffer.has_completed
         raise raised
-
-    def _hand_over(self) -> None:
-        self._has_turn = True
-        if self._thread.ident is None:
-            self._thread.start()
-        self._lock.notify_all()
-        self._lock.wait_for(lambda: self._stopped or not self._has_turn)
 
     def stop(self) -> None:
         """End the thread; raise WrongState if an emission hangs (FLINK-5638)."""
@@ -108,18 +105,13 @@ class Emitter:
 
     def _run(self) -> None:
         with self._lock:
-            while self._wait_for_turn():
+            while self._lock.wait_for(lambda: self._stopped or self._has_turn) and not self._stopped:
                 try:
                     self._buffer.emit_next(self._emit)
                 except BaseException as raised:  # noqa: BLE001 - raised again on the task's thread
                     self._raised = raised
                 self._has_turn = False
                 self._lock.notify_all()
-
-    def _wait_for_turn(self) -> bool:
-        """Wait for a turn; return False once stopped."""
-        self._lock.wait_for(lambda: self._stopped or self._has_turn)
-        return not self._stopped
 
 
 class EmitterWaitOperator:

@@ -141,18 +141,16 @@ class StreamSink:
     def process(self, element: OperatorInput) -> None:
         match element:
             case Record():
-                self._function.invoke(element.value, self._context_of(element))
+                context = SinkContext(
+                    current_processing_time=self._timers.now_ms(),
+                    current_watermark=self._watermark,
+                    timestamp=element.timestamp,
+                )
+                self._function.invoke(element.value, context)
             case Watermark():
                 self._watermark = max(self._watermark, element.timestamp)
             case _:
                 pass
-
-    def _context_of(self, record: Record) -> SinkContext:
-        return SinkContext(
-            current_processing_time=self._timers.now_ms(),
-            current_watermark=self._watermark,
-            timestamp=record.timestamp,
-        )
 
     def snapshot_state(self, context: StateSnapshotContext) -> None:
         self._state.snapshot(context)

@@ -7,7 +7,7 @@ visible records are those before the barrier of the last completed checkpoint of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from logging import getLogger
 from typing import Any, Protocol
@@ -140,13 +140,17 @@ class TwoPhaseCommitSinkFunction:
         """Commit the restored pre-committed transactions, abort the one begun after them, begin a new one (C42)."""
         self._state = context.operator_state_store.get_list_state(ListStateDescriptor(name="state"))
         if context.is_restored:
-            for saved in self._state.get():
-                self._recover(*saved)
+            for current, pending in self._state.get():
+                for saved in pending:
+                    self._recover_and_commit(Transaction(*saved))
+                if current is not None:
+                    self._transactions.recover_and_abort(current[0])
         self._current = self._begin()
 
     def invoke(self, value: Any, context: SinkContext) -> None:  # noqa: ARG002 - part of the protocol
         """Write the value in the current transaction."""
-        self._transactions.invoke(self._under_way().handle, value)
+        assert self._current is not None, "no record comes before initialize_state, nor after finish"
+        self._transactions.invoke(self._current.handle, value)
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
         """Pre-commit the current transaction; begin the next unless the input has ended (C40, FLINK-23473)."""
@@ -154,7 +158,9 @@ class TwoPhaseCommitSinkFunction:
             self._transactions.pre_commit(self._current.handle)
             self._pending[context.checkpoint_id] = self._current
         self._current = None if self._finished else self._begin()
-        self._state.update([self._saved()])
+        current = None if self._current is None else _saved(self._current)
+        saved: _Saved = current, [_saved(pending) for pending in self._pending.values()]
+        self._state.update([saved])
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Commit the pending transactions up to `checkpoint_id` in order; try all, then raise the first error (C41).
@@ -162,7 +168,7 @@ class TwoPhaseCommitSinkFunction:
         There may be none, if the notification is late or meant for an earlier attempt (C38, FLINK-10377).
         """
         first: Exception | None = None
-        for pending_id in self._committable(checkpoint_id):
+        for pending_id in [number for number in self._pending if number <= checkpoint_id]:
             transaction = self._pending.pop(pending_id)
             try:
                 self._warn_if_almost_timed_out(transaction)
@@ -190,26 +196,8 @@ class TwoPhaseCommitSinkFunction:
             current, self._current = self._current, None
             self._transactions.abort(current.handle)
 
-    def _under_way(self) -> Transaction:
-        assert self._current is not None, "no record comes before initialize_state, nor after finish"
-        return self._current
-
     def _begin(self) -> Transaction:
         return Transaction(self._transactions.begin_transaction(), self._now_ms())
-
-    def _committable(self, checkpoint_id: int) -> list[int]:
-        """The pending ones up to `checkpoint_id`: a completed checkpoint covers older ones (C38)."""
-        return [pending_id for pending_id in self._pending if pending_id <= checkpoint_id]
-
-    def _saved(self) -> _Saved:
-        current = None if self._current is None else _saved(self._current)
-        return current, [_saved(pending) for pending in self._pending.values()]
-
-    def _recover(self, current: _SavedTransaction | None, pending: Iterable[_SavedTransaction]) -> None:
-        for saved in pending:
-            self._recover_and_commit(Transaction(*saved))
-        if current is not None:
-            self._transactions.recover_and_abort(current[0])
 
     def _recover_and_commit(self, transaction: Transaction) -> None:
         self._warn_if_almost_timed_out(transaction)

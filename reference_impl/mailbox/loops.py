@@ -207,7 +207,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         else:
             due_ms = self.next_due_ms()
             if due_ms is None:
-                raise SimulationStuck(self._now_ms, self._who_waits())
+                tasks = asyncio.all_tasks(self)
+                waiting = sorted(f"task {task.get_name()} in {task.get_coro()!r}" for task in tasks)
+                raise SimulationStuck(self._now_ms, waiting)
             self.advance(due_ms)
         self.run_ready()
 
@@ -224,9 +226,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 handle.callback(*handle.args)
             else:
                 handle.context.run(handle.callback, *handle.args)
-
-    def _who_waits(self) -> list[str]:
-        return sorted(f"task {task.get_name()} in {task.get_coro()!r}" for task in asyncio.all_tasks(self))
 
     def stop(self) -> None:
         """Leave `run_forever` after the current turn."""

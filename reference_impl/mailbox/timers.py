@@ -38,7 +38,7 @@ _SMALL = 64
 def cancel(timer: Timer) -> None:
     """Prevent the timer from firing; if it has fired, its mail still runs (T3).
 
-    The entry stays in the heap until it is due, or until `_purge` removes it.
+    The entry stays in the heap until it is due, or until `Timers.register` drops it.
     """
     timer[2] = None
 
@@ -164,7 +164,9 @@ class Timers:
         heappush(heap, timer)
         self.wake_at(instant_ns)
         if len(heap) > self._purge_at:
-            self._purge()
+            heap[:] = [timer for timer in heap if timer[2] is not None]
+            heapify(heap)
+            self._purge_at = 2 * len(heap) + _SMALL  # so the cost per timer is constant
         return timer
 
     def timeouts(self, delay_ms: int) -> Timeouts:
@@ -182,15 +184,6 @@ class Timers:
         for timeouts in self._timeouts:
             timeouts.clear()
         self._disarm()
-
-    def _purge(self) -> None:
-        """Drop cancelled timers.
-
-        The next purge is at twice the remaining length, so the cost per timer is constant.
-        """
-        self._heap[:] = [timer for timer in self._heap if timer[2] is not None]
-        heapify(self._heap)
-        self._purge_at = 2 * len(self._heap) + _SMALL
 
     def wake_at(self, instant_ns: int) -> None:
         """Make the loop call `_fire_due` at that time, if it would not already do so earlier."""

@@ -21,19 +21,23 @@ from msgspec.structs import replace
 
 from reference_impl.checkpoints.state_handler import StateInitializationContext, StateSnapshotContext
 from reference_impl.elements import OperatorInput, QueueElement, Record, Watermark, WatermarkStatus
-from reference_impl.errors import CallbackFailed, MailboxClosed, SimulationStuck
+from reference_impl.errors import CallbackFailed, MailboxClosed, SimulationStuck, WrongState
 from reference_impl.mailbox.availability import Availability
 from reference_impl.mailbox.mailbox import Deliverable, MailboxExecutor
 from reference_impl.mailbox.timers import Timers
 from reference_impl.operator import functions
 from reference_impl.operator.functions import AsyncFunction
-from reference_impl.operator.gated_queue import GatedQueue
 from reference_impl.operator.probe import Probe
-from reference_impl.operator.queue_state import QueueState
-from reference_impl.operator.queues import CheckedEntry, ElementQueue, Entry
+from reference_impl.operator.queues import CheckedEntry, ElementQueue, Entry, GatedQueue
 from reference_impl.operator.quirks import Quirks
 from reference_impl.operator.result import ResultHandle, Settlement
 from reference_impl.operator.retry import Attempts, JudgedSettlement, RetryStrategy, may_retry, strategy_for
+from reference_impl.state.element_serializer import queue_element_from, to_state
+from reference_impl.state.operator_state import PartitionableListState
+from reference_impl.state.state_descriptor import ListStateDescriptor
+
+QUEUE_STATE = ListStateDescriptor(name="_async_wait_operator_state_")
+"""One item per queued element; on rescaling, they are split among the subtasks (A56, A64)."""
 
 
 class AsyncWaitOperator:
@@ -81,7 +85,8 @@ class AsyncWaitOperator:
         self._retries = may_retry(retry)
         self._executor = executor
         self._copy_value = copy_value
-        self._state = QueueState()
+        self._state: PartitionableListState[Any] | None = None
+        self._recovered_elements: list[QueueElement] = []
 
     def __len__(self) -> int:
         return len(self.queue)
@@ -92,7 +97,8 @@ class AsyncWaitOperator:
         return self.queue.room
 
     def initialize_state(self, context: StateInitializationContext) -> None:
-        self._state.initialize(context)
+        self._state = context.operator_state_store.get_list_state(QUEUE_STATE)
+        self._recovered_elements = [queue_element_from(item) for item in self._state.get()]
 
     def open(self, restored: Iterable[QueueElement] = ()) -> None:
         """Process the elements of the checkpoint, and those of `restored` one by one, before any new input (A61).
@@ -100,7 +106,8 @@ class AsyncWaitOperator:
         They may outnumber the slots: `process` then runs mail, and so may emit, until a slot is free (A62).
         """
         functions.open_function(self.function)
-        for element in chain(self._state.take_restored(), restored):
+        recovered, self._recovered_elements = self._recovered_elements, []
+        for element in chain(recovered, restored):
             self.process(element)
 
     def process(self, element: OperatorInput) -> None:
@@ -172,7 +179,16 @@ class AsyncWaitOperator:
         return tuple(self.queue)
 
     def snapshot_state(self, context: StateSnapshotContext) -> None:
-        self._state.save(context, self.snapshot())
+        """Replace the content of the state by the queue: all of it or, if that fails, nothing (A60)."""
+        if self._state is None:
+            raise WrongState(
+                f"operator {context.operator_id!r} has no state; call initialize_state first (C45)"
+            )
+        try:
+            self._state.update([to_state(element) for element in self.snapshot()])
+        except Exception:
+            self._state.clear()
+            raise
 
     def end_input(self) -> None:
         """Return when the queue is empty (A66); records in retry backoff are called at once (A85)."""

@@ -191,10 +191,6 @@ class CopyOnWriteStateMap:
         halves: tuple[dict[EntryKey, Any], dict[EntryKey, Any]] = ({}, {})
         shift = SPREAD_BITS - chunk.depth - 1
         for key, stored in chunk.entries.items():
-            halves[_spread(key) >> shift & 1][key] = stored
+            spread = spread_of(key[1] if isinstance(key, tuple) else key)  # the namespace has no influence
+            halves[spread >> shift & 1][key] = stored
         return halves
-
-
-def _spread(key: EntryKey) -> int:
-    """The spread of the key; the namespace has no influence."""
-    return spread_of(key[1] if isinstance(key, tuple) else key)

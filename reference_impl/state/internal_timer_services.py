@@ -113,8 +113,9 @@ class MailboxWatermarkProcessor:
             self._pending = None
             self._pass_on(watermark)
             return
-        if self._intermediate:
-            self._tell_progress()
+        reached = self._timers.reached_watermark
+        if self._intermediate and reached > self._emitted:
+            self._pass_on(Watermark(timestamp=reached))
         if not self._continuation_waits:
             self._continuation_waits = True
             self._continuations.execute(self._continue, "fire the timers that are left of a watermark")
@@ -123,11 +124,6 @@ class MailboxWatermarkProcessor:
         self._continuation_waits = False
         if self._pending is not None:
             self._advance(self._pending)
-
-    def _tell_progress(self) -> None:
-        reached = self._timers.reached_watermark
-        if reached > self._emitted:
-            self._pass_on(Watermark(timestamp=reached))
 
     def _pass_on(self, watermark: Watermark) -> None:
         self._emitted = watermark.timestamp
@@ -210,7 +206,10 @@ class InternalTimerServices:
             for name, groups in handle.services.items():
                 for key_group, timers in groups.items():
                     if self._is_ours(key_group, handle):
-                        _restore(self._service(name), timers)
+                        self._service(name).restore(
+                            event_time=[saved.restored() for saved in timers.event_time],
+                            processing_time=[saved.restored() for saved in timers.processing_time],
+                        )
 
     def _is_ours(self, key_group: int, handle: TimersHandle) -> bool:
         """Only the key group decides, not the subtask that had it."""
@@ -244,10 +243,3 @@ class InternalTimerServices:
     def _group_of(self, timer: InternalTimer, groups: dict[int, KeyGroupTimers]) -> KeyGroupTimers:
         key_group = assign_to_key_group(timer.key, self._max_parallelism)
         return groups.setdefault(key_group, KeyGroupTimers(event_time=[], processing_time=[]))
-
-
-def _restore(service: InternalTimerService, timers: KeyGroupTimers) -> None:
-    service.restore(
-        event_time=[saved.restored() for saved in timers.event_time],
-        processing_time=[saved.restored() for saved in timers.processing_time],
-    )

@@ -93,8 +93,10 @@ class TimerHeap:
         """Return whether the timer existed."""
         if self._timers.pop(_identity_of(timer), None) is None:
             return False
-        if len(self._heap) > 2 * len(self._timers) + _SMALL:
-            self._purge()
+        timers = self._timers
+        if len(self._heap) > 2 * len(timers) + _SMALL:  # most are obsolete; so the cost per timer is constant
+            self._heap = [entry for entry in self._heap if timers.get(entry[3]) is entry[2]]
+            heapify(self._heap)
         return True
 
     def peek(self) -> InternalTimer | None:
@@ -111,15 +113,6 @@ class TimerHeap:
             return None
         del self._timers[heappop(self._heap)[3]]
         return timer
-
-    def _purge(self) -> None:
-        """Drop obsolete entries.
-
-        `remove` calls it when they outnumber the timers, so the cost per timer is constant.
-        """
-        timers = self._timers
-        self._heap = [entry for entry in self._heap if timers.get(entry[3]) is entry[2]]
-        heapify(self._heap)
 
 
 def _identity_of(timer: InternalTimer) -> _TimerIdentity:
@@ -289,7 +282,7 @@ class InternalTimerService:
 
     def advance_watermark(self, time: int) -> None:
         """Fire all timers up to `time` (ms), in order of time (T12)."""
-        self.try_advance_watermark(time, _never)
+        self.try_advance_watermark(time, lambda: False)
 
     def try_advance_watermark(self, time: int, should_stop: Callable[[], bool]) -> bool:
         """Fire timers until `should_stop`, but at least one, so that each call makes progress (T13).
@@ -355,7 +348,3 @@ class InternalTimerService:
             self._event_time.add(timer)
         for timer in processing_time:
             self._processing_time.add(timer)
-
-
-def _never() -> bool:
-    return False

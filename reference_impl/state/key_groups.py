@@ -94,7 +94,8 @@ def java_hash(key: HashableKey) -> int:
     Difference from Flink: a negative int hashes as a Java `Integer`, even where a Flink job would declare it `Long`.
     For other ints both hashes agree, or only `Long` can hold them.
     """
-    return _signed(_hash(key))
+    code = _hash(key) & _WORD
+    return code - (1 << 32) if code >= _SIGN else code
 
 
 def murmur_hash(code: int) -> int:
@@ -127,7 +128,8 @@ def _hash(key: HashableKey) -> int:
         case str():
             return _hash_of_str(key)
         case float():
-            return _folded(_NAN_BITS if key != key else _bits(key))  # noqa: PLR0124  # true for NaN only
+            bits = struct.unpack(">Q", struct.pack(">d", key))[0]
+            return _folded(_NAN_BITS if key != key else bits)  # noqa: PLR0124  # true for NaN only
         case bytes():
             return reduce(lambda code, byte: 31 * code + byte - (byte >> 7 << 8) & _WORD, key, 1)
         case tuple():
@@ -160,18 +162,9 @@ def _hash_of_str(key: str) -> int:
     return code
 
 
-def _bits(number: float) -> int:
-    return int(struct.unpack(">Q", struct.pack(">d", number))[0])
-
-
 def _folded(bits: int) -> int:
     """Fold 64 bits into 32, as Java does."""
     return (bits ^ bits >> 32) & _WORD
-
-
-def _signed(code: int) -> int:
-    code &= _WORD
-    return code - (1 << 32) if code >= _SIGN else code
 
 
 DEFAULT_LOWER_BOUND_MAX_PARALLELISM = 1 << 7

@@ -23,7 +23,7 @@ from reference_impl.state.state_descriptor import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from reference_impl.state.state_table import KeyedEntry, StateTable
+from reference_impl.state.state_table import HeapState, StateTable
 
 
 class KeyedState(Protocol):
@@ -62,7 +62,7 @@ def meta_of(descriptor: StateDescriptor, serializer: TypeSerializer) -> StateMet
     return StateMetaInfo(kind=descriptor.kind, schema=serializer.schema, key_schema=key_schema)
 
 
-class ValueState:
+class ValueState(HeapState):
     """One value per key. Mutable.
 
     Answers to Flink's `ValueState` and `HeapValueState`. Invariant: a read returns a copy of the last value written,
@@ -72,18 +72,13 @@ class ValueState:
     def __init__(
         self, descriptor: ValueStateDescriptor, serializer: TypeSerializer, table: StateTable
     ) -> None:
+        super().__init__(table)
         self.descriptor = descriptor
-        self.table = table
-        self._entry = KeyedEntry(table)
         self._serializer = serializer
-        self._default = self._encoded_default(descriptor.default)
-
-    @property
-    def current_namespace(self) -> Any:
-        return self._entry.namespace
-
-    def set_current_namespace(self, namespace: Any) -> None:
-        self._entry.namespace = namespace
+        try:
+            self._default = None if descriptor.default is None else serializer.encode(descriptor.default)
+        except UNENCODABLE as error:
+            raise self._entry.refusal(f"the default does not fit: {error}") from None
 
     def value(self) -> Any:
         """The value, or the default if there is none."""
@@ -103,17 +98,8 @@ class ValueState:
             raise self._entry.refusal(error) from None
         self._entry.put(data)
 
-    def clear(self) -> None:
-        self._entry.remove()
 
-    def _encoded_default(self, default: Any) -> bytes | None:
-        try:
-            return None if default is None else self._serializer.encode(default)
-        except UNENCODABLE as error:
-            raise self._entry.refusal(f"the default does not fit: {error}") from None
-
-
-class ListState:
+class ListState(HeapState):
     """Elements per key, in the order in which they were added. Mutable.
 
     Answers to Flink's `ListState` and `HeapListState`. Invariant: there is an entry if and only if there is an
@@ -123,17 +109,9 @@ class ListState:
     def __init__(
         self, descriptor: ListStateDescriptor, serializer: TypeSerializer, table: StateTable
     ) -> None:
+        super().__init__(table)
         self.descriptor = descriptor
-        self.table = table
-        self._entry = KeyedEntry(table)
         self._serializer = serializer
-
-    @property
-    def current_namespace(self) -> Any:
-        return self._entry.namespace
-
-    def set_current_namespace(self, namespace: Any) -> None:
-        self._entry.namespace = namespace
 
     def get(self) -> list[Any]:
         """Copies of the elements; an empty list if there are none."""
@@ -151,9 +129,6 @@ class ListState:
     def update(self, elements: Iterable[Any]) -> None:
         """Replace all elements."""
         self._entry.put_items(self._all_encoded(elements))
-
-    def clear(self) -> None:
-        self._entry.remove()
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         """Append the elements of the sources to the target's, and remove the sources (S7)."""
@@ -183,7 +158,7 @@ class ListState:
             raise self._entry.refusal(error) from None
 
 
-class MergingState:
+class MergingState(HeapState):
     """One accumulator per key, the common part of reducing and aggregating state. Mutable.
 
     Answers to Flink's `AbstractHeapMergingState`. Invariant: if a function of the user raises, the stored value is
@@ -193,20 +168,9 @@ class MergingState:
     def __init__(
         self, serializer: TypeSerializer, table: StateTable, *, merge: Callable[[Any, Any], Any]
     ) -> None:
-        self.table = table
-        self._entry = KeyedEntry(table)
+        super().__init__(table)
         self._serializer = serializer
         self._merge = merge
-
-    @property
-    def current_namespace(self) -> Any:
-        return self._entry.namespace
-
-    def set_current_namespace(self, namespace: Any) -> None:
-        self._entry.namespace = namespace
-
-    def clear(self) -> None:
-        self._entry.remove()
 
     def get_internal(self) -> Any:
         """The stored accumulator, or None."""

@@ -184,10 +184,10 @@ class KeyedStateBackend:
                 " keys would be in other key groups; set it to the old value",
                 operator=self.operator,
             )
-        if self.context.key_serializer.compatibility_with(handle.key_schema) is not Compatibility.AS_IS:
+        keys = self.context.key_serializer.schema
+        if compatibility(new=keys, old=handle.key_schema) is not Compatibility.AS_IS:
             raise StateMigrationException(
-                f"its keys were {handle.key_schema} and are {self.context.key_serializer.schema} now;"
-                " the type of a key cannot change",
+                f"its keys were {handle.key_schema} and are {keys} now; the type of a key cannot change",
                 operator=self.operator,
             )
 
@@ -201,7 +201,9 @@ def migrate(table: StateTable, meta: StateMetaInfo, serializer: TypeSerializer) 
     Invariant: afterwards all values of the table have the new type; on an error nothing has changed (S2).
     """
     old = table.meta
-    match _compatibility(new=meta, old=old):
+    # The kind of state and the type of a map's keys cannot change.
+    same_kind = (meta.kind, meta.key_schema) == (old.kind, old.key_schema)
+    match compatibility(new=meta.schema, old=old.schema) if same_kind else Compatibility.INCOMPATIBLE:
         case Compatibility.INCOMPATIBLE:
             raise _refusal(
                 table, f"it was restored as {old} and is registered as {meta}, which cannot read it"
@@ -212,13 +214,6 @@ def migrate(table: StateTable, meta: StateMetaInfo, serializer: TypeSerializer) 
             except (TypeError, ValueError, msgspec.MsgspecError) as error:
                 raise _refusal(table, f"a value of it, restored as {old}, is no {meta}: {error}") from error
     table.meta = meta
-
-
-def _compatibility(*, new: StateMetaInfo, old: StateMetaInfo) -> Compatibility:
-    """The kind of state and the type of a map's keys cannot change."""
-    if (new.kind, new.key_schema) != (old.kind, old.key_schema):
-        return Compatibility.INCOMPATIBLE
-    return compatibility(new=new.schema, old=old.schema)
 
 
 def _migrated(data: bytes | None, serializer: TypeSerializer, old: Schema) -> bytes | None:

@@ -14,32 +14,24 @@ from reference_impl.state.copy_on_write_state_map import Cell, CopyOnWriteStateM
 from reference_impl.state.key_groups import Identity, identity_of, value_of
 from reference_impl.state.serializer import UNENCODABLE, PlainSerializer, ScalarSerializer, TypeSerializer
 from reference_impl.state.state_descriptor import MapStateDescriptor
-from reference_impl.state.state_table import KeyedEntry, StateTable
+from reference_impl.state.state_table import HeapState, StateTable
 
 _Project = Callable[[Identity, bytes | None], Any]
 """What an iterator returns for an entry: key, value or both."""
 
 
-class MapState:
+class MapState(HeapState):
     """A map per key. Mutable. Map keys differ by type too: 1 is not True."""
 
     def __init__(self, descriptor: MapStateDescriptor, serializer: TypeSerializer, table: StateTable) -> None:
+        super().__init__(table)
         self.descriptor = descriptor
-        self.table = table
-        self._entry = KeyedEntry(table)
         self._encode = serializer.encode
         self._decode = serializer.decode
         self._keys = descriptor.key_serializer
         is_simple = isinstance(self._keys, PlainSerializer | ScalarSerializer)
         self._identity_of: Callable[[Any], Identity] = identity_of if is_simple else self._keys.encode
         self._key_of: Callable[[Any], Any] = value_of if is_simple else self._keys.decode
-
-    @property
-    def current_namespace(self) -> Any:
-        return self._entry.namespace
-
-    def set_current_namespace(self, namespace: Any) -> None:
-        self._entry.namespace = namespace
 
     def get(self, key: Any) -> Any:
         """A copy of the value; None if there is none or it is None."""
@@ -64,9 +56,6 @@ class MapState:
 
     def remove(self, key: Any) -> None:
         self.entries_here().remove(self._identity(key))
-
-    def clear(self) -> None:
-        self._entry.remove()
 
     def entries(self) -> MapView:
         """Pairs of key and value, in the order in which the keys were first put."""

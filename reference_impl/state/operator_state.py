@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from reference_impl.checkpoint_events import CheckpointOptions
 from reference_impl.errors import StateError, StateMigrationException
 from reference_impl.state.handles import Item, Mode, OperatorStateHandle, OperatorStatePartitions
-from reference_impl.state.schema import Compatibility, Schema
+from reference_impl.state.schema import Compatibility, Schema, compatibility
 from reference_impl.state.serializer import UNENCODABLE, TypeSerializer
 from reference_impl.state.snapshot_future import SnapshotFuture
 from reference_impl.state.state_descriptor import ListStateDescriptor, MapStateDescriptor
@@ -291,7 +291,11 @@ class OperatorStateBackend:
         create: Callable[[tuple[Item, ...]], S],
     ) -> S:
         name = descriptor.name
-        serializer, key_serializer = self._serializers_of(descriptor)
+        try:
+            serializer = descriptor.serializer
+            key_serializer = descriptor.key_serializer if isinstance(descriptor, MapStateDescriptor) else None
+        except TypeError as error:
+            raise self._error(str(error), name) from None
         if descriptor.ttl is not None and descriptor.ttl.is_enabled:
             raise self._error("operator state cannot expire; leave `ttl` out of its descriptor (S11)", name)
         self._refuse_other_mode(name, mode)
@@ -304,17 +308,6 @@ class OperatorStateBackend:
         if isinstance(state, BroadcastState) and key_serializer is not None:
             self._refuse_other_type(name, state.key_serializer, key_serializer)
         return state  # type: ignore[return-value]  # one mode, one class
-
-    def _serializers_of(
-        self, descriptor: ListStateDescriptor | MapStateDescriptor
-    ) -> tuple[TypeSerializer, TypeSerializer | None]:
-        """The serializers of elements or values, and of a map's keys."""
-        try:
-            serializer = descriptor.serializer
-            keys = descriptor.key_serializer if isinstance(descriptor, MapStateDescriptor) else None
-        except TypeError as error:
-            raise self._error(str(error), descriptor.name) from None
-        return serializer, keys
 
     def _refuse_other_kind(
         self, descriptor: object, kind: type[ListStateDescriptor | MapStateDescriptor]
@@ -353,14 +346,17 @@ class OperatorStateBackend:
         if key_serializer is None:
             return tuple(migrate(item) for item in restored.items if isinstance(item, bytes))
         old_keys = restored.key_schema
-        if old_keys is None or key_serializer.compatibility_with(old_keys) is not Compatibility.AS_IS:
+        if (
+            old_keys is None
+            or compatibility(new=key_serializer.schema, old=old_keys) is not Compatibility.AS_IS
+        ):
             raise self._changed(
                 f"its keys were {old_keys} and cannot be read as {key_serializer.schema}", name
             )
         return tuple((item[0], migrate(item[1])) for item in restored.items if isinstance(item, tuple))
 
     def _migration(self, name: str, old: Schema, serializer: TypeSerializer) -> Callable[[bytes], bytes]:
-        match serializer.compatibility_with(old):
+        match compatibility(new=serializer.schema, old=old):
             case Compatibility.AS_IS:
                 return lambda data: data
             case Compatibility.AFTER_MIGRATION:

@@ -10,7 +10,7 @@ subtasks and their order in each; names are handled in the order in which the su
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from reference_impl.errors import StateError
@@ -63,11 +63,13 @@ class RoundRobinOperatorStateRepartitioner:
         for name, partitions in _of_mode(Mode.SPLIT_DISTRIBUTE, written).items():
             whole = self._joined(name, partitions)
             items, position = whole.items, 0
-            for turn, share in enumerate(_shares(len(items), parallelism)):
+            base, remainder = divmod(len(items), parallelism)
+            for turn in range(parallelism):
+                share = base + (turn < remainder)
                 part = items[position : position + share]
                 position += share
                 given[(start + turn) % parallelism][name] = replace(whole, items=part)
-            start = (start + len(items) % parallelism) % parallelism
+            start = (start + remainder) % parallelism
 
     def unite(self, written: _Written, given: _Given) -> None:
         """Every subtask gets all items (S22) and must drop those of others (S25)."""
@@ -134,11 +136,6 @@ def _by_name(previous: Sequence[OperatorStateHandle | None], operator: str) -> _
 
 def _of_mode(mode: Mode, written: _Written) -> _Written:
     return {name: several for name, several in written.items() if several[0].mode is mode}
-
-
-def _shares(items: int, parallelism: int) -> Iterator[int]:
-    base, remainder = divmod(items, parallelism)
-    return (base + (turn < remainder) for turn in range(parallelism))
 
 
 def _reported(partitions: Sequence[OperatorStatePartitions]) -> list[OperatorStatePartitions]:

@@ -72,7 +72,9 @@ def compatibility(*, new: Schema, old: Schema) -> Compatibility:
     if new == old:
         return Compatibility.AS_IS
     if "ttl" in {new.kind, old.kind}:
-        return _compatibility_of_stamped(new, old)
+        new_value, old_value = (schema.parts[0] if schema.kind == "ttl" else schema for schema in (new, old))
+        found = compatibility(new=new_value, old=old_value)
+        return found if new.kind == old.kind else _migrated(found)  # if only one side has timestamps
     return (
         Compatibility.INCOMPATIBLE
         if "any" in (*new.kinds, *old.kinds)
@@ -95,13 +97,6 @@ def _compatibility_of_changed(new: Schema, old: Schema) -> Compatibility:
         return Compatibility.INCOMPATIBLE
     pairs = zip(new.parts, old.parts, strict=True)
     return _worst(compatibility(new=part, old=was) for part, was in pairs)
-
-
-def _compatibility_of_stamped(new: Schema, old: Schema) -> Compatibility:
-    """The compatibility of the values; if only one side has timestamps, at best after migration."""
-    new_value, old_value = (schema.parts[0] if schema.kind == "ttl" else schema for schema in (new, old))
-    found = compatibility(new=new_value, old=old_value)
-    return found if new.kind == old.kind else _migrated(found)
 
 
 def _compatibility_of_records(new: Schema, old: Schema) -> Compatibility:
@@ -161,7 +156,10 @@ def _schema(info: inspect.Type, around: tuple[type, ...]) -> Schema:
                 kind="dict", parts=(_schema(info.key_type, around), _schema(info.value_type, around))
             )
         case inspect.UnionType():
-            return _schema_of_union(info, around)
+            given = (item for item in info.types if not isinstance(item, inspect.NoneType))
+            parts = tuple(_schema(item, around) for item in given)
+            whole = parts[0] if len(parts) == 1 else Schema(kind="union", parts=parts)
+            return Schema(kind="nullable", parts=(whole,)) if info.includes_none else whole
         case inspect.EnumType():
             return Schema(kind="enum", name=f"{info.cls.__name__}({', '.join(info.cls.__members__)})")
         case inspect.LiteralType():
@@ -176,12 +174,6 @@ def _schema(info: inspect.Type, around: tuple[type, ...]) -> Schema:
     raise TypeError(
         f"values of {info} cannot be stored; declare a type that msgspec knows, or Any for plain values"
     )
-
-
-def _schema_of_union(info: inspect.UnionType, around: tuple[type, ...]) -> Schema:
-    parts = tuple(_schema(item, around) for item in info.types if not isinstance(item, inspect.NoneType))
-    whole = parts[0] if len(parts) == 1 else Schema(kind="union", parts=parts)
-    return Schema(kind="nullable", parts=(whole,)) if info.includes_none else whole
 
 
 def _schema_of_record(

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import msgpack
 
-from reference_impl.state.schema import ANY, Compatibility, Schema, compatibility, schema_of
+from reference_impl.state.schema import ANY, Schema, schema_of
 from reference_impl.state.ttl_value import unstamped
 
 UNENCODABLE = (TypeError, OverflowError, UnicodeEncodeError)
@@ -31,9 +31,6 @@ class TypeSerializer(Protocol):
 
     def decode(self, data: bytes) -> Any:
         """A new value, equal to the encoded one."""
-
-    def compatibility_with(self, old: Schema) -> Compatibility:
-        """Whether it can read what was stored as `old`."""
 
     def migrate(self, data: bytes, old: Schema) -> bytes:
         """Rewrite what was stored as `old`, which must be compatible after migration."""
@@ -75,9 +72,6 @@ class TypedSerializer:
             raise TypeError(f"{value!r} is no {self.schema}: {error}") from None
         return data
 
-    def compatibility_with(self, old: Schema) -> Compatibility:
-        return compatibility(new=self.schema, old=old)
-
     def migrate(self, data: bytes, old: Schema) -> bytes:
         """Decode as the new type and encode again."""
         value, _ = unstamped(data, old)
@@ -98,9 +92,6 @@ class ScalarSerializer:
         if type(value) is not self._kind:
             raise TypeError(f"{value!r} is no {self.schema}")
         return self._encode(value)
-
-    def compatibility_with(self, old: Schema) -> Compatibility:
-        return compatibility(new=self.schema, old=old)
 
     def migrate(self, data: bytes, old: Schema) -> bytes:
         """Only removes the timestamp: no other type can become one of these."""
@@ -135,9 +126,6 @@ class PlainSerializer:
     def decode(self, data: bytes) -> Any:
         return _decode(data)
 
-    def compatibility_with(self, old: Schema) -> Compatibility:
-        return compatibility(new=self.schema, old=old)
-
     def migrate(self, data: bytes, old: Schema) -> bytes:
         value, _ = unstamped(data, old)
         return value
@@ -157,14 +145,11 @@ def _packed(value: Any) -> Any:
     if kind is dict:
         return _extended(_DICT, (_packed(part) for item in value.items() for part in item))
     if kind is set or kind is frozenset:
-        return msgpack.Ext(_SET if kind is set else _FROZENSET, _encode(sorted(map(_encoded, value))))
+        items = sorted(_encode(_packed(item)) for item in value)
+        return msgpack.Ext(_SET if kind is set else _FROZENSET, _encode(items))
     raise TypeError(
         f"a {kind.__name__} is no plain value; declare the state's type, so that it can be stored and read back"
     )
-
-
-def _encoded(value: Any) -> bytes:
-    return _encode(_packed(value))
 
 
 def _extended(code: int, items: Iterable[Any]) -> msgpack.Ext:

@@ -199,7 +199,11 @@ class KeyedEntry:
         """
         selected = self._namespace
         try:
-            found = self._found_under((target, *sources))
+            found: dict[Identity | None, Any] = {}
+            for namespace in (target, *sources):
+                self.namespace = namespace
+                if (stored := self.get()) is not None:
+                    found[self._namespace] = stored
             combined = combine(list(found.values())) if found else None
             for namespace in found:
                 self._namespace = namespace
@@ -218,18 +222,30 @@ class KeyedEntry:
         identity = context.identity
         return context.position, identity if self._namespace is None else (self._namespace, identity)
 
-    def _found_under(self, namespaces: Iterable[Any]) -> dict[Identity | None, Any]:
-        """The stored values, by namespace, of those namespaces that have one."""
-        found = {}
-        for namespace in namespaces:
-            self.namespace = namespace
-            if (stored := self.get()) is not None:
-                found[self._namespace] = stored
-        return found
-
     def refusal(self, problem: object) -> StateError:
         """The error for a value that the state cannot hold."""
         return StateError(str(problem), operator=self._context.operator, state=self.table.name)
+
+
+class HeapState:
+    """Common part of the keyed states: the entry of the current key and namespace in `table`. Mutable.
+
+    Answers to Flink's `AbstractHeapState`. Invariant: accesses concern the current key and the namespace that was set.
+    """
+
+    def __init__(self, table: StateTable) -> None:
+        self.table = table
+        self._entry = KeyedEntry(table)
+
+    @property
+    def current_namespace(self) -> Any:
+        return self._entry.namespace
+
+    def set_current_namespace(self, namespace: Any) -> None:
+        self._entry.namespace = namespace
+
+    def clear(self) -> None:
+        self._entry.remove()
 
 
 def _items(stored: Any) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
-from reference_impl.state.schema import Compatibility, Schema, compatibility, ttl_of
+from reference_impl.state.schema import Schema, ttl_of
 from reference_impl.state.serializer import TypeSerializer
 from reference_impl.state.state_descriptor import (
     AggregatingStateDescriptor,
@@ -61,10 +61,6 @@ class TtlSerializer:
 
     def decode(self, data: bytes) -> TtlValue:
         return TtlValue(self._inner.decode(unstamped(data, self.schema)[0]), last_access_of(data))
-
-    def compatibility_with(self, old: Schema) -> Compatibility:
-        """The compatibility of the values; if they had no timestamps before, at best after migration."""
-        return compatibility(new=self.schema, old=old)
 
     def migrate(self, data: bytes, old: Schema) -> bytes:
         """Keep the old timestamp if there was one, else use the current time."""
@@ -150,12 +146,8 @@ def _cleaned_up(table: StateTable, config: StateTtlConfig, time: TtlTimeProvider
     table.snapshot_transformer = living if strategies.full_snapshot else None
     incremental = strategies.incremental_in_force
     if incremental is None:
-        return _nothing
+        return lambda: None
     cleanup = TtlIncrementalCleanup(table=table, living=living, cleanup_size=incremental.cleanup_size)
     if incremental.run_cleanup_for_every_record:
         table.context.on_key_selected.append(cleanup.state_accessed)
     return cleanup.state_accessed
-
-
-def _nothing() -> None:
-    """Default: nothing is cleaned up at an access."""

@@ -8,7 +8,7 @@ upstream (A30, M25), and no emission is re-entered (A90). Operators are opened f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -75,7 +75,7 @@ class OperatorChain:
         for place in range(len(links) - 1, -1, -1):
             link, executor = links[place], MailboxExecutor(mailbox, place)
             own_timers = timers(executor)
-            operator = link.build(
+            operator: Any = link.build(
                 executor=executor, timers=own_timers, emit=emit, fail=fail, downstream=downstream
             )
             handler = None if link.state_handler is None else link.state_handler(operator, own_timers)
@@ -88,12 +88,19 @@ class OperatorChain:
                 is_head=place == 0,
             )
             self._wrappers.insert(0, wrapper)
-            downstream = _room_of(operator, otherwise=downstream)
+            if can(operator, WithRoom):  # otherwise the next one decides
+                downstream = partial(getattr, operator, "room")
             if place > 0:
-                emit = _door(link, operator)
+                if can(operator, TwoInputStreamOperator):
+                    raise TypeError(
+                        f"the operator {link.operator_id!r} has two inputs: put it at the head of its chain"
+                    )
+                emit = operator.process
         self.ask_for_room = downstream
         """The same as `room`; None if there is always room."""
-        self.doors = _doors(self._wrappers[0].operator)
+        head: Any = self._wrappers[0].operator
+        two = can(head, TwoInputStreamOperator)
+        self.doors: list[Emit] = [head.process1, head.process2] if two else [head.process]
         """For each input of the head operator, the method that takes its elements."""
 
     is_task_deployed_as_finished = False
@@ -188,18 +195,15 @@ class OperatorChain:
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Notify all operators, from the tail; then raise the first error (C12)."""
-        _call_all(_told(wrapper.notify_checkpoint_complete, checkpoint_id) for wrapper in self._tail_first())
+        _call_all(partial(one.notify_checkpoint_complete, checkpoint_id) for one in reversed(self._wrappers))
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """Notify all operators, from the tail; then raise the first error (C12)."""
-        _call_all(_told(wrapper.notify_checkpoint_aborted, checkpoint_id) for wrapper in self._tail_first())
+        _call_all(partial(one.notify_checkpoint_aborted, checkpoint_id) for one in reversed(self._wrappers))
 
     def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
         """Notify all state handlers, from the tail; then raise the first error (C13)."""
-        _call_all(_told(wrapper.notify_checkpoint_subsumed, checkpoint_id) for wrapper in self._tail_first())
-
-    def _tail_first(self) -> Iterator[StreamOperatorWrapper]:
-        return reversed(self._wrappers)
+        _call_all(partial(one.notify_checkpoint_subsumed, checkpoint_id) for one in reversed(self._wrappers))
 
 
 class FinishedOperatorChain(OperatorChain):
@@ -227,30 +231,6 @@ class FinishedOperatorChain(OperatorChain):
         return self._operator_ids
 
     def end_head_input(self, input_id: int = 1) -> None: ...
-
-
-def _doors(head: Any) -> list[Emit]:
-    """For each input of the head, the method that takes its elements."""
-    return [head.process1, head.process2] if can(head, TwoInputStreamOperator) else [head.process]
-
-
-def _door(link: OperatorLink, operator: Any) -> Emit:
-    """The method that takes the elements of an operator behind the head."""
-    if can(operator, TwoInputStreamOperator):
-        raise TypeError(f"the operator {link.operator_id!r} has two inputs: put it at the head of its chain")
-    process: Emit = operator.process
-    return process
-
-
-def _room_of(
-    operator: StreamOperator | TwoInputStreamOperator, *, otherwise: Callable[[], Availability] | None
-) -> Callable[[], Availability] | None:
-    """Ask the operator if it can tell; otherwise the next one decides."""
-    return partial(getattr, operator, "room") if can(operator, WithRoom) else otherwise
-
-
-def _told(notify: Callable[[int], None], checkpoint_id: int) -> Callable[[], None]:
-    return lambda: notify(checkpoint_id)
 
 
 def _call_all(actions: Iterable[Callable[[], None]]) -> None:

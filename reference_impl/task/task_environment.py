@@ -16,18 +16,6 @@ from reference_impl.elements import OperatorInput
 from reference_impl.mailbox.availability import AVAILABLE, Availability
 
 
-def _run_at_once(action: Callable[[], None]) -> None:
-    action()
-
-
-def _no_channel_state() -> None:
-    """Default for a task without channel state."""
-
-
-def _not_reported() -> None:
-    """Default: the end of data is not reported."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEnvironment:
     """What a task knows of its job, and the callbacks through which it reports. Passed to the task's constructor.
@@ -38,14 +26,14 @@ class TaskEnvironment:
     task_name: str
     decline_checkpoint: Callable[[int, CheckpointException], None]
     """Tells the coordinator that the task does not take part in a checkpoint (C16)."""
-    notify_end_of_data: Callable[[], None] = _not_reported
+    notify_end_of_data: Callable[[], None] = lambda: None
     """Tells the coordinator that the task has processed its last record (M41)."""
     restored_checkpoint_id: int | None = None
     checkpoints_after_tasks_finish: bool = True
     """Whether a task without more data stays until a last checkpoint is complete (C18, FLIP-147)."""
-    read_channel_state: Callable[[], None] = _no_channel_state
+    read_channel_state: Callable[[], None] = lambda: None
     """Puts in-flight data back into the channels. Runs in `channel_io`; an exception fails the task (M46)."""
-    channel_io: Callable[[Callable[[], None]], None] = _run_at_once
+    channel_io: Callable[[Callable[[], None]], None] = lambda action: action()
     """Runs one action, on any thread, now or later."""
     changelog: Callable[[], Availability] | None = None
     """Whether the state changelog accepts changes (M42); None if there is no changelog."""

@@ -17,8 +17,6 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any
 
-from msgspec import UNSET
-
 from harness.history.event import Dead, Event, Id, In, OfAttempt, Out, Owm, Res, Restore, W, Wm
 from harness.judge.checkers.history_trace import AttemptTrace, Settled
 from harness.judge.checkers.inputs import AttemptInput, Element, Mark, RecordOf, SubtaskInput, elements_of
@@ -66,10 +64,7 @@ class AttemptProgress:
     def wanted(self, record: Id) -> list[Any] | None:
         """The outputs that its outcome in this attempt calls for; without an outcome, its `expect`; None: unknown."""
         if record not in self._wanted:
-            expect = self._source.expect(record)
-            outcome = self._outcomes.get(record)
-            unsettled = None if expect is UNSET else expect
-            self._wanted[record] = unsettled if outcome is None else outputs_by(outcome, expect)
+            self._wanted[record] = outputs_by(self._outcomes.get(record), self._source.expect(record))
         return self._wanted[record]
 
     def count_left(self, record: Id) -> int:
@@ -235,10 +230,13 @@ class Readiness:
         position, the event that made it ready follows.
         """
         pos = self._input.left.get(owm.n)
-        frontier = self._lowest_open()
+        while self._open and self._open[0][2] in self._resolved:
+            heappop(self._open)
+        frontier = self._open[0][0] if self._open else math.inf
         if pos is None or frontier < pos or Mark(pos, owm.w) not in self._came:
             return []
-        latest = self._latest_ready(owm.w, frontier, otherwise=pos) if self._coalesces else pos
+        places = self._places[owm.w]
+        latest = places[bisect_right(places, frontier) - 1] if self._coalesces else pos
         return [self._settled(place, owm.w) for place in ([pos, latest] if latest > pos else [pos])]
 
     def _settled(self, pos: int, w: W) -> OfAttempt:
@@ -247,16 +245,6 @@ class Readiness:
         index = bisect_left(self._settled_at, pos)
         settled = self._settled_by[index - 1] if index else came
         return max(came, settled, key=lambda event: event.n)
-
-    def _latest_ready(self, w: W, frontier: float, *, otherwise: int) -> int:
-        places = self._places.get(w, [])
-        index = bisect_right(places, frontier)
-        return places[index - 1] if index else otherwise
-
-    def _lowest_open(self) -> float:
-        while self._open and self._open[0][2] in self._resolved:
-            heappop(self._open)
-        return self._open[0][0] if self._open else math.inf
 
     def _come(self, mark: Mark, event: OfAttempt) -> None:
         if mark not in self._came:

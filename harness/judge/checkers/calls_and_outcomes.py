@@ -2,16 +2,21 @@
 
 Answers to Flink's `AsyncWaitOperator` with timeout and retry strategy, and to FLINK-30477, -38082 and -6435.
 Invariant: in each attempt, a record has at most `max_tries` calls, numbered from 1 and never concurrent, one
-final outcome, no output before it, and a timeout neither early nor late. Times are compared in microseconds.
-O(n); memory grows with the records of the attempt.
+final outcome, no output before it, and a timeout neither early nor late; with the header's `operator.retry` (Flink's
+`AsyncRetryStrategy` and `RetryableResultHandlerDelegator`) an outcome that is not final is followed by the record's
+next call, in its time. Times are compared in microseconds, and the backoff is calculated exactly. O(n); memory grows
+with the records of the attempt.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from harness.history.event import Call, Close, Dead, End, Failed, Id, In, Kill, Out, Res, Restore
+from harness.history.header import Retry
 from harness.history.stalls import Stalls
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
@@ -19,7 +24,6 @@ from harness.judge.checkers.history_trace import AttemptTrace
 from harness.judge.checkers.indexed_history import SubtaskView
 from harness.judge.checkers.inputs import RecordOf, elements_of
 from harness.judge.checkers.invariant import Findings, Invariant
-from harness.judge.checkers.retries import BackoffRange, retry_anomalies
 
 _US_PER_MS = 1000
 _EARLY_MS = 1
@@ -34,8 +38,7 @@ class CallsAndOutcomes(Invariant):
 
     def examine(self, view: SubtaskView) -> Findings:
         """Each call, outcome and output that is out of sequence or at the wrong time."""
-        header = view.case.header
-        retry = header.operator.retry
+        retry = view.case.header.operator.retry
         backoff = None if retry is None else BackoffRange(retry)
         faults = Stalls(view.case.trace.faults if retry else (), every=True)
         anomalies: list[Anomaly] = []
@@ -43,12 +46,10 @@ class CallsAndOutcomes(Invariant):
         for attempt in view.subtask.attempts.values():
             walk = _AttemptWalk(view, attempt)
             anomalies += walk.anomalies()
-            over_at = min(_life_ended(view, attempt), _failed_at(attempt))
+            over_at = _over_at(view, attempt)
             anomalies += _late(view, walk.records, over_at)
             if backoff is not None:
-                anomalies += retry_anomalies(
-                    attempt, header=header, backoff=backoff, faults=faults, over_at=over_at
-                )
+                anomalies += _RetryWalk(view, attempt, backoff, faults, over_at).anomalies()
             calls += sum(isinstance(event, Call) for event in attempt.events)
         return Findings(anomalies=tuple(anomalies), observed=calls, exposed=calls > 0)
 
@@ -116,19 +117,14 @@ class _AttemptWalk:
         if call.id not in self._taken:
             say = f"{_tried(call)}, but the attempt had neither restored the record nor taken it in"
             yield _anomaly("unknown-record", call, say)
-        if not self._recalled_by_end(call):
+        if self._recalls_at_end and self._ended_input and call.id not in self._recalled:
+            self._recalled.add(call.id)  # Flink may call too many
+        else:
             yield from self._out_of_sequence(call, calls)
         calls.first = calls.first or call
         calls.last = call
         calls.running[call.try_] = call
         calls.tries.add(call.try_)
-
-    def _recalled_by_end(self, call: Call) -> bool:
-        """Whether it is the record's first call after the `end`, with profile `flink`: Flink may call too many."""
-        if not (self._recalls_at_end and self._ended_input) or call.id in self._recalled:
-            return False
-        self._recalled.add(call.id)
-        return True
 
     def _out_of_sequence(self, call: Call, calls: _Calls) -> Iterator[Anomaly]:
         if calls.final is not None:
@@ -201,18 +197,212 @@ def _late(view: SubtaskView, records: dict[Id, _Calls], over_at: float) -> Itera
         yield _anomaly("late-timeout", first, say, *(() if final is None else (final.n,)))
 
 
-def _life_ended(view: SubtaskView, attempt: AttemptTrace) -> float:
-    """The time after which an attempt owes no outcome any more, in microseconds."""
+def _over_at(view: SubtaskView, attempt: AttemptTrace) -> int:
+    """The time after which an attempt owes no outcome any more, in microseconds: it ended, or reported its failure."""
     superseded = attempt.a < max(view.subtask.attempts) or view.s in view.case.rescalings.ended
-    if superseded or any(isinstance(event, Close | Kill) for event in attempt.events):
-        return max((event.t for event in attempt.events if not isinstance(event, Kill)), default=0)
     last = view.case.trace.last
-    return 0 if last is None else last.t
+    over_at = 0 if last is None else last.t
+    if superseded or any(isinstance(event, Close | Kill) for event in attempt.events):
+        over_at = max((event.t for event in attempt.events if not isinstance(event, Kill)), default=0)
+    return min([over_at, *(event.t for event in attempt.events if isinstance(event, Failed))])
 
 
-def _failed_at(attempt: AttemptTrace) -> float:
-    reports = (event.t for event in attempt.events if isinstance(event, Failed))
-    return min(reports, default=float("inf"))
+_Next = Call | Res | Dead
+"""What may follow R: see N above."""
+
+
+class BackoffRange:
+    """The wait after each call of a record, as the shortest and the longest that the strategy allows, in ms.
+
+    They differ only in profile `flink`, where the last delay is shared by all records. Mutable: a cache that grows
+    with the greatest number of calls of one record.
+    """
+
+    def __init__(self, retry: Retry) -> None:
+        self.retry = retry
+        factor = Fraction(1 if retry.multiplier is None else str(retry.multiplier))
+        self._up, self._down = factor.numerator, factor.denominator
+        self._power = (retry.initial_ms, 1)
+        """The product of `initial_ms` and the multiplier's power for the last entry of `_waits`, as a fraction."""
+        self._waits = [retry.initial_ms]
+
+    def after(self, calls: int) -> tuple[int, float]:
+        """The shortest and the longest wait after the record's `calls`-th call; the longest may be infinite."""
+        if self.retry.profile == "flink" and calls > 1:
+            return self._wait(2), math.inf if self.retry.max_ms is None else self.retry.max_ms
+        wait = self._wait(calls)
+        return wait, wait
+
+    def _wait(self, calls: int) -> int:
+        if calls == 1 or self._up == self._down:
+            # The first wait is not limited by `max_ms`; a multiplier of 1 leaves the others to the limit alone.
+            return self.retry.initial_ms if calls == 1 else self._limited(self.retry.initial_ms)
+        while len(self._waits) < calls:
+            if len(self._waits) > 1 and self._waits[-1] == self.retry.max_ms:
+                return self._waits[-1]
+            above, below = self._power
+            self._power = (above * self._up, below * self._down)
+            self._waits.append(self._limited(self._power[0] // self._power[1]))
+        return self._waits[calls - 1]
+
+    def _limited(self, wait_ms: int) -> int:
+        return wait_ms if self.retry.max_ms is None else min(wait_ms, self.retry.max_ms)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Retried:
+    """The calls of one record in one attempt so far, as far as retries go. Mutable."""
+
+    first: Call | None = None
+    latest: Call | None = None
+    calls: int = 0
+    answered: bool = False
+    """Whether the latest call has a `res`."""
+    waiting: Res | None = None
+    """R, as long as there is no N."""
+    finished: bool = False
+    """Whether it has a final `res`."""
+
+
+class _RetryWalk:
+    """One pass over the calls and outcomes of one attempt: is each call that an outcome makes due in time? Mutable.
+
+    R is the first `res` of a record's latest call, neither final nor a timeout; N is the record's next `call`, final
+    `res`, `timeout` or `dead`. The attempt was over at `over_at`; `faults` holds all faults.
+    """
+
+    def __init__(
+        self, view: SubtaskView, attempt: AttemptTrace, backoff: BackoffRange, faults: Stalls, over_at: float
+    ) -> None:
+        operator = view.case.header.operator
+        self._attempt = attempt
+        self._retry = backoff.retry
+        self._backoff = backoff
+        self._faults = faults
+        self._over_at = over_at
+        self._max_tries = operator.max_tries
+        self._timeout_us = operator.timeout_ms * _US_PER_MS
+        self._records: dict[Id, _Retried] = {}
+        self._end: End | None = None
+        """The first `end` of the attempt so far."""
+
+    def anomalies(self) -> Iterator[Anomaly]:
+        for event in self._attempt.events:
+            if isinstance(event, Call | Res | Dead):
+                yield from self._step(event)
+            elif isinstance(event, End):
+                self._end = self._end or event
+        for record in self._records.values():
+            if record.waiting is not None:  # nothing followed
+                yield from self._missing(record, record.waiting, None)
+
+    def _step(self, event: _Next) -> Iterator[Anomaly]:
+        record = self._records.setdefault(event.id, _Retried())
+        follows = not isinstance(event, Res) or event.final or event.r == "timeout"
+        if record.waiting is not None and follows:
+            yield from self._followed(record, record.waiting, event)
+        yield from self._given_up(record, event)
+        if follows:
+            record.waiting = None
+        if isinstance(event, Call):
+            record.first = record.first or event
+            record.latest, record.answered = event, False
+            record.calls += 1
+        elif isinstance(event, Res):
+            record.finished = record.finished or event.final
+            if record.latest is not None and record.latest.try_ == event.try_ and not record.answered:
+                record.answered = True
+                record.waiting = None if follows else event
+
+    def _followed(self, record: _Retried, res: Res, follower: _Next) -> Iterator[Anomaly]:
+        if isinstance(follower, Call):
+            if not self._retry.retries(res):
+                say = f"{_named(res)} is called again, though its outcome ({res.r}, event {res.n}) is not retried"
+                yield _anomaly("retried-anyway", res, say, follower.n)
+            yield from self._early(record, res, follower)
+            limit = self._limit(record, res)
+            if follower.t > limit and not self._excused(record, res, limit):
+                say = (
+                    f"{_named(res)} is called again {_ms(follower.t - res.t)} ms after its outcome (event {res.n}),"
+                    f" and should have been by {_ms(limit - res.t)} ms after it"
+                )
+                yield _anomaly("retry-late", res, say, follower.n)
+        yield from self._missing(record, res, follower)
+
+    def _early(self, record: _Retried, res: Res, call: Call) -> Iterator[Anomaly]:
+        wait_ms, _ = self._backoff.after(record.calls)
+        if call.t - res.t >= (wait_ms - _EARLY_MS) * _US_PER_MS or self._called_by_end(res) is not None:
+            return
+        say = (
+            f"{_named(res)} is called again {_ms(call.t - res.t)} ms after its outcome (event {res.n}), and the"
+            f" wait after call {record.calls} of it is {wait_ms} ms"
+        )
+        yield _anomaly("retry-early", res, say, call.n)
+
+    def _missing(self, record: _Retried, res: Res, follower: _Next | None) -> Iterator[Anomaly]:
+        told = f"the outcome of {_named(res)} (event {res.n}, {res.r}) is not final"
+        ended = self._attempt.ended
+        if ended is not None and (follower is None or ended < follower.n):
+            say = f"{told}, and the attempt ended (event {ended}) before anything followed"
+            yield _anomaly("retry-missing", res, say, ended, *_numbers(follower))
+            return
+        if isinstance(follower, Call):
+            return
+        limit = self._limit(record, res)
+        late = follower is None or follower.t > limit
+        if late and not self._excused(record, res, limit):
+            say = f"{told}, and no call followed by {_ms(limit - res.t)} ms after it, when one was due"
+            yield _anomaly("retry-missing", res, say, *_numbers(follower))
+
+    def _given_up(self, record: _Retried, event: _Next) -> Iterator[Anomaly]:
+        """The record becomes a dead letter, or has its first final outcome, before its tries are used up."""
+        match event:
+            case Dead():
+                failure = record.waiting
+            case Res(final=True) if not record.finished:
+                failure = event
+            case _:
+                return
+        if failure is None or not self._retry.retries(failure):
+            return
+        if record.first is None or record.calls >= self._max_tries:
+            return
+        if self._end is not None and self._retry.at_end == "once":
+            return
+        if self._timeout_us and event.t - record.first.t >= self._timeout_us - _EARLY_MS * _US_PER_MS:
+            return
+        say = (
+            f"{_named(failure)} is given up after {record.calls} of {self._max_tries} calls, though its outcome"
+            f" ({failure.r}, event {failure.n}) is retried"
+        )
+        yield _anomaly("gave-up-early", failure, say, record.first.n, event.n)
+
+    def _limit(self, record: _Retried, res: Res) -> float:
+        """The latest time at which the next call is in time, in microseconds."""
+        _, wait_ms = self._backoff.after(record.calls)
+        due = math.inf if wait_ms == math.inf else res.t + wait_ms * _US_PER_MS
+        if (end := self._called_by_end(res)) is not None:
+            due = min(due, end.t)
+        return due if due == math.inf else due + self._retry.slack_ms * _US_PER_MS
+
+    def _called_by_end(self, res: Res) -> End | None:
+        """The `end` after this outcome, if it calls at once what waits; N, if there is one by now, comes after it."""
+        once = self._retry.at_end == "once"
+        return self._end if once and self._end is not None and self._end.n > res.n else None
+
+    def _excused(self, record: _Retried, res: Res, limit: float) -> bool:
+        """Whether nothing is owed by the limit: the attempt was over, a fault interfered, or the timeout came first."""
+        assert record.first is not None  # it has a latest call
+        timed_out = self._timeout_us > 0 and record.first.t + self._timeout_us <= limit
+        return self._over_at <= limit or timed_out or self._faults.overlap(res.t, limit)
+
+
+def _numbers(event: _Next | None) -> tuple[int, ...]:
+    return () if event is None else (event.n,)
+
+
+def _ms(us: float) -> str:
+    return f"{us / _US_PER_MS:g}"
 
 
 def _tried(call: Call) -> str:

@@ -67,7 +67,8 @@ class _Examination:
 
     def anomalies(self) -> Iterator[Anomaly]:
         yield from self._unstored()
-        yield from self._already_away()
+        for element in self._sweep.left_from(self._snap.pos):
+            yield self._anomaly("both-sides", element, "has left, and will be read again after a restore")
         for element in self._stored:
             yield from self._stored_one(element)
         yield from self._order()
@@ -84,11 +85,6 @@ class _Examination:
                     yield self._anomaly("torn", element, "has left only in part")
                 elif element not in self._stored and not self._sweep.excused(element):
                     yield self._anomaly("missing", element, "is neither stored nor resolved")
-
-    def _already_away(self) -> Iterator[Anomaly]:
-        """Elements at or after the cut that have left, wholly or in part."""
-        for element in self._sweep.left_from(self._snap.pos):
-            yield self._anomaly("both-sides", element, "has left, and will be read again after a restore")
 
     def _stored_one(self, element: Element) -> Iterator[Anomaly]:
         sweep, pos = self._sweep, self._sweep.position(element)
@@ -153,17 +149,22 @@ class _Completion(NamedTuple):
 
 def incomplete(view: SubtaskView) -> Iterator[Anomaly]:
     """Each `done` of which this subtask, though running, has no snap, or no acknowledgement by its newest attempt."""
-    acks = _acks_of(view)
+    acks: dict[tuple[int, int], list[Ack]] = {}
+    for ack in view.case.trace.acks:
+        if ack.s == view.s:
+            acks.setdefault((ack.a, ack.c), []).append(ack)
     for done, running in _completions(view):
         if view.checkpoints.cut_before(done.c, done.n) is None:
             lacks = "has no snap of it"
         elif not view.case.trace.acks or _acknowledgement(view, running.a, done, acks) is not None:
             continue
-        elif (older := _acknowledged_before(view, running, done, acks)) is not None:
-            yield _stale(older, running, done)
-            continue
         else:
             lacks = "has not acknowledged it since its snap"
+            earlier = sorted((a for a in view.subtask.attempts if a < running.a), reverse=True)
+            found = (_acknowledgement(view, a, done, acks) for a in earlier)
+            if (older := next(filter(None, found), None)) is not None:
+                yield _stale(older, running, done)
+                continue
         say = f"checkpoint {done.c} is completed, but subtask {view.s}, whose attempt {running.a} is running, {lacks}"
         yield Anomaly(kind="incomplete", s=view.s, c=done.c, events=(done.n,), say=say)
 
@@ -185,31 +186,14 @@ def _completions(view: SubtaskView) -> Iterator[_Completion]:
             yield _Completion(done, running)
 
 
-_Acks = Mapping[tuple[int, int], Sequence[Ack]]
-"""The acknowledgements of one subtask, by attempt and checkpoint."""
-
-
-def _acks_of(view: SubtaskView) -> _Acks:
-    found: dict[tuple[int, int], list[Ack]] = {}
-    for ack in view.case.trace.acks:
-        if ack.s == view.s:
-            found.setdefault((ack.a, ack.c), []).append(ack)
-    return found
-
-
-def _acknowledgement(view: SubtaskView, a: int, done: Done, acks: _Acks) -> Ack | None:
-    """The acknowledgement by attempt `a` of its snap, before `done`."""
+def _acknowledgement(
+    view: SubtaskView, a: int, done: Done, acks: Mapping[tuple[int, int], Sequence[Ack]]
+) -> Ack | None:
+    """The acknowledgement by attempt `a` of its snap, before `done`; `acks` by attempt and checkpoint."""
     cut = view.checkpoints.cut_before(done.c, done.n, attempt=a)
     if cut is None:
         return None
     return next((ack for ack in acks.get((a, done.c), ()) if cut.snap.n < ack.n < done.n), None)
-
-
-def _acknowledged_before(view: SubtaskView, running: AttemptTrace, done: Done, acks: _Acks) -> Ack | None:
-    """The acknowledgement by the newest earlier attempt that has one."""
-    earlier = sorted((a for a in view.subtask.attempts if a < running.a), reverse=True)
-    found = (_acknowledgement(view, a, done, acks) for a in earlier)
-    return next((ack for ack in found if ack is not None), None)
 
 
 def _stale(ack: Ack, running: AttemptTrace, done: Done) -> Anomaly:
@@ -232,28 +216,18 @@ def two_ends(case: IndexedHistory) -> Iterator[Anomaly]:
     ends: list[Done | Abort] = sorted((*case.trace.dones, *case.trace.aborts), key=lambda end: end.n)
     for end in ends:
         if isinstance(end, Done):
-            abort = abort_of.get(end.c)
-            views = [view for view in case.views if end.n in running[view.s]]
-            if abort is not None and not _means_snaps_since(views, end, abort):
-                say = f"checkpoint {end.c} is completed after it was aborted (event {abort.n}), without new snaps"
-                yield Anomaly(kind="two-ends", c=end.c, events=(abort.n, end.n), say=say)
+            if (abort := abort_of.get(end.c)) is not None:
+                views = (view for view in case.views if end.n in running[view.s])
+                cuts = [view.checkpoints.cut_before(end.c, end.n) for view in views]
+                if not cuts or any(cut is None or cut.snap.n < abort.n for cut in cuts):
+                    say = f"checkpoint {end.c} is completed after it was aborted (event {abort.n}), without new snaps"
+                    yield Anomaly(kind="two-ends", c=end.c, events=(abort.n, end.n), say=say)
             done_of[end.c] = end
         else:
-            done = done_of.get(end.c)
-            if done is not None and not _snapped_since(case, end, done):
-                say = f"checkpoint {end.c} is aborted after it was completed (event {done.n}), without a new snap"
-                yield Anomaly(kind="two-ends", c=end.c, events=(done.n, end.n), say=say)
+            if (done := done_of.get(end.c)) is not None:
+                attempts = (attempt for view in case.views for attempt in view.subtask.attempts.values())
+                snaps = (cut.snap for attempt in attempts for cut in attempt.cuts)
+                if not any(snap.c == end.c and done.n < snap.n < end.n for snap in snaps):
+                    say = f"checkpoint {end.c} is aborted after it was completed (event {done.n}), without a new snap"
+                    yield Anomaly(kind="two-ends", c=end.c, events=(done.n, end.n), say=say)
             abort_of[end.c] = end
-
-
-def _means_snaps_since(running: Sequence[SubtaskView], done: Done, abort: Abort) -> bool:
-    """Whether it completes a snap of every running subtask, of at least one, all taken after the abort."""
-    cuts = [view.checkpoints.cut_before(done.c, done.n) for view in running]
-    return bool(cuts) and all(cut is not None and cut.snap.n > abort.n for cut in cuts)
-
-
-def _snapped_since(case: IndexedHistory, abort: Abort, done: Done) -> bool:
-    attempts = (attempt for view in case.views for attempt in view.subtask.attempts.values())
-    return any(
-        cut.snap.c == done.c and done.n < cut.snap.n < abort.n for attempt in attempts for cut in attempt.cuts
-    )

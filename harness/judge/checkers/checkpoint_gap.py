@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from harness.history.event import Commit, Done, End, Event, Rescale
@@ -80,11 +81,11 @@ def _judged(
     ends = [event for attempt in attempts for event in attempt.events if isinstance(event, End)]
     points = [_Point(event, f"the completion of checkpoint {event.c}", event.c) for event in completions]
     if starts:
-        points.insert(0, _Point(min(starts, key=_place), "the first start"))
+        points.insert(0, _Point(min(starts, key=attrgetter("n")), "the first start"))
     if rescale is not None:
         points.append(_Point(rescale, "the rescale that ended the subtask"))
     elif ended and ends:
-        points.append(_Point(max(ends, key=_place), "the last end of the source"))
+        points.append(_Point(max(ends, key=attrgetter("n")), "the last end of the source"))
     elif case.trace.last is not None:
         points.append(_Point(case.trace.last, "the last event of the history"))
     anomalies = tuple(_too_far_apart(points, case.header.bounds.checkpoint_gap or 0, s))
@@ -104,7 +105,3 @@ def _too_far_apart(points: Sequence[_Point], bound_ms: int, s: int | None) -> It
             )
             events = (before.event.n, after.event.n)
             yield Anomaly(kind="checkpoint-gap", s=s, c=after.c, events=events, say=say)
-
-
-def _place(event: Event) -> int:
-    return event.n

@@ -1,7 +1,7 @@
 """V9 effect once: the database holds one effect for each accepted record, and no other.
 
-Invariant: the rows of the audit, read after the run, equal what the accepted records expect, row by row; what tables
-of effects show is in `effect_rows`. O(n log n); memory grows with effects, rows and records.
+Invariant: the rows of the audit, read after the run, equal what the accepted records expect, row by row, and so do
+those of each table of effects. O(n log n); memory grows with effects, rows and records.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from harness.history.verdict import Anomaly
 from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
 from harness.judge.checkers.inputs import Taken
 from harness.judge.checkers.invariant import Findings, Invariant, OfTable, findings_of_tables
-from harness.judge.checkers.outputs import Expectation
 from harness.judge.checkers.tables import Key, ReadTable, among
 
 
@@ -48,7 +47,8 @@ class EffectOnce(Invariant):
         for effect in case.trace.effects:
             effects.setdefault(expected.key(effect), []).append(effect)
         audit = _judge_audit(case, expected, effects) if case.tables.audited else Findings()
-        return audit + judge_effect_rows(case, expected, effects)
+        tables = [_TableOfEffects(one, case, expected, effects) for one in case.tables.holding("effects")]
+        return audit + findings_of_tables(case, "effects", chain.from_iterable(one.found() for one in tables))
 
 
 def _judge_audit(
@@ -103,23 +103,12 @@ def _anomaly(kind: str, rows: list[Effect], say: str) -> Anomaly:
     return Anomaly(kind=kind, s=first.s, id=first.id, events=tuple(row.n for row in rows), say=say)
 
 
-def judge_effect_rows(
-    case: IndexedHistory, expected: ExpectedEffects, effects: Mapping[Key, Sequence[Effect]]
-) -> Findings:
-    """The findings on all tables of effects; each table is judged by itself.
+class _TableOfEffects:
+    """One table of effects, judged by itself.
 
     A table that keeps the last of several writes is compared by value with what is expected, since the audit does not
     say which write was the last.
     """
-    tables = case.tables.holding("effects")
-    if not tables:
-        return Findings()
-    found = chain.from_iterable(_TableOfEffects(table, case, expected, effects).found() for table in tables)
-    return findings_of_tables(case, "effects", found)
-
-
-class _TableOfEffects:
-    """One table of effects."""
 
     def __init__(
         self,
@@ -280,12 +269,9 @@ class ExpectedEffects:
         if view is None:
             return None
         expectation = view.expected.of(record)
-        return None if self._may_be_either(record, expectation) else expectation.outputs
-
-    def _may_be_either(self, record: Id, expectation: Expectation) -> bool:
-        """Whether the row may be present or absent, with any value, because a call did not end in `ok`."""
-        indifferent = expectation.outputs == [] or expectation.substituted
-        return indifferent and record in self._unclear
+        if (expectation.outputs == [] or expectation.substituted) and record in self._unclear:
+            return None  # a call did not end in `ok`: the row may be present or absent, with any value
+        return expectation.outputs
 
 
 def _unclear_calls(view: SubtaskView) -> Iterator[Id]:

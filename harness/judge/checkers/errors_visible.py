@@ -4,8 +4,8 @@ Answers to Flink's `failOperator`; convicts swallowed exceptions. Invariant: in 
 followed by the attempt's `failed`, by the record's `dead`, or by the attempt's `kill`; the kill counts only
 before a completed snapshot that omits the record, since after it a restart would not call the record again. A rescale
 that ends the subtask counts as a kill, and so does a `close` before the input has `ended`, if a completed snapshot
-behind the failure holds the record: the next attempt calls it again (a batch ends so). What
-tables of dead letters show is in `dead_rows`. O(n log n); memory grows with the failures of the attempt and with rows.
+behind the failure holds the record: the next attempt calls it again (a batch ends so). O(n log n); memory grows with
+the failures of the attempt and with rows.
 """
 
 from __future__ import annotations
@@ -56,8 +56,13 @@ class ErrorsVisible(Invariant):
         )
 
     def across(self, case: IndexedHistory) -> Findings:
-        """What the tables of dead letters show."""
-        return judge_dead_rows(case)
+        """What the tables of dead letters show; each is judged by itself."""
+        tables = case.tables.holding("dead")
+        if not tables:
+            return Findings()
+        letters = _Letters(case)
+        found = chain.from_iterable(_TableOfDead(table, case, letters).found() for table in tables)
+        return findings_of_tables(case, "dead", found)
 
 
 class _Ends:
@@ -100,12 +105,10 @@ class _Ends:
         snap = self._next_snap(res)
         if self._killed is not None and self._killed > res.n and (snap is None or self._killed < snap):
             return True
-        return snap is None and self._is_handed_over(res)
-
-    def _is_handed_over(self, res: Res) -> bool:
-        """Whether the attempt closed before its end, behind a completed snapshot that was taken after the failure."""
-        taken = bool(self._snaps) and self._snaps[-1].n > res.n
-        return taken and not self._ended and self._closed is not None and self._closed > self._snaps[-1].n
+        if snap is not None or self._ended or self._closed is None or not self._snaps:
+            return False
+        # It is handed over if the attempt closed behind a completed snapshot that was taken after the failure.
+        return res.n < self._snaps[-1].n < self._closed
 
     def is_over(self, res: Res) -> bool:
         """Whether it is too late to report the failure."""
@@ -148,16 +151,6 @@ def is_failure(event: object) -> bool:
     if not isinstance(event, Res):
         return False
     return (event.r == "fail" and event.final) or (event.r == "timeout" and event.error is not UNSET)
-
-
-def judge_dead_rows(case: IndexedHistory) -> Findings:
-    """The findings on all tables of dead letters; each table is judged by itself."""
-    tables = case.tables.holding("dead")
-    if not tables:
-        return Findings()
-    letters = _Letters(case)
-    found = chain.from_iterable(_TableOfDead(table, case, letters).found() for table in tables)
-    return findings_of_tables(case, "dead", found)
 
 
 class _Letters:

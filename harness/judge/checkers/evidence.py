@@ -6,10 +6,11 @@ convicts; missing evidence makes the run vacuous. Memory grows with faults and c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from harness.history.event import FaultEvent
 from harness.history.header import Expects
+from harness.history.outside import JobFault
 from harness.history.values import shown
 from harness.judge.checkers.indexed_history import IndexedHistory
 from harness.judge.checkers.invariant import Findings, Invariant
@@ -55,21 +56,22 @@ def evidence_found(
         ("restores", expects.restores, restores),
         ("rescales", expects.rescales, rescales),
     )
-    shortfalls = (*_without_evidence(faults), *_short(faults, expects, counts))
-    return Findings(shortfalls=shortfalls, observed=len(faults), exposed=True)
+    return Findings(
+        shortfalls=tuple(shortfalls_of(faults, expects.faults, counts)), observed=len(faults), exposed=True
+    )
 
 
-def _without_evidence(faults: Sequence[FaultEvent]) -> Iterator[str]:
+def shortfalls_of(
+    faults: Sequence[FaultEvent | JobFault],
+    expected: Sequence[str],
+    counts: Iterable[tuple[str, int | None, int]],
+) -> Iterator[str]:
+    """Faults without evidence, expected ones that never began, and each count (name, least, seen) that is too low."""
     for fault in faults:
         if fault.phase == "end" and not fault.evidence:
             yield f"the fault {shown(fault.f)} ended without evidence that it took effect (event {fault.n})"
-
-
-def _short(
-    faults: Sequence[FaultEvent], expects: Expects, counts: Sequence[tuple[str, int | None, int]]
-) -> Iterator[str]:
     begun = {fault.f for fault in faults if fault.phase == "begin"}
-    for name in dict.fromkeys(expects.faults):
+    for name in dict.fromkeys(expected):
         if name not in begun:
             yield f"the fault {shown(name)} was expected and never began"
     for named, least, seen in counts:

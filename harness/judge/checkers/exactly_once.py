@@ -1,14 +1,13 @@
 """V8 exactly once: the effective output O* holds each expected result once, with its value and timestamp.
 
 Answers to Jepsen's `set-full`. Invariant: the multiset of results in O* equals what the accepted records call
-for. What tables of outputs show is in `output_rows`, what keys and versions show in `looked_up_values`. O(n log n);
-memory grows with O*, with records and with rows.
+for, and so does each table of outputs; what keys and versions show is in `looked_up_values`. O(n log n); memory grows
+with O*, with records and with rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import NamedTuple
 
 from msgspec import UNSET
@@ -44,13 +43,22 @@ class ExactlyOnce(Invariant):
         """What the tables of outputs show, and whether results belong to their key and version."""
         unknown = (_WITHOUT_VALUES,) if case.without_values else ()
         together = _judged(case, case.views) if case.rescalings else Findings()
-        return together + judge_output_rows(case) + judge_values(case) + Findings(shortfalls=unknown)
+        found: list[OfTable] = []
+        if tables := case.tables.holding("outputs"):
+            seen = _Seen(case)
+            found = [one for table in tables for one in _TableOfOutputs(table, case, seen).found()]
+        of_tables = findings_of_tables(case, "outputs", found)
+        return together + of_tables + judge_values(case) + Findings(shortfalls=unknown)
 
 
 def _judged(case: IndexedHistory, views: Sequence[SubtaskView]) -> Findings:
     """The findings on subtasks that a record may have passed through, each after those whose work it took over."""
     results = [result for view in views for result in outputs(view.output)]
-    seen, holders = _first_seen(results), _Holders(views)
+    holders = _Holders(views)
+    seen: dict[Id, dict[int, Shown]] = {}
+    """For each record and each `j` the first appearance of that output."""
+    for entry, out in results:
+        seen.setdefault(out.id, {}).setdefault(out.j, entry)
     anomalies = [*_doubled(results), *_wrong_each(holders, results), *_gaps(holders, seen)]
     lost = list(_lost(holders, seen))
     return Findings(
@@ -67,14 +75,6 @@ class _Holders:
     def __init__(self, views: Sequence[SubtaskView]) -> None:
         self.by_s = {view.s: view for view in views}
         self.last = {record: view for view in views for record in view.source.records}
-
-
-def _first_seen(results: list[tuple[Shown, Out]]) -> dict[Id, dict[int, Shown]]:
-    """For each record and each `j` the first appearance of that output."""
-    seen: dict[Id, dict[int, Shown]] = {}
-    for entry, out in results:
-        seen.setdefault(out.id, {}).setdefault(out.j, entry)
-    return seen
 
 
 def _doubled(results: list[tuple[Shown, Out]]) -> Iterator[Anomaly]:
@@ -157,16 +157,6 @@ def _lost(holders: _Holders, seen: dict[Id, dict[int, Shown]]) -> Iterator[Anoma
 
 
 _EPOCHS = frozenset({"atomic", "two-phase"})
-
-
-def judge_output_rows(case: IndexedHistory) -> Findings:
-    """The findings on all tables of outputs; each table is judged by itself."""
-    tables = case.tables.holding("outputs")
-    if not tables:
-        return Findings()
-    seen = _Seen(case)
-    found = chain.from_iterable(_TableOfOutputs(table, case, seen).found() for table in tables)
-    return findings_of_tables(case, "outputs", found)
 
 
 class _Entry(NamedTuple):

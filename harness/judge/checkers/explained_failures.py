@@ -9,20 +9,20 @@ event, times the faults; memory grows with attempts, their failures, and faults.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 from msgspec import UNSET, UnsetType
 
 from harness.history.causes import CAUSES_OUTSIDE
 from harness.history.event import Call, Close, Ended, Failed, Kill, Res, Start
 from harness.history.header import OperatorHeader
-from harness.history.stalls import FaultEvents, fault_spans
+from harness.history.stalls import fault_spans
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
 from harness.judge.checkers.history_trace import AttemptTrace, SubtaskTrace
-from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
+from harness.judge.checkers.indexed_history import IndexedHistory
 from harness.judge.checkers.invariant import Findings, Invariant
 
 _US_PER_MS = 1000
@@ -70,24 +70,14 @@ def _asked(subtask: SubtaskTrace) -> Iterator[_Incident]:
     before: AttemptTrace | None = None
     for a in sorted(subtask.attempts):
         attempt = subtask.attempts[a]
-        if before is not None and attempt.start is not None and _is_restart(attempt.start, before):
-            yield _Incident(event=attempt.start, subtask=subtask, attempt=before)
+        if before is not None and (start := attempt.start) is not None:
+            was_over = (e.n < start.n and isinstance(e, Ended | Failed | Kill) for e in before.events)
+            if not any(was_over):
+                yield _Incident(event=start, subtask=subtask, attempt=before)
         for event in attempt.events:
             if isinstance(event, Failed | Kill):
                 yield _Incident(event=event, subtask=subtask, attempt=attempt)
         before = attempt
-
-
-def _is_restart(start: Start, before: AttemptTrace) -> bool:
-    """Whether the attempt before had neither ended nor failed nor been killed by then."""
-    return not any(event.n < start.n and isinstance(event, Ended | Failed | Kill) for event in before.events)
-
-
-class _Blow(NamedTuple):
-    """A `failed` or `kill`, which with `together` may stop the other subtasks."""
-
-    s: int
-    n: int
 
 
 class _Causes:
@@ -97,7 +87,10 @@ class _Causes:
         self._operator: OperatorHeader = case.header.operator
         self._recover_us = case.header.bounds.recover * _US_PER_MS
         self._spans = fault_spans(case.trace.faults)
-        self._blows = list(_blows(case.views)) if case.header.explained == "together" else []
+        attempts = [attempt for view in case.views for attempt in view.subtask.attempts.values()]
+        blows = [e for attempt in attempts for e in attempt.events if isinstance(e, Failed | Kill)]
+        self._blows = blows if case.header.explained == "together" else []
+        """With `together`: what may stop the other subtasks."""
 
     def explain(self, incident: _Incident) -> bool:
         """Whether anything explains it."""
@@ -133,14 +126,13 @@ class _Causes:
 
     def _can(self, kind: str, s: int, *, until: int, since: _Asked | Res | Call) -> bool:
         """By what is on: a fault that can cause it began before `until`, and had not ended too long before `since`."""
-        return any(
-            span.begin.n < until and _reaches(span, kind, s) and self._lasts_to(span, since)
-            for span in self._spans
-        )
-
-    def _lasts_to(self, span: FaultEvents, since: _Asked | Res | Call) -> bool:
-        end = span.end
-        return end is None or end.n > since.n or since.t - end.t <= self._recover_us
+        for span in self._spans:
+            begin, end = span.begin, span.end
+            reaches = begin.can is not UNSET and kind in begin.can and begin.s in (UNSET, s)
+            lasts = end is None or end.n > since.n or since.t - end.t <= self._recover_us
+            if begin.n < until and reaches and lasts:
+                return True
+        return False
 
     def _was_superseded(self, incident: _Incident) -> bool:
         """Whether a later attempt had started by then: a zombie reports its failure, or is reaped."""
@@ -181,19 +173,6 @@ class _Causes:
                 return res.error is not UNSET and self._operator.on_timeout == "fail"
             case _:
                 return False
-
-
-def _reaches(span: FaultEvents, kind: str, s: int) -> bool:
-    """Whether the fault can cause such an event of this subtask without being named by it."""
-    can, only = span.begin.can, span.begin.s
-    return can is not UNSET and kind in can and only in (UNSET, s)
-
-
-def _blows(views: Sequence[SubtaskView]) -> Iterator[_Blow]:
-    for view in views:
-        for attempt in view.subtask.attempts.values():
-            events = (event for event in attempt.events if isinstance(event, Failed | Kill))
-            yield from (_Blow(view.s, event.n) for event in events)
 
 
 def _unexplained(incident: _Incident, causes: _Causes) -> Anomaly:

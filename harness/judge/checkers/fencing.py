@@ -41,12 +41,11 @@ class Fencing(Invariant):
     def across(self, case: IndexedHistory) -> Findings:
         """Each effect of a superseded attempt; undecided if the audit was not read whole."""
         effects = sorted(case.trace.effects, key=lambda effect: effect.seq)
-        exposed = bool(case.rescalings)
         return Findings(
             anomalies=(*_zombie_effects(effects), *_of_ended_subtasks(case, effects)),
             unread=tuple(case.tables.unread("audit")),
             observed=len(effects),
-            exposed=exposed,
+            exposed=bool(case.rescalings),
         )
 
 

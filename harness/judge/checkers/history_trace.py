@@ -1,8 +1,7 @@
 """The trace: a history indexed by subtask and attempt. All checkers share this one fold over the events.
 
-Answers to the indexed histories of `jepsen.history`. The fold is `Trace(header)`, `step`, `merge`; each checker
-judges the result. Events are only filed here, never interpreted. `Stalls` keeps the times at which a fault
-stopped or slowed the operator's process or clock, which excuses lateness. Memory grows with the history.
+Answers to the indexed histories of `jepsen.history`. The fold is `Trace(header)` and `step`; each checker judges the
+result. Events are only filed here, never interpreted. Memory grows with the history.
 """
 
 from __future__ import annotations
@@ -86,11 +85,6 @@ class AttemptTrace:
             case _:
                 pass
 
-    def merge(self, later: Self) -> None:
-        """Append the events of the same attempt from the next piece of the history."""
-        for event in later.events:
-            self.file(event)
-
 
 class SubtaskTrace:
     """The attempts and commits of one subtask. Mutable."""
@@ -113,7 +107,7 @@ class SubtaskTrace:
 
 
 class Trace:
-    """A history, or a piece of one, indexed by subtask. Mutable: the state of the fold."""
+    """A history, indexed by subtask. Mutable: the state of the fold."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
@@ -176,33 +170,6 @@ class Trace:
         for event in events:
             self.step(event)
         return self
-
-    def merge(self, later: Trace) -> None:
-        """Add the trace of a later piece of the history, or of other subtasks in the same piece.
-
-        Events that belong to no attempt (completions, acknowledgements, faults, effects, rows) must be merged in
-        history order.
-        """
-        for s, other in later.subtasks.items():
-            mine = self._subtask(s)
-            mine.commits += other.commits
-            for a, attempt in other.attempts.items():
-                mine.attempt(a).merge(attempt)
-        self.dones += later.dones
-        self.aborts += later.aborts
-        self.retires += later.retires
-        self.rescales += later.rescales
-        self.faults += later.faults
-        self.effects += later.effects
-        self.giveups += later.giveups
-        for table, rows in later.rows.items():
-            self.rows.setdefault(table, []).extend(rows)
-        self.table_reads += later.table_reads
-        self.acks += later.acks
-        self.changes += later.changes
-        self.events += later.events
-        if self.last is None or (later.last is not None and later.last.n > self.last.n):
-            self.last = later.last
 
     def _subtask(self, s: int) -> SubtaskTrace:
         if s not in self.subtasks:

@@ -31,7 +31,6 @@ from harness.judge.checkers.outputs import (
     Chain,
     Checkpoints,
     Expectation,
-    ExpectedOutputs,
     Shown,
     effective_output,
     outputs,
@@ -115,11 +114,9 @@ class SubtaskView:
         return found
 
     @cached_property
-    def expected(self) -> ExpectedOutputs | JointOutputs:
+    def expected(self) -> ExpectedOutputs:
         """What each record must yield; with rescales over all subtasks together."""
-        if self.case.rescalings:
-            return self.case.joint_outputs
-        return ExpectedOutputs(self.subtask, source=self.source, output=self.output, chain=self.chain)
+        return self.case.joint_outputs if self.case.rescalings else ExpectedOutputs([self])
 
     @cached_property
     def inputs(self) -> dict[int, AttemptInput]:
@@ -225,8 +222,8 @@ class Rescalings:
         return None
 
 
-class JointOutputs:
-    """The expectation of each record over all subtasks that held it."""
+class ExpectedOutputs:
+    """The expectation of each record over all subtasks that held it, computed on first use."""
 
     def __init__(self, views: Sequence[SubtaskView]) -> None:
         """`views` in the order of `Rescalings.place`."""
@@ -258,9 +255,7 @@ class JointOutputs:
             outcome = self._standing.get(record)
         else:
             outcome = self._by_s[first.s].subtask.attempts[first.a].outcomes.get(record)
-        unsettled = None if expect is UNSET else expect
-        wanted = unsettled if outcome is None else outputs_by(outcome, expect)
-        return Expectation(wanted, outcome, first is not None)
+        return Expectation(outputs_by(outcome, expect), outcome, first is not None)
 
 
 class IndexedHistory:
@@ -287,9 +282,9 @@ class IndexedHistory:
         return all(attempt is not None and attempt.ended is not None for attempt in attempts_due)
 
     @cached_property
-    def joint_outputs(self) -> JointOutputs:
+    def joint_outputs(self) -> ExpectedOutputs:
         """What each record must yield, over all subtasks that held it."""
-        return JointOutputs(self.views)
+        return ExpectedOutputs(self.views)
 
     @cached_property
     def owner(self) -> dict[Id, SubtaskView]:
@@ -328,9 +323,7 @@ class IndexedHistory:
     @cached_property
     def watermarks_seen(self) -> bool:
         """Whether any watermark was taken in or emitted."""
-        return any(view.source.watermarks or _emits_a_watermark(view.subtask) for view in self.views)
-
-
-def _emits_a_watermark(subtask: SubtaskTrace) -> bool:
-    emissions = (e for attempt in subtask.attempts.values() for e in attempt.emissions)
-    return any(isinstance(emission, Owm) for emission in emissions)
+        if any(view.source.watermarks for view in self.views):
+            return True
+        attempts = (attempt for view in self.views for attempt in view.subtask.attempts.values())
+        return any(isinstance(emission, Owm) for attempt in attempts for emission in attempt.emissions)

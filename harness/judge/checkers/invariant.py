@@ -1,9 +1,9 @@
 """The checker protocol: an invariant of `docs/reference/history.md` as a function of a traced history.
 
-Answers to Jepsen's `Checker`. All checkers share one fold over the events (`history_trace.Trace`: start, step,
-merge). A checker adds `examine`, which judges one subtask, and `across`, which judges what needs all subtasks.
-Both return `Findings`, which can be added, so subtasks can be examined on different machines. Invariant: a
-checker sees only the case, never the operator, a clock or a file.
+Answers to Jepsen's `Checker`. All checkers share one fold over the events (`history_trace.Trace`). A checker adds
+`examine`, which judges one subtask, and `across`, which judges what needs all subtasks. Both return `Findings`, which
+can be added, so subtasks can be examined on different machines. Invariant: a checker sees only the case, never the
+operator, a clock or a file.
 """
 
 from __future__ import annotations

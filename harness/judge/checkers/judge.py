@@ -99,7 +99,7 @@ def judge_file(
             streamed = NotScreened()
         if not isinstance(streamed, NotScreened):
             return streamed
-        judged = _judge_reader(exact_reader(path, progress), checkers)
+        judged = judge_reader(exact_reader(path, progress), checkers=checkers)
         return replace(judged, warnings=(*judged.warnings, *streamed.warnings))
 
 
@@ -164,7 +164,14 @@ def _completed(
 def judge_reader(reader: HistoryReader, *, checkers: Sequence[Invariant] = CHECKERS) -> Judgement | Malformed:
     """Judge the events of a reader with every checker, without the screen."""
     with uncollected(), integers_of_any_length():
-        return _judge_reader(reader, checkers)
+        header = reader.header
+        trace = None if header is None else Trace(header)
+        for event in reader.events():
+            if trace is not None:
+                trace.step(event)
+        if reader.breaches or trace is None:
+            return Malformed(breaches=tuple(reader.breaches), warnings=tuple(reader.warnings))
+        return judge_trace(trace, checkers=checkers, warnings=reader.warnings)
 
 
 @contextmanager
@@ -184,17 +191,6 @@ def uncollected(*, frozen: bool = False) -> Iterator[None]:
             gc.unfreeze()
         if was_on:
             gc.enable()
-
-
-def _judge_reader(reader: HistoryReader, checkers: Sequence[Invariant]) -> Judgement | Malformed:
-    header = reader.header
-    trace = None if header is None else Trace(header)
-    for event in reader.events():
-        if trace is not None:
-            trace.step(event)
-    if reader.breaches or trace is None:
-        return Malformed(breaches=tuple(reader.breaches), warnings=tuple(reader.warnings))
-    return judge_trace(trace, checkers=checkers, warnings=reader.warnings)
 
 
 def judge_trace(

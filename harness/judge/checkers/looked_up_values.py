@@ -78,7 +78,7 @@ class _ChangesOfKey:
         """For each version the begin of the change to it."""
         by_end = sorted(spans, key=lambda span: span.end)
         self._ends = [span.end for span in by_end]
-        self._highest = list(accumulate(by_end, _higher))
+        self._highest = list(accumulate(by_end, lambda *spans: max(spans, key=lambda span: span.ver)))
 
     def in_force_until(self, n: int) -> float:
         """The latest event of any change that had begun before event `n`; what begins after it is not touched."""
@@ -89,10 +89,6 @@ class _ChangesOfKey:
         """The highest version whose change had ended before event `n`."""
         index = bisect_left(self._ends, n)
         return self._highest[index - 1] if index else None
-
-
-def _higher(one: _Span, other: _Span) -> _Span:
-    return max(one, other, key=lambda span: span.ver)
 
 
 class _Answered(NamedTuple):

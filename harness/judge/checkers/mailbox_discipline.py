@@ -84,7 +84,9 @@ def _interleaved(acts: list[_Act]) -> Iterator[Anomaly]:
         if not isinstance(out, Out):
             continue
         if previous is not None and previous.id != out.id:
-            _interrupt(left[previous.id], by=out)
+            before = left[previous.id]
+            if before.split is None or before.lowest.j < before.split[0].j:
+                before.split = before.lowest, out
         outputs = left.get(out.id)
         if outputs is None:
             outputs = left[out.id] = _Outputs(lowest=out)
@@ -94,12 +96,6 @@ def _interleaved(acts: list[_Act]) -> Iterator[Anomaly]:
             outputs.reported = True
             yield _split(outputs.split, out)
         previous = out
-
-
-def _interrupt(outputs: _Outputs, *, by: Out) -> None:
-    """Note that another record's output leaves after these."""
-    if outputs.split is None or outputs.lowest.j < outputs.split[0].j:
-        outputs.split = outputs.lowest, by
 
 
 def _split(split: tuple[Out, Out], later: Out) -> Anomaly:

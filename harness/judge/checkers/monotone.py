@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from harness.history.event import Emission, Owm
 from harness.history.values import height, shown
 from harness.history.verdict import Anomaly
-from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
+from harness.judge.checkers.indexed_history import SubtaskView
 from harness.judge.checkers.inputs import SubtaskInput, positions_of_emissions
 from harness.judge.checkers.invariant import Findings, Invariant
 
@@ -37,11 +37,7 @@ class Monotone(Invariant):
             for owm, higher in _going_back(sequence, view.source):
                 found.setdefault(owm.n, _back(view, owm, higher))
         left = sum(len(sequence) for sequence in sequences[1:])
-        return Findings(anomalies=tuple(found.values()), observed=left)
-
-    def across(self, case: IndexedHistory) -> Findings:
-        """The invariant was exposed if the history has any watermark."""
-        return Findings(exposed=case.watermarks_seen)
+        return Findings(anomalies=tuple(found.values()), observed=left, exposed=view.case.watermarks_seen)
 
 
 def _standing(emissions: Iterable[Emission], marks: Sequence[int | None]) -> list[Owm]:

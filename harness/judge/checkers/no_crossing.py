@@ -16,7 +16,7 @@ from harness.history.values import shown
 from harness.history.verdict import Anomaly
 from harness.judge.checkers.attempt_state import AttemptProgress
 from harness.judge.checkers.history_trace import AttemptTrace
-from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
+from harness.judge.checkers.indexed_history import SubtaskView
 from harness.judge.checkers.inputs import AttemptInput
 from harness.judge.checkers.invariant import Findings, Invariant
 
@@ -34,11 +34,7 @@ class NoCrossing(Invariant):
         for a, attempt in view.subtask.attempts.items():
             anomalies += _crossed(view, attempt, view.inputs[a])
             left += len(view.inputs[a].left)
-        return Findings(anomalies=tuple(anomalies), observed=left)
-
-    def across(self, case: IndexedHistory) -> Findings:
-        """The invariant was exposed if the history has any watermark."""
-        return Findings(exposed=case.watermarks_seen)
+        return Findings(anomalies=tuple(anomalies), observed=left, exposed=view.case.watermarks_seen)
 
 
 def _crossed(view: SubtaskView, attempt: AttemptTrace, taken: AttemptInput) -> Iterator[Anomaly]:

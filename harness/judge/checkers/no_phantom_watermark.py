@@ -14,7 +14,7 @@ from harness.history.event import Out, Owm, Restore, W, Wm
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
 from harness.judge.checkers.history_trace import AttemptTrace
-from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
+from harness.judge.checkers.indexed_history import SubtaskView
 from harness.judge.checkers.inputs import Mark, elements_of
 from harness.judge.checkers.invariant import Findings, Invariant
 from harness.judge.checkers.outputs import Shown
@@ -31,11 +31,8 @@ class NoPhantomWatermark(Invariant):
         attempts = view.subtask.attempts.values()
         phantoms = [anomaly for attempt in attempts for anomaly in _phantoms(attempt)]
         left = sum(isinstance(e, Owm) for attempt in attempts for e in attempt.emissions)
-        return Findings(anomalies=(*phantoms, *_repeated(view), *_after_end(view)), observed=left)
-
-    def across(self, case: IndexedHistory) -> Findings:
-        """The invariant was exposed if the history has any watermark."""
-        return Findings(exposed=case.watermarks_seen)
+        anomalies = (*phantoms, *_repeated(view), *_after_end(view))
+        return Findings(anomalies=anomalies, observed=left, exposed=view.case.watermarks_seen)
 
 
 def _phantoms(attempt: AttemptTrace) -> Iterator[Anomaly]:

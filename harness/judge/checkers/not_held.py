@@ -16,7 +16,7 @@ from harness.history.values import shown
 from harness.history.verdict import Anomaly
 from harness.judge.checkers.attempt_state import Readiness
 from harness.judge.checkers.history_trace import AttemptTrace
-from harness.judge.checkers.indexed_history import IndexedHistory, SubtaskView
+from harness.judge.checkers.indexed_history import SubtaskView
 from harness.judge.checkers.invariant import Findings, Invariant
 
 _US_PER_MS = 1000
@@ -40,11 +40,8 @@ class NotHeld(Invariant):
             anomalies=(*held, *(lost if finished else ())),
             pending=() if finished else tuple(anomaly.say for anomaly in lost),
             observed=len(view.source.watermarks),
+            exposed=view.case.watermarks_seen,
         )
-
-    def across(self, case: IndexedHistory) -> Findings:
-        """The invariant was exposed if the history has any watermark."""
-        return Findings(exposed=case.watermarks_seen)
 
 
 def _lost(view: SubtaskView) -> Iterator[Anomaly]:

@@ -44,7 +44,9 @@ class _OrderWalk:
     def __init__(self, view: SubtaskView) -> None:
         self._view = view
         self._marks = view.output_marks
-        self._lowest_after = _lowest_from(self._marks)
+        placed = [(math.inf if mark is None else mark, place) for place, mark in enumerate(self._marks)]
+        self._lowest_after = [*accumulate(reversed(placed), min)][::-1]
+        """For each index of O* the lowest watermark position from there on, and the index of that watermark."""
         self._highest: tuple[float, int] = (-math.inf, 0)
         self._highest_out: Out | None = None
         self._highest_mark = -math.inf  # a snap may put positions below 0
@@ -105,9 +107,3 @@ class _OrderWalk:
             say=f"output {out.j} of record {shown(out.id)} (position {pos}) leaves {where}",
         )
         self.found.setdefault(out.n, anomaly)
-
-
-def _lowest_from(marks: list[int | None]) -> list[tuple[float, int]]:
-    """For each index of O* the lowest watermark position from there on, and the index of that watermark."""
-    backwards = [(math.inf if mark is None else mark, place) for place, mark in enumerate(marks)][::-1]
-    return [*accumulate(backwards, min)][::-1]

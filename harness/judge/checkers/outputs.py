@@ -14,10 +14,9 @@ from typing import Any, NamedTuple, assert_never
 
 from msgspec import UNSET, UnsetType
 
-from harness.history.event import Commit, Dead, Done, Emission, Id, Out, Res, Retire
+from harness.history.event import Commit, Dead, Done, Emission, Out, Res, Retire
 from harness.history.header import Sink
 from harness.judge.checkers.history_trace import AttemptTrace, Settled, SnapshotCut, SubtaskTrace
-from harness.judge.checkers.inputs import SubtaskInput
 
 
 class Checkpoints:
@@ -134,17 +133,12 @@ def effective_output(
             emissions = (e for attempt in subtask.attempts.values() for e in attempt.emissions)
             return [Shown(emission) for emission in sorted(emissions, key=lambda emission: emission.n)]
         case "rollback":
-            return list(_kept(chain))
+            links = ((attempt, None if cut is None else cut.emitted) for attempt, cut in chain.links)
+            return [Shown(emission) for attempt, until in links for emission in attempt.emissions[:until]]
         case "atomic" | "two-phase":
             return list(_committed(subtask, checkpoints))
         case _:
             assert_never(sink)
-
-
-def _kept(chain: Chain) -> Iterator[Shown]:
-    for attempt, cut in chain.links:
-        until = len(attempt.emissions) if cut is None else cut.emitted
-        yield from map(Shown, attempt.emissions[:until])
 
 
 def _committed(subtask: SubtaskTrace, checkpoints: Checkpoints) -> Iterator[Shown]:
@@ -159,9 +153,11 @@ def outputs(shown: list[Shown]) -> Iterator[tuple[Shown, Out]]:
     return ((entry, entry.emission) for entry in shown if isinstance(entry.emission, Out))
 
 
-def outputs_by(outcome: Settled, expect: list[Any] | UnsetType) -> list[Any] | None:
-    """The outputs that an outcome calls for; None: unknown."""
+def outputs_by(outcome: Settled | None, expect: list[Any] | UnsetType) -> list[Any] | None:
+    """The outputs that an outcome calls for, or `expect` without one; None: unknown."""
     match outcome:
+        case None:
+            return None if expect is UNSET else expect
         case Dead() | Res(r="fail"):
             return []
         case Res(r="timeout"):
@@ -185,45 +181,3 @@ class Expectation(NamedTuple):
     def substituted(self) -> bool:
         """Whether the outputs are a timeout's substitute answer."""
         return isinstance(self.outcome, Res) and self.outcome.r == "timeout" and bool(self.outputs)
-
-
-class ExpectedOutputs:
-    """The expectation of each record of a subtask, computed on first use."""
-
-    def __init__(
-        self, subtask: SubtaskTrace, *, source: SubtaskInput, output: list[Shown], chain: Chain
-    ) -> None:
-        self._subtask = subtask
-        self._source = source
-        self._first: dict[Id, int] = {}
-        for _, out in outputs(output):
-            self._first.setdefault(out.id, out.a)
-        self._standing = _latest_standing(chain)
-        self._known: dict[Id, Expectation] = {}
-
-    def of(self, record: Id) -> Expectation:
-        if record not in self._known:
-            self._known[record] = self._decide(record)
-        return self._known[record]
-
-    def _decide(self, record: Id) -> Expectation:
-        expect = self._source.expect(record)
-        deciding = self._first.get(record)
-        if deciding is None:
-            outcome = self._standing.get(record)
-        else:
-            outcome = self._subtask.attempts[deciding].outcomes.get(record)
-        unsettled = None if expect is UNSET else expect
-        wanted = unsettled if outcome is None else outputs_by(outcome, expect)
-        return Expectation(wanted, outcome, deciding is not None)
-
-
-def _latest_standing(chain: Chain) -> dict[Id, Settled]:
-    """For each record its latest outcome within the chain."""
-    latest: dict[Id, Settled] = {}
-    for attempt, _ in chain.links:
-        for record, outcome in attempt.outcomes.items():
-            known = latest.get(record)
-            if chain.holds(attempt.a, outcome.n) and (known is None or outcome.n > known.n):
-                latest[record] = outcome
-    return latest

@@ -46,7 +46,22 @@ class RestoreEquivalence(Invariant):
 
     def across(self, case: IndexedHistory) -> Findings:
         """Whether the subtasks that a rescale begins get together what those that it ends had stored."""
-        return judge_redistribution(case)
+        if not case.rescalings:
+            return Findings()
+        rescales = case.trace.rescales
+        anomalies: list[Anomaly] = []
+        pending: list[str] = []
+        for rescale in rescales:
+            one = _Redistribution(case, rescale)
+            anomalies += [*one.unfit_cuts(), *one.restarts(), *one.elements(), *one.partitions()]
+            left = list(one.left_behind())
+            if one.all_restored:
+                anomalies += left
+            else:
+                pending += [anomaly.say for anomaly in left]
+        return Findings(
+            anomalies=tuple(anomalies), pending=tuple(pending), observed=len(rescales), exposed=bool(rescales)
+        )
 
 
 def _restarts(view: SubtaskView) -> Iterator[tuple[AttemptTrace, Start, int]]:
@@ -112,26 +127,6 @@ class _Restart:
             events=tuple(sorted({self._start.n, *witnesses})),
             say=f"{self._named}, {say}",
         )
-
-
-def judge_redistribution(case: IndexedHistory) -> Findings:
-    """The findings on every rescale."""
-    if not case.rescalings:
-        return Findings()
-    rescales = case.trace.rescales
-    anomalies: list[Anomaly] = []
-    pending: list[str] = []
-    for rescale in rescales:
-        one = _Redistribution(case, rescale)
-        anomalies += [*one.unfit_cuts(), *one.restarts(), *one.elements(), *one.partitions()]
-        left = list(one.left_behind())
-        if one.all_restored:
-            anomalies += left
-        else:
-            pending += [anomaly.say for anomaly in left]
-    return Findings(
-        anomalies=tuple(anomalies), pending=tuple(pending), observed=len(rescales), exposed=bool(rescales)
-    )
 
 
 class _Redistribution:

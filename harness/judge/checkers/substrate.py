@@ -39,9 +39,23 @@ def judge_substrate(
         return replace(verdict, outcome=Outcome.VACUOUS, why=why)
     missing = _missing(kept, readings)
     lost = [one for one in kept if one.value in missing and missing[one.value] == len(readings)]
-    by_fault = [one for one in lost if any(_takes(loss, one) for loss in asked)]
+    by_fault = [
+        one for one in lost if any(loss.ended_us is None or one.began <= loss.ended_us for loss in asked)
+    ]
     anomalies = [
-        *(_anomaly("lost-commit", one) for one in lost if one not in by_fault),
+        *(
+            Anomaly(
+                kind="lost-commit",
+                say=(
+                    f"append {one.value} was acknowledged by server {one.server} and is missing from every later"
+                    " reading"
+                ),
+                events=(),
+                id=one.value,
+            )
+            for one in lost
+            if one not in by_fault
+        ),
         *(
             Anomaly(
                 kind="stale-reading",
@@ -59,11 +73,15 @@ def judge_substrate(
         shown = tuple(anomalies[:_LISTED_MAX])
         omitted = len(anomalies) - len(shown)
         return replace(verdict, outcome=Outcome.UNKNOWN, why=why, anomalies=shown, omitted=omitted)
-    return replace(verdict, why=_blame(by_fault, kept, asked) if by_fault else "")
-
-
-def _takes(loss: LossAsked, append: ProbeOperation) -> bool:
-    return loss.ended_us is None or append.began <= loss.ended_us
+    if not by_fault:
+        return verdict
+    names = " and ".join(f"`{loss.fault}`" for loss in asked)
+    servers = ", ".join(str(one) for one in sorted({append.server for append in by_fault}))
+    why = (
+        f"blamed on the database: of {len(kept)} commits that it acknowledged to the probe, {len(by_fault)} "
+        f"(by server {servers}) are gone, as fault {names} asks of it"
+    )
+    return replace(verdict, why=why)
 
 
 def _missing(kept: Sequence[ProbeOperation], readings: Sequence[ProbeOperation]) -> Mapping[int, int]:
@@ -100,17 +118,3 @@ def _wrong_readings(
         if reading.isolation != readings[0].isolation:
             say = f"{where} ran at isolation {reading.isolation}, the first one at {readings[0].isolation}"
             yield Anomaly(kind="isolation", say=say, events=())
-
-
-def _anomaly(kind: str, append: ProbeOperation) -> Anomaly:
-    say = f"append {append.value} was acknowledged by server {append.server} and is missing from every later reading"
-    return Anomaly(kind=kind, say=say, events=(), id=append.value)
-
-
-def _blame(lost: Sequence[ProbeOperation], kept: Sequence[ProbeOperation], asked: Sequence[LossAsked]) -> str:
-    names = " and ".join(f"`{loss.fault}`" for loss in asked)
-    servers = ", ".join(str(one) for one in sorted({append.server for append in lost}))
-    return (
-        f"blamed on the database: of {len(kept)} commits that it acknowledged to the probe, {len(lost)} "
-        f"(by server {servers}) are gone, as fault {names} asks of it"
-    )

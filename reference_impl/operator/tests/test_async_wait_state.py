@@ -19,8 +19,8 @@ from reference_impl.checkpoints.state_handler import StateSnapshotContext, Strea
 from reference_impl.checkpoints.task_state import OperatorSubtaskState
 from reference_impl.elements import WatermarkStatus
 from reference_impl.errors import StateError, WrongState
+from reference_impl.operator.async_wait import QUEUE_STATE
 from reference_impl.operator.build import Mode
-from reference_impl.operator.queue_state import QUEUE_STATE
 from reference_impl.state.element_serializer import from_state
 from reference_impl.state.operator_state import OperatorStateBackend
 from reference_impl.state.repartitioner import RoundRobinOperatorStateRepartitioner

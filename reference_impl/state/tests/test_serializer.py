@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from reference_impl.state.key_groups import identity_of, spread_of, value_of
-from reference_impl.state.schema import ANY, Compatibility, compatibility, schema_of
+from reference_impl.state.schema import ANY, Compatibility, compatibility, schema_of, ttl_of
 from reference_impl.state.serializer import serializer_for
 from reference_impl.state.ttl_state_factory import TtlSerializer
 from reference_impl.state.ttl_value import TtlValue, last_access_of
@@ -193,9 +193,9 @@ def test_a_stamp_comes_goes_and_stays_s17() -> None:
     assert plain.decode(plain.migrate(stored, stamping.schema)) == 5
     assert stamping.decode(stamping.migrate(stored, stamping.schema)) == TtlValue(5, 300)
     assert last_access_of(stored) == 300
-    assert plain.compatibility_with(stamping.schema) is MIGRATED
-    assert TtlSerializer(serializer_for(str), lambda: 0).compatibility_with(stamping.schema) is REFUSED
-    assert TtlSerializer(serializer_for(float), lambda: 0).compatibility_with(plain.schema) is MIGRATED
+    assert compatibility(new=plain.schema, old=stamping.schema) is MIGRATED
+    assert compatibility(new=ttl_of(schema_of(str)), old=stamping.schema) is REFUSED
+    assert compatibility(new=ttl_of(schema_of(float)), old=plain.schema) is MIGRATED
 
 
 def test_a_schema_says_in_words_what_it_is() -> None:

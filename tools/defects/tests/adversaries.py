@@ -13,8 +13,7 @@ from harness.sut.variant import Variant
 from reference_impl.elements import QueueElement, Record
 from reference_impl.operator.async_wait import AsyncWaitOperator
 from reference_impl.operator.build import operator_around, queue_for
-from reference_impl.operator.gated_queue import GatedQueue
-from reference_impl.operator.queues import Emit, Entry, OrderedQueue, UnorderedQueue
+from reference_impl.operator.queues import Emit, Entry, GatedQueue, OrderedQueue, UnorderedQueue
 
 
 class _RecordsFirst(AsyncWaitOperator):

@@ -26,18 +26,14 @@ def is_without_values(trace: OutsideTrace) -> bool:
 def find_delivery(trace: OutsideTrace, finish: Finish) -> Findings:
     """V8."""
     delivery = _Delivery(trace, finish)
-    found = delivery.found()
-    anomalies = tuple(
-        Anomaly(kind=kind, id=cells(slot[0]), j=slot[1], events=one.events, say=one.say)
-        for (kind, slot), one in found.items()
-    )
-    unknown = tuple(delivery.unknown())
-    shortfalls = ("no expected value is known",) if is_without_values(trace) else ()
     seen = trace.replay.effects if trace.has_log else 0
     return Findings(
-        anomalies=anomalies,
-        unread=unknown,
-        shortfalls=shortfalls,
+        anomalies=tuple(
+            Anomaly(kind=kind, id=cells(slot[0]), j=slot[1], events=one.events, say=one.say)
+            for (kind, slot), one in delivery.found().items()
+        ),
+        unread=tuple(delivery.unknown()),
+        shortfalls=("no expected value is known",) if is_without_values(trace) else (),
         observed=seen + sum(len(reading.slots) for reading in trace.readings.values()),
         exposed=bool(trace.records.by_key) and bool(trace.visible),
     )
@@ -53,7 +49,6 @@ class _Delivery:
         claims, sink = trace.header.claims, trace.header.sink
         self._doubles = claims.delivery != "at-least-once"
         self._loses = claims.delivery != "at-most-once"
-        self._as_sets = claims.delivery == "at-least-once"
         self._write = sink.write
         self._first = trace.readings[1]
         self._missing = list(self._missing_at_first())
@@ -87,7 +82,8 @@ class _Delivery:
             yield f"the job was not finished, and so far a row of {named(self._missing[0][0])} is missing"
         elif self._loses and (undecided := [slot for slot, _ in self._missing if not self._expects(slot[0])]):
             yield f"it is unknown whether {named(undecided[0])} should produce a row; none was observed"
-        if self._started_again() and (rest := trace.unread(2)):
+        again = self._done and any(start.n > self._finished_at for start in trace.starts.values())
+        if (again or trace.readings[2].begun) and (rest := trace.unread(2)):
             yield f"the job was started once more, and reading 2 is not whole: {', '.join(rest)} not read to the end"
         if by_value := self._undecided_values():
             yield f"the job was not finished, and so far {by_value.say}"
@@ -154,8 +150,4 @@ class _Delivery:
 
     def _rows(self, rows: SlotRows | None) -> object:
         counts = {} if rows is None else rows.counts()
-        return frozenset(counts) if self._as_sets else dict(counts)
-
-    def _started_again(self) -> bool:
-        later = any(start.n > self._finished_at for start in self._trace.starts.values())
-        return self._trace.readings[2].begun or (self._done and later)
+        return dict(counts) if self._doubles else frozenset(counts)

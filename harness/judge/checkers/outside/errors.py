@@ -10,6 +10,7 @@ from msgspec import UNSET
 from harness.history.outside import OutsideExpects
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
+from harness.judge.checkers.evidence import shortfalls_of
 from harness.judge.checkers.invariant import Findings
 from harness.judge.checkers.outside.finish import Finish
 from harness.judge.checkers.outside.job_trace import OutsideTrace, is_failed_exit
@@ -70,42 +71,23 @@ def find_evidence(trace: OutsideTrace) -> Findings | str:
     """V23."""
     if trace.header.expects is None and not trace.faults:
         return "nothing is expected, and there is no fault"
-    failed = [fault for fault in trace.faults if fault.end is not None and fault.end.error is not UNSET]
-    return Findings(
-        unread=tuple(f"the fault {shown(fault.begin.f)} itself failed" for fault in failed),
-        shortfalls=(*_without_evidence(trace), *_short(trace), *_without_bite(trace)),
-        observed=len(trace.faults),
-        exposed=True,
-    )
-
-
-def _without_evidence(trace: OutsideTrace) -> Iterator[str]:
-    for fault in trace.faults:
-        if fault.end is not None and not fault.end.evidence:
-            yield f"the fault {shown(fault.begin.f)} ended without evidence that it took effect (event {fault.end.n})"
-
-
-def _short(trace: OutsideTrace) -> Iterator[str]:
     expects = trace.header.expects or OutsideExpects()
-    begun = {fault.begin.f for fault in trace.faults}
-    for name in dict.fromkeys(expects.faults):
-        if name not in begun:
-            yield f"the fault {shown(name)} was expected and never began"
     counts = (
         ("records offered", expects.records, len(trace.records.by_key)),
         ("starts", expects.starts, len(trace.starts)),
         ("lookups", expects.asked, trace.asked),
     )
-    for told, least, seen in counts:
-        if least is not None and seen < least:
-            yield f"{seen} {told}, where at least {least} were expected"
-
-
-def _without_bite(trace: OutsideTrace) -> Iterator[str]:
-    """Whether no fault stood between a row and the table."""
-    if not trace.faults or not trace.has_log:
-        return
+    begins, ends = [fault.begin for fault in trace.faults], [fault.end for fault in trace.faults if fault.end]
+    shortfalls = [*shortfalls_of([*begins, *ends], expects.faults, counts)]
     bitten = trace.replay.bitten()
     proven = (fault for fault in trace.faults if fault.end is not None and fault.end.evidence)
-    if not any(bitten[fault.index] for fault in proven):
-        yield "after no fault with evidence did the table get a row that was missing when the fault began"
+    if trace.faults and trace.has_log and not any(bitten[fault.index] for fault in proven):
+        shortfalls.append(
+            "after no fault with evidence did the table get a row that was missing when the fault began"
+        )
+    return Findings(
+        unread=tuple(f"the fault {shown(end.f)} itself failed" for end in ends if end.error is not UNSET),
+        shortfalls=tuple(shortfalls),
+        observed=len(trace.faults),
+        exposed=True,
+    )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from harness.history.outside import JobFinished
 from harness.judge.checkers.outside.job_trace import OutsideTrace, is_by_itself
 from harness.judge.checkers.outside.replay import named
-from harness.judge.checkers.outside.slots import RecordKey, SlotKey
+from harness.judge.checkers.outside.slots import SlotKey
 
 _US_PER_MS = 1000
 
@@ -89,21 +89,17 @@ def _unsettled(trace: OutsideTrace, finished: JobFinished) -> str:
     if last is not None and finished.t - last.t < quiet * _US_PER_MS:
         return f"event {last.n} came less than {quiet} ms before it"
     missing = trace.replay.missing_there if trace.header.sink.changes else trace.readings[1].missing
-    for key in _last_ones(trace):
+    last_of_part = {
+        record.part: key
+        for key, record in trace.records.by_key.items()
+        if key not in trace.excused and not record.expects_nothing
+    }
+    for key in last_of_part.values():
         for slot in trace.slots_of(key):
             if missing(slot):
                 part = trace.records.by_key[key].part
                 return f"{named(slot)}, the last of part {part}, was not in the table"
     return _came_later(trace, missing)
-
-
-def _last_ones(trace: OutsideTrace) -> list[RecordKey]:
-    """Of each part the last record that is neither excused nor expects nothing."""
-    last: dict[int, RecordKey] = {}
-    for key, record in trace.records.by_key.items():
-        if key not in trace.excused and not record.expects_nothing:
-            last[record.part] = key
-    return list(last.values())
 
 
 def _came_later(trace: OutsideTrace, missing: Callable[[SlotKey], int]) -> str:

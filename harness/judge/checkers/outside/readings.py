@@ -59,8 +59,7 @@ class Reading:
         key = slot_of(row.id, None if row.j is UNSET else row.j)
         rows = self.slots.get(key)
         if rows is None:
-            rows = SlotRows(self._records.expected(key), numbered=self._records.numbered)
-            self.slots[key] = rows
+            rows = self.slots[key] = self._records.untouched(key)
         wrong = rows.wrong
         rows.add(digest(row.v), row.n)
         record = self._records.by_key.get(key[0])
@@ -81,12 +80,9 @@ class Reading:
     def missing(self, slot: SlotKey) -> int:
         """How many of its rows are missing."""
         rows = self.slots.get(slot)
-        return self._fresh(slot).missing if rows is None else rows.missing
+        return self._records.untouched(slot).missing if rows is None else rows.missing
 
     def has_all(self, slot: SlotKey) -> bool:
         """Whether every expected row is there."""
         rows = self.slots.get(slot)
-        return self._fresh(slot).has_all if rows is None else rows.has_all
-
-    def _fresh(self, slot: SlotKey) -> SlotRows:
-        return SlotRows(self._records.expected(slot), numbered=self._records.numbered)
+        return self._records.untouched(slot).has_all if rows is None else rows.has_all

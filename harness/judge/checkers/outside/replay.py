@@ -174,26 +174,17 @@ class TableReplay:
     def missing_there(self, slot: SlotKey) -> int:
         """How many rows of a slot were missing at the `finished` or `giveup`."""
         logged = self.slots.get(slot)
-        return self._fresh(slot).missing if logged is None else logged.missing_there
+        return self._records.untouched(slot).missing if logged is None else logged.missing_there
 
     def has_all_there(self, slot: SlotKey) -> bool:
         """Whether every expected row of a slot was there at that moment."""
         logged = self.slots.get(slot)
-        return self._fresh(slot).has_all if logged is None else logged.is_whole_there
+        return self._records.untouched(slot).has_all if logged is None else logged.is_whole_there
 
     def least(self, slot: SlotKey) -> int | None:
         """The least number of its rows missing after a transaction before reading 1."""
         logged = self.slots.get(slot)
         return None if logged is None else logged.least
-
-    def _fresh(self, slot: SlotKey) -> SlotRows:
-        return SlotRows(self._records.expected(slot), numbered=self._records.numbered)
-
-    def _slot(self, key: SlotKey) -> LoggedSlot:
-        slot = self.slots.get(key)
-        if slot is None:
-            slot = self.slots[key] = LoggedSlot(self._fresh(key))
-        return slot
 
     def _commit(self, rows: Sequence[LogRow]) -> None:
         """Apply one transaction, then look at each slot that it touched."""
@@ -204,14 +195,17 @@ class TableReplay:
         net: Counter[tuple[SlotKey, Digest]] = Counter()
         for row in rows:
             for key, value, change in _changes(row):
-                slot = self._slot(key)
+                slot = self.slots.get(key)
+                if slot is None:
+                    slot = self.slots[key] = LoggedSlot(self._records.untouched(key))
                 missing = before[key][0] if key in before else slot.rows.missing
                 before[key] = missing, row.n
                 net[key, value] += change
                 self._change(key, slot, value, change, row)
         for key, (missing, n) in before.items():
             if self.slots[key].rows.size:
-                self._note_visible(key)
+                record, j = key
+                self.highest[record] = max(j or 0, self.highest.get(record, 0))
             if key[0] in self._records.by_key:
                 self._look(key, missing, n, tx)
             elif self.slots[key].rows.size:
@@ -265,11 +259,6 @@ class TableReplay:
             self.found.setdefault(
                 ("duplicate", key), SlotHistory(events, f"{named(key)} {rows.surplus} after transaction {tx}")
             )
-
-    def _note_visible(self, key: SlotKey) -> None:
-        """The slot has a row after a transaction."""
-        record, j = key
-        self.highest[record] = max(j or 0, self.highest.get(record, 0))
 
     def _note_effect(self, row: LogRow) -> None:
         """The transaction that `row` ends has an effect."""

@@ -89,13 +89,14 @@ class Records:
             key_of(event.id): Sourced(event) for event in events if isinstance(event, Offer)
         }
 
-    def expected(self, slot: SlotKey) -> tuple[Digest, ...] | None:
-        """The expected rows of a slot; None: not known, or the id was not offered."""
+    def untouched(self, slot: SlotKey) -> SlotRows:
+        """A slot of which no row has appeared."""
         key, j = slot
         record = self.by_key.get(key)
-        if record is None or record.expect is None or j is None:
-            return None if record is None else record.expect
-        return record.expect[j : j + 1]
+        expected = None if record is None else record.expect
+        if expected is not None and j is not None:
+            expected = expected[j : j + 1]
+        return SlotRows(expected, numbered=self.numbered)
 
     def slots(self, key: RecordKey, *, highest: int) -> Iterator[SlotKey]:
         """The slots of an offered record of which something can be missing; `highest`: the highest j ever shown."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from harness.history.outside import JobExit, JobGiveUp
 from harness.history.values import shown
 from harness.history.verdict import Anomaly
@@ -12,7 +10,7 @@ from harness.judge.checkers.outside.finish import Finish
 from harness.judge.checkers.outside.job_trace import JobFaultSpan, OutsideTrace, is_failed_exit
 from harness.judge.checkers.outside.order import log_not_read
 from harness.judge.checkers.outside.replay import named
-from harness.judge.checkers.outside.slots import RecordKey, cells
+from harness.judge.checkers.outside.slots import cells
 
 _US_PER_MS = 1000
 _EXCUSES = frozenset({"harness", "outside"})
@@ -97,47 +95,30 @@ def _poisoned(trace: OutsideTrace) -> str:
 
 def _stuck(trace: OutsideTrace, giveup: JobGiveUp) -> Anomaly:
     since = f"the job had not come to its end when the wait was given up (event {giveup.n}), and no fault explains that"
-    key = _first_missing(trace)
-    if key is None:
-        return Anomaly(
-            kind="stuck", events=(giveup.n,), say=f"{since}: nothing of what was offered was missing"
-        )
-    record = trace.records.by_key[key[0]]
-    return Anomaly(
-        kind="stuck",
-        id=cells(key[0]),
-        events=tuple(sorted({record.n, giveup.n})),
-        say=f"{since}: {named((key[0], None))}, offered by event {record.n}, was missing",
-    )
-
-
-def _first_missing(trace: OutsideTrace) -> tuple[RecordKey] | None:
-    """The record that was offered first of those missing something at the giveup; without a log, in reading 1."""
     missing = trace.replay.missing_there if trace.has_log else trace.readings[1].missing
-    for key in trace.records.by_key:
+    for key, record in trace.records.by_key.items():
         if any(missing(slot) for slot in trace.slots_of(key)):
-            return (key,)
-    return None
+            events = tuple(sorted({record.n, giveup.n}))
+            say = f"{since}: {named((key, None))}, offered by event {record.n}, was missing"
+            return Anomaly(kind="stuck", id=cells(key), events=events, say=say)
+    say = f"{since}: nothing of what was offered was missing"
+    return Anomaly(kind="stuck", events=(giveup.n,), say=say)
 
 
 def find_explained_exits(trace: OutsideTrace) -> Findings | str:
     """V24."""
     if not trace.header.claims.explained:
         return "the header does not claim that failures are explained"
-    asked = list(_asked(trace))
+    asked = []
+    for exit_ in trace.exits:
+        failed = isinstance(exit_.signal, int) or (isinstance(exit_.code, int) and exit_.code != 0)
+        if failed and (trace.giveup is None or exit_.n < trace.giveup.n):
+            asked.append(exit_)
     return Findings(
         anomalies=tuple(_unexplained(exit_) for exit_ in asked if not _is_explained(trace, exit_)),
         observed=len(asked),
         exposed=bool(trace.starts),
     )
-
-
-def _asked(trace: OutsideTrace) -> Iterator[JobExit]:
-    """The exits that need an explanation."""
-    for exit_ in trace.exits:
-        failed = isinstance(exit_.signal, int) or (isinstance(exit_.code, int) and exit_.code != 0)
-        if failed and (trace.giveup is None or exit_.n < trace.giveup.n):
-            yield exit_
 
 
 def _is_explained(trace: OutsideTrace, exit_: JobExit) -> bool:

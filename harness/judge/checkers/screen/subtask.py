@@ -40,7 +40,6 @@ class SubtaskScreen:
         self._done_by: dict[int, int] = {}
         """For each attempt the latest checkpoint that was completed with its snap."""
         self.committed: Saved | None = None
-        self.completions = 0
         self.gap_from_t = 0
         self.last_end_t: int | None = None
         self._atomic = account.header.sink == "atomic"
@@ -162,7 +161,10 @@ class SubtaskScreen:
         self.account.commits += 1
         self.account.named_commits += named
         if self._atomic:
-            self._complete_by_commit(saved, event)
+            saved.completed = True
+            self.account.completed_snaps += 1
+            self.account.completed[saved.c] = None
+            self._gap(event.t)
 
     def visible(self) -> tuple[int, int]:
         """The numbers of results and of watermarks in the effective output."""
@@ -208,13 +210,6 @@ class SubtaskScreen:
             if epoch is None or epoch.epoch_filled:
                 raise Irregular("an epoch with emissions that is not committed")
             epoch = epoch.before
-
-    def _complete_by_commit(self, saved: Saved, event: Commit) -> None:
-        saved.completed = True
-        self.account.completed_snaps += 1
-        self.completions += 1
-        self.account.completed[saved.c] = None
-        self._gap(event.t)
 
     def _gap(self, t: int) -> None:
         bound_ms = self.account.header.bounds.checkpoint_gap

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -113,7 +114,12 @@ class Distinct:
             or any(len(set(bucket)) < len(bucket) for bucket in self._buckets)
         ):
             return False
-        return not self._begins or not any(self._is_ranged(d) for bucket in self._buckets for d in bucket)
+        if self._begins:
+            for digest in chain.from_iterable(self._buckets):
+                place = bisect_right(self._begins, digest)
+                if place > 0 and self._ends[place - 1] >= digest:
+                    return False
+        return True
 
     def merge(self, other: Distinct) -> None:
         """Add the values of another one, made by this process or by one with the same hash seed."""
@@ -133,11 +139,12 @@ class Distinct:
         self._plain = self._plain and kinds <= _PLAIN
         if self._plain:
             runs = _runs(values) if kinds == {int} else None
+            for begin, end in runs or ():
+                self._add_run(begin, end)
             if runs is None:
-                self._add_digests(values)
-            else:
-                for begin, end in runs:
-                    self._add_run(begin, end)
+                self._buckets = self._buckets or [array("q") for _ in range(_BUCKETS)]
+                for digest in map(hash, values):
+                    self._buckets[digest % _BUCKETS].append(digest)
         values.clear()
 
     def _add_run(self, begin: int, end: int) -> None:
@@ -158,16 +165,6 @@ class Distinct:
         else:
             begins.insert(place, begin)
             ends.insert(place, end)
-
-    def _add_digests(self, values: list[Any]) -> None:
-        if not self._buckets:
-            self._buckets = [array("q") for _ in range(_BUCKETS)]
-        for digest in map(hash, values):
-            self._buckets[digest % _BUCKETS].append(digest)
-
-    def _is_ranged(self, digest: int) -> bool:
-        place = bisect_right(self._begins, digest)
-        return place > 0 and self._ends[place - 1] >= digest
 
 
 def _runs(values: list[int]) -> list[tuple[int, int]] | None:

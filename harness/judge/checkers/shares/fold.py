@@ -157,11 +157,9 @@ class _Fold:
 
     def _not_claimed(self, name: str) -> str:
         """Why an invariant does not apply; empty if it applies to any share."""
-        reasons = [self._reasons(share)[name] for share in self.seen]
+        shares = [self.found[share.s] if share.grounds is None else share.grounds for share in self.seen]
+        reasons = [share.reasons[name] for share in shares]
         return "" if "" in reasons else reasons[0]
-
-    def _reasons(self, share: ShareSeen) -> Mapping[str, str]:
-        return self.found[share.s].reasons if share.grounds is None else share.grounds.reasons
 
     def judgement(self, rest: Mapping[str, InvariantVerdict]) -> Judgement:
         """The judgement of the whole; `rest`: the verdicts that the whole had to decide."""
@@ -202,7 +200,9 @@ class _Fold:
             case "V18" if not self._atomic:
                 return settle(checker, [Findings(observed=len(self._told(Done)), exposed=True)])
             case "V23":
-                return settle(checker, [self._evidence(counts)])
+                expects = self.around.header.expects or Expects()
+                due = {name: counts[name] for name in ("records", "checkpoints", "restores")}
+                return settle(checker, [evidence_found(self._told(FaultEvent), expects, **due)])
         return settle(checker, [self._findings(share, name) for share in self.seen])
 
     def _findings(self, share: ShareSeen, name: str) -> Findings:
@@ -217,15 +217,6 @@ class _Fold:
         case = IndexedHistory(Trace(self.around.header))
         vars(case)["finished"] = self.finished
         return Liveness().across(case)
-
-    def _evidence(self, counts: Mapping[str, int]) -> Findings:
-        return evidence_found(
-            self._told(FaultEvent),
-            self.around.header.expects or Expects(),
-            records=counts["records"],
-            checkpoints=counts["checkpoints"],
-            restores=counts["restores"],
-        )
 
 
 def _all_different(parts: Sequence[Distinct]) -> bool:

@@ -14,7 +14,6 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from harness.history.event import Call, Event, Res
-from harness.history.header import Header
 from harness.history.read import open_text
 from harness.history.strict_json import integers_of_any_length
 from harness.history.text import header_line, line_of
@@ -27,7 +26,7 @@ from harness.judge.checkers.registry import CHECKERS
 from harness.judge.checkers.screen.totals import Distinct
 from harness.judge.checkers.shares.shared_events import SharedEvents, by_number
 
-_ACROSS_SHARES: Final = frozenset({"V4", "V5", "V6", "V7", "V9", "V13", "V19"})
+_ACROSS_SHARES: Final = frozenset({"V9", "V13", "V19"})
 """Invariants whose findings across all subtasks are the sum of those in each share; of V9 and V19 see `foreign`."""
 
 
@@ -60,7 +59,11 @@ def examine_share(
     """Judge one share by the checkers of `names`; `finished`: whether every subtask of the history has ended."""
     own = list(chain.from_iterable(batches))
     with uncollected(), integers_of_any_length():
-        if _is_malformed(around.header, sorted([*own, *around.told_to(s)], key=by_number)):
+        lines = map(line_of, sorted([*own, *around.told_to(s)], key=by_number))
+        reader = open_text(b"".join((header_line(around.header), *lines)))
+        for _ in reader.events():
+            pass
+        if reader.breaches:  # of the rules between events, inside the share
             return ShareFound(s=s, malformed=True)
         trace = Trace(around.header).extend(sorted([*own, *around.told], key=by_number))
         trace.last = around.last
@@ -69,26 +72,22 @@ def examine_share(
         return _found(s, case, [checker for checker in CHECKERS if checker.name in names])
 
 
-def _is_malformed(header: Header, events: Sequence[Event]) -> bool:
-    """Whether the rules between events are broken inside the share."""
-    reader = open_text(b"".join((header_line(header), *map(line_of, events))))
-    for _ in reader.events():
-        pass
-    return bool(reader.breaches)
-
-
 def _found(s: int, case: IndexedHistory, checkers: Sequence[Invariant]) -> ShareFound:
     findings: dict[str, Findings] = {}
     foreign = set[str]()
     for checker in checkers:
         try:
-            findings[checker.name] = _findings(checker, case)
+            found = sum((checker.examine(view) for view in case.views), Findings())
+            across = checker.across(case) if checker.name in _ACROSS_SHARES else Findings()
+            findings[checker.name] = found + across
         except Exception:  # noqa: BLE001  (on the whole, the judge says how the checker failed)
             foreign.add(checker.name)
     if any(effect.id not in case.owner for effect in case.trace.effects):
         foreign.add("V9")
-    if _strange_nonce(case):
-        foreign.add("V19")
+    own = {identity(call.nonce) for call in _calls(case)}
+    answers = (event for event in _of_attempts(case) if isinstance(event, Res) and event.nonce is not UNSET)
+    if any(identity(answer.nonce) not in own for answer in answers):
+        foreign.add("V19")  # it may be another share's
     return ShareFound(
         s=s,
         findings=findings,
@@ -101,23 +100,11 @@ def _found(s: int, case: IndexedHistory, checkers: Sequence[Invariant]) -> Share
     )
 
 
-def _findings(checker: Invariant, case: IndexedHistory) -> Findings:
-    found = sum((checker.examine(view) for view in case.views), Findings())
-    return found + checker.across(case) if checker.name in _ACROSS_SHARES else found
-
-
 def _calls(case: IndexedHistory) -> Iterator[Call]:
     """The calls that have a nonce."""
     for event in _of_attempts(case):
         if isinstance(event, Call) and event.nonce is not UNSET:
             yield event
-
-
-def _strange_nonce(case: IndexedHistory) -> bool:
-    """Whether an answer has a nonce that no call of this share has, so that it may be another share's."""
-    own = {identity(call.nonce) for call in _calls(case)}
-    answers = (event for event in _of_attempts(case) if isinstance(event, Res) and event.nonce is not UNSET)
-    return any(identity(answer.nonce) not in own for answer in answers)
 
 
 def _of_attempts(case: IndexedHistory) -> Iterator[Event]:

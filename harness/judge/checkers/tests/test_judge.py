@@ -16,7 +16,7 @@ from harness.judge.checkers.exactly_once import ExactlyOnce
 from harness.judge.checkers.history_trace import Trace
 from harness.judge.checkers.indexed_history import IndexedHistory
 from harness.judge.checkers.invariant import ANOMALIES_MAX, Invariant
-from harness.judge.checkers.judge import Malformed, judge, judge_file, judge_trace
+from harness.judge.checkers.judge import Malformed, judge, judge_file
 from harness.judge.checkers.overall import overall
 from harness.judge.checkers.registry import CHECKERS
 from harness.judge.checkers.tests.legal_histories import legal_history
@@ -76,18 +76,7 @@ def test_only_the_checkers_that_were_chosen_are_judged_and_count() -> None:
     assert judgement.warnings == ()
 
 
-@each("seed", range(6))
-def test_the_fold_of_two_pieces_is_the_fold_of_the_whole(seed: int) -> None:
-    header, events = read(legal_history(seed))
-    middle = len(events) // 2
-
-    trace = Trace(header).extend(events[:middle])
-    trace.merge(Trace(header).extend(events[middle:]))
-
-    assert judge_trace(trace) == judge(header, events)
-
-
-def test_the_trace_files_the_kinds_of_form_1_1_in_order_and_merges_them() -> None:
+def test_the_trace_files_the_kinds_of_form_1_1_in_order() -> None:
     given: list[Event] = [
         Ack(n=1, t=0, s=4, a=1, c=1),
         Change(n=2, t=0, phase="begin", ver=1),
@@ -101,17 +90,14 @@ def test_the_trace_files_the_kinds_of_form_1_1_in_order_and_merges_them() -> Non
     ]
     header, _ = read([HEADER])
 
-    whole = Trace(header).extend(given)
-    pieces = Trace(header).extend(given[:5])
-    pieces.merge(Trace(header).extend(given[5:]))
+    trace = Trace(header).extend(given)
 
-    for trace in (whole, pieces):
-        assert {name: [row.n for row in rows] for name, rows in trace.rows.items()} == {"t": [3, 6], "u": [4]}
-        assert [at.n for at in trace.table_reads] == [5, 9]
-        assert [ack.n for ack in trace.acks] == [1, 7]
-        assert [change.n for change in trace.changes] == [2, 8]
-        assert trace.subtasks == {}
-        assert trace.events == 9
+    assert {name: [row.n for row in rows] for name, rows in trace.rows.items()} == {"t": [3, 6], "u": [4]}
+    assert [at.n for at in trace.table_reads] == [5, 9]
+    assert [ack.n for ack in trace.acks] == [1, 7]
+    assert [change.n for change in trace.changes] == [2, 8]
+    assert trace.subtasks == {}
+    assert trace.events == 9
 
 
 def test_a_malformed_file_is_not_judged(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from harness.history.header import Retry
-from harness.judge.checkers.retries import BackoffRange
+from harness.judge.checkers.calls_and_outcomes import BackoffRange
 from harness.judge.checkers.tests.small_histories import (
     answered,
     called,

@@ -38,7 +38,9 @@ BY_CANARIES: Mapping[str, Patch] = {
     "excuses what was given up": lambda patch: patch.setattr(starts, "_fault_at", lambda *_: "a fault"),
     "swallows errors": lambda patch: patch.setattr(errors, "_swallowed", lambda *_: iter(())),
     "looks at no dead letter": lambda patch: patch.setattr(errors, "_of_letters", lambda *_: iter(())),
-    "asks for no bite": lambda patch: patch.setattr(errors, "_without_bite", lambda *_: iter(())),
+    "asks for no bite": lambda patch: patch.setattr(
+        TableReplay, "bitten", lambda replay: [True] * replay._faults
+    ),
     "excuses every dead letter": lambda patch: patch.setattr(
         OutsideTrace, "excused", property(lambda trace: frozenset(trace.readings[1].dead))
     ),

@@ -1,18 +1,15 @@
-"""However a history is cut and merged, and however its subtasks are interleaved, the verdict is the same."""
+"""However the subtasks of a history are interleaved, the verdict is the same."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
-from harness.history.event import AttemptEvent, Event
+from harness.history.event import Event
 from harness.history.header import Header
 from harness.history.read import open_text
 from harness.history.verdict import Judgement
-from harness.judge.checkers.history_trace import Trace
-from harness.judge.checkers.judge import judge, judge_trace
-from harness.judge.checkers.tests.dressed_histories import dressed_history
+from harness.judge.checkers.judge import judge
 from harness.judge.checkers.tests.small_histories import text
 from harness.judge.checkers.tests.wild_histories import wild_history
 from harness.system.choices import Choices
@@ -20,7 +17,6 @@ from tools.cases import each
 
 Json = dict[str, Any]
 SEEDS = range(8)
-PIECES_MAX = 6
 OF_ONE_SUBTASK = {"start", "restore", "in", "wm", "call", "res", "out", "owm", "snap", "dead", "failed", "end",
                   "ended", "close", "kill"}  # fmt: skip
 
@@ -31,38 +27,6 @@ def read(lines: list[Json]) -> tuple[Header, list[Event]]:
     assert reader.header is not None
     assert reader.breaches == []
     return reader.header, events
-
-
-@each("seed", SEEDS)
-@each("history", [wild_history, dressed_history], ids=["wild", "legal"])
-def test_however_a_history_is_cut_in_time_and_by_subtask_the_judgement_is_the_same(
-    history: Any, seed: int
-) -> None:
-    """Each stretch of time is cut again into the events of each subtask and those of none."""
-    header, events = read(history(seed))
-    choices = Choices(seed, "where it is cut")
-
-    trace = Trace(header)
-    for stretch in _stretches(events, choices):
-        for piece in _by_subtask(stretch, choices):
-            trace.merge(Trace(header).extend(piece))
-
-    assert judge_trace(trace) == judge(header, events)
-
-
-def _stretches(events: list[Event], choices: Choices) -> Iterator[list[Event]]:
-    cuts = sorted(choices.index(len(events) + 1) for _ in range(choices.between(1, PIECES_MAX)))
-    for since, until in zip([0, *cuts], [*cuts, len(events)], strict=True):
-        yield events[since:until]
-
-
-def _by_subtask(stretch: list[Event], choices: Choices) -> Iterator[list[Event]]:
-    pieces: dict[int | None, list[Event]] = {}
-    for event in stretch:
-        pieces.setdefault(event.s if isinstance(event, AttemptEvent) else None, []).append(event)
-    waiting = list(pieces.values())
-    while waiting:
-        yield waiting.pop(choices.index(len(waiting)))
 
 
 @each("seed", SEEDS)

@@ -48,10 +48,14 @@ class RealClock:
 REAL_CLOCK: Final[Clock] = RealClock()
 
 
+def _calendar_us() -> int:  # has a name, so that a `Deadline` can be pickled
+    return time.time_ns() // 1000
+
+
 class CalendarClock:
     """The calendar as a clock: for a `Deadline` that is sent to other machines, whose monotonic clocks differ."""
 
-    now_us = staticmethod(lambda: time.time_ns() // 1000)
+    now_us = staticmethod(_calendar_us)
     pause = staticmethod(pause)
 
 

@@ -12,7 +12,7 @@ import select
 import selectors
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import Context
 from heapq import heappop, heappush
@@ -72,6 +72,10 @@ class Handle(Struct, eq=False):
         return self.when_ms / 1000
 
 
+_TASKS_KEPT = 32
+"""Finished tasks that a loop may keep beside as many as there are unfinished ones."""
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """An event loop in virtual time: the clock stands still while anything can run, else jumps to the next timer.
 
@@ -95,8 +99,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._running = False
         self._closed = False
         self._raised: BaseException | None = None
-        self.had_tasks = False
-        """Whether a task was ever created, and so may have to be cancelled at the end."""
+        self._tasks: list[asyncio.Task[Any]] = []
+        """Every unfinished task, and some finished ones: asyncio itself does not keep a task that nobody awaits, and
+        Python would destroy it at a moment that depends on what else the process did."""
+        self._tasks_max = _TASKS_KEPT
 
     # ------------------------------------------------------------------------------------------- time
 
@@ -207,7 +213,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         else:
             due_ms = self.next_due_ms()
             if due_ms is None:
-                tasks = asyncio.all_tasks(self)
+                tasks = self.unfinished_tasks()
                 waiting = sorted(f"task {task.get_name()} in {task.get_coro()!r}" for task in tasks)
                 raise SimulationStuck(self._now_ms, waiting)
             self.advance(due_ms)
@@ -261,6 +267,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._closed = True
         self._ready.clear()
         self._timers.clear()
+        self._tasks.clear()
 
     async def shutdown_asyncgens(self) -> None:
         """Does nothing: callers close the asynchronous generators that they open."""
@@ -272,10 +279,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, coro: Coroutine[Any, Any, Any] | AsyncGenerator[Any, Any], **options: Any
     ) -> asyncio.Task[Any]:
         """Create a task; unnamed tasks are numbered in the order of creation."""
-        self.had_tasks = True
         self._numbers += 1
         options["name"] = options.get("name") or f"{self._numbers}"
-        return asyncio.Task(coro, loop=self, **options)  # type: ignore[arg-type]
+        task = asyncio.Task(coro, loop=self, **options)  # type: ignore[arg-type]
+        self._tasks.append(task)
+        if len(self._tasks) > self._tasks_max:
+            self._tasks = self.unfinished_tasks()
+            self._tasks_max = 2 * len(self._tasks) + _TASKS_KEPT
+        return task
+
+    def unfinished_tasks(self) -> list[asyncio.Task[Any]]:
+        """In the order of their creation."""
+        return [task for task in self._tasks if not task.done()]
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """End the run with the error, which asyncio would only log."""
@@ -301,7 +316,7 @@ def real_loop() -> Iterator[asyncio.AbstractEventLoop]:
         yield loop
     finally:
         try:
-            _cancel_leftovers(loop)
+            _cancel_leftovers(loop, asyncio.all_tasks(loop))
             loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
             loop.close()
@@ -318,8 +333,7 @@ def virtual_loop(*, start_ms: int = 0, pick: Pick | None = None) -> Iterator[Vir
         yield loop
     finally:
         try:
-            if loop.had_tasks:
-                _cancel_leftovers(loop)
+            _cancel_leftovers(loop, loop.unfinished_tasks())
         finally:
             loop.close()
 
@@ -343,8 +357,7 @@ def now_ms(loop: asyncio.AbstractEventLoop) -> int:
     return clock_of(loop)() // NS_PER_MS
 
 
-def _cancel_leftovers(loop: asyncio.AbstractEventLoop) -> None:
-    tasks = list(asyncio.all_tasks(loop))
+def _cancel_leftovers(loop: asyncio.AbstractEventLoop, tasks: Collection[asyncio.Task[Any]]) -> None:
     if not tasks:
         return
     for task in tasks:

@@ -7,7 +7,7 @@ lets the other actors run until then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
 from typing import Any
@@ -89,13 +89,13 @@ class SubtaskLoop(VirtualLoop):
         Every task that has not begun ends, so that the coroutine of no user's function is left without an await.
         """
         try:
-            if self.had_tasks:
-                self._end_tasks()
+            if tasks := self.unfinished_tasks():
+                self._end_tasks(tasks)
         finally:  # a callback of an operator under test may raise
             self.close()
 
-    def _end_tasks(self) -> None:
-        for task in asyncio.all_tasks(self):
+    def _end_tasks(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
+        for task in tasks:
             task.cancel()
         for _ in range(_LAST_TURNS + len(self._ready)):
             if not self._ready:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -374,3 +375,20 @@ def test_in_one_turn_what_is_due_now_runs_too_t9(loop: VirtualLoop) -> None:
     loop.run_forever()
 
     assert (ran, loop.now_ms()) == (["ready", "due"], 0)
+
+
+def test_a_task_that_nobody_holds_goes_on_whenever_python_collects_garbage() -> None:
+    """Asyncio keeps none: a task that waits for what only it knows is a cycle, destroyed at any moment."""
+
+    async def waits(loop: VirtualLoop) -> None:
+        await loop.create_future()
+
+    async def main(loop: VirtualLoop) -> int:
+        asyncio.ensure_future(waits(loop))  # noqa: RUF006 - as users do
+        await asyncio.sleep(0)
+        gc.collect()
+        await asyncio.sleep(1)
+        return len(loop.unfinished_tasks())
+
+    with virtual_loop() as loop:
+        assert loop.run_until_complete(main(loop)) == 2

@@ -131,10 +131,10 @@ def test_a_run_that_is_stopped_under_way_is_unknown_and_its_attempts_are_dead(pe
 def test_a_run_that_is_stopped_under_a_fault_is_healed(performed: Performed) -> None:
     """The fixture looks at the links afterwards."""
     silence = ("faults.silence.for=30s", "faults.silence.when={at: 0ms}")
-    long = "workload.records=4000"  # it must not be over before the fault bites
+    long = "workload.records=4000"  # it must not be over before the fault takes effect
 
     outcome = performed(
-        shipped("blackhole-with-default", *silence, long), watch=Watching(text="silence bites")
+        shipped("blackhole-with-default", *silence, long), watch=Watching(text="silence took effect")
     )
 
     (fault,) = outcome.faults

@@ -91,14 +91,12 @@ class CheckpointStore:
     ) -> str:
         """Store a part; returns the name of its file. Raises `StoreLost` if writes keep failing for 20 s."""
         body = msgspec.json.encode(_Body(checkpoint=checkpoint, position=position, elements=list(elements)))
-        seal = _Seal(version=_VERSION, bytes=len(body), sha256=hashlib.sha256(body).hexdigest())
         name = f"checkpoint-{checkpoint:06d}-attempt-{attempt:04d}"
         self.reach("store")
         deadline, backoff = Deadline(_RETRY_S, clock=self._clock), Backoff(self._choices)
         while True:
             try:
-                self.trouble()
-                self.files.write(name, msgspec.json.encode(seal) + b"\n" + body)
+                self._write(name, body)
             except OSError as error:
                 if deadline.passed:
                     message = (
@@ -109,6 +107,11 @@ class CheckpointStore:
                 self._clock.pause(backoff.next_ms() / 1000)
             else:
                 return name
+
+    def _write(self, name: str, body: bytes) -> None:
+        self.trouble()
+        seal = _Seal(version=_VERSION, bytes=len(body), sha256=hashlib.sha256(body).hexdigest())
+        self.files.write(name, msgspec.json.encode(seal) + b"\n" + body)
 
     def read(self, name: str) -> SavedEpoch:
         """Read the part in file `name`. Raises `CheckpointUnreadable`."""

@@ -82,8 +82,7 @@ class _Delivery:
             yield f"the job was not finished, and so far a row of {named(self._missing[0][0])} is missing"
         elif self._loses and (undecided := [slot for slot, _ in self._missing if not self._expects(slot[0])]):
             yield f"it is unknown whether {named(undecided[0])} should produce a row; none was observed"
-        again = self._done and any(start.n > self._finished_at for start in trace.starts.values())
-        if (again or trace.readings[2].begun) and (rest := trace.unread(2)):
+        if self._started_again() and (rest := trace.unread(2)):
             yield f"the job was started once more, and reading 2 is not whole: {', '.join(rest)} not read to the end"
         if by_value := self._undecided_values():
             yield f"the job was not finished, and so far {by_value.say}"
@@ -147,6 +146,10 @@ class _Delivery:
                 reads = {reading.read["table"] for reading in self._trace.readings.values()}
                 say = f"{named(slot)} has other rows in the table after the job was started once more"
                 yield slot, SlotHistory(tuple(sorted({*rows, *reads})), say)
+
+    def _started_again(self) -> bool:
+        later = any(start.n > self._finished_at for start in self._trace.starts.values())
+        return self._trace.readings[2].begun or (self._done and later)
 
     def _rows(self, rows: SlotRows | None) -> object:
         counts = {} if rows is None else rows.counts()

@@ -278,9 +278,13 @@ class OutsideFaults:
         self.tell(f"{fault.id} {'waits for its moment' if waits else 'begins'}")
         return acting
 
+    def activation(self) -> type[FaultActivation]:
+        """The class of the activations here."""
+        return FaultActivation
+
     def acting(self, fault: OutsideFault, *, cycle: int, after: int) -> FaultActivation:
         """An activation of `fault` that has not begun."""
-        return FaultActivation(
+        return self.activation()(
             fault=fault,
             control=self.control,
             server=self.server,

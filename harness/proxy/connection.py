@@ -351,7 +351,9 @@ class Connection:
 
     def client_pid(self) -> int:
         """The process that opened it; 0: not known, because it was not asked for or is on another machine."""
-        found = None if self._identified is None else self._identified.result()
+        found = (
+            self._identified.result() if self._identified is not None and self._identified.done() else None
+        )
         return 0 if found is None else found.pid
 
     def release(self, toxic: PacketToxic) -> None:
@@ -411,7 +413,8 @@ class Connection:
 
         `delivered`: written to a socket; `swallowed`: received and lost to a toxic.
         """
-        state = "live" if self._server is not None else "dialling" if self._dial is not None else "stalled"
+        is_dialling = self._dial is not None or (self._identified is not None and not self._identified.done())
+        state = "live" if self._server is not None else "dialling" if is_dialling else "stalled"
         shown: dict[str, object] = {"id": self.id, "peer": self.peer, "state": state}
         if self._conversation is not None and (session := self._conversation.session()):
             shown["session"] = session

@@ -32,12 +32,12 @@ class CalmRun:
     """Whether it wrote to a table that is not the sink's or the harness's."""
     batches: int
     """How many batches the longest checkpoint of Spark in its state folder has."""
-    life: JobRun
+    run: JobRun
 
     @property
     def names_table(self) -> bool:
         """Whether a statement named the sink's table; false if it changes by a view, a trigger or a function."""
-        table = self.life.parts.order.job.sink.table
+        table = self.run.parts.order.job.sink.table
         return any(one.commits and one.changes(table) for one in requests_over(self.messages, "sink"))
 
     @property

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, Self, cast
 
 from harness.engine.outside_faults import FaultActivation, OutsideFaults, in_words
-from harness.faults.model.fault import Fault, OutsideFault
+from harness.faults.model.fault import Fault
 from harness.faults.parts.triggers import LookupMoment, MomentOfJob, SinkMoment, SparkGap
 from harness.faults.real.evidence import Evidence, Seen
 from harness.faults.real.fault_site import MessageControl, Workers
@@ -124,19 +124,8 @@ class JobFaults(OutsideFaults):
         del fault
         return False
 
-    def acting(self, fault: OutsideFault, *, cycle: int, after: int) -> FaultActivation:
-        return _JobFaultActing(
-            fault=fault,
-            control=self.control,
-            server=self.server,
-            workers=self.workers,
-            seed=self.seed,
-            note=self.note,
-            cycle=cycle,
-            after=after,
-            outside=self,
-            place=self,
-        )
+    def activation(self) -> type[FaultActivation]:
+        return _JobFaultActing
 
     def evidence(self, acting: Any) -> Evidence:
         """The evidence of an activation so far, from the proxy's log and what the fault found out itself."""
@@ -191,12 +180,16 @@ class JobFaults(OutsideFaults):
 class _JobFaultActing(FaultActivation):
     """One activation of a fault of a job's run. Mutable; its own thread fills it in."""
 
-    place: JobFaults
     began_us: int | None = None
     """When it took effect; None: its moment has not come."""
     over_us: int | None = None
     waits_now: threading.Event = field(default_factory=threading.Event)
     """Set when no message can be missed any more."""
+
+    @property
+    def place(self) -> JobFaults:
+        """The faults of the run, of which this is one."""
+        return cast("JobFaults", self.outside)
 
     @property
     def waits(self) -> bool:

@@ -1,4 +1,4 @@
-"""The life of a job in one run: its starts, what it is offered, the faults, and its end; with or without faults.
+"""One run of a job: its starts, what it is offered, the faults, and its end; with or without faults.
 
 Answers to Jepsen's `run!` for a program that is not ours. Invariants: when it is over no process of the job is left and
 every fault is healed, also after an error; every event is noted with its place in the log of changes; a table is read
@@ -47,7 +47,7 @@ _FURTHER_S: Final = 20.0
 
 @dataclass(slots=True, kw_only=True)
 class JobRun:
-    """One life of a job; `live` runs it. Mutable: keeps everything that is seen of it."""
+    """One run of a job, with its starts. Mutable: keeps everything that is seen of it."""
 
     parts: JobRunParts
     how: How | None = None
@@ -58,16 +58,16 @@ class JobRun:
     exits: list[JobExitSeen] = field(default_factory=list)
     readings: list[TableReading] = field(default_factory=list)
     table_statement: str = ""
-    """Of a calm life: see `JobRunParts.table_statement`."""
+    """Of a calm run: see `JobRunParts.table_statement`."""
     notes: list[str] = field(default_factory=list)
     """What limits the meaning of a pass, a sentence each."""
     began_us: int = 0
     """When it was started first."""
     ended_us: int = 0
     has_driver: bool = False
-    """Of a calm life: whether a driver of Spark was among its processes."""
+    """Of a calm run: whether a driver of Spark was among its processes."""
     has_executors: bool = False
-    """Of a calm life: whether executors of Spark were, beside the driver."""
+    """Of a calm run: whether executors of Spark were, beside the driver."""
     seen: TableWatch = field(init=False)
     recording: JobRecording = field(init=False)
     starts: JobStarts = field(init=False)
@@ -100,7 +100,7 @@ class JobRun:
 
     # -------------------------------------------------------------------------------------- the whole
 
-    def live(self) -> None:
+    def run(self) -> None:
         """Runs it. Raises WorldError if the world fails, a fault cannot be healed, or the job cannot be started."""
         parts, database = self.parts, self.parts.ground.database
 
@@ -357,7 +357,7 @@ class JobRun:
             self._restart_us = None
 
     def _look_for_spark(self) -> None:
-        """In a calm life: what there is of Spark decides which scenarios can be met."""
+        """In a calm run: what there is of Spark decides which scenarios can be met."""
         newest = self.starts.newest()
         is_known = self.has_executors or self.parts.order.job.job.engine == "plain"
         if self.parts.pace is not None or newest is None or is_known:

@@ -1,6 +1,6 @@
-"""What the life of a job is made of, and the pace that its calm twin showed.
+"""What a run of a job is made of, and the pace that its calm twin showed.
 
-Invariant: a life without a pace is a calm one; every limit of a life with faults comes from the pace of its calm twin.
+Invariant: a run without a pace is a calm one; every limit of a run with faults comes from the pace of its calm twin.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRunParts:
-    """What a life is made of."""
+    """What a run is made of."""
 
     order: JobOrder
     given: JobInput

@@ -123,13 +123,13 @@ class JobPlays:
         site = site if command is None else replace(site, limit_s=command.left_s)
         source = cast("Literal['given', 'calm', 'none']", expect_from(order))
         if order.calm_only:
-            calm.life.recording.expect({} if source == "none" else calm.expected)
-            return record_of(calm.life, calm, expect_from=source)
+            calm.run.recording.expect({} if source == "none" else calm.expected)
+            return record_of(calm.run, calm, expect_from=source)
         refuse_unmet_by_calm(order, calm)
         further, note = _further_start(order, calm)
         site.observer.phase("run", f"{order.scenario.scenario}, seed {order.seed}")
-        life = self._lived(order, given, site, world, calm=calm, further_start=further)
-        return record_of(life, calm, expect_from=source, notes=() if further else (note,))
+        run = self._made_run(order, given, site, world, calm=calm, further_start=further)
+        return record_of(run, calm, expect_from=source, notes=() if further else (note,))
 
     def calm_messages(self, order: JobOrder, site: RunSite) -> Sequence[Message]:
         """What the calm twin of this order sends and gets over the proxy's links."""
@@ -156,7 +156,7 @@ class JobPlays:
             if name not in self._calm:
                 site.observer.phase("calm", f"{order.sut} runs without faults")
                 self._calm[name] = calm_of(
-                    self._lived(order, given, site, world, calm=None, further_start=False)
+                    self._made_run(order, given, site, world, calm=None, further_start=False)
                 )
                 facts = self._calm[name].facts
                 site.observer.phase(
@@ -166,7 +166,7 @@ class JobPlays:
                 )
             return self._calm[name]
 
-    def _lived(
+    def _made_run(
         self,
         order: JobOrder,
         given: JobInput,
@@ -176,7 +176,7 @@ class JobPlays:
         calm: CalmRun | None,
         further_start: bool,
     ) -> JobRun:
-        """One life in a database of its own; `calm`: the twin of a life with faults."""
+        """One run in a database of its own; `calm`: the twin of a run with faults."""
         is_calm = calm is None
         run_id = f"{site.run_id}-calm" if is_calm else site.run_id
         name = f"{DATABASE}_{run_id.replace('-', '_')}"
@@ -210,14 +210,14 @@ class JobPlays:
                 pace=None if calm is None else calm.pace,
                 expected=expected,
                 further_start=further_start,
-                table_statement="" if calm is None else calm.life.table_statement,
+                table_statement="" if calm is None else calm.run.table_statement,
                 note_process=self.opening.note_process,
                 faults=() if is_calm else order.scenario.faults,
                 names_table=calm is None or calm.names_table,
             )
-            life = JobRun(parts=parts)
-            life.live()
-        return life
+            run = JobRun(parts=parts)
+            run.run()
+        return run
 
 
 def _further_start(order: JobOrder, calm: CalmRun) -> tuple[bool, str]:
@@ -299,47 +299,45 @@ _TLS_IS_OFF: Final = "usessl=false"
 """Of the URL that the job is given for JDBC, which a job may print."""
 
 
-def calm_of(life: JobRun) -> CalmRun:
-    """What a life without faults shows. Raises WorldError if the job did not work, CannotHere if it was cut off."""
-    order, rows_us, expected = life.parts.order, life.seen.row_times, life.parts.expected
-    if life.cut_off:
-        if life.parts.site.stop.is_set():
+def calm_of(run: JobRun) -> CalmRun:
+    """What a run without faults shows. Raises WorldError if the job did not work, CannotHere if it was cut off."""
+    order, rows_us, expected = run.parts.order, run.seen.row_times, run.parts.expected
+    if run.cut_off:
+        if run.parts.site.stop.is_set():
             raise KeyboardInterrupt
-        raise CannotHere(f"{life.cut_off}, which was its calm twin", fix="give a longer --budget")
-    if life.how is None:
-        raise _does_not_work(life, f"{life.gave_up}{_elsewhere(life)}")
-    if life.log.broken:
-        message = f"the database's log of changes cannot be read: {life.log.broken}"
+        raise CannotHere(f"{run.cut_off}, which was its calm twin", fix="give a longer --budget")
+    if run.how is None:
+        raise _does_not_work(run, f"{run.gave_up}{_elsewhere(run)}")
+    if run.log.broken:
+        message = f"the database's log of changes cannot be read: {run.log.broken}"
         raise WorldError(message, fix="floodmark doctor shows what the world lacks")
-    if not rows_us or life.seen.columns is None or not life.readings:
-        raise _does_not_work(
-            life, f"it ended, and no row is in table {order.job.sink.table}{_elsewhere(life)}"
-        )
-    if not requests_over(life.faults.traffic.messages, "sink"):
+    if not rows_us or run.seen.columns is None or not run.readings:
+        raise _does_not_work(run, f"it ended, and no row is in table {order.job.sink.table}{_elsewhere(run)}")
+    if not requests_over(run.faults.traffic.messages, "sink"):
         why = "it wrote rows, and the proxy saw no message of it: it speaks TLS or compresses, or goes past the proxy"
-        raise _does_not_work(life, why)
-    if life.how == "exit" and life.writes_after_exit:
+        raise _does_not_work(run, why)
+    if run.how == "exit" and run.writes_after_exit:
         why = "its main process exited with code 0, and another process of it went on writing: run it in the foreground"
-        raise _does_not_work(life, why)
+        raise _does_not_work(run, why)
     gaps = [later - earlier for earlier, later in pairwise(rows_us)]
     pace = Pace(
-        first_row_us=max(0, rows_us[0] - life.began_us),
+        first_row_us=max(0, rows_us[0] - run.began_us),
         gap_us=max(gaps, default=0),
-        took_us=max(0, life.ended_us - life.began_us),
+        took_us=max(0, run.ended_us - run.began_us),
     )
-    table = life.readings[-1].tables.get(order.job.sink.table, ())
-    found = dict(expected_of(life.seen.columns.row(row) for row in table))
-    wanted = expected if expected is not None else {text: found.get(text, []) for text in life.offered_ids}
+    table = run.readings[-1].tables.get(order.job.sink.table, ())
+    found = dict(expected_of(run.seen.columns.row(row) for row in table))
+    wanted = expected if expected is not None else {text: found.get(text, []) for text in run.offered_ids}
     not_state = {order.job.sink.table, order.job.sink.dead_letters, AUDIT, _INBOX}
-    changes = [change for one in life.seen.transactions for change in one.changes]
+    changes = [change for one in run.seen.transactions for change in one.changes]
     twin = CalmRun(
         pace=pace,
         expected=wanted,
-        messages=tuple(life.faults.traffic.messages),
-        keeps_files=any(life.parts.ground.state.iterdir()),
+        messages=tuple(run.faults.traffic.messages),
+        keeps_files=any(run.parts.ground.state.iterdir()),
         keeps_tables=any(change.table not in not_state for change in changes),
-        batches=max((one.batches for one in find_checkpoints(life.parts.ground.state)), default=0),
-        life=life,
+        batches=max((one.batches for one in find_checkpoints(run.parts.ground.state)), default=0),
+        run=run,
     )
     _refuse_wrong(twin)
     return twin
@@ -347,32 +345,32 @@ def calm_of(life: JobRun) -> CalmRun:
 
 def _refuse_wrong(twin: CalmRun) -> None:
     """Raises WorldError if the calm run breaks a claim of the job."""
-    is_stated = twin.life.parts.expected is not None
-    record = record_of(twin.life, twin, expect_from="given" if is_stated else "none")
+    is_stated = twin.run.parts.expected is not None
+    record = record_of(twin.run, twin, expect_from="given" if is_stated else "none")
     judgement = record.judge(record.header, record.events)
     if judgement.outcome is not Outcome.FAIL:
         return
     wrong = next(one for one in judgement.invariants if one.outcome is Outcome.FAIL)
     first = f": {wrong.anomalies[0].say}" if wrong.anomalies else ""
-    raise _does_not_work(twin.life, f"without any fault {wrong.invariant} fails{first}")
+    raise _does_not_work(twin.run, f"without any fault {wrong.invariant} fails{first}")
 
 
-def _elsewhere(life: JobRun) -> str:
+def _elsewhere(run: JobRun) -> str:
     """What it wrote to other tables."""
-    sink = life.parts.order.job.sink
+    sink = run.parts.order.job.sink
     counts: dict[str, int] = {}
-    for transaction in life.seen.transactions:
+    for transaction in run.seen.transactions:
         for change in transaction.changes:
             if change.op == "insert" and change.table not in {sink.table, AUDIT, _INBOX}:
                 counts[change.table] = counts.get(change.table, 0) + 1
-    if not counts or life.seen.row_times:
+    if not counts or run.seen.row_times:
         return ""
     told = ", ".join(f"{table} ({count} rows)" for table, count in counts.items())
     return f"; it wrote to {told}: should [sink] name that table?"
 
 
-def _does_not_work(life: JobRun, why: str) -> WorldError:
-    words = life.starts.last_words()
+def _does_not_work(run: JobRun, why: str) -> WorldError:
+    words = run.starts.last_words()
     said, hint = words.lower().replace(_TLS_IS_OFF, ""), ""
     if "ssl" in said or "tls" in said:
         hint = "; the proxy has to read MySQL's packets, so TLS must be off in the job"
@@ -380,9 +378,9 @@ def _does_not_work(life: JobRun, why: str) -> WorldError:
         hint = "; it asked for input, and there is no terminal: tell it by `env` in the job file"
     if "modulenotfounderror" in said:
         hint = (
-            f"; it ran under {life.starts.command[0]}:"
+            f"; it ran under {run.starts.command[0]}:"
             " if its packages are in another environment, name that one's `python` in `command`"
         )
-    for secret in (life.parts.world.app.password, life.parts.world.root.password):
+    for secret in (run.parts.world.app.password, run.parts.world.root.password):
         words = words.replace(secret, "***")
     return WorldError(f"the job does not work undisturbed: {why}; {words}", fix=f"mend the job first{hint}")

@@ -40,37 +40,37 @@ _SAYS = {
 
 
 def record_of(
-    life: JobRun,
+    run: JobRun,
     calm: CalmRun,
     *,
     expect_from: Literal["given", "calm", "none"],
     notes: tuple[str, ...] = (),
 ) -> OutsideRecord:
-    """The record of a life; `calm`: the twin by whose pace and table it is judged. `notes` limit what it means."""
-    order = life.parts.order
+    """The record of a run; `calm`: the twin by whose pace and table it is judged. `notes` limit what it means."""
+    order = run.parts.order
     events = events_of(
-        life.recording,
-        life.seen.transactions,
-        life.seen.columns,
-        life.sessions.sessions,
+        run.recording,
+        run.seen.transactions,
+        run.seen.columns,
+        run.sessions.sessions,
         session_of=audited_session,
     )
     name = order.job.claims.expected
     return OutsideRecord(
-        header=_header(life, calm, expect_from),
+        header=_header(run, calm, expect_from),
         events=events,
-        judge=judge_of(life),
-        whole=not life.cut_off and not life.log.broken,
-        error=life.cut_off or life.gave_up or None,
-        interrupted=bool(life.cut_off) and life.parts.site.stop.is_set(),
-        ran_us=life.ended_us,
-        world=life.parts.world.description,
+        judge=judge_of(run),
+        whole=not run.cut_off and not run.log.broken,
+        error=run.cut_off or run.gave_up or None,
+        interrupted=bool(run.cut_off) and run.parts.site.stop.is_set(),
+        ran_us=run.ended_us,
+        world=run.parts.world.description,
         faults=tuple(
-            replace(record, times=tuple(time.moved(life.recording.began_us) for time in record.times))
-            for record in life.records
+            replace(record, times=tuple(time.moved(run.recording.began_us) for time in record.times))
+            for record in run.records
         ),
-        accounting=_accounting(life, calm),
-        threats=(*life.notes, *_without_rows(life, calm, expect_from)),
+        accounting=_accounting(run, calm),
+        threats=(*run.notes, *_without_rows(run, calm, expect_from)),
         pitfalls=connects_for_each_call(calm.messages),
         values=JudgedValues(says=_SAYS[expect_from].format(name=name)),
         extras={
@@ -85,9 +85,9 @@ def record_of(
     )
 
 
-def _without_rows(life: JobRun, calm: CalmRun, expect_from: str) -> Iterator[str]:
+def _without_rows(run: JobRun, calm: CalmRun, expect_from: str) -> Iterator[str]:
     """A warning if the calm twin wrote no row for some records: it is then right that they have none."""
-    ids = life.offered_ids
+    ids = run.offered_ids
     empty = [text for text in ids if not calm.expected.get(text)]
     if expect_from == "calm" and empty:
         yield (
@@ -96,8 +96,8 @@ def _without_rows(life: JobRun, calm: CalmRun, expect_from: str) -> Iterator[str
         )
 
 
-def _header(life: JobRun, calm: CalmRun, expect_from: Literal["given", "calm", "none"]) -> OutsideHeader:
-    order = life.parts.order
+def _header(run: JobRun, calm: CalmRun, expect_from: Literal["given", "calm", "none"]) -> OutsideHeader:
+    order = run.parts.order
     claims, sink, pace = order.job.claims, order.job.sink, calm.pace
     return OutsideHeader(
         claims=OutsideClaims(
@@ -111,9 +111,9 @@ def _header(life: JobRun, calm: CalmRun, expect_from: Literal["given", "calm", "
         dead_letters=sink.dead_letters or None,
         bounds=OutsideBounds(recover=pace.recover_us // 1000, quiet=pace.quiet_us // 1000),
         expects=OutsideExpects(
-            records=len(life.parts.given.records),
+            records=len(run.parts.given.records),
             starts=1,
-            faults=tuple(fault.id for fault in life.parts.faults),
+            faults=tuple(fault.id for fault in run.parts.faults),
         ),
         run={
             "scenario": order.scenario.scenario,
@@ -125,14 +125,14 @@ def _header(life: JobRun, calm: CalmRun, expect_from: Literal["given", "calm", "
     )
 
 
-def _accounting(life: JobRun, calm: CalmRun) -> Mapping[str, int]:
+def _accounting(run: JobRun, calm: CalmRun) -> Mapping[str, int]:
     """What SQL counts in the last reading; `doubled` only where no record yields several rows."""
-    offered = {"offered": life.offered}
-    if not life.readings or life.seen.columns is None:
+    offered = {"offered": run.offered}
+    if not run.readings or run.seen.columns is None:
         return offered
-    table = life.parts.order.job.sink.table
-    ids = Counter(life.seen.columns.row(row).id_text for row in life.readings[-1].tables.get(table, ()))
-    counts = {**offered, "rows": life.readings[-1].counts.get(table, 0), "records": len(ids)}
+    table = run.parts.order.job.sink.table
+    ids = Counter(run.seen.columns.row(row).id_text for row in run.readings[-1].tables.get(table, ()))
+    counts = {**offered, "rows": run.readings[-1].counts.get(table, 0), "records": len(ids)}
     if all(len(rows) <= 1 for rows in calm.expected.values()):
         counts["doubled"] = sum(count > 1 for count in ids.values())
     return counts
@@ -141,18 +141,18 @@ def _accounting(life: JobRun, calm: CalmRun) -> Mapping[str, int]:
 Judge = Callable[[OutsideHeader, Sequence[OutsideEvent]], Judgement]
 
 
-def judge_of(life: JobRun) -> Judge:
-    """The judge of a life: with two servers the database is judged too.
+def judge_of(run: JobRun) -> Judge:
+    """The judge of a run: with two servers the database is judged too.
 
     Invariant: a job is neither convicted nor acquitted of what another server had acknowledged to it (V22).
     """
-    second = life.parts.ground.second
+    second = run.parts.ground.second
     if second is None:
         return judge_outside
-    table, columns = life.parts.order.job.sink.table, life.seen.columns
+    table, columns = run.parts.order.job.sink.table, run.seen.columns
     lost = [row for one in second.losses if one.table == table for row in one.rows]
     return _JudgedBeside(
-        substrate=second.verdict(life.records, life.parts.order.scenario),
+        substrate=second.verdict(run.records, run.parts.order.scenario),
         lost=frozenset(columns.row(row).id_text for row in lost) if columns is not None else frozenset(),
     )
 

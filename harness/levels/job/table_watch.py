@@ -25,7 +25,7 @@ from harness.system.errors import UsageError, WorldError
 
 @dataclass(slots=True, kw_only=True)
 class TableWatch:
-    """Mutable; `take` is called by the reader of the log in its own thread, all else by the life of the job."""
+    """Mutable; `take` is called by the reader of the log in its own thread, all else by the run of the job."""
 
     database: JobDatabase
     sink: SinkTable

@@ -72,9 +72,9 @@ def _other_engine(scenario: JobScenario, engine: JobEngine) -> Iterator[_Lack]:
 
 
 def _lacks_of_calm(order: JobOrder, calm: CalmRun) -> Iterator[_Lack]:
-    scenario, life = order.scenario, calm.life
+    scenario, run = order.scenario, calm.run
     if order.job.job.engine == "auto":
-        yield from _other_engine(scenario, "spark" if life.has_driver else "plain")
+        yield from _other_engine(scenario, "spark" if run.has_driver else "plain")
     of_lookups = [fault.id for fault in scenario.faults if fault.on_link == "lookups"]
     is_used = any(message.link == "lookups" for message in calm.messages)
     if not is_used and (of_lookups or scenario.lookups_from):
@@ -87,7 +87,7 @@ def _lacks_of_calm(order: JobOrder, calm: CalmRun) -> Iterator[_Lack]:
         say = "the database forgets commits, and the job keeps no position there that would be forgotten with them"
         yield _Lack(need="the position in the sink's database", say=say)
     for fault in scenario.faults:
-        if fault.do == "kill_executor" and not life.has_executors:
+        if fault.do == "kill_executor" and not run.has_executors:
             say = f"fault {fault.id} kills an executor, and the job has none beside its driver"
             fix = "run the job on a standalone cluster (`cluster = 2`), or use kill_driver or kill_owner"
             yield _Lack(need="executors", say=say, fix=fix)

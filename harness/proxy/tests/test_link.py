@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 
 import pytest
 
@@ -10,6 +11,7 @@ from harness.proxy.link import Cutting, Link
 from harness.proxy.proxy_parts import ProxyParts
 from harness.proxy.tests.conftest import Stand
 from harness.proxy.toxics.stage import Stream
+from harness.system.process_identity import ProcessIdentity
 from reference_impl.mailbox.loops import real_loop
 
 
@@ -195,3 +197,27 @@ def test_a_live_connection_is_shown_with_the_port_of_its_client(stand: Stand) ->
 
     assert shown["peer"] == "{}:{}".format(*client.getsockname())
     assert "session" not in shown, "no server has greeted"
+
+
+def test_a_connection_whose_process_is_looked_up_is_shown_as_being_dialled_and_then_with_its_pid(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = threading.Event()
+
+    def owner(*, port: int, peer: int) -> ProcessIdentity:
+        assert found.wait(60)
+        return ProcessIdentity(pid=port, started=peer)
+
+    monkeypatch.setattr("harness.proxy.connection.owner_of_socket", owner)
+    stand.parts.identifies = True
+    client = stand.client()
+    stand.until(lambda: bool(stand.link.connections()))
+
+    [before] = stand.call(stand.link.connections)
+    found.set()
+    stand.served()
+    stand.until(lambda: stand.link.connections()[0]["state"] == "live")
+    [after] = stand.call(stand.link.connections)
+
+    assert (before["state"], before.get("pid")) == ("dialling", None)
+    assert after["pid"] == client.getsockname()[1]

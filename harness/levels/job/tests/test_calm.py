@@ -13,7 +13,7 @@ from harness.system.errors import WorldError
 
 
 def _ended(words: str) -> Any:
-    """A calm life that has given up after these last words."""
+    """A calm run that has given up after these last words."""
     secret = SimpleNamespace(password="of nobody")
     order = SimpleNamespace(job=SimpleNamespace(sink=SinkTable()))
     return SimpleNamespace(

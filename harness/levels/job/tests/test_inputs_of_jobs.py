@@ -224,7 +224,7 @@ def test_lookups_that_are_too_many_to_be_counted_are_told(
     assert database.done[-1] == "SET GLOBAL general_log = 0"
 
 
-@pytest.mark.parametrize("fails_at", ["the life of the job", "SET GLOBAL general_log = 1"])
+@pytest.mark.parametrize("fails_at", ["the run of the job", "SET GLOBAL general_log = 1"])
 def test_the_general_log_is_switched_off_when_a_life_fails_before_it_is_read(
     monkeypatch: pytest.MonkeyPatch, fails_at: str
 ) -> None:

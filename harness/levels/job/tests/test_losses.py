@@ -16,7 +16,7 @@ SINK = SinkTable(values=("v",))
 
 
 def _life(*lost: int) -> Any:
-    """A life in which the rows of these ids were lost with the first server."""
+    """A run in which the rows of these ids were lost with the first server."""
     losses = [SimpleNamespace(table=SINK.table, rows=[{"id": id_, "v": "a"} for id_ in lost])]
     verdict = InvariantVerdict(invariant="V22", outcome=Outcome.FAIL)
     second = SimpleNamespace(losses=losses, verdict=lambda faults, scenario: verdict)

@@ -115,7 +115,7 @@ def calm(
             keeps_files=place == "files",
             keeps_tables=place == "tables",
             names_table=True,
-            life=SimpleNamespace(has_driver=driver, has_executors=executors),
+            run=SimpleNamespace(has_driver=driver, has_executors=executors),
         ),
     )
 

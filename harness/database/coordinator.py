@@ -17,6 +17,8 @@ from harness.database.coordinated_sink import PARTS_KEPT
 from harness.database.driver import Driver, MySqlDriver
 from harness.database.endpoint import Endpoint
 from harness.database.two_phase_sink import roll_back_branches
+from harness.history.event import Ack, Retire
+from harness.history.notes import Deciding
 
 _EVERY_S = 0.02
 _STATEMENT_S = 3.0
@@ -77,13 +79,13 @@ class Coordinator:
             if number is None:
                 connection.rollback()
                 return False
-            self._note("~deciding", c=number)
+            self._note(Deciding, c=number)
             cursor.execute("INSERT INTO completed (epoch) VALUES (%s)", (number,))
             connection.commit()
         self._last = number
         self._acks = {ack: None for ack in self._acks if ack[0] > number}
         if number > PARTS_KEPT:
-            self._note("retire", c=number - PARTS_KEPT)
+            self._note(Retire, c=number - PARTS_KEPT)
         return True
 
     def _parts(self, cursor: Any) -> dict[int, dict[int, int]]:
@@ -93,7 +95,7 @@ class Coordinator:
             for subtask, token in of.items():
                 if (epoch, subtask, token) not in self._acks:
                     self._acks[epoch, subtask, token] = None
-                    self._note("ack", s=subtask, a=token, c=epoch)
+                    self._note(Ack, s=subtask, a=token, c=epoch)
         return parts
 
     def _complete(

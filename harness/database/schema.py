@@ -46,7 +46,7 @@ _TABLES = (
     """CREATE TABLE store_file (
          subtask INT NOT NULL, name VARCHAR(200) NOT NULL, data LONGBLOB NOT NULL, PRIMARY KEY (subtask, name))""",
     """CREATE TABLE mark (
-         seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, line TEXT NOT NULL, INDEX (subtask))""",
+         seq BIGINT AUTO_INCREMENT PRIMARY KEY, subtask INT NOT NULL, line MEDIUMTEXT NOT NULL, INDEX (subtask))""",
     # For batches, which one driver commits for all subtasks: which driver is the newest.
     "CREATE TABLE driver (one INT PRIMARY KEY, generation INT NOT NULL)",
     "INSERT INTO driver (one, generation) VALUES (1, 0)",

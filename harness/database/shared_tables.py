@@ -7,14 +7,16 @@ its effect.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
-import msgspec
 import pymysql
 
 from harness.database.endpoint import Endpoint, KeptConnection
-from harness.system.clock import Deadline, monotonic_us, pause
+from harness.history.event import AttemptEvent
+from harness.history.notes import AttemptNote, Line
+from harness.history.recorder import decode_line, encode_line
+from harness.system.clock import Deadline, pause
 
 _MARK_S = 5.0
 """How long a mark is tried again; then the server is down, and the attempt goes on without."""
@@ -69,18 +71,18 @@ class MarkTable:
         self._kinds = frozenset(kinds)
         self._has_begun = False
 
-    def __call__(self, kind: str, fields: Mapping[str, Any]) -> None:
+    def __call__(self, line: Line) -> None:
         """Stores the mark of a line, if its kind counts; of the records taken only the first."""
+        kind = line.__struct_config__.tag
         if kind not in self._kinds or (kind == "in" and self._has_begun):
             return
         self._has_begun = self._has_begun or kind == "in"
-        told = {name: fields[name] for name in ("a", "phase", "fault", "f") if name in fields}
-        line = msgspec.json.encode({"k": kind, "t": monotonic_us(), **told})
+        text = encode_line(line)
         deadline = Deadline(_MARK_S)
         while True:
             try:
                 _autonomous(
-                    self._kept, "INSERT INTO mark (subtask, line) VALUES (%s, %s)", (self._subtask, line)
+                    self._kept, "INSERT INTO mark (subtask, line) VALUES (%s, %s)", (self._subtask, text)
                 )
             except _ERRORS:
                 if deadline.passed:
@@ -89,14 +91,14 @@ class MarkTable:
             else:
                 return
 
-    def lines(self, *, before: int) -> Iterator[Mapping[str, Any]]:
+    def lines(self, *, before: int) -> Iterator[Line]:
         """The marks of the attempts before that one, as they were stored. Raises pymysql's errors."""
         rows = _autonomous(
             self._kept, "SELECT line FROM mark WHERE subtask = %s ORDER BY seq", (self._subtask,)
         )
         for (text,) in rows:
-            line = msgspec.json.decode(text)
-            if line["a"] < before:
+            line = decode_line(text.encode())
+            if isinstance(line, AttemptEvent | AttemptNote) and line.a < before:
                 yield line
 
 

@@ -21,6 +21,7 @@ from harness.database.epoch import Fenced, SavedEpoch, SinkLost, Takeover
 from harness.database.store_files import Files
 from harness.engine.subtask import Subtask
 from harness.faults.kill_worker import InjectedFailure
+from harness.history.notes import LostConnection, Refused, RestoreFallback, ServerError, Stopped
 from harness.scenario.model import Fault, Operator, Scenario
 from harness.scenario.plan import RunPlan
 from harness.scenario.workloads.lookups import (
@@ -205,14 +206,18 @@ def run_attempt(parts: AttemptParts) -> int:
         chosen.sink.listen(on_loss=lost.append, on_error=met.append)
         attempt = _taken_over(chosen, place)
         with place.journal(attempt.number) as journal:
+
+            def on_loss(code: int | str) -> None:
+                journal.note(LostConnection(link="sink", code=code))
+
+            def on_error(code: int | str) -> None:
+                journal.note(ServerError(link="sink", code=code))
+
             for code in lost:  # from the take-over, when the journal was not open yet
-                journal.lost_connection("sink", code)
+                on_loss(code)
             for code in met:
-                journal.server_error("sink", code)
-            chosen.sink.listen(
-                on_loss=partial(journal.lost_connection, "sink"),
-                on_error=partial(journal.server_error, "sink"),
-            )
+                on_error(code)
+            chosen.sink.listen(on_loss=on_loss, on_error=on_error)
             _Attempt(parts, attempt, chosen=chosen, journal=journal).live()
     except _FAILURES as error:
         raise _told(error) from error
@@ -273,12 +278,8 @@ class _Attempt:
             process=place.process,
         )
         for passed in self._attempt.passed_over:
-            journal.passed_over(
-                checkpoint=passed.epoch,
-                file=passed.file,
-                what=passed.what,
-                restored=saved.epoch if saved else None,
-            )
+            restored = saved.epoch if saved else None
+            journal.note(RestoreFallback(what=passed.what, c=passed.epoch, file=passed.file, to=restored))
         try:
             with place.loop() as loop:
                 inside = place.inside(
@@ -292,7 +293,8 @@ class _Attempt:
                 )
                 task.run(checkpoint)
         except StoppedForRescale as stop:
-            journal.stopped(stop.checkpoint)
+            journal.note(Stopped(c=stop.checkpoint))
+            journal.closed()
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # out of a task that the function started
             if is_interruption(error):
                 raise
@@ -300,7 +302,7 @@ class _Attempt:
             with suppress(OSError):  # on a full disk nothing can be recorded; the error is raised anyway
                 refusal = error if isinstance(error, SutError) else error.__cause__
                 if isinstance(refusal, SutError):
-                    journal.refused(refusal)
+                    journal.note(Refused(what=refusal.what, fix=refusal.fix))
                 journal.failed(_in_words(error), id=record, by=place.cause_of(error))
             raise
 

@@ -29,10 +29,12 @@ from harness.engine.canaries import refuse_blindness, refuse_overlooked
 from harness.engine.findings import armed_lines, findings
 from harness.engine.level import RunRecord
 from harness.engine.perform import judged
-from harness.engine.reading import Stored, history_of, line_of_row, read_stored
+from harness.engine.reading import Stored, event_of_row, history_of, read_stored
 from harness.faults.real.witnesses import CLIENTS
+from harness.history.event import Event, FaultEvent, TableRead
 from harness.history.journal import EventLog, Journal
-from harness.history.merge import Line, read_leftovers
+from harness.history.merge import read_leftovers
+from harness.history.notes import LostConnection
 from harness.history.recorder import HARNESS_FILE, Recorder, attempt_file
 from harness.history.verdict import Outcome
 from harness.judge.canaries.canary import Canary, canaries
@@ -92,8 +94,8 @@ class _Place:
         self._stack = ExitStack()
         self._t_us = 0
         self._attempts: dict[tuple[int, int], EventLog] = {}
-        self._faults: list[Line] = []
-        self._rows: dict[str, list[Line]] = {}
+        self._faults: list[FaultEvent] = []
+        self._rows: dict[str, list[Event]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -122,10 +124,12 @@ class _Place:
             subtask, attempt = fields["s"], fields["a"]
             journal = Journal(self._attempts[subtask, attempt], subtask=subtask, attempt=attempt)
             journal.committed(fields["c"])
-        elif kind == "fault":
-            self._faults.append({"t": self._t_us, "k": kind, **fields})
+            return
+        event = msgspec.convert({"k": kind, "n": 0, "t": self._t_us, **fields}, Event)
+        if isinstance(event, FaultEvent):
+            self._faults.append(event)
         else:
-            self._harness.record(kind, **fields)
+            self._harness.write(event)
 
     def store(self, table: str, row: Mapping[str, Any]) -> None:
         text = row["error"] if "error" in row else msgspec.json.encode(row["v"]).decode()
@@ -133,16 +137,16 @@ class _Place:
             seq=row["seq"], subtask=row.get("s", 0), id=row["id"], token=row["token"], epoch=row.get("c", 1),
             j=row.get("j"), text=text,
         )  # fmt: skip
-        self._rows.setdefault(table, []).append(line_of_row(table, stored))
+        self._rows.setdefault(table, []).append(event_of_row(table, stored))
 
     def stored(self, canary: Canary) -> Stored:
         """The rows that were stored, as if they had been read from a database."""
-        lines: list[Line] = []
+        lines: list[Event] = []
         for table in ROWS_OF:
             rows = self._rows.get(table, [])
             lines += rows
             if table in canary.header.get("tables", {}) and table not in canary.unread:
-                lines.append({"k": "read", "table": table, "rows": len(rows)})
+                lines.append(TableRead(n=0, t=0, table=table, rows=len(rows)))
         return Stored(tables=lines, unread=(), progress=CommittedProgress(epochs=(), completed=()), counts={})
 
     def has_gap_without(self, canary: Canary) -> bool:
@@ -176,8 +180,8 @@ def _witnesses_of_losses() -> tuple[str, ...] | None:
     """Who is said to have seen a link that was down, if only a client lost its connection."""
     down = _DOWN.faults[0]
     lines = armed_lines(down)
-    lost = {"k": "~lost", "t": lines[-1]["t"] - 1000, "s": 0, "a": 1, "link": "lookups", "code": 2013}
-    (record,) = findings(_DOWN, sorted([*lines, lost], key=lambda line: line["t"]))
+    lost = LostConnection(t=lines[-1].t - 1000, a=1, link="lookups", code=2013)
+    (record,) = findings(_DOWN, sorted([*lines, lost], key=lambda line: line.t))
     return record.witnesses
 
 

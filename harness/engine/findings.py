@@ -12,15 +12,30 @@ from typing import Any
 
 from harness.faults.change_rows import change_events
 from harness.faults.model.fault import Fault, FoundFault, OutsideFault
-from harness.faults.real.evidence import Evidence, Line, Seen, as_the_proxy_saw, evidence_of
+from harness.faults.real.evidence import Evidence, Seen, as_the_proxy_saw, evidence_of
 from harness.faults.real.witnesses import witnesses_of, witnesses_of_found
 from harness.faults.registry import fault_of
+from harness.history.event import Call, Change, Commit, FaultEvent, Res
 from harness.history.follower import timed_calls
+from harness.history.notes import (
+    Armed,
+    Arming,
+    CommitBegun,
+    FaultDue,
+    FaultNote,
+    Found,
+    Healed,
+    Healing,
+    Line,
+    LostConnection,
+    OwnClient,
+    ProxyActed,
+    ServerError,
+    TookEffect,
+)
 from harness.scenario.model import Scenario
 from harness.scenario.outcome import FaultRecord, FaultTime
 from harness.system.errors import HarnessError
-
-_OF_A_TIME = frozenset({"~due", "~arming", "~armed", "~bit", "~found", "~deed", "~healing", "~healed"})
 
 
 def findings(scenario: Scenario, lines: Sequence[Line]) -> list[FaultRecord]:
@@ -47,30 +62,28 @@ def refuse_invented(fault: Fault, evidence: Mapping[str, object]) -> None:
 
 _ARMED_US = 3_000_000
 _HEALED_US = 4_000_000
-_OWN = {"s": 0, "a": 1}
 _TROUBLE_BEFORE: Sequence[Line] = (
-    {"k": "call", "t": 100_000, **_OWN, "id": 1, "try": 1},
-    {"k": "~committing", "t": 100_000, **_OWN, "c": 1},
+    Call(n=0, t=100_000, s=0, a=1, id=1, try_=1),
+    CommitBegun(t=100_000, s=0, a=1, c=1),
     *(
-        {"k": kind, "t": 900_000, **_OWN, "link": link, "code": 2013}
+        kind(t=900_000, s=0, a=1, link=link, code=2013)
         for link in ("lookups", "sink")
-        for kind in ("~lost", "~error")
+        for kind in (LostConnection, ServerError)
     ),
-    {"k": "res", "t": 900_000, **_OWN, "id": 1, "try": 1, "r": "fail", "final": True, "error": "lost"},
-    {"k": "commit", "t": 900_000, **_OWN, "c": 1},
+    Res(n=0, t=900_000, s=0, a=1, id=1, try_=1, r="fail", final=True, error="lost"),
+    Commit(n=0, t=900_000, s=0, a=1, c=1),
 )
 """A slow call, a slow commit and lost connections, two seconds before a fault is armed."""
 
 
 def armed_lines(fault: Fault) -> list[Line]:
     """Lines that say when a fault was armed and healed, a second later, and nothing else."""
-    begin = {"f": fault.id, "cycle": 0}
     return [
-        {"k": "~due", "t": _ARMED_US, "due": _ARMED_US, **begin},
-        {"k": "~arming", "t": _ARMED_US, **begin},
-        {"k": "~armed", "t": _ARMED_US + 1, "logged": True, **begin},
-        {"k": "~healing", "t": _HEALED_US, **begin},
-        {"k": "~healed", "t": _HEALED_US + 1, **begin},
+        FaultDue(fault=fault.id, cycle=0, t=_ARMED_US, due=_ARMED_US),
+        Arming(fault=fault.id, cycle=0, t=_ARMED_US),
+        Armed(fault=fault.id, cycle=0, t=_ARMED_US + 1, logged=True),
+        Healing(fault=fault.id, cycle=0, t=_HEALED_US),
+        Healed(fault=fault.id, cycle=0, t=_HEALED_US + 1),
     ]
 
 
@@ -80,7 +93,7 @@ class _Run:
 
     lines: Sequence[Line]
     seen: Seen
-    notes: Mapping[str, Mapping[int, Sequence[Line]]]
+    notes: Mapping[str, Mapping[int, Sequence[FaultNote]]]
     """The lines about each fault, by fault and activation."""
     has_own_client: bool
     """Whether the lookup has a client of its own."""
@@ -88,17 +101,17 @@ class _Run:
 
 def _run_of(lines: Sequence[Line]) -> _Run:
     """Reads each line once for all faults."""
-    notes: dict[str, dict[int, list[Line]]] = {}
+    notes: dict[str, dict[int, list[FaultNote]]] = {}
     for line in lines:
-        if line["k"] in _OF_A_TIME:
-            notes.setdefault(line["f"], {}).setdefault(line["cycle"], []).append(line)
-    met = [line for line in lines if line["k"] in {"~lost", "~error"}]
+        if isinstance(line, FaultNote):
+            notes.setdefault(line.fault, {}).setdefault(line.cycle, []).append(line)
+    met = [line for line in lines if isinstance(line, LostConnection | ServerError)]
     seen = Seen(
         armed_us=0,
         healed_us=0,
         calls=[*timed_calls(lines, link="lookups"), *timed_calls(lines, link="sink")],
-        losses=[(line["t"], line["link"], line["code"]) for line in met if line["k"] == "~lost"],
-        errors=[(line["t"], line["link"], line["code"]) for line in met],
+        losses=[(line.t, line.link, line.code) for line in met if isinstance(line, LostConnection)],
+        errors=[(line.t, line.link, line.code) for line in met],
         events=lines,
     )
     return _Run(lines=lines, seen=seen, notes=notes, has_own_client=_has_own_client(lines))
@@ -134,7 +147,7 @@ def _found(fault: FoundFault, run: _Run) -> list[FaultTime]:
 
 
 def _has_own_client(lines: Sequence[Line]) -> bool:
-    return any(line["k"] == "~own-client" for line in lines)
+    return any(isinstance(line, OwnClient) for line in lines)
 
 
 def unseen_by_the_client(
@@ -152,56 +165,56 @@ def unseen_by_the_client(
     ]
 
 
-def _time(action: OutsideFault, notes: Sequence[Line], run: _Run) -> FaultTime:
+def _time(action: OutsideFault, notes: Sequence[FaultNote], run: _Run) -> FaultTime:
     """One activation; without a recorded end there is no evidence."""
     seen = run.seen
 
     def shown(under: Seen) -> Evidence:
         return action.evidence(as_the_proxy_saw(under, link=action.on_link) if run.has_own_client else under)
 
-    first: dict[str, Line] = {}
-    for note in notes:
-        first.setdefault(note["k"], note)
-    armed, healing = first.get("~armed"), first.get("~healing")
+    due, arming, armed, effect, healing, healed = (
+        next((note for note in notes if isinstance(note, kind)), None)
+        for kind in (FaultDue, Arming, Armed, TookEffect, Healing, Healed)
+    )
     evidence: Mapping[str, Any] = {}
     witnesses: tuple[str, ...] = ()
-    if armed is not None and healing is not None:
-        log = [evidence_of(note["deed"]) for note in notes if note["k"] == "~deed"]
+    if arming is not None and armed is not None and healing is not None:
+        log = [evidence_of(note.deed) for note in notes if isinstance(note, ProxyActed)]
         under = Seen(
-            arming_us=first["~arming"]["t"],
-            armed_us=armed["t"],
-            healed_us=healing["t"],
+            arming_us=arming.t,
+            armed_us=armed.t,
+            healed_us=healing.t,
             calls=seen.calls,
             losses=seen.losses,
             errors=seen.errors,
-            log=log if armed["logged"] else None,
-            facts=[note["facts"] for note in notes if note["k"] == "~found"],
+            log=log if armed.logged else None,
+            facts=[note.facts for note in notes if isinstance(note, Found)],
             events=seen.events,
         )
         evidence = shown(under)
         witnesses = witnesses_of(shown, under, by=action.by) if evidence else ()
     return FaultTime(
-        planned_us=first["~due"]["due"] if "~due" in first else None,
-        armed_us=first["~arming"]["t"] if "~arming" in first else None,
-        measured_us=first["~bit"]["t"] if "~bit" in first and evidence else None,
-        healed_us=first["~healed"]["t"] if "~healed" in first else None,
+        planned_us=due.due if due else None,
+        armed_us=arming.t if arming else None,
+        measured_us=effect.t if effect and evidence else None,
+        healed_us=healed.t if healed else None,
         evidence=evidence,
         witnesses=witnesses,
     )
 
 
-def outside_events(records: Iterable[FaultRecord], lines: Sequence[Line]) -> list[dict[str, Any]]:
+def outside_events(records: Iterable[FaultRecord], lines: Sequence[Line]) -> list[FaultEvent | Change]:
     """The events of the history that no attempt recorded, on the recorders' clock and in the order of time.
 
     These are begin and end of each fault's activation, and of each change of the looked-up table.
     """
     faults = _fault_events(records, fails_open=_has_own_client(lines))
-    return sorted([*faults, *change_events(lines)], key=lambda event: event["t"])
+    return sorted([*faults, *change_events(lines)], key=lambda event: event.t)
 
 
-def _fault_events(records: Iterable[FaultRecord], *, fails_open: bool) -> list[dict[str, Any]]:
+def _fault_events(records: Iterable[FaultRecord], *, fails_open: bool) -> list[FaultEvent]:
     """`fails_open`: the lookup connects in its `open`, which fails the attempt if the fault is on."""
-    events: list[dict[str, Any]] = []
+    events: list[FaultEvent] = []
     for record in records:
         fault = fault_of(record.plan)
         claims = dict(fault.claims)
@@ -210,10 +223,8 @@ def _fault_events(records: Iterable[FaultRecord], *, fails_open: bool) -> list[d
         for time in record.times:
             if time.armed_us is None:
                 continue
-            events.append({"t": time.armed_us, "k": "fault", "f": record.id, "phase": "begin", **claims})
+            events.append(FaultEvent(n=0, t=time.armed_us, f=record.id, phase="begin", **claims))
             if time.healed_us is not None:
                 evidence = dict(time.evidence)
-                events.append(
-                    {"t": time.healed_us, "k": "fault", "f": record.id, "phase": "end", "evidence": evidence}
-                )
+                events.append(FaultEvent(n=0, t=time.healed_us, f=record.id, phase="end", evidence=evidence))
     return events

@@ -42,6 +42,7 @@ from harness.faults.real.spark_site import SparkProcesses
 from harness.history.event import Event
 from harness.history.follower import Follower
 from harness.history.merge import Leftovers, read_leftovers
+from harness.history.notes import Line, OnHost, Refused
 from harness.history.recorder import HARNESS_FILE, Recorder
 from harness.judge.checkers.judge import judge
 from harness.judge.pitfalls.finding import RunSeen, find_pitfalls
@@ -162,13 +163,13 @@ def _prepare(order: Order, root: Endpoint, rows: list[list[Any]]) -> None:
     )
 
 
-def _extras(lines: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _extras(lines: Sequence[Line]) -> Mapping[str, Any]:
     """Where each attempt ran, if that was on a cluster; times are on the history's clock."""
     placed = [
-        {name: line[name] for name in ("s", "a", "host", "executor", "driver")}
-        | {"at_us": line["t"] - lines[0]["t"]}
+        {name: getattr(line, name) for name in ("s", "a", "host", "executor", "driver")}
+        | {"at_us": line.t - lines[0].t}
         for line in lines
-        if line["k"] == "~host"
+        if isinstance(line, OnHost)
     ]
     return {"cluster": placed} if placed else {}
 
@@ -295,11 +296,11 @@ def _watched(order: Order, site: RunSite, *, runner: LevelRunner, plan: RunPlan,
             )
 
 
-def _refuse_broken_rules(lines: Sequence[Mapping[str, Any]]) -> None:
+def _refuse_broken_rules(lines: Sequence[Line]) -> None:
     """Raises SutError if an attempt found that the function under test breaks a rule."""
     for line in lines:
-        if line["k"] == "~refused":
-            raise SutError(line["what"], fix=line["fix"])
+        if isinstance(line, Refused):
+            raise SutError(line.what, fix=line.fix)
 
 
 def _rows(workload: Workload, *, seed: int) -> list[list[Any]]:
@@ -322,7 +323,7 @@ def _coordinated(
     kind = variant_of(order.mutant).coordinator(Coordinator)
     rescales = order.scenario.rescales
     until = rescales[0].at.checkpoint if rescales else None
-    return coordinated(root, note=recorder.record, kind=kind, until=until)
+    return coordinated(root, note=recorder.event, kind=kind, until=until)
 
 
 def _generations(
@@ -339,7 +340,7 @@ def _generations(
             variant=variant_of(order.mutant),
             driver=MySqlDriver(root),
             files=lambda subtask: FolderFiles(checkpoint_folder(Path(plan.folder), subtask=subtask)),
-            note=recorder.record,
+            note=recorder.event,
         )
         return Generations(runner, plan, rescaler=rescaler, logs=logs, coordinator=coordinator)
 
@@ -397,7 +398,7 @@ def _acts(order: Order) -> Scenario:
 
 
 def _on_history_clock(faults: Sequence[FaultRecord], leftovers: Leftovers) -> tuple[FaultRecord, ...]:
-    origin = leftovers.lines[0]["t"] if leftovers.lines else 0
+    origin = leftovers.lines[0].t if leftovers.lines else 0
     return tuple(replace(fault, times=tuple(time.moved(origin) for time in fault.times)) for fault in faults)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, Self, cast
+from typing import Any, Final, Self, cast
 
 import pymysql
 
@@ -20,6 +20,17 @@ from harness.faults.real.evidence import Evidence, ProxyEvidence, Seen, as_the_p
 from harness.faults.real.fault_site import Control, Site, Workers
 from harness.faults.real.server_control import ServerControl
 from harness.history.follower import Progress
+from harness.history.notes import (
+    Armed,
+    Arming,
+    FaultDue,
+    FaultNote,
+    Found,
+    Healed,
+    Healing,
+    ProxyActed,
+    TookEffect,
+)
 from harness.scenario.moments import Moments
 from harness.system.errors import FloodmarkError, HarnessError, WorldError
 
@@ -31,10 +42,8 @@ _EVENTS_MAX = 5_000
 """The largest number of proxy events kept for one activation."""
 
 
-class NoteTaker(Protocol):
-    """Records a line, from any thread; returns its time in microseconds."""
-
-    def __call__(self, kind: str, fault: str, **facts: Any) -> int: ...
+NoteTaker = Callable[[FaultNote], int]
+"""Records a note, from any thread; returns its time in microseconds."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,7 +122,7 @@ class ActingOutside:
 
     def _act(self) -> None:
         self._skip_events()
-        self.arming_us = self._noted("~arming")
+        self.arming_us = self._noted(Arming)
         self._inject(self._site())
 
     def _site(self) -> Site:
@@ -133,20 +142,20 @@ class ActingOutside:
         with self.fault.inject(site):
             if site.held is not None:
                 site.held.release()
-            self.armed_us = self._noted("~armed", logged=self._keeps_log)
+            self.armed_us = self._noted(Armed, logged=self._keeps_log)
             while not self._over.wait(_LOOK_S):
                 self._read_events()
             self._read_events()
-            self.healing_us = self._noted("~healing")
+            self.healing_us = self._noted(Healing)
         self._read_events()
-        self._noted("~healed")
+        self._noted(Healed)
 
-    def _noted(self, kind: str, **facts: Any) -> int:
-        return self.note(kind, self.fault.id, cycle=self.cycle, **facts)
+    def _noted(self, kind: type[FaultNote], **facts: Any) -> int:
+        return self.note(kind(fault=self.fault.id, cycle=self.cycle, **facts))
 
     def _note_fact(self, **facts: Any) -> None:
         self.facts.append(facts)
-        self._noted("~found", facts=facts)
+        self._noted(Found, facts=facts)
 
     def _skip_events(self) -> None:
         read = None if self.fault.on_link is None else self.control.link_log(self.fault.on_link, self.after)
@@ -165,7 +174,7 @@ class ActingOutside:
             is_mine = event.toxic in {"", self.fault.id} or event.toxic.startswith(f"{self.fault.id}.")
             if is_mine and len(self.events) < _EVENTS_MAX:
                 self.events.append(event)
-                self._noted("~deed", deed=event.line())
+                self._noted(ProxyActed, deed=event.line())
 
     def _told(self, error: BaseException) -> BaseException:
         """Wraps the error in one of our own that names the fault and the stage."""
@@ -194,9 +203,8 @@ _Alarm = tuple[int, Callable[[], None]]
 class OutsideFaults:
     """Call `step` often; all faults are healed when the block ends. Mutable; a `Place`.
 
-    `note` records lines from any thread: `~due`, `~arming` (it may act from now on), `~armed` (it acts), `~bit` (its
-    evidence was found), `~found`, `~deed`, `~healing` (before it is removed) and `~healed`. The fault is active between
-    `~armed` and `~healing`. `tell` gets messages for the user, from the thread that calls `step`.
+    The fault is active between its notes `Armed` and `Healing`. `tell` gets messages for the user, from the thread that
+    calls `step`.
     """
 
     faults: Sequence[Fault]
@@ -273,7 +281,7 @@ class OutsideFaults:
         after = max((one.after for one in self._begun if one.fault.on_link == fault.on_link), default=0)
         acting = self.acting(cast("OutsideFault", fault), cycle=cycle, after=after)
         self._begun.append(acting)
-        self.note("~due", fault.id, cycle=cycle, due=due_us)
+        self.note(FaultDue(fault=fault.id, cycle=cycle, due=due_us))
         waits = isinstance(fault.when, MomentOfJob)
         self.tell(f"{fault.id} {'waits for its moment' if waits else 'begins'}")
         return acting
@@ -334,7 +342,7 @@ class FaultActivation(ActingOutside):
         evidence = self.outside.evidence(self)
         if evidence:
             self.effective = True
-            self.note("~bit", self.fault.id, cycle=self.cycle)
+            self.note(TookEffect(fault=self.fault.id, cycle=self.cycle))
             self.outside.tell(f"{self.fault.id} took effect: {in_words(evidence)}")
 
     def told(self) -> None:

@@ -9,16 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import pymysql
+from msgspec import UNSET
 
 from harness.database.audit import CommittedProgress, count_rows, read_progress, read_table, reading
 from harness.database.endpoint import Endpoint, KeptConnection
 from harness.database.own_tables import read_effects
 from harness.database.stored_tables import ROWS_OF, StoredRow, stored_value
 from harness.faults.parts.parts import OwnEffects
-from harness.history.event import Event
+from harness.history.event import Effect, Event, Row, TableRead
 from harness.history.header import Header
-from harness.history.merge import Leftovers, Line, history_text, merge
+from harness.history.merge import Leftovers, history_text, merge
 from harness.history.read import open_text
 from harness.scenario.claims import AUDIT, DEAD_LETTERS, own_table
 from harness.system.errors import HarnessError, WorldError
@@ -28,7 +30,7 @@ from harness.system.errors import HarnessError, WorldError
 class Stored:
     """What the database holds after the run."""
 
-    tables: Sequence[Line]
+    tables: Sequence[Event]
     """The rows of its tables as events, and a `read` for each table that was read to its end."""
     unread: Sequence[str]
     """Why tables could not be read, a sentence each."""
@@ -51,7 +53,7 @@ def read_stored(
     would count as violations. `own`: the database and the table that the lookup writes to; its rows are read in place
     of the audit, which is of the sink's. `audit`: whether it is read at all.
     """
-    lines: list[Line] = []
+    lines: list[Event] = []
     unread: list[str] = []
     with reading(root) as tables:
         for table, read in _readers(tables, lines.append, own=own).items():
@@ -62,7 +64,7 @@ def read_stored(
             except (pymysql.MySQLError, OSError) as error:
                 unread.append(f"the table {table} could not be read: {error}")
             else:
-                lines.append({"k": "read", "table": table, "rows": rows})
+                lines.append(TableRead(n=0, t=0, table=table, rows=rows))
         try:
             progress, counts = read_progress(tables), count_rows(tables, ordered=ordered)
         except (pymysql.MySQLError, OSError) as error:
@@ -75,12 +77,12 @@ def read_stored(
 
 
 def _readers(
-    tables: KeptConnection, tell: Callable[[Line], None], *, own: tuple[str, OwnEffects] | None
+    tables: KeptConnection, tell: Callable[[Event], None], *, own: tuple[str, OwnEffects] | None
 ) -> Mapping[str, Callable[[], int]]:
     """For each table that is read: what reads it, tells the event of each row, and returns how many it has."""
 
     def of_run(table: str) -> int:
-        return read_table(tables, table, lambda row: tell(line_of_row(table, row)))
+        return read_table(tables, table, lambda row: tell(event_of_row(table, row)))
 
     readers: dict[str, Callable[[], int]] = {table: partial(of_run, table) for table in ROWS_OF}
     if own is not None:
@@ -93,26 +95,24 @@ def _readers(
             table=effects.table,
             column=effects.id,
             # A column that holds no whole number holds no id: it is told as a text, which no record has.
-            take=lambda id_: tell(
-                {"k": "row", "table": name, "id": id_ if isinstance(id_, int) else str(id_)}
-            ),
+            take=lambda id_: tell(Row(n=0, t=0, table=name, id=id_ if isinstance(id_, int) else str(id_))),
         )
     return readers
 
 
-def line_of_row(table: str, row: StoredRow) -> Line:
-    """The event of one row, without `n` and `t`."""
+def event_of_row(table: str, row: StoredRow) -> Row | Effect:
+    """The event of one row, to be numbered."""
+    event = Row(n=0, t=0, table=table, id=row.id, seq=row.seq, token=row.token, c=row.epoch)
     if table == DEAD_LETTERS:
-        names = {"k": "row", "table": table, "id": row.id, "error": row.text}
-        return {**names, "seq": row.seq, "token": row.token, "c": row.epoch}
-    value = {"id": row.id, "j": row.j, "v": stored_value(row.text)}
+        return msgspec.structs.replace(event, error=row.text)
+    j, value = UNSET if row.j is None else row.j, stored_value(row.text)
     if table == AUDIT:
-        return {"k": "effect", "s": row.subtask, **value, "token": row.token, "seq": row.seq}
-    return {"k": "row", "table": table, **value, "seq": row.seq, "token": row.token, "c": row.epoch}
+        return Effect(n=0, t=0, s=row.subtask, id=row.id, j=j, v=value, token=row.token, seq=row.seq)
+    return msgspec.structs.replace(event, j=j, v=value)
 
 
 def history_of(
-    header: Mapping[str, object], leftovers: Leftovers, faults: Sequence[Line], stored: Stored
+    header: Mapping[str, object], leftovers: Leftovers, faults: Sequence[Event], stored: Stored
 ) -> tuple[Header, list[Event]]:
     """Merges the recorded lines and reads the result with the reader for history files.
 

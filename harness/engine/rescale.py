@@ -18,6 +18,7 @@ from harness.database.checkpoint_store import CheckpointStore, CheckpointUnreada
 from harness.database.driver import Driver
 from harness.database.store_files import Files
 from harness.database.two_phase_sink import roll_back_branches
+from harness.history.event import Rescale
 from harness.scenario.model import Scenario
 from harness.scenario.plan import RunPlan
 from harness.sut.rescaling import OldSubtask, first_number
@@ -89,7 +90,7 @@ class Rescaler:
                     raise WorldError(f"{message}: {error}", fix="read the server's log") from error
                 self._clock.pause(_AGAIN_S)
         assert list(shares) == list(range(first := first_number(plan, self._scenario), first + rescale.to))
-        self._note("rescale", c=checkpoint, of=list(self.running), to=list(shares))
+        self._note(Rescale, c=checkpoint, of=list(self.running), to=list(shares))
         self._done += 1
         self.running = list(shares)
         return replace(plan, shares={**plan.shares, **shares})

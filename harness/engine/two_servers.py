@@ -7,20 +7,20 @@ serves in the end; an anomaly is taken off the system under test only if every o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from harness.database.endpoint import Endpoint
 from harness.database.probe import OF_PROBE, CommitProbe, probing
 from harness.database.schema import run_database
 from harness.engine.database_losses import blamed_on_database
 from harness.faults.real.pair_control import OUTPUTS, LostRows
-from harness.history.event import Event
+from harness.history.event import Commit, Event
 from harness.history.header import Header
 from harness.history.merge import Leftovers
+from harness.history.notes import Found, Line
 from harness.history.probe import write_probe
 from harness.history.verdict import InvariantVerdict, Judgement
 from harness.judge.checkers.judge import judge
@@ -100,22 +100,19 @@ def two_servers(
         yield TwoServers(world=world, pair=pair, database=databases[0], losses=pair.losses)
 
 
-def lost_epochs(lines: Sequence[Mapping[str, Any]]) -> frozenset[tuple[int, int, int]]:
+def lost_epochs(lines: Sequence[Line]) -> frozenset[tuple[int, int, int]]:
     """(subtask, epoch, attempt) of each commit that a fault found on one server and not on the serving one."""
-    found = [line["facts"] for line in lines if line["k"] == "~found"]
+    found = [line.facts for line in lines if isinstance(line, Found)]
     return frozenset((s, c, a) for facts in found for s, c, a in facts.get("lost_epochs", ()))
 
 
 def without_lost_epochs(leftovers: Leftovers, lost: frozenset[tuple[int, int, int]]) -> Leftovers:
-    """The lines; a `commit` that was lost is a note of that name."""
-    if not lost:
-        return leftovers
+    """The lines without each `commit` that was lost."""
     return replace(
         leftovers,
         lines=tuple(
-            {**line, "k": "~commit-lost"}
-            if line["k"] == "commit" and (line["s"], line["c"], line["a"]) in lost
-            else line
+            line
             for line in leftovers.lines
+            if not (isinstance(line, Commit) and (line.s, line.c, line.a) in lost)
         ),
     )

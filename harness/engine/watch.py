@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from signal import Signals
-from typing import Any
+
+from msgspec import UNSET
 
 from harness.engine.level import Execution, LevelRunner, Observer, Stop
 from harness.engine.outside_faults import OutsideFaults
 from harness.engine.schedule import UNTIL_EFFECTIVE_US
 from harness.history.causes import OUTSIDE
+from harness.history.event import GiveUp, Kill
 from harness.history.follower import AttemptView, Follower, Progress
+from harness.history.notes import FaultNote, KilledFromOutside, Line, ProcessReaped
 from harness.history.recorder import Recorder
 from harness.scenario.model import Scenario
 from harness.scenario.plan import Runner, RunPlan
@@ -67,9 +70,7 @@ class AttemptReaper:
         for view in gone:
             self._dead.add((view.subtask, view.attempt))
             by = died_for.get(view.process) or self._cause(view)
-            self._recorder.record(
-                "kill", s=view.subtask, a=view.attempt, **({} if by is None else {"by": by})
-            )
+            self._recorder.event(Kill, s=view.subtask, a=view.attempt, by=UNSET if by is None else by)
         return gone
 
     def _cause(self, view: AttemptView) -> str | None:
@@ -82,7 +83,8 @@ class AttemptReaper:
         code = self.codes.get(view.process.pid, 0)
         if code >= 0 or -code in _OWN_SIGNALS:
             return None
-        self._recorder.record("~outside", s=view.subtask, a=view.attempt, signal=Signals(-code).name)
+        killed = KilledFromOutside(s=view.subtask, a=view.attempt, signal=Signals(-code).name)
+        self._recorder.write(killed)
         return OUTSIDE
 
 
@@ -100,12 +102,12 @@ _OWN_SIGNALS = frozenset(
 """Signals by which a process ends through a mistake of its own code."""
 
 
-def threats_of(lines: Iterable[Mapping[str, object]]) -> Iterator[str]:
+def threats_of(lines: Iterable[Line]) -> Iterator[str]:
     """A sentence for each attempt that a signal from outside of the run has killed."""
     for line in lines:
-        if line["k"] == "~outside":
+        if isinstance(line, KilledFromOutside):
             yield (
-                f"attempt {line['a']} of subtask {line['s']} was killed by {line['signal']} from outside of the run; "
+                f"attempt {line.a} of subtask {line.s} was killed by {line.signal} from outside of the run; "
                 "no fault planned that, and it is judged as a kill"
             )
 
@@ -162,7 +164,7 @@ class Watch:
                     progress = follower.poll()  # now all is there that the dead have written
                 for end in state.ends:
                     reaper.codes[end.pid] = end.code
-                    self.recorder.record("~reaped", s=end.subtask, pid=end.pid, code=end.code)
+                    self.recorder.write(ProcessReaped(s=end.subtask, pid=end.pid, code=end.code))
                 self._tell_dead(reaper.look(progress, again=follower.poll))
                 why = state.error or ("interrupted" if stop.is_set() else None)
                 if why is None and deadline.passed:
@@ -182,7 +184,7 @@ class Watch:
             and over_by_itself
             and hangs(progress, timeout_ms=scenario.operator.timeout, now_us=monotonic_us())
         ):
-            self.recorder.record("giveup", why=why)
+            self.recorder.event(GiveUp, why=why)
         return Ending(error=why, interrupted=why is not None and stop.is_set())
 
     def _schedule(self, world: World, execution: Execution) -> OutsideFaults:
@@ -198,8 +200,8 @@ class Watch:
             prolongs_us=0 if self.plan.runner == "continuous" else UNTIL_EFFECTIVE_US,
         )
 
-    def _note(self, kind: str, fault: str, **facts: Any) -> int:
-        self.recorder.record(kind, f=fault, **facts)
+    def _note(self, note: FaultNote) -> int:
+        self.recorder.write(note)
         return monotonic_us()
 
     def _tell_dead(self, views: Sequence[AttemptView]) -> None:

@@ -14,12 +14,15 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
+from msgspec import UNSET
+
 from harness.faults.model.fault import ServerFault
 from harness.faults.model.fields import Count, UntilEffective, Way
-from harness.faults.real.evidence import Evidence, Line, Seen, fact
+from harness.faults.real.evidence import Evidence, Seen, fact
 from harness.faults.real.fault_site import Site
 from harness.faults.simulated.act import Act, SimulatedRun
-from harness.history.event import Change
+from harness.history.event import Call, Change, In, Res
+from harness.history.notes import Found, Line
 
 if TYPE_CHECKING:
     from harness.database.simulated.hub import Due
@@ -118,7 +121,7 @@ class ChangeRows(ServerFault):
         version, keys = fact(seen, "ver"), fact(seen, "keys")
         if version is None or fact(seen, "change") != "end":
             return {}
-        told = [line["ver"] for line in seen.events if line["k"] == "res" and "ver" in line]
+        told = [line.ver for line in seen.events if isinstance(line, Res) and line.ver is not UNSET]
         counted = {"answers": sum(ver >= version for ver in told)}
         if self.how == "delete":
             counted["without_rows"] = _empty_answers(seen, keys)
@@ -132,33 +135,26 @@ class ChangeRows(ServerFault):
 
 def _empty_answers(seen: Seen, keys: Sequence[Any]) -> int:
     """How many lookups of these keys that began after the change were answered without rows."""
-    asked = [line["id"] for line in seen.events if line["k"] == "in" and line.get("key") in keys]
-    of_keys = dict.fromkeys(asked)
+    of_keys = dict.fromkeys(line.id for line in seen.events if isinstance(line, In) and line.key in keys)
     later = dict.fromkeys(
-        (line["a"], line["id"], line["try"])
+        (line.a, line.id, line.try_)
         for line in seen.events
-        if line["k"] == "call" and line["t"] >= seen.armed_us and line["id"] in of_keys
+        if isinstance(line, Call) and line.t >= seen.armed_us and line.id in of_keys
     )
     return sum(
-        line["r"] == "ok" and line.get("v") == [] and (line["a"], line["id"], line["try"]) in later
+        line.r == "ok" and line.v == [] and (line.a, line.id, line.try_) in later
         for line in seen.events
-        if line["k"] == "res"
+        if isinstance(line, Res)
     )
 
 
-def change_events(lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
+def change_events(lines: Iterable[Line]) -> Iterator[Change]:
     """The `change` events of a history, in the order of the recorded lines of a run."""
     for line in lines:
-        if line["k"] == "~found" and "change" in line["facts"]:
-            facts = line["facts"]
-            for key in facts["keys"]:
-                yield {
-                    "t": line["t"],
-                    "k": "change",
-                    "phase": facts["change"],
-                    "ver": facts["ver"],
-                    "key": key,
-                }
+        match line:
+            case Found(t=t, facts={"change": phase, "keys": keys, "ver": version}):
+                for key in keys:
+                    yield Change(n=0, t=t, phase=phase, ver=version, key=key)
 
 
 class _SimulatedChange:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import ShiftBy, Subtask, UntilEffective, Way
 from harness.faults.real.attempt_site import AttemptSite, Shift
-from harness.faults.real.evidence import Line, RecordedFault, acts, measurements
+from harness.faults.real.evidence import RecordedFault, acts, measurements
 from harness.faults.simulated.act import Act, Evidence, SimulatedRun
+from harness.history.notes import Acted, Line, Measured
 from harness.system.clock import monotonic_us
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ class ClockJump(InsideFault):
     def act_in_attempt(self, attempt: AttemptSite) -> None:
         """Shifts the clock from now on, for `for` or until the attempt ends."""
         clock = attempt.clock
-        attempt.journal.acted(self.id, "clock", how=self.how, shift_ms=self.shift)
+        facts = {"how": self.how, "shift_ms": self.shift}
+        attempt.journal.note(Acted(fault=self.id, what="clock", facts=facts))
         before_ms = clock.offset_ms()
         clock.shift = self._shift(began_ns=monotonic_us() * _NS_PER_US)
         self._measure(attempt, "begin", before_ms)
@@ -75,8 +77,8 @@ class ClockJump(InsideFault):
         self._measure(attempt, "end", moved_ms)
 
     def _measure(self, attempt: AttemptSite, when: str, before_ms: float) -> None:
-        after_ms = attempt.clock.offset_ms()
-        attempt.journal.measured(self.id, "offset", when=when, before_ms=before_ms, after_ms=after_ms)
+        facts = {"when": when, "before_ms": before_ms, "after_ms": attempt.clock.offset_ms()}
+        attempt.journal.note(Measured(fault=self.id, what="offset", facts=facts))
 
     def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
         """Looks at the first attempt that performed it."""
@@ -84,26 +86,20 @@ class ClockJump(InsideFault):
         if not jumps:
             return None
         first = jumps[0]
-        measured = [
-            line
-            for line in measurements(self.id, lines)
-            if (line["s"], line["a"]) == (first["s"], first["a"])
-        ]
-        end = next((line for line in measured if line["when"] == "end"), None)
-        ended_us = end["t"] if end is not None else lines[-1]["t"] if self.lasts is None else None
-        asked_ms = -(self.lasts or 0) if first["how"] == "freeze" else self.shift
-        moved = next((line for line in measured if _as_asked(_change_ms(line), asked_ms)), None)
+        measured = [one for one in measurements(self.id, lines) if (one.s, one.a) == (first.s, first.a)]
+        end = next((one for one in measured if one.facts["when"] == "end"), None)
+        ended_us = end.t if end is not None else lines[-1].t if self.lasts is None else None
+        asked_ms = -(self.lasts or 0) if first.facts["how"] == "freeze" else self.shift
+        moved = next((one for one in measured if _as_asked(_change_ms(one), asked_ms)), None)
         if moved is None:
-            return RecordedFault(began_us=first["t"], ended_us=ended_us)
+            return RecordedFault(began_us=first.t, ended_us=ended_us)
         evidence = {
-            "subtask": first["s"],
-            "how": first["how"],
+            "subtask": first.s,
+            "how": first.facts["how"],
             "asked_ms": asked_ms,
-            "offset_changed_ms": max((_change_ms(line) for line in measured), key=abs),
+            "offset_changed_ms": max(map(_change_ms, measured), key=abs),
         }
-        return RecordedFault(
-            began_us=first["t"], measured_us=moved["t"], ended_us=ended_us, evidence=evidence
-        )
+        return RecordedFault(began_us=first.t, measured_us=moved.t, ended_us=ended_us, evidence=evidence)
 
     def simulated(self, run: SimulatedRun) -> Act:
         return SimulatedJump(run, how=self.how, shift_ms=self.shift, lasts_ms=self.lasts)
@@ -113,10 +109,10 @@ def _as_asked(change_ms: float, asked_ms: int) -> bool:
     return change_ms * asked_ms > 0 and abs(change_ms) >= abs(asked_ms) * _SHARE
 
 
-def _change_ms(line: Line) -> float:
+def _change_ms(measured: Measured) -> float:
     """How far the fault had moved the clock: forward change at its beginning, negated change at its end."""
-    before_ms, after_ms = line["before_ms"], line["after_ms"]
-    change_ms: float = after_ms - before_ms if line["when"] == "begin" else before_ms - after_ms
+    before_ms, after_ms = measured.facts["before_ms"], measured.facts["after_ms"]
+    change_ms: float = after_ms - before_ms if measured.facts["when"] == "begin" else before_ms - after_ms
     return round(change_ms, 1)
 
 

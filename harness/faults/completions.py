@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from harness.faults.model.workload import CallFault, StruckCall
+from harness.history.notes import Measured
 
 
 class DuplicateCompletion(CallFault):
@@ -31,7 +32,8 @@ class DuplicateCompletion(CallFault):
 
         def pass_on(what: str, use: Callable[[], None]) -> None:
             use()
-            call.journal.measured(self.id, "completion repeated", id=call.id, by=what)
+            facts = {"id": call.id, "by": what}
+            call.journal.note(Measured(fault=self.id, what="completion repeated", facts=facts))
             use()
 
         call.invoke(pass_on)
@@ -55,6 +57,7 @@ class MissingCompletion(CallFault):
     def act_on_call(self, call: StruckCall) -> None:
 
         def pass_on(what: str, _use: Callable[[], None]) -> None:
-            call.journal.measured(self.id, "completion lost", id=call.id, by=what)
+            facts = {"id": call.id, "by": what}
+            call.journal.note(Measured(fault=self.id, what="completion lost", facts=facts))
 
         call.invoke(pass_on)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from harness.faults.model.fields import Count, Delay, Share, Subtask
 from harness.faults.model.workload import Element, ShapedSource, ShapingFault
-from harness.faults.real.evidence import Line, RecordedFault
+from harness.faults.real.evidence import RecordedFault
 from harness.faults.simulated.on_attempt import Shaped
 from harness.history.event import In, Wm
 from harness.system.choices import Draw
@@ -62,25 +62,25 @@ class HotKey(ShapingFault):
     def watched(self) -> Shaped:
         return _Heated()
 
-    def found_at(self, taken: Sequence[Line], place: int) -> RecordedFault:
-        before = [line for line in taken[:place] if line["k"] == "in"]
-        records = [line for line in taken[place:] if line["k"] == "in"][: self.count]
-        began_us, ended_us = records[0]["t"], records[-1]["t"]
+    def found_at(self, taken: Sequence[In | Wm], place: int) -> RecordedFault:
+        before = [line for line in taken[:place] if isinstance(line, In)]
+        records = [line for line in taken[place:] if isinstance(line, In)][: self.count]
+        began_us, ended_us = records[0].t, records[-1].t
         share, usual = _share(records), _share(before)
         if len(records) < _RECORDS_MIN or share < self.share / 100 * _SHARE or share <= usual:
             return RecordedFault(began_us=began_us, ended_us=ended_us)
         evidence = {
-            "subtask": records[0]["s"],
+            "subtask": records[0].s,
             "records": len(records),
-            "hot": sum(line["key"] == HOT_KEY for line in records),
+            "hot": sum(line.key == HOT_KEY for line in records),
             "share_percent": round(share * 100),
             "share_before_percent": round(usual * 100),
         }
         return RecordedFault(began_us=began_us, measured_us=ended_us, ended_us=ended_us, evidence=evidence)
 
 
-def _share(records: Sequence[Line]) -> float:
-    return sum(line["key"] == HOT_KEY for line in records) / len(records) if records else 0.0
+def _share(records: Sequence[In]) -> float:
+    return sum(line.key == HOT_KEY for line in records) / len(records) if records else 0.0
 
 
 class _Heated(Shaped):

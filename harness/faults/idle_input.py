@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from harness.faults.model.fields import Lasts, Subtask
 from harness.faults.model.workload import ShapedSource, ShapingFault
-from harness.faults.real.evidence import Line, RecordedFault
+from harness.faults.real.evidence import RecordedFault
 from harness.faults.simulated.on_attempt import Shaped
 from harness.history.event import In, Wm
 
@@ -41,16 +41,16 @@ class IdleInput(ShapingFault):
     def watched(self) -> Shaped:
         return _Silence()
 
-    def found_at(self, taken: Sequence[Line], place: int) -> RecordedFault | None:
+    def found_at(self, taken: Sequence[In | Wm], place: int) -> RecordedFault | None:
         if not place:
             return None
         before, record = taken[place - 1 : place + 1]
-        silent_ms = (record["t"] - before["t"]) / 1000
-        began_us, ended_us = before["t"], record["t"]
-        is_of_one = before["a"] == record["a"]  # else the time of a restart is in it
+        silent_ms = (record.t - before.t) / 1000
+        began_us, ended_us = before.t, record.t
+        is_of_one = before.a == record.a  # else the time of a restart is in it
         if silent_ms < self.lasts * _SHARE or not is_of_one:
             return RecordedFault(began_us=began_us, ended_us=ended_us)
-        evidence = {"subtask": record["s"], "silent_ms": round(silent_ms, 1), "asked_ms": self.lasts}
+        evidence = {"subtask": record.s, "silent_ms": round(silent_ms, 1), "asked_ms": self.lasts}
         return RecordedFault(began_us=began_us, measured_us=ended_us, ended_us=ended_us, evidence=evidence)
 
 

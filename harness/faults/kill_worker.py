@@ -14,8 +14,10 @@ from typing import Annotated, Literal, NoReturn
 
 from harness.faults.model.fault import FoundFault
 from harness.faults.model.fields import Subtask, Way
-from harness.faults.real.evidence import Line, RecordedFault, is_speech, reaped_code
+from harness.faults.real.evidence import RecordedFault, is_speech, reaped_code, successor_of
 from harness.history.causes import Caused
+from harness.history.event import Failed, Kill
+from harness.history.notes import Dies, Line, Note
 
 EXIT_CODE = 137
 """The exit code of `exit`: what container runtimes report for a killed process."""
@@ -43,42 +45,40 @@ class KillWorker(FoundFault):
 
     def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
         """From the attempt's note to the start of the next attempt; None if its phase was never reached."""
-        note = next((line for line in lines if line["k"] == "~dies" and line["fault"] == self.id), None)
+        note = next((line for line in lines if isinstance(line, Dies) and line.fault == self.id), None)
         if note is None:
             return None
-        subtask, attempt = note["s"], note["a"]
-        mine = [line for line in lines if line.get("s") == subtask]
-        successor = next((line for line in mine if line["k"] == "start" and line["a"] > attempt), None)
+        subtask, attempt = note.s, note.a
+        successor = successor_of(lines, subtask=subtask, attempt=attempt)
         if successor is None:
-            return RecordedFault(began_us=note["t"])
-        over = _over(note, mine)
+            return RecordedFault(began_us=note.t)
+        over = _over(note, lines)
         code = reaped_code(subtask, attempt, lines)
-        if over is None or code not in {None, _CODES[note["how"]]}:
-            return RecordedFault(began_us=note["t"], ended_us=successor["t"])
+        if over is None or code not in {None, _CODES[note.how]}:
+            return RecordedFault(began_us=note.t, ended_us=successor.t)
         evidence = {
             "subtask": subtask,
-            "phase": note["phase"],
-            "hit": note["hit"],
-            "how": note["how"],
+            "phase": note.phase,
+            "hit": note.hit,
+            "how": note.how,
             **({} if code is None else {"code": code}),
             "attempt": attempt,
-            "next_attempt": successor["a"],
-            "restart_ms": round((successor["t"] - note["t"]) / 1000, 1),
+            "next_attempt": successor.a,
+            "restart_ms": round((successor.t - note.t) / 1000, 1),
         }
-        return RecordedFault(
-            began_us=note["t"], measured_us=over["t"], ended_us=successor["t"], evidence=evidence
-        )
+        return RecordedFault(began_us=note.t, measured_us=over.t, ended_us=successor.t, evidence=evidence)
 
 
-def _over(note: Line, mine: Sequence[Line]) -> Line | None:
+def _over(note: Dies, lines: Sequence[Line]) -> Line | None:
     """The line that shows the attempt's end; None: there is none, or the attempt wrote more lines."""
-    own = [line for line in mine if line.get("a") == note["a"]]
     # The note may be in another file than the attempt's own, whose lines have other numbers.
-    spoken = [line for line in own if is_speech(line) and line["t"] >= note["t"] and line["i"] > note["i"]]
-    if note["how"] == "exception":
-        events = [line for line in spoken if not line["k"].startswith("~")]
-        return events[0] if [event["k"] for event in events] == ["failed"] else None
-    return next((line for line in own if line["k"] == "kill"), None) if not spoken else None
+    own = [line for line in lines if is_speech(line) and (line.s, line.a) == (note.s, note.a)]
+    spoken = [line for line in own if line.t >= note.t and line.n > note.n]
+    if note.how == "exception":
+        events = [line for line in spoken if not isinstance(line, Note)]
+        return events[0] if [type(event) for event in events] == [Failed] else None
+    kills = (line for line in lines if isinstance(line, Kill) and (line.s, line.a) == (note.s, note.a))
+    return next(kills, None) if not spoken else None
 
 
 def die(how: str, *, why: str, by: str) -> NoReturn:

@@ -11,9 +11,10 @@ from typing import Literal
 
 from harness.faults.model.fault import InsideFault, Repeats
 from harness.faults.model.fields import Lasts, Subtask
-from harness.faults.real.attempt_site import ActJournal, AttemptSite
-from harness.faults.real.evidence import Line, RecordedFault, acts, measurements
+from harness.faults.real.attempt_site import AttemptSite
+from harness.faults.real.evidence import RecordedFault, acts, measurements
 from harness.faults.simulated.act import Act, Evidence, RunningAttempt, SimulatedRun
+from harness.history.notes import Acted, Line, Measured, NoteLog
 from harness.system.clock import monotonic_us, pause
 
 
@@ -31,33 +32,31 @@ class LoopStall(InsideFault, Repeats):
 
     def act_in_attempt(self, attempt: AttemptSite) -> None:
         """Blocks the calling thread; a callback scheduled before records how late it ran."""
-        attempt.journal.acted(self.id, "stall", asked_ms=self.lasts)
+        attempt.journal.note(Acted(fault=self.id, what="stall", facts={"asked_ms": self.lasts}))
         attempt.loop.call_soon_threadsafe(self._turned, attempt.journal, monotonic_us())
         pause(self.lasts / 1000)
 
-    def _turned(self, journal: ActJournal, due_us: int) -> None:
+    def _turned(self, journal: NoteLog, due_us: int) -> None:
         lag_ms = round((monotonic_us() - due_us) / 1000, 1)
-        journal.measured(self.id, "loop lag", lag_ms=lag_ms)
+        journal.note(Measured(fault=self.id, what="loop lag", facts={"lag_ms": lag_ms}))
 
     def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
         """Covers all its repetitions; the loop must have been late each time."""
         stalls = acts(self.id, lines)
         if not stalls:
             return None
-        began_us = stalls[0]["t"]
+        began_us = stalls[0].t
         lags = list(measurements(self.id, lines))
-        late = [line for line in lags if line["lag_ms"] >= self.lasts]
+        late = [lag for lag in lags if lag.facts["lag_ms"] >= self.lasts]
         if not late or len(late) < len(lags):
-            return RecordedFault(began_us=began_us, ended_us=lags[-1]["t"] if lags else None)
+            return RecordedFault(began_us=began_us, ended_us=lags[-1].t if lags else None)
         evidence = {
-            "subtask": stalls[0]["s"],
+            "subtask": stalls[0].s,
             "asked_ms": self.lasts,
-            "loop_lag_ms": min(line["lag_ms"] for line in late),
+            "loop_lag_ms": min(lag.facts["lag_ms"] for lag in late),
             "times": len(late),
         }
-        return RecordedFault(
-            began_us=began_us, measured_us=late[0]["t"], ended_us=late[-1]["t"], evidence=evidence
-        )
+        return RecordedFault(began_us=began_us, measured_us=late[0].t, ended_us=late[-1].t, evidence=evidence)
 
     def simulated(self, run: SimulatedRun) -> Act:
         return SimulatedLoopStall(run, self.subtask, lasts_ms=self.lasts)

@@ -61,9 +61,9 @@ class PauseWorker(OutsideFault, Repeats):
         if resumed is None or attempt is None:
             return {}
         spoken = [
-            line["t"]
+            line.t
             for line in seen.events
-            if (line.get("s"), line.get("a")) == attempt and is_speech(line) and line["t"] >= stopped["at_us"]
+            if is_speech(line) and (line.s, line.a) == attempt and line.t >= stopped["at_us"]
         ]
         after = [at_us for at_us in spoken if at_us >= resumed["at_us"]]
         if len(after) != len(spoken) or not after:

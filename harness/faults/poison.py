@@ -12,7 +12,9 @@ from typing import Annotated, Literal
 from harness.faults.model.fault import Effect
 from harness.faults.model.fields import Way
 from harness.faults.model.workload import CallFault, StruckCall, find_calls
-from harness.faults.real.evidence import Line, RecordedFault
+from harness.faults.real.evidence import RecordedFault
+from harness.history.event import Kill, Res
+from harness.history.notes import Acted, Line
 
 
 class Poison(CallFault):
@@ -54,20 +56,21 @@ class Poison(CallFault):
         return find_calls(self, lines, _came_of)
 
 
-def _came_of(act: Line, lines: Sequence[Line]) -> Line | None:
+def _came_of(act: Acted, lines: Sequence[Line]) -> Line | None:
     """The line that shows that this call went wrong in the requested way."""
     mine = [
         line
         for line in lines
-        if (line.get("s"), line.get("a")) == (act["s"], act["a"])
-        and line["t"] >= act["t"]
+        if (getattr(line, "s", None), getattr(line, "a", None)) == (act.s, act.a)
+        and line.t >= act.t
         and line is not act
     ]
-    if act["what"] == "kills":
-        return next((line for line in mine if line["k"] == "kill"), None)
-    outcome = next((line for line in mine if line["k"] == "res" and line["id"] == act["id"]), None)
-    if act["what"] == "raises":
-        failed = outcome is not None and outcome["r"] == "fail" and "Poisoned" in str(outcome.get("error"))
+    if act.what == "kills":
+        return next((line for line in mine if isinstance(line, Kill)), None)
+    outcome = next((line for line in mine if isinstance(line, Res) and line.id == act.facts["id"]), None)
+    if act.what == "raises":
+        failed = outcome is not None and outcome.r == "fail" and "Poisoned" in str(outcome.error)
         return outcome if failed else None
-    last = mine[-1] if mine else None
-    return (last if outcome is None else outcome) if outcome is None or outcome["r"] == "timeout" else None
+    if outcome is None:
+        return mine[-1] if mine else None
+    return outcome if outcome.r == "timeout" else None

@@ -14,9 +14,10 @@ from typing import Literal
 
 from harness.faults.model.fault import OutsideFault
 from harness.faults.model.fields import Subtask
-from harness.faults.real.evidence import Evidence, Line, Seen, attempt_of
+from harness.faults.real.evidence import Evidence, Seen, attempt_of
 from harness.faults.real.fault_site import Site
 from harness.faults.real.spark_kill import await_over, await_replaced, last_words, newest_attempts
+from harness.history.notes import Line, OnHost
 
 _LAST_WORDS_S = 15.0
 """How long the first attempt, awake again, may take to find out that a copy has taken over."""
@@ -75,5 +76,5 @@ class Speculation(OutsideFault):
 
 
 def _host_of(lines: Sequence[Line], subtask: int, attempt: int) -> str:
-    told = (line for line in lines if line["k"] == "~host" and (line["s"], line["a"]) == (subtask, attempt))
-    return next((line["host"] for line in told), "")
+    told = (line for line in lines if isinstance(line, OnHost) and (line.s, line.a) == (subtask, attempt))
+    return next((line.host for line in told), "")

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import Subtask, Times
 from harness.faults.real.attempt_site import AttemptSite
-from harness.faults.real.evidence import Line, RecordedFault, acts
+from harness.faults.real.evidence import RecordedFault, acts
 from harness.faults.simulated.act import Act, Evidence, SimulatedRun
+from harness.history.notes import Acted, Line, RestoreFallback
 
 if TYPE_CHECKING:
     from harness.database.store_files import Files
@@ -49,7 +50,8 @@ class _OfFiles(InsideFault):
         files = attempt.store.files
         for name in files.names()[-self.times :]:
             done = self.damage(files, name)
-            attempt.journal.acted(self.id, self.what, file=name, bytes=done.bytes, of=done.of)
+            facts = {"file": name, "bytes": done.bytes, "of": done.of}
+            attempt.journal.note(Acted(fault=self.id, what=self.what, facts=facts))
 
     def simulated(self, run: SimulatedRun) -> Act:
         return _SimulatedDamage(run, self)
@@ -59,21 +61,14 @@ class _OfFiles(InsideFault):
         damaged = acts(self.id, lines)
         if not damaged:
             return None
-        what = {(line["file"], line["what"]) for line in damaged}
-        met = [line for line in lines if line["k"] == "~store" and (line["file"], line["what"]) in what]
-        began_us, last_us = damaged[0]["t"], lines[-1]["t"]
+        what = {(act.facts["file"], act.what) for act in damaged}
+        met = [one for one in lines if isinstance(one, RestoreFallback) and (one.file, one.what) in what]
+        began_us = damaged[0].t
         if not met:
-            return RecordedFault(began_us=began_us, ended_us=last_us)
-        evidence = _evidence(
-            subtask=met[0]["s"],
-            what=met[0]["what"],
-            checkpoints={line["c"] for line in met},
-            damaged=[Damage(bytes=line["bytes"], of=line["of"]) for line in damaged],
-            restored=met[-1]["to"],
-        )
-        return RecordedFault(
-            began_us=began_us, measured_us=met[0]["t"], ended_us=met[-1]["t"], evidence=evidence
-        )
+            return RecordedFault(began_us=began_us, ended_us=lines[-1].t)
+        done = [Damage(bytes=act.facts["bytes"], of=act.facts["of"]) for act in damaged]
+        evidence = _evidence(met, subtask=met[0].s, damaged=done)
+        return RecordedFault(began_us=began_us, measured_us=met[0].t, ended_us=met[-1].t, evidence=evidence)
 
 
 class StoreTorn(_OfFiles):
@@ -139,25 +134,17 @@ class _SimulatedDamage:
 
     def evidence(self) -> Evidence:
         met = [one for one in self._run.tape.passed_over if one.file in self._damaged]
-        if not met:
-            return {}
-        return _evidence(
-            subtask=self._fault.subtask,
-            what=met[0].what,
-            checkpoints={one.checkpoint for one in met},
-            damaged=list(self._damaged.values()),
-            restored=met[-1].restored,
+        return (
+            _evidence(met, subtask=self._fault.subtask, damaged=list(self._damaged.values())) if met else {}
         )
 
 
-def _evidence(
-    *, subtask: int, what: str, checkpoints: set[int], damaged: Sequence[Damage], restored: int | None
-) -> Evidence:
+def _evidence(met: Sequence[RestoreFallback], *, subtask: int, damaged: Sequence[Damage]) -> Evidence:
     return {
         "subtask": subtask,
-        "what": what,
-        "checkpoints": sorted(checkpoints),
+        "what": met[0].what,
+        "checkpoints": sorted({one.c for one in met}),
         "bytes": [one.bytes for one in damaged],
         "of": [one.of for one in damaged],
-        "restored": restored,
+        "restored": met[-1].to,
     }

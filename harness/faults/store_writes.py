@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from harness.faults.model.fault import InsideFault
 from harness.faults.model.fields import Delay, Lasts, Subtask, Way
 from harness.faults.real.attempt_site import AttemptSite
-from harness.faults.real.evidence import Line, RecordedFault, acts, measurements
+from harness.faults.real.evidence import RecordedFault, acts, measurements
 from harness.faults.simulated.act import Act, Evidence, SimulatedRun
 from harness.faults.simulated.on_attempt import OnStore
+from harness.history.notes import Acted, Line, Measured
 from harness.system.clock import monotonic_us, pause
 
 if TYPE_CHECKING:
@@ -36,17 +37,17 @@ class _OfWrites(InsideFault):
     subtask: Subtask | None = None
 
     def _found(
-        self, lines: Sequence[Line], *, met: Sequence[Line], evidence: Mapping[str, Any]
+        self, lines: Sequence[Line], *, met: Sequence[Measured], evidence: Mapping[str, Any]
     ) -> RecordedFault | None:
         """From its act to the end of its duration; `met` are the recorded writes that it affected."""
         begun = acts(self.id, lines)
         if not begun:
             return None
-        over_us = begun[-1]["t"] + self.lasts * 1000
+        over_us = begun[-1].t + self.lasts * 1000
         return RecordedFault(
-            began_us=begun[0]["t"],
-            measured_us=met[0]["t"] if met else None,
-            ended_us=over_us if over_us <= lines[-1]["t"] else None,
+            began_us=begun[0].t,
+            measured_us=met[0].t if met else None,
+            ended_us=over_us if over_us <= lines[-1].t else None,
             evidence=evidence if met else {},
         )
 
@@ -67,15 +68,15 @@ class StoreSlow(_OfWrites):
             began_us = monotonic_us()
             pause(self.delay / 1000)
             took_ms = round((monotonic_us() - began_us) / 1000, 1)
-            attempt.journal.measured(self.id, "write delayed", took_ms=took_ms)
+            attempt.journal.note(Measured(fault=self.id, what="write delayed", facts={"took_ms": took_ms}))
 
-        attempt.journal.acted(self.id, "store slow", asked_ms=self.delay)
+        attempt.journal.note(Acted(fault=self.id, what="store slow", facts={"asked_ms": self.delay}))
         attempt.store.before_writes(meet, lasts_ms=self.lasts)
 
     def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
         """The writes that it delayed by at least `delay`."""
-        held = [line for line in measurements(self.id, lines) if line["took_ms"] >= self.delay]
-        slowest_ms = max((line["took_ms"] for line in held), default=0)
+        held = [one for one in measurements(self.id, lines) if one.facts["took_ms"] >= self.delay]
+        slowest_ms = max((one.facts["took_ms"] for one in held), default=0)
         return self._found(lines, met=held, evidence={"writes": len(held), "slowest_ms": slowest_ms})
 
     def simulated(self, run: SimulatedRun) -> Act:
@@ -96,15 +97,16 @@ class StoreFailing(_OfWrites):
         code = _ERRNO[self.how]
 
         def meet() -> None:
-            attempt.journal.measured(self.id, "write refused", errno=errno.errorcode[code])
+            facts = {"errno": errno.errorcode[code]}
+            attempt.journal.note(Measured(fault=self.id, what="write refused", facts=facts))
             raise OSError(code, os.strerror(code))
 
-        attempt.journal.acted(self.id, "store failing", how=self.how)
+        attempt.journal.note(Acted(fault=self.id, what="store failing", facts={"how": self.how}))
         attempt.store.before_writes(meet, lasts_ms=self.lasts)
 
     def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
         refused = list(measurements(self.id, lines))
-        errors = dict(sorted(Counter(line["errno"] for line in refused).items()))
+        errors = dict(sorted(Counter(one.facts["errno"] for one in refused).items()))
         return self._found(lines, met=refused, evidence={"writes": len(refused), "errors": errors})
 
     def simulated(self, run: SimulatedRun) -> Act:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from harness.faults.model.fields import Count, Subtask
 from harness.faults.model.workload import ShapedSource, ShapingFault
-from harness.faults.real.evidence import Line, RecordedFault
+from harness.faults.real.evidence import RecordedFault
 from harness.faults.simulated.on_attempt import Shaped
 from harness.history.event import In, Wm
 
@@ -37,13 +37,16 @@ class WatermarkBurst(ShapingFault):
     def watched(self) -> Shaped:
         return _Burst(of_one=self.subtask is not None)
 
-    def found_at(self, taken: Sequence[Line], place: int) -> RecordedFault:
-        record, burst = taken[place], list(takewhile(lambda line: line["k"] == "wm", reversed(taken[:place])))
-        began_us, ended_us = burst[-1]["t"] if burst else record["t"], record["t"]
+    def found_at(self, taken: Sequence[In | Wm], place: int) -> RecordedFault:
+        record, burst = (
+            taken[place],
+            list(takewhile(lambda line: isinstance(line, Wm), reversed(taken[:place]))),
+        )
+        began_us, ended_us = burst[-1].t if burst else record.t, record.t
         if len(burst) < self.count:
             return RecordedFault(began_us=began_us, ended_us=ended_us)
         evidence = {
-            "subtask": record["s"],
+            "subtask": record.s,
             "watermarks": len(burst),
             "within_ms": round((ended_us - began_us) / 1000, 1),
         }

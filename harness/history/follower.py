@@ -2,20 +2,36 @@
 
 Invariant: it only reads, so following a run does not change it; it counts up to the last whole line of each file.
 `timed_calls` returns external calls as intervals, with the link that each crosses: a lookup spans `call` to
-`res`, a sink's transaction `~committing` to `commit`. Answers to Jepsen's invoke/complete pairs; a call without
+`res`, a sink's transaction `CommitBegun` to `commit`. Answers to Jepsen's invoke/complete pairs; a call without
 an outcome is kept with no end.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import msgspec
+from msgspec import UnsetType
 
+from harness.history.event import AttemptEvent, Call, Close, Commit, Ended, Failed, In, Out, Res, Snap
+from harness.history.notes import (
+    Acted,
+    Alive,
+    AttemptNote,
+    CommitBegun,
+    Dies,
+    HeardComplete,
+    InProcess,
+    Line,
+    LostConnection,
+    Made,
+    OwnClient,
+    ServerError,
+    Stops,
+)
+from harness.history.recorder import decode_lines
 from harness.system.process_identity import ProcessIdentity
 
 
@@ -43,22 +59,22 @@ class CallPairing:
         self._open: dict[_Name, int] = {}
         self._ended: list[TimedCall] = []
 
-    def note(self, line: Mapping[str, Any]) -> None:
+    def note(self, line: Line) -> None:
         """Take the next line; kinds that neither begin nor end a call are ignored."""
-        match line["k"]:
-            case "call":
-                self._open[_lookup(line)] = line["t"]
-            case "res":
-                self._end(_lookup(line), line, ending=line["r"])
-            case "~committing":
-                self._open[_commit(line)] = line["t"]
-            case "commit":
-                self._end(_commit(line), line, ending="ok")
+        match line:
+            case Call(s=s, a=a, id=id_, try_=try_):
+                self._open["lookups", s, a, id_, try_] = line.t
+            case Res(s=s, a=a, id=id_, try_=try_):
+                self._end(("lookups", s, a, id_, try_), line.t, ending=line.r)
+            case CommitBegun(s=s, a=a, c=c):
+                self._open["sink", s, a, c, 1] = line.t
+            case Commit(s=s, a=a, c=c):
+                self._end(("sink", s, a, c, 1), line.t, ending="ok")
 
-    def _end(self, name: _Name, line: Mapping[str, Any], *, ending: str) -> None:
+    def _end(self, name: _Name, ended_us: int, *, ending: str) -> None:
         began = self._open.pop(name, None)
         if began is not None:
-            self._ended.append(TimedCall(began_us=began, ended_us=line["t"], ending=ending, link=name[0]))
+            self._ended.append(TimedCall(began_us=began, ended_us=ended_us, ending=ending, link=name[0]))
 
     def calls(self, link: str) -> list[TimedCall]:
         """All calls over `link` so far: ended ones in the order of their ends, then open ones."""
@@ -69,19 +85,11 @@ class CallPairing:
         return [call for call in (*self._ended, *without) if call.link == link]
 
 
-_Name = tuple[str, int, int, int, int]
+_Name = tuple[str, int, int | UnsetType, int | str, int]
 """(link, subtask, attempt, record id or checkpoint, try)."""
 
 
-def _lookup(line: Mapping[str, Any]) -> _Name:
-    return "lookups", line["s"], line["a"], line["id"], line["try"]
-
-
-def _commit(line: Mapping[str, Any]) -> _Name:
-    return "sink", line["s"], line["a"], line["c"], 1
-
-
-def timed_calls(lines: Iterable[Mapping[str, object]], *, link: str) -> list[TimedCall]:
+def timed_calls(lines: Iterable[Line], *, link: str) -> list[TimedCall]:
     """The calls over `link` in these lines."""
     pairing = CallPairing()
     for line in lines:
@@ -107,23 +115,23 @@ class AttemptView:
     snapped: bool = False
     """Whether it has taken a snapshot, after which an attempt in a batch is over."""
 
-    def note(self, line: Mapping[str, Any]) -> None:
+    def note(self, line: Line) -> None:
         """Takes the next line of its file."""
         self.dies_for = fatal_fault(line)
-        match line["k"]:
-            case "~process":
-                self.process = ProcessIdentity(pid=line["pid"], started=line["started"])
-            case "call":
+        match line:
+            case InProcess():
+                self.process = ProcessIdentity(pid=line.pid, started=line.started)
+            case Call():
                 self.in_flight += 1
-            case "res":
+            case Res():
                 self.in_flight -= 1
-            case "snap":
+            case Snap():
                 self.snapped = True
-            case "ended":
+            case Ended():
                 self.drained = True
-            case "~made":  # its journal is closed; what was in flight was cancelled
+            case Made():  # its journal is closed; what was in flight was cancelled
                 self.in_flight = 0
-            case "failed" | "close":
+            case Failed() | Close():
                 self.over = True
 
 
@@ -149,13 +157,6 @@ class Progress:
     """When an attempt stopped itself (SIGSTOP) for a fault, by the fault's id."""
     timed: CallPairing = field(default_factory=CallPairing)
     attempts: dict[tuple[int, int], AttemptView] = field(default_factory=dict)
-
-    def met(self, line: Mapping[str, Any]) -> None:
-        """A client received an error; `~lost`: its connection was lost or refused."""
-        error = (line["t"], line["link"], line["code"])
-        self.errors.append(error)
-        if line["k"] == "~lost":
-            self.losses.append(error)
 
     @property
     def in_flight(self) -> int:
@@ -184,56 +185,60 @@ class Follower:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._offsets: dict[Path, int] = {}
-        self._decode = msgspec.json.Decoder().decode
         self.progress = Progress()
 
     def poll(self) -> Progress:
         """Read the lines added since the last call."""
         for path in sorted(self._folder.glob("subtask-*.jsonl")):
             for line in self._new_lines(path):
-                self._note(self._decode(line))
+                self._note(line)
         return self.progress
 
-    def _new_lines(self, path: Path) -> list[bytes]:
+    def _new_lines(self, path: Path) -> list[Line]:
         offset = self._offsets.get(path, 0)
         with path.open("rb") as file:
             file.seek(offset)
-            whole, newline, _ = file.read().rpartition(b"\n")
-        self._offsets[path] = offset + len(whole) + len(newline)
-        return whole.split(b"\n") if whole else []
+            data = file.read()
+        self._offsets[path] = offset + data.rfind(b"\n") + 1
+        return decode_lines(data)
 
-    def _note(self, line: dict[str, Any]) -> None:
+    def _note(self, line: Line) -> None:
         progress = self.progress
-        subtask, attempt = line["s"], line["a"]
+        if not isinstance(line, AttemptEvent | AttemptNote | Commit):
+            return
+        subtask, attempt = line.s, line.a or 0
         view = progress.attempts.setdefault((subtask, attempt), AttemptView(subtask=subtask, attempt=attempt))
         progress.timed.note(line)
-        if line["k"] != "~alive":
-            progress.last_us = max(progress.last_us or 0, line["t"])
+        if not isinstance(line, Alive):
+            progress.last_us = max(progress.last_us or 0, line.t)
         view.note(line)
-        match line["k"]:
-            case "in":
+        match line:
+            case In():
                 progress.taken[subtask] += 1
-                progress.began_us.setdefault(subtask, line["t"])
-            case "ended":
-                progress.began_us.setdefault(subtask, line["t"])
-            case "call":
+                progress.began_us.setdefault(subtask, line.t)
+            case Ended():
+                progress.began_us.setdefault(subtask, line.t)
+            case Call():
                 progress.calls[subtask] += 1
-            case "out":
+            case Out():
                 progress.emitted += 1
-            case "commit" | "~completed":
-                progress.commits[subtask, line["c"]] += 1
-            case "~lost" | "~error":
-                progress.met(line)
-            case "~own-client":
+            case Commit() | HeardComplete():
+                progress.commits[subtask, line.c] += 1
+            case LostConnection() | ServerError():
+                error = (line.t, line.link, line.code)
+                progress.errors.append(error)
+                if isinstance(line, LostConnection):
+                    progress.losses.append(error)
+            case OwnClient():
                 progress.has_own_client = True
-            case "~stops":
-                progress.stopped.setdefault(line["f"], line["t"])
+            case Stops():
+                progress.stopped.setdefault(line.fault, line.t)
 
 
-def fatal_fault(line: Mapping[str, object]) -> str | None:
+def fatal_fault(line: Line) -> str | None:
     """The fault for which the attempt that wrote `line` ends its own process next; None: it goes on."""
     match line:
-        case {"k": "~dies", "fault": str(fault)} | {"k": "~acted", "what": "kills", "f": str(fault)}:
+        case Dies(fault=fault) | Acted(what="kills", fault=fault):
             return fault
         case _:
             return None

@@ -1,7 +1,7 @@
 """The journal: writes the events of one attempt, as `docs/reference/history.md` defines them, at every level.
 
 It is the operator's probe and the task's observer. Invariant: an event is written before it takes effect (an `out`
-before it reaches the sink, a `call` before it is made). Only `commit` follows its effect; a `~committing` note
+before it reaches the sink, a `call` before it is made). Only `commit` follows its effect; a `CommitBegun` note
 comes before, so that the merge can reconstruct the commit if the attempt dies in between.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from harness.history.event import (
@@ -29,8 +30,8 @@ from harness.history.event import (
     Start,
     Wm,
 )
+from harness.history.notes import AttemptNote, CommitBegun, InProcess, Made, Note
 from harness.history.values import told_watermark
-from harness.system.errors import SutError
 from harness.system.process_identity import ProcessIdentity
 
 
@@ -47,10 +48,10 @@ class EventLog(Protocol):
     def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
         """Append an event with these fields; a field with the value `UNSET` is left out."""
 
-    def record(self, kind: str, **fields: Any) -> None:
-        """Append a note, whose kind begins with `~`: evidence, not an event of the history."""
+    def write(self, line: Note) -> None:
+        """Append a note: evidence, not an event of the history."""
 
-    def claim(self, **fields: Any) -> None:
+    def claim(self, *, s: int, a: int, c: int) -> None:
         """Append a `commit`, unless the simulated database records commits itself."""
 
 
@@ -77,8 +78,9 @@ class Journal:
         """The number of the attempt."""
         return self._attempt
 
-    def _note(self, kind: str, **fields: Any) -> None:
-        self._log.record(kind, s=self._subtask, a=self._attempt, **fields)
+    def note(self, note: AttemptNote) -> None:
+        """Writes a note of this attempt: evidence, not an event."""
+        self._log.write(msgspec.structs.replace(note, s=self._subtask, a=self._attempt))
 
     def started(
         self,
@@ -91,7 +93,7 @@ class Journal:
         """`by`: the cause of a start that follows no failure of an earlier attempt."""
         self._made += 1
         self._event(Start, s=self._subtask, a=self._attempt, from_=checkpoint, pos=position, by=by)
-        self._note("~process", pid=process.pid, started=process.started)
+        self.note(InProcess(pid=process.pid, started=process.started))
 
     def restored(self, *, checkpoint: int, elements: Sequence[dict[str, Any]]) -> None:
         self._made += 1
@@ -208,18 +210,10 @@ class Journal:
 
     def committing(self, checkpoint: int, *, writer: int | None = None) -> None:
         """`writer` is the attempt that prepared the transaction, if it is another one."""
-        self._log.record("~committing", s=self._subtask, a=writer or self._attempt, c=checkpoint)
+        self._log.write(CommitBegun(s=self._subtask, a=writer or self._attempt, c=checkpoint))
 
     def committed(self, checkpoint: int, *, writer: int | None = None) -> None:
         self._log.claim(s=self._subtask, a=writer or self._attempt, c=checkpoint)
-
-    def heard_complete(self, checkpoint: int) -> None:
-        """The attempt was notified of a complete checkpoint for which the sink has nothing to commit."""
-        self._note("~completed", c=checkpoint)
-
-    def passed_over(self, *, checkpoint: int, file: str, what: str, restored: int | None) -> None:
-        """A completed checkpoint could not be read (`what`), and an older one is restored."""
-        self._note("~store", what=what, c=checkpoint, file=file, to=restored)
 
     def failed(self, error: str, *, id: int | None = None, by: str | None = None) -> None:
         """`by`: the cause, if it is known."""
@@ -232,7 +226,7 @@ class Journal:
             id=UNSET if id is None else id,
             by=UNSET if by is None else by,
         )
-        self._note("~made", events=self._made)
+        self.note(Made(events=self._made))
 
     def source_exhausted(self) -> None:
         self._made += 1
@@ -245,94 +239,8 @@ class Journal:
     def closed(self) -> None:
         self._made += 1
         self._event(Close, s=self._subtask, a=self._attempt)
-        self._note("~made", events=self._made)
-
-    def stopped(self, checkpoint: int) -> None:
-        """The attempt stops at a complete checkpoint, because its subtask is rescaled."""
-        self._note("~stopped", c=checkpoint)
-        self.closed()
-
-    def refused(self, error: SutError) -> None:
-        """The function under test breaks a rule, so the run is not judged: for the harness, not an event."""
-        self._note("~refused", what=error.what, fix=error.fix)
-
-    def lost_connection(self, link: str, code: int | str) -> None:
-        """A connection over `link` was lost or refused: evidence, not an event."""
-        self._note("~lost", link=link, code=code)
-
-    def server_error(self, link: str, code: int | str) -> None:
-        """The server answered over `link` with an error that keeps the connection: evidence, not an event."""
-        self._note("~error", link=link, code=code)
+        self.note(Made(events=self._made))
 
     def dead(self, *, id: int) -> None:
         self._made += 1
         self._event(Dead, s=self._subtask, a=self._attempt, id=id)
-
-    def about_to_die(self, *, fault: str, phase: str, hit: int, how: str) -> None:
-        """Written before the attempt kills itself for a fault."""
-        self._note("~dies", fault=fault, phase=phase, hit=hit, how=how)
-
-    def about_to_stop(self, *, fault: str) -> None:
-        """Written before the attempt stops itself for a fault; the harness resumes it."""
-        self._note("~stops", f=fault)
-
-    def acted(self, fault: str, what: str, **facts: Any) -> None:
-        """An action of a fault inside the attempt: evidence, not an event."""
-        self._note("~acted", f=fault, what=what, **facts)
-
-    def measured(self, fault: str, what: str, **facts: Any) -> None:
-        """A measured consequence of a fault: evidence, not an event."""
-        self._note("~measured", f=fault, what=what, **facts)
-
-    def blocked(self, *, ms: float, where: str) -> None:
-        """The event loop was blocked for `ms` while the function under test was at `where`: for pitfalls."""
-        self._note("~blocked", ms=ms, where=where)
-
-    def alive(self) -> None:
-        """The event loop is running: for pitfalls."""
-        self._note("~alive")
-
-    def used_pool(
-        self,
-        *,
-        size: int,
-        opened: int,
-        waited: int,
-        longest_wait_ms: float,
-        calm_asked: int,
-        calm_waited: int,
-    ) -> None:
-        """The counters of the lookups' connection pool, two of them up to its first error: for pitfalls."""
-        self._note(
-            "~pool",
-            size=size,
-            opened=opened,
-            waited=waited,
-            longest_wait_ms=longest_wait_ms,
-            calm_asked=calm_asked,
-            calm_waited=calm_waited,
-        )
-
-    def hid_error(self, *, id: int, error: str, met_at: str, caught_at: str | None) -> None:
-        """A call of a user's lookup returned a result although it met an error: for pitfalls."""
-        self._note("~hidden", id=id, error=error, met=met_at, caught=caught_at)
-
-    def hurried(self, *, id: int, times: int, asked_at: str) -> None:
-        """A call asked so many times in a row without a pause: for pitfalls."""
-        self._note("~hurried", id=id, times=times, where=asked_at)
-
-    def kept_connections(self, *, times: int, asked_at: str) -> None:
-        """So many connections of the pool were never given back: for pitfalls."""
-        self._note("~kept", times=times, where=asked_at)
-
-    def connects_itself(self) -> None:
-        """The lookup has its own client, whose losses and errors are not recorded: for the evidence of faults."""
-        self._note("~own-client")
-
-    def connected(self, *, times: int, connected_at: str) -> None:
-        """Calls made so many connections of their own: for pitfalls."""
-        self._note("~connected", times=times, where=connected_at)
-
-    def reached(self, phase: str) -> None:
-        """Written when a fault is triggered by a phase that no event shows."""
-        self._note("~reached", phase=phase)

@@ -11,12 +11,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-Line = dict[str, Any]
+from harness.history.event import Commit, Done, Event
+from harness.history.notes import CommitBegun, Deciding, Line, Made, Note
+from harness.history.recorder import decode_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,67 +35,67 @@ def read_leftovers(folder: Path) -> Leftovers:
     """Read every file of `folder`, merged by time; all files use the same clock."""
     warnings: list[str] = []
     files = [_read_file(path, warnings) for path in sorted(folder.glob("*.jsonl"))]
-    lines = tuple(heapq.merge(*files, key=lambda line: line["t"]))
-    missing = sum(file[-1]["i"] + 1 - len(file) for file in files if file)
+    lines = tuple(heapq.merge(*files, key=_time))
+    missing = sum(file[-1].n + 1 - len(file) for file in files if file)
     if untold := sum(map(_untold, files)):
         warnings.append(f"{untold} events were made that no file holds, by the journals' own counts")
         missing += untold
     return Leftovers(lines=lines, warnings=tuple(warnings), missing=missing)
 
 
+_time = attrgetter("t")
+
+
 def _read_file(path: Path, warnings: list[str]) -> list[Line]:
-    decode = msgspec.json.Decoder().decode
-    whole, _, torn = path.read_bytes().rpartition(b"\n")
-    if torn:
+    data = path.read_bytes()
+    if data and not data.endswith(b"\n"):
         warnings.append(f"{path.name}: the last line was cut off by a crash and is dropped")
-    lines = [decode(line) for line in whole.split(b"\n")] if whole else []
+    lines = decode_lines(data)
     expected = 0
     for line in lines:
-        if line["i"] != expected:
-            warnings.append(f"{path.name}: {line['i'] - expected} events are missing before line {line['i']}")
-        expected = line["i"] + 1
+        if line.n != expected:
+            warnings.append(f"{path.name}: {line.n - expected} events are missing before line {line.n}")
+        expected = line.n + 1
     return lines
 
 
 def _untold(lines: Sequence[Line]) -> int:
-    """How many events, by the journal's own count, are not in its file although no line number is missing."""
+    """How many events, by the journal's own count, are not in its file although no line number is missing.
+
+    A journal writes a `commit` without counting it, for a simulated database records commits itself.
+    """
     told = untold = 0
     for place, line in enumerate(lines):
-        if line["k"] == "~made":
-            untold = max(untold, abs(line["events"] - told) if line["i"] == place else 0)
-        told += line["k"] not in _NOT_COUNTED and not line["k"].startswith("~")
+        if isinstance(line, Made):
+            untold = max(untold, abs(line.events - told) if line.n == place else 0)
+        told += not isinstance(line, Commit | Note)
     return untold
-
-
-_NOT_COUNTED = frozenset({"commit"})
-"""What a journal writes without counting it, for a simulated database records commits itself."""
 
 
 def merge(
     leftovers: Leftovers,
     *,
-    faults: Sequence[Line],
+    faults: Sequence[Event],
     committed: Mapping[tuple[int, int], int],
-    effects: Sequence[Line],
+    effects: Sequence[Event],
     completed: Collection[int] = (),
-) -> list[Line]:
+) -> list[Event]:
     """The events of the history, numbered from 1, with times from the start of the run.
 
     `faults` are the faults' events, in time order. `committed` maps (subtask, epoch) to the attempt that wrote it
     and `completed` holds the completed checkpoints, both as the database has them. `effects` are its audit rows,
-    and the `row`s and `read`s of its tables, as events without `n` and `t`, in the order in which they were read.
+    and the `row`s and `read`s of its tables, in the order in which they were read; they have no `n` and `t` yet.
     """
-    recorded = {(line["s"], line["c"]) for line in leftovers.lines if line["k"] == "commit"}
-    origin = leftovers.lines[0]["t"] if leftovers.lines else 0
+    recorded = {(line.s, line.c) for line in leftovers.lines if isinstance(line, Commit)}
+    origin = leftovers.lines[0].t if leftovers.lines else 0
     settled = _settled(leftovers.lines, committed, recorded, completed)
-    events = [dict(line) for line in heapq.merge(settled, faults, key=lambda line: line["t"])]
-    last = events[-1]["t"] if events else origin
-    events.extend({**effect, "t": last} for effect in effects)
-    for number, event in enumerate(events, start=1):
-        event.pop("i", None)
-        event["n"] = number
-        event["t"] -= origin
-    return events
+    events = list(heapq.merge(settled, faults, key=_time))
+    last = events[-1].t if events else origin
+    times = [*(event.t - origin for event in events), *[last - origin] * len(effects)]
+    return [
+        msgspec.structs.replace(event, n=number, t=t)
+        for number, (event, t) in enumerate(zip([*events, *effects], times, strict=True), start=1)
+    ]
 
 
 def _settled(
@@ -101,26 +103,24 @@ def _settled(
     committed: Mapping[tuple[int, int], int],
     recorded: set[tuple[int, int]],
     completed: Collection[int],
-) -> Iterator[Line]:
+) -> Iterator[Event]:
     """The events, including those that the database proves; each takes the place of the last note about it."""
-    proven: dict[tuple[Any, ...], tuple[Line, Line]] = {}
+    proven: dict[tuple[int, ...], tuple[Line, Event]] = {}
     for line in lines:
-        if line["k"] == "~committing":
-            t, s, c, a = line["t"], line["s"], line["c"], line["a"]
-            if (s, c) not in recorded and committed.get((s, c)) == a:
-                proven["commit", s, c] = line, {"t": t, "k": "commit", "s": s, "c": c, "a": a}
-        elif line["k"] == "~deciding" and line["c"] in completed:
-            proven["done", line["c"]] = line, {"t": line["t"], "k": "done", "c": line["c"]}
+        match line:
+            case CommitBegun(t=t, s=s, c=c, a=a):
+                if (s, c) not in recorded and committed.get((s, c)) == a:
+                    proven[s, c] = line, Commit(n=0, t=t, s=s, c=c, a=a)
+            case Deciding(t=t, c=c) if c in completed:
+                proven[c,] = line, Done(n=0, t=t, c=c)
     made = {id(line): event for line, event in proven.values()}
     for line in lines:
-        if not line["k"].startswith("~"):
+        if not isinstance(line, Note):
             yield line
         elif (event := made.get(id(line))) is not None:
             yield event
 
 
-def history_text(header: Mapping[str, object], events: Sequence[Line]) -> bytes:
+def history_text(header: Mapping[str, object], events: Sequence[Event]) -> bytes:
     """The text form, as `read.open_text` reads it."""
-    encode = msgspec.json.Encoder().encode
-    lines = [header, *({"n": event["n"], "t": event["t"], "k": event["k"], **event} for event in events)]
-    return b"".join(encode(line) + b"\n" for line in lines)
+    return msgspec.json.Encoder().encode_lines([header, *events])

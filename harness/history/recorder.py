@@ -2,8 +2,7 @@
 
 Each event is one `os.write` to a file opened with O_APPEND: SIGKILL loses nothing, since the page cache outlives
 the process (`docs/reference/references.md`, Measured). Besides the events of `docs/reference/history.md` a file holds
-*notes*, whose kind begins with `~`; the merge uses them to reconstruct commits and to find evidence. Every line
-carries its number `i`, so that a missing line is detected.
+*notes* (`harness.history.notes`). Every line carries its number `i`, so that a missing line is detected.
 """
 
 from __future__ import annotations
@@ -12,12 +11,14 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import msgspec
 
-from harness.history.event import AttemptEvent, OfAttempt
+from harness.history.event import Commit, Event
+from harness.history.notes import Line, Note
 from harness.system.clock import monotonic_us
+from harness.system.errors import HarnessError
 
 HARNESS_FILE = "harness.jsonl"
 
@@ -38,18 +39,29 @@ def driver_file(folder: Path, *, start: int) -> Path:
     return folder / f"subtask-driver-{start:04d}.jsonl"
 
 
-def _line_of(kind: type[AttemptEvent]) -> Any:
-    """The struct of a line of that kind: the fields of `docs/reference/history.md`, with `i` in place of `n`."""
-    fields = [field for field in msgspec.structs.fields(kind) if field.name not in {"n", "t", "mail"}]
-    fields.sort(key=lambda field: field.name == "thread")  # thread comes last
-    own = [
-        (field.name, Any, msgspec.field(name=field.encode_name, default=msgspec.UNSET)) for field in fields
-    ]
-    begins: list[Any] = [("i", int), ("t", int), ("k", str, kind.__struct_config__.tag)]
-    return msgspec.defstruct(f"{kind.__name__}Line", [*begins, *own], kw_only=True, gc=False)
+_encode: Callable[[Line], bytes] = msgspec.json.Encoder().encode
+_decode: Callable[[bytes], Line] = msgspec.json.Decoder(Event | Note).decode
 
 
-_LINES: dict[type[AttemptEvent], Any] = {kind: _line_of(kind) for kind in get_args(OfAttempt)}
+def encode_line(line: Line) -> bytes:
+    """The JSON of a line, which has its number as `i`: `n` is the number of an event in a history."""
+    return _encode(line).replace(b'"n":', b'"i":', 1)
+
+
+def decode_line(text: bytes) -> Line:
+    """The event or note of a line. Raises HarnessError."""
+    try:
+        return _decode(text.replace(b'"i":', b'"n":', 1))
+    except msgspec.MsgspecError as error:
+        message = f"our own recording breaks its format: {error}: {text.decode(errors='replace')}"
+        raise HarnessError(
+            message, fix="please report it, with the files in the run's folder `raw`"
+        ) from error
+
+
+def decode_lines(data: bytes) -> list[Line]:
+    """The lines of a file with this content; what follows the last whole line is dropped."""
+    return [decode_line(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
 
 
 class Recorder:
@@ -59,7 +71,6 @@ class Recorder:
         self.path = path
         self._now_us = now_us
         self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
-        self._encode = msgspec.json.Encoder().encode
         self._lock = threading.Lock()
         self._lines = 0
         self._thread_id = 0
@@ -72,22 +83,23 @@ class Recorder:
             self._thread_id, self._thread_name = thread_id, threading.current_thread().name
         return self._thread_name
 
-    def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
-        """Records an event given as a struct, which is built and encoded faster than a dict."""
+    def event(self, kind: type[Event | Note], **fields: Any) -> None:
+        """Append an event or note with these fields, written when this returns. Raises OSError if the disk is full."""
         with self._lock:
-            self._write(self._lines, self._encode(_LINES[kind](i=self._lines, t=self._now_us(), **fields)))
-            self._lines += 1
+            self._append(kind(n=self._lines, t=self._now_us(), **fields))
 
-    def record(self, kind: str, **fields: Any) -> None:
-        """Append one event or note, written when this returns. Raises OSError if the disk is full."""
+    def write(self, line: Line) -> None:
+        """As `event`, for a value; its `n` and `t` are replaced."""
         with self._lock:
-            line = {"i": self._lines, "t": self._now_us(), "k": kind, **fields}
-            self._write(self._lines, self._encode(line))
-            self._lines += 1
+            self._append(msgspec.structs.replace(line, n=self._lines, t=self._now_us()))
 
-    def claim(self, **fields: Any) -> None:
+    def claim(self, *, s: int, a: int, c: int) -> None:
         """See `EventLog`: always written, since only the attempt records its commits."""
-        self.record("commit", **fields)
+        self.event(Commit, s=s, a=a, c=c)
+
+    def _append(self, line: Line) -> None:
+        self._write(self._lines, encode_line(line))
+        self._lines += 1
 
     def _write(self, number: int, line: bytes) -> None:
         """Write one line. Defective recorders override this to lose lines."""

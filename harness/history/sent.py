@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import msgspec
 
-from harness.history.event import AttemptEvent
+from harness.history.notes import Acted, CommitBegun, Dies, Line, Stops
 from harness.history.recorder import Recorder
 
 _WAIT_S = 30.0
@@ -29,7 +29,7 @@ _LAST_LINES_S = 5.0
 _ASKS = b"?\n"
 _CONFIRMS = b"!"
 _NAME = re.compile(r"subtask-\d{3}-attempt-\d{4}\.jsonl")
-_CONFIRMED = frozenset({"~committing", "~dies", "~acted", "~stops"})
+_CONFIRMED = CommitBegun | Dies | Acted | Stops
 """The notes after which an attempt does what cannot be taken back."""
 
 
@@ -51,7 +51,7 @@ class _First(msgspec.Struct, frozen=True, kw_only=True):
 class SentRecorder(Recorder):
     """A recorder whose lines also go to the harness. Mutable.
 
-    `mark` gets the kind and the fields of each event or note, before anybody else does.
+    `mark` gets each event or note, before anybody else does.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class SentRecorder(Recorder):
         path: Path,
         *,
         to: SentTo,
-        mark: Callable[[str, dict[str, Any]], None] = lambda kind, fields: None,
+        mark: Callable[[Line], None] = lambda line: None,
     ) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         super().__init__(path)
@@ -77,14 +77,10 @@ class SentRecorder(Recorder):
             self._hang_up()
             raise
 
-    def event(self, kind: type[AttemptEvent], **fields: Any) -> None:
-        self._mark(str(kind.__struct_config__.tag), fields)
-        super().event(kind, **fields)
-
-    def record(self, kind: str, **fields: Any) -> None:
-        self._mark(kind, fields)
-        super().record(kind, **fields)
-        if kind in _CONFIRMED:
+    def _append(self, line: Line) -> None:
+        self._mark(line)
+        super()._append(line)
+        if isinstance(line, _CONFIRMED):
             self._confirm()
 
     def _write(self, number: int, line: bytes) -> None:

@@ -10,12 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from harness.faults.parts.triggers import PHASE_SHOWN
-from harness.history.recorder import attempt_file
+from harness.history.event import In
+from harness.history.notes import Acted, Dies, Line, Reached, Stops
+from harness.history.recorder import attempt_file, decode_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,37 +34,33 @@ def read_past(folder: Path, *, subtask: int, attempt: int) -> EarlierAttempts:
     return past_of(_lines(folder, subtask=subtask, attempt=attempt))
 
 
-def past_of(lines: Iterable[Mapping[str, Any]]) -> EarlierAttempts:
+def past_of(lines: Iterable[Line]) -> EarlierAttempts:
     """The counts over these lines, of one subtask and in their order."""
     hits: Counter[str] = Counter()
     acted: Counter[str] = Counter()
     first_us: int | None = None
     for line in lines:
-        if first_us is None and line["k"] == "in":
-            first_us = line["t"]
-        match line["k"]:
-            case "~reached":
-                hits[line["phase"]] += 1
-            case "~dies":
-                acted[line["fault"]] += 1
-            case "~acted" | "~stops":
-                acted[line["f"]] += 1
-            case kind if kind in PHASE_SHOWN:
-                hits[PHASE_SHOWN[kind]] += 1
+        if first_us is None and isinstance(line, In):
+            first_us = line.t
+        match line:
+            case Reached(phase=phase):
+                hits[phase] += 1
+            case Dies(fault=fault) | Acted(fault=fault) | Stops(fault=fault):
+                acted[fault] += 1
+            case _ if (shown := PHASE_SHOWN.get(str(line.__struct_config__.tag))) is not None:
+                hits[shown] += 1
     return EarlierAttempts(hits=hits, acted=acted, first_record_us=first_us)
 
 
 def kinds_that_count(phases: Iterable[str]) -> frozenset[str]:
     """The kinds of lines of which a past is made, if only the hits of these phases matter."""
     shown = {kind for kind, phase in PHASE_SHOWN.items() if phase in set(phases)}
-    return frozenset({"in", "~reached", "~dies", "~acted", "~stops", *shown})
+    notes = {str(kind.__struct_config__.tag) for kind in (Reached, Dies, Acted, Stops)}
+    return frozenset({"in", *notes, *shown})
 
 
-def _lines(folder: Path, *, subtask: int, attempt: int) -> Iterator[Mapping[str, Any]]:
-    decode = msgspec.json.Decoder().decode
+def _lines(folder: Path, *, subtask: int, attempt: int) -> Iterator[Line]:
     for earlier in range(1, attempt):
         path = attempt_file(folder, subtask=subtask, attempt=earlier)
-        if not path.exists():
-            continue  # it died before its first line
-        whole, _, _ = path.read_bytes().rpartition(b"\n")
-        yield from map(decode, whole.split(b"\n") if whole else [])
+        if path.exists():  # else it died before its first line
+            yield from decode_lines(path.read_bytes())

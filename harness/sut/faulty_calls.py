@@ -13,8 +13,8 @@ from typing import Any
 
 from harness.faults.model.workload import CallFault, PassOn
 from harness.faults.parts.parts import Workload
-from harness.faults.real.attempt_site import ActJournal
 from harness.history.causes import PLANTED, Caused
+from harness.history.notes import Acted, NoteLog
 from reference_impl.operator.functions import AsyncFunction, close_function, open_function
 from reference_impl.operator.result import ResultHandle, Supplier
 
@@ -49,7 +49,7 @@ class FaultyCalls:
         function: AsyncFunction,
         planned: Sequence[PlannedCalls],
         *,
-        journal: ActJournal,
+        journal: NoteLog,
         die: Callable[[str, str], None],
     ) -> None:
         self._function = function
@@ -70,7 +70,7 @@ class FaultyCalls:
             return
         planned.left -= 1
         fault = planned.fault
-        self._journal.acted(fault.id, fault.does, id=value.id)
+        self._journal.note(Acted(fault=fault.id, what=fault.does, facts={"id": value.id}))
         fault.act_on_call(
             _Struck(
                 value=value,
@@ -95,7 +95,7 @@ class _Struck:
         value: Any,
         handle: ResultHandle,
         fault: str,
-        journal: ActJournal,
+        journal: NoteLog,
         die: Callable[[str, str], None],
         function: AsyncFunction,
     ) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from harness.database.driver import AsyncDriver
 from harness.database.pool import ConnectionPool
+from harness.history.notes import LostConnection, OwnClient, PoolUse, ServerError
 from harness.scenario.model import Operator
 from harness.scenario.plan import RunPlan
 from harness.sut.dead_letter import DeadLetterFunction, DeadLetterTimeouts
@@ -56,8 +56,8 @@ class FunctionUnderTest:
                 driver,
                 size=self._threads,
                 seed=plan.seed,
-                on_loss=partial(journal.lost_connection, "lookups"),
-                on_error=partial(journal.server_error, "lookups"),
+                on_loss=lambda code: journal.note(LostConnection(link="lookups", code=code)),
+                on_error=lambda code: journal.note(ServerError(link="lookups", code=code)),
             )
             if settings.client is None
             else client(settings.client)
@@ -78,7 +78,7 @@ class FunctionUnderTest:
         if isinstance(lookup, UserLookup) and lookup.alive is not None:
             assert lookup.form is not None, "an object has its form"
             if lookup.form.connects_itself:
-                self._journal.connects_itself()
+                self._journal.note(OwnClient())
             self._loop.run_until_complete(lookup.alive.open(self._database, threads=self._threads))
 
     def end(self, *, has_failed: bool = False) -> None:
@@ -93,7 +93,7 @@ class FunctionUnderTest:
         self._client.close()
         if isinstance(self._client, ConnectionPool):
             pool = self._client
-            self._journal.used_pool(
+            use = PoolUse(
                 size=pool.size,
                 opened=pool.opened,
                 waited=pool.waited,
@@ -101,6 +101,7 @@ class FunctionUnderTest:
                 calm_asked=pool.calm_asked,
                 calm_waited=pool.calm_waited,
             )
+            self._journal.note(use)
 
 
 def connections_of(settings: Operator) -> int:

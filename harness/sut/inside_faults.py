@@ -21,6 +21,7 @@ from harness.faults.parts.triggers import RecordTaken
 from harness.faults.real.attempt_site import AttemptSite, Shift
 from harness.faults.registry import fault_of
 from harness.history.journal import Journal
+from harness.history.notes import Dies
 from harness.scenario.model import At, Between, CheckpointDone, Phase, Workload
 from harness.scenario.moments import Awaited, awaited, instant_ms
 from harness.scenario.plan import Crash, RunPlan
@@ -177,7 +178,7 @@ class InsideFaults:
         return partial(fault.act_in_attempt, self._site) if fault.attempts_own else None
 
     def _crash(self, crash: Crash) -> None:
-        self._journal.about_to_die(fault=crash.fault, phase=crash.phase, hit=crash.hit, how=crash.how)
+        self._journal.note(Dies(fault=crash.fault, phase=crash.phase, hit=crash.hit, how=crash.how))
         die(crash.how, why=f"fault {crash.fault} at {crash.phase} #{crash.hit}", by=crash.fault)
 
     def around_source(self, source: SubtaskSource, elements: LookupSource) -> Source:

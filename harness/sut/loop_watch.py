@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from harness.history.notes import Alive, LoopBlocked, NoteLog
 from harness.system.clock import monotonic_us
 
 _BEAT_S = 0.02
@@ -29,16 +30,6 @@ _LOOK_US = 30_000
 _LATE_US = 60_000
 """A sample later than this is ignored, because the whole process may have been stopped."""
 _ALIVE_EVERY_US = 1_000_000
-
-
-class WatchJournal(Protocol):
-    """The attempt's journal."""
-
-    def blocked(self, *, ms: float, where: str) -> None:
-        """Records that the function under test blocked the loop for `ms` at `where`."""
-
-    def alive(self) -> None:
-        """Records that the loop runs."""
 
 
 def code_of(function: Callable[..., Any]) -> CodeType | None:
@@ -61,7 +52,7 @@ class LoopWatch:
     """The watch of one attempt. Mutable: its two threads share fields, each written by one of them."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, journal: WatchJournal, *, function: CodeType | None
+        self, loop: asyncio.AbstractEventLoop, journal: NoteLog, *, function: CodeType | None
     ) -> None:
         self._loop = loop
         self._journal = journal
@@ -97,10 +88,10 @@ class LoopWatch:
         if seen is not None and seen.turned_us == self._turned_us:
             stood_us = seen.last_us - seen.first_us - (queued_us - self._queued_us)
             if stood_us >= _STILL_US:
-                self._journal.blocked(ms=round(stood_us / 1000, 1), where=seen.where)
+                self._journal.note(LoopBlocked(ms=round(stood_us / 1000, 1), where=seen.where))
         if now_us - self._said_us >= _ALIVE_EVERY_US:
             self._said_us = now_us
-            self._journal.alive()
+            self._journal.note(Alive())
         self._turned_us, self._queued_us = now_us, queued_us
         self._loop.call_later(_BEAT_S, self._beat)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from harness.faults.parts.triggers import NOT_RECORDED
+from harness.history.notes import NoteLog, Reached
 from harness.scenario.moments import Awaited, Moments, due, shown_by
 from harness.sut.earlier_attempts import EarlierAttempts
 
@@ -21,13 +22,6 @@ class Phases(Protocol):
 
     def reach(self, phase: str) -> None:
         """The attempt is at `phase`; a fault may act here, so this may not return."""
-
-
-class PhaseJournal(Protocol):
-    """The journal for phases that no history event shows."""
-
-    def reached(self, phase: str) -> None:
-        """Records the phase, so that later attempts can count it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +36,7 @@ class PhaseHooks:
     """The hooks of one attempt; a `Phases`. Mutable: counts phases."""
 
     def __init__(
-        self, hooks: Sequence[PhaseHook], *, past: EarlierAttempts, journal: PhaseJournal, subtask: int = 0
+        self, hooks: Sequence[PhaseHook], *, past: EarlierAttempts, journal: NoteLog, subtask: int = 0
     ) -> None:
         self._journal = journal
         self._subtask = subtask
@@ -63,7 +57,7 @@ class PhaseHooks:
         if phase == "commit.post":  # checkpoints are committed once and in order, so the hit is the number
             self._moments.commits = Counter({(self._subtask, hit): 1})
         if phase in NOT_RECORDED:
-            self._journal.reached(phase)
+            self._journal.note(Reached(phase=phase))
         for hook in waiting:
             if due(hook.waits, self._moments):
                 hook.act()

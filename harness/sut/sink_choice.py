@@ -20,6 +20,7 @@ from harness.database.failover_sink import FailoverSink
 from harness.database.sink import EpochSink
 from harness.database.store_files import Files
 from harness.database.two_phase_sink import TwoPhaseSink
+from harness.history.notes import AttemptNote, HeardComplete
 from harness.history.recorder import newest_attempt
 from harness.scenario.model import Scenario, Sink
 from harness.scenario.plan import RunPlan
@@ -119,7 +120,7 @@ _COMPLETE_S = 120.0
 class PreparedJournal(TaskJournal, Protocol):
     """A `TaskJournal` that also records completed checkpoints."""
 
-    def heard_complete(self, checkpoint: int) -> None: ...
+    def note(self, note: AttemptNote) -> None: ...
 
 
 class TwoPhaseJournal(PreparedJournal, Protocol):
@@ -206,7 +207,7 @@ class PreparedCoordination(JournalledSubtask):
 
     def shows(self, part: CheckpointPart) -> None:
         """Records the completion; the outputs of this sink are already visible."""
-        self._journal.heard_complete(part.epoch)
+        self._journal.note(HeardComplete(c=part.epoch))
 
     def _look_later(self) -> None:
         if not self._is_looking:

@@ -14,11 +14,12 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from traceback import walk_tb
 from types import CodeType
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from harness.database.watched_call import CALL, WatchedCall
+from harness.history.notes import HiddenError, Hurried, KeptConnections, NoteLog, OwnConnections
 from harness.sut.lookup_object import LookupObject, ObjectForm, form_of, line_of, place_of
 from harness.sut.user_code import ProcessEnded, is_interruption
 from harness.system.errors import SutError
@@ -101,22 +102,6 @@ def _coroutine_code(found: object) -> CodeType | None:
     return code if inspect.iscoroutinefunction(inner) and isinstance(code, CodeType) else None
 
 
-class MisuseJournal(Protocol):
-    """The attempt's journal."""
-
-    def hid_error(self, *, id: int, error: str, met_at: str, caught_at: str | None) -> None:
-        """A call returned a result although it met an error."""
-
-    def hurried(self, *, id: int, times: int, asked_at: str) -> None:
-        """A call asked so many times in a row without a pause."""
-
-    def kept_connections(self, *, times: int, asked_at: str) -> None:
-        """So many connections of the pool were never given back."""
-
-    def connected(self, *, times: int, connected_at: str) -> None:
-        """Calls made so many connections of their own at that line."""
-
-
 class UserLookup:
     """Calls the user's function with `(record, pool)`."""
 
@@ -137,13 +122,13 @@ class UserLookup:
         self.alive = alive
         """The object, to be opened before the first call and closed after the last; None: it is a function."""
         self.form = form
-        self._journal: MisuseJournal | None = None
+        self._journal: NoteLog | None = None
         self._holding: list[WatchedCall] = []
         """The ended calls that held a connection at their end."""
         self._connected: Counter[str] = Counter()
         """Where calls connected by themselves, and how often."""
 
-    def tell(self, journal: MisuseJournal) -> None:
+    def tell(self, journal: NoteLog) -> None:
         """Records in `journal`, from now on, how calls use the pool."""
         self._journal = journal
 
@@ -152,9 +137,9 @@ class UserLookup:
         kept = Counter(line for call in self._holding for line in call.kept())
         if self._journal is not None:
             for line, times in kept.items():
-                self._journal.kept_connections(times=times, asked_at=line)
+                self._journal.note(KeptConnections(times=times, where=line))
             for line, times in self._connected.items():
-                self._journal.connected(times=times, connected_at=line)
+                self._journal.note(OwnConnections(times=times, where=line))
         self._holding.clear()
 
     async def __call__(self, record: Any, pool: object) -> Any:
@@ -188,9 +173,10 @@ class UserLookup:
             result = await call.coroutine
             if self._journal is not None:
                 for told in call.hidden():
-                    self._journal.hid_error(
-                        id=record.id, error=told.error, met_at=told.met_at, caught_at=told.caught_at
+                    hidden = HiddenError(
+                        id=record.id, error=told.error, met=told.met_at, caught=told.caught_at
                     )
+                    self._journal.note(hidden)
             return result
         finally:
             self._connected += call.connected
@@ -198,7 +184,7 @@ class UserLookup:
                 self._holding.append(call)
             if call.hurried is not None and self._journal is not None:
                 row = call.hurried
-                self._journal.hurried(id=record.id, times=row.times, asked_at=row.asked_at)
+                self._journal.note(Hurried(id=record.id, times=row.times, where=row.asked_at))
 
     async def _ended(self, record: object, pool: object) -> Any:
         try:

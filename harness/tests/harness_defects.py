@@ -11,7 +11,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import UNSET
 
 from harness.database import audit, stored_tables
 from harness.database.simulated import statements
@@ -21,7 +23,7 @@ from harness.engine import attempt, canaries_in_world, findings, in_world, perfo
 from harness.faults.real import evidence
 from harness.faults.real.witnesses import CLIENTS, PROXY
 from harness.history import merge as merging
-from harness.history.event import Effect, Out
+from harness.history.event import Effect, Event, In, Out
 from harness.history.journal import Journal
 from harness.history.recorder import Recorder
 from harness.history.verdict import InvariantVerdict, Outcome
@@ -82,11 +84,12 @@ def reorders_lines(patch: pytest.MonkeyPatch) -> None:
     """The merge sorts the outputs of each attempt by their records."""
     honest = merging.merge
 
-    def sorting(leftovers: merging.Leftovers, **parts: Any) -> list[dict[str, Any]]:
-        outs = [line for line in leftovers.lines if line["k"] == "out"]
-        in_order = iter(sorted(outs, key=lambda line: (line["s"], line["a"], line["id"], line["j"])))
+    def sorting(leftovers: merging.Leftovers, **parts: Any) -> list[Event]:
+        outs = [line for line in leftovers.lines if isinstance(line, Out)]
+        in_order = iter(sorted(outs, key=lambda line: (line.s, line.a, line.id, line.j)))
         lines = tuple(
-            {**next(in_order), "t": line["t"]} if line["k"] == "out" else line for line in leftovers.lines
+            msgspec.structs.replace(next(in_order), t=line.t) if isinstance(line, Out) else line
+            for line in leftovers.lines
         )
         return honest(replace(leftovers, lines=lines), **parts)
 
@@ -167,7 +170,10 @@ def loses_expectations(patch: pytest.MonkeyPatch) -> None:
 
     def lossy(folder: Path) -> merging.Leftovers:
         leftovers = honest(folder)
-        lines = ({name: line[name] for name in line if name != "expect"} for line in leftovers.lines)
+        lines = (
+            msgspec.structs.replace(line, expect=UNSET) if isinstance(line, In) else line
+            for line in leftovers.lines
+        )
         return replace(leftovers, lines=tuple(lines))
 
     patch.setattr(in_world, "read_leftovers", lossy)

@@ -88,6 +88,6 @@ def _noted(records: Sequence[Record], journal: Journal) -> Iterator[Record]:
 def _require_whole(folder: Path, count: int) -> None:
     """Raise WrongOutput unless there are `count` events of each kind and no line is missing."""
     found = read_leftovers(folder)
-    kinds = Counter(line["k"] for line in found.lines)
+    kinds = Counter(str(line.__struct_config__.tag) for line in found.lines)
     if found.missing or found.warnings or kinds != dict.fromkeys(_KINDS, count):
         raise WrongOutput(f"the file holds {dict(kinds)}, not {count} of each; {'; '.join(found.warnings)}")

@@ -13,6 +13,8 @@ from typing import Any, Final
 from harness.database.checkpoint_store import CheckpointUnreadable
 from harness.database.coordinated_sink import PARTS_KEPT, CoordinatedSink
 from harness.database.epoch import CheckpointPart, Restored
+from harness.history.event import Abort
+from harness.history.notes import Deciding
 from harness.sut.defects.defect import SIM_AND_LIVE
 from harness.sut.defects.where import both, can_be_superseded, sink_is
 from harness.sut.sink_choice import PreparedCoordination
@@ -57,9 +59,9 @@ def aborting_completed(coordinator: Kind) -> Kind:
         def _decide_next(self) -> bool:
             number, note = 0, self._note
 
-            def noting(kind: str, *, c: int, **fields: Any) -> None:
+            def noting(kind: Any, *, c: int, **fields: Any) -> None:
                 nonlocal number
-                number = c if kind == "~deciding" else number
+                number = c if kind is Deciding else number
                 note(kind, c=c, **fields)
 
             self._note = noting
@@ -68,7 +70,7 @@ def aborting_completed(coordinator: Kind) -> Kind:
             finally:
                 self._note = note
             if goes_on and number % _EVERY == 0:
-                note("abort", c=number)
+                note(Abort, c=number)
             return goes_on
 
     return LateTimer
@@ -80,9 +82,9 @@ def completing_aborted(coordinator: Kind) -> Kind:
 
     class Forgetful(coordinator):  # type: ignore[misc]
         def __init__(self, driver: Any, *, note: Any) -> None:
-            def noting(kind: str, *, c: int, **fields: Any) -> None:
-                if kind == "~deciding" and c % _EVERY == 0:
-                    note("abort", c=c)
+            def noting(kind: Any, *, c: int, **fields: Any) -> None:
+                if kind is Deciding and c % _EVERY == 0:
+                    note(Abort, c=c)
                 note(kind, c=c, **fields)
 
             super().__init__(driver, note=noting)

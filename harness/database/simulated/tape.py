@@ -8,41 +8,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, get_args
 
+import msgspec
 from msgspec import UNSET
 
 from harness.database.simulated.hub import Hub
-from harness.history.event import (
-    Abort,
-    Ack,
-    AttemptEvent,
-    Event,
-    In,
-    Kill,
-    OfAttempt,
-    Out,
-    Res,
-    Rescale,
-    Retire,
+from harness.history.event import AttemptEvent, Event, In, Kill, OfAttempt, Out, Res
+from harness.history.notes import (
+    Acted,
+    Deciding,
+    HiddenError,
+    Hurried,
+    KeptConnections,
+    LostConnection,
+    Made,
+    Measured,
+    Note,
+    PoolUse,
+    RestoreFallback,
+    ServerError,
+    Stopped,
 )
 
 TASK: Final = "task"
 CALLBACK: Final = "client"
 
-Hears = Callable[[str, str, dict[str, Any]], None]
-"""Called with a fault's name, what an attempt did or measured for the fault, and further facts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreFallback:
-    """A checkpoint file that a restore could not use; the restore took checkpoint `restored` instead."""
-
-    checkpoint: int
-    file: str
-    what: str
-    restored: int | None
+Hears = Callable[[str, str], None]
+"""Called with a fault's name, and what an attempt did or measured for the fault."""
 
 
 class Tape:
@@ -60,7 +53,7 @@ class Tape:
         """Counts of database errors and lost connections in attempts, by code: evidence, not events."""
         self.passed_over: list[RestoreFallback] = []
         """Unusable checkpoint files found by restores: evidence, not events."""
-        self.misuses: list[dict[str, Any]] = []
+        self.misuses: list[Note] = []
         """Notes about how a user's lookup uses the pool and the loop, as files of attempts hold them: for pitfalls."""
         self.hears: Hears | None = None
         """Receives what faults do inside attempts: evidence, not events."""
@@ -80,19 +73,10 @@ class Tape:
         """Append an event built with the current `n` and `t`."""
         self.events.append(event)
 
-    def note(self, kind: str, **fields: Any) -> None:
+    def note(self, kind: type[Event | Deciding], **fields: Any) -> None:
         """Append an event of the coordinator; its decisions are recorded when their transaction commits."""
-        noted = _OF_THE_COORDINATOR.get(kind)
-        if noted is not None:
-            self.add(noted(n=self.n, t=self.t, **fields))
-
-
-_OF_THE_COORDINATOR: Final[dict[str, type[Abort | Ack | Rescale | Retire]]] = {
-    "abort": Abort,
-    "ack": Ack,
-    "rescale": Rescale,
-    "retire": Retire,
-}
+        if kind is not Deciding:
+            self.add(kind(n=self.n, t=self.t, **fields))
 
 
 def untold(tape: Tape) -> int:
@@ -166,33 +150,24 @@ class MemoryRecorder:
         del number
         self._tape.events.append(event)
 
-    def record(self, kind: str, **fields: Any) -> None:
+    def write(self, line: Note) -> None:
         """See `EventLog`. Ignores notes about real processes and about the simulation's own actions."""
         tape = self._tape
-        match kind:
-            case "~lost" | "~error":
-                tape.errors[fields["code"]] += 1
-            case "~made":
-                tape.made.append((fields["s"], fields["a"], fields["events"], len(tape.events)))
-            case "~stopped":
+        match line:
+            case LostConnection() | ServerError():
+                tape.errors[line.code] += 1
+            case Made():
+                tape.made.append((line.s, line.a, line.events, len(tape.events)))
+            case Stopped():
                 self.stopped()
-            case "~hidden" | "~hurried" | "~kept" | "~pool":
-                tape.misuses.append({"k": kind, "t": tape.t, **fields})
-            case "~store":
-                tape.passed_over.append(
-                    RestoreFallback(
-                        checkpoint=fields["c"],
-                        file=fields["file"],
-                        what=fields["what"],
-                        restored=fields["to"],
-                    )
-                )
-            case "~acted" | "~measured" if tape.hears is not None:
-                fault, what = fields.pop("f"), fields.pop("what")
-                facts = {"subtask": fields.pop("s"), "attempt": fields.pop("a"), **fields}
-                tape.hears(fault, what, facts)
+            case HiddenError() | Hurried() | KeptConnections() | PoolUse():
+                tape.misuses.append(msgspec.structs.replace(line, t=tape.t))
+            case RestoreFallback():
+                tape.passed_over.append(line)
+            case Acted() | Measured() if tape.hears is not None:
+                tape.hears(line.fault, line.what)
 
-    def claim(self, **fields: Any) -> None:
+    def claim(self, *, s: int, a: int, c: int) -> None:
         """See `EventLog`. Writes nothing: the simulated database records commits itself."""
 
 

@@ -6,6 +6,9 @@ import pytest
 
 from harness.database.shared_tables import MarkTable, TableFiles
 from harness.database.tests.conftest import RunDatabase
+from harness.history.event import In, Out
+from harness.history.notes import Dies
+from harness.history.tests.lines import line
 
 pytestmark = pytest.mark.real
 
@@ -33,15 +36,11 @@ def test_a_part_can_be_cut_and_removed(database: RunDatabase) -> None:
 
 def test_marks_are_of_earlier_attempts_and_of_the_kinds_that_count(database: RunDatabase) -> None:
     marks = MarkTable(database.sink, subtask=0, kinds={"in", "~dies"})
-    for kind, fields in (
-        ("in", {"a": 1}),
-        ("in", {"a": 1}),
-        ("out", {"a": 1}),
-        ("~dies", {"a": 1, "fault": "f"}),
-    ):
-        marks(kind, fields)
+    taken, dies = line(In, pos=0, id=1), line(Dies, fault="f", phase="emit", hit=1, how="exit")
+    for one in (taken, taken, line(Out), dies):
+        marks(one)
     later = MarkTable(database.sink, subtask=0, kinds={"in", "~dies"})
-    later("in", {"a": 2})
+    later(line(In, a=2, pos=0, id=1))
 
-    told = [(line["k"], line.get("fault")) for line in later.lines(before=2)]
-    assert told == [("in", None), ("~dies", "f")]
+    told = [type(one) for one in later.lines(before=2)]
+    assert told == [In, Dies]

@@ -16,6 +16,8 @@ from harness.database.epoch import CheckpointPart, Fenced, Takeover, Visible
 from harness.database.store_files import FolderFiles
 from harness.database.tests.conftest import RunDatabase
 from harness.database.two_phase_sink import BranchLost, TwoPhaseSink, branches_of, roll_back_branches
+from harness.history.event import Ack, Retire
+from harness.history.notes import Deciding
 
 pytestmark = pytest.mark.real
 
@@ -234,9 +236,9 @@ def test_a_part_that_is_missing_and_not_committed_is_passed_over(
 # ----------------------------------------------------------------------------------------- coordinator
 
 
-def noted(database: RunDatabase, *, polls: int = 1) -> list[tuple[str, dict[str, int]]]:
+def noted(database: RunDatabase, *, polls: int = 1) -> list[tuple[type, dict[str, int]]]:
     """What a new coordinator notes."""
-    said: list[tuple[str, dict[str, int]]] = []
+    said: list[tuple[type, dict[str, int]]] = []
     coordinator = Coordinator(
         MySqlDriver(database.root), note=lambda kind, **facts: said.append((kind, facts))
     )
@@ -248,8 +250,8 @@ def noted(database: RunDatabase, *, polls: int = 1) -> list[tuple[str, dict[str,
 
 def decided(database: RunDatabase) -> list[int]:
     said = noted(database)
-    assert {kind for kind, _ in said} <= {"ack", "~deciding", "retire"}
-    return [facts["c"] for kind, facts in said if kind == "~deciding"]
+    assert {kind for kind, _ in said} <= {Ack, Deciding, Retire}
+    return [facts["c"] for kind, facts in said if kind is Deciding]
 
 
 def standing(database: RunDatabase, *, tokens: tuple[int, int], acks: list[tuple[int, int, int]]) -> None:
@@ -282,9 +284,9 @@ def test_each_acknowledgement_is_noted_once_and_before_the_decision_that_counts_
 
     said = noted(database, polls=2)
 
-    acks = [("ack", {"s": 0, "a": 1, "c": 1}), ("ack", {"s": 1, "a": 2, "c": 1})]
-    assert [one for one in said if one[1]["c"] == 1] == [*acks, ("~deciding", {"c": 1})]
-    assert [one for one in said if one[1]["c"] == 2] == [("ack", {"s": 0, "a": 1, "c": 2})]
+    acks = [(Ack, {"s": 0, "a": 1, "c": 1}), (Ack, {"s": 1, "a": 2, "c": 1})]
+    assert [one for one in said if one[1]["c"] == 1] == [*acks, (Deciding, {"c": 1})]
+    assert [one for one in said if one[1]["c"] == 2] == [(Ack, {"s": 0, "a": 1, "c": 2})]
 
 
 def test_nobody_waits_for_a_subtask_that_has_ended(database: RunDatabase) -> None:

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+from typing import Any
+
 import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from harness.engine.findings import findings, outside_events, unseen_by_the_client
-from harness.faults.tests.killed_run import Line, killed_run
+from harness.faults.tests.killed_run import killed_run
+from harness.history.event import Call, Change, Commit, FaultEvent, Res
+from harness.history.notes import (
+    Armed,
+    Arming,
+    CommitBegun,
+    FaultDue,
+    Found,
+    Healed,
+    Healing,
+    Line,
+    OwnClient,
+    ProxyActed,
+    TookEffect,
+)
+from harness.history.tests.lines import line
 from harness.scenario.model import Scenario
 from harness.scenario.outcome import FaultRecord
 
@@ -20,7 +40,7 @@ LATENCY = {
 KILL = {"id": "kill", "do": "kill_worker", "subtask": 1, "when": {"phase": "snap.end", "hit": 3}}
 
 
-def scenario(*faults: Line) -> Scenario:
+def scenario(*faults: dict[str, Any]) -> Scenario:
     return Scenario.model_validate(
         {
             "scenario": "small",
@@ -38,24 +58,20 @@ def found(one: Scenario, lines: list[Line]) -> list[FaultRecord]:
 
 
 def answered(id_: int, began_ms: int, took_ms: int) -> list[Line]:
-    of = {"s": 0, "a": 1, "id": id_, "try": 1}
-    return [
-        {"k": "call", "t": began_ms * 1000, **of},
-        {"k": "res", "t": (began_ms + took_ms) * 1000, "r": "ok", **of},
-    ]
+    of = {"s": 0, "id": id_, "try_": 1}
+    return [line(Call, began_ms * 1000, **of), line(Res, (began_ms + took_ms) * 1000, r="ok", **of)]
 
 
 def acted(fault: str, armed_ms: int, healing_ms: int, *, cycle: int = 0) -> list[Line]:
     """The notes of one time that it acted, without a proxy's log; it bit half-way, and took 5 ms to arm and to heal."""
-    of = {"f": fault, "cycle": cycle}
-    bit_ms = (armed_ms + healing_ms) // 2
+    of = {"fault": fault, "cycle": cycle}
     return [
-        {"k": "~due", "t": (armed_ms - 4) * 1000, "due": (armed_ms - 5) * 1000, **of},
-        {"k": "~arming", "t": (armed_ms - 2) * 1000, **of},
-        {"k": "~armed", "t": armed_ms * 1000, "logged": False, **of},
-        {"k": "~bit", "t": bit_ms * 1000, **of},
-        {"k": "~healing", "t": healing_ms * 1000, **of},
-        {"k": "~healed", "t": (healing_ms + 5) * 1000, **of},
+        line(FaultDue, (armed_ms - 4) * 1000, due=(armed_ms - 5) * 1000, **of),
+        line(Arming, (armed_ms - 2) * 1000, **of),
+        line(Armed, armed_ms * 1000, logged=False, **of),
+        line(TookEffect, (armed_ms + healing_ms) // 2 * 1000, **of),
+        line(Healing, healing_ms * 1000, **of),
+        line(Healed, (healing_ms + 5) * 1000, **of),
     ]
 
 
@@ -64,7 +80,7 @@ def latency_run(took_ms: int) -> list[Line]:
     lines = acted("slow", 1000, 2000)
     for n in range(10):
         lines += answered(n, 100 + n, 20) + answered(100 + n, 1100 + n, took_ms)
-    return sorted(lines, key=lambda line: line["t"])
+    return sorted(lines, key=attrgetter("t"))
 
 
 def test_a_fault_that_bit_has_its_times_and_its_evidence() -> None:
@@ -87,11 +103,8 @@ def commits(*, took_ms: int) -> list[Line]:
     began = [(n, 100 + 40 * n, 20) for n in range(10)] + [(20 + n, 1010 + 190 * n, took_ms) for n in range(5)]
     lines: list[Line] = []
     for checkpoint, began_ms, length_ms in began:
-        of = {"s": 0, "a": 1, "c": checkpoint}
-        lines += [
-            {"k": "~committing", "t": began_ms * 1000, **of},
-            {"k": "commit", "t": (began_ms + length_ms) * 1000, **of},
-        ]
+        lines.append(line(CommitBegun, began_ms * 1000, s=0, c=checkpoint))
+        lines.append(line(Commit, (began_ms + length_ms) * 1000, s=0, c=checkpoint))
     return lines
 
 
@@ -100,7 +113,7 @@ def test_a_fault_of_the_sinks_link_is_shown_by_its_transactions_not_by_slow_look
     took_ms: int,
     bites: bool,  # noqa: FBT001 - a case
 ) -> None:
-    lines = sorted([*latency_run(took_ms=120), *commits(took_ms=took_ms)], key=lambda line: line["t"])
+    lines = sorted([*latency_run(took_ms=120), *commits(took_ms=took_ms)], key=attrgetter("t"))
 
     (record,) = found(scenario({**LATENCY, "link": "sink"}), lines)
 
@@ -108,7 +121,7 @@ def test_a_fault_of_the_sinks_link_is_shown_by_its_transactions_not_by_slow_look
 
 
 def test_a_fault_of_the_lookups_link_is_not_shown_by_slow_transactions() -> None:
-    lines = sorted([*latency_run(took_ms=20), *commits(took_ms=130)], key=lambda line: line["t"])
+    lines = sorted([*latency_run(took_ms=20), *commits(took_ms=130)], key=attrgetter("t"))
 
     (record,) = found(scenario(LATENCY), lines)
 
@@ -117,17 +130,17 @@ def test_a_fault_of_the_lookups_link_is_not_shown_by_slow_transactions() -> None
 
 def test_calls_are_told_apart_by_attempt_and_try() -> None:
     """A call that its attempt never ended must not end with the same record's answer in the next attempt."""
-    orphan = {"k": "call", "t": 1_500_000, "s": 0, "a": 9, "id": 0, "try": 1}
-    lines = sorted([*latency_run(took_ms=120), orphan], key=lambda line: line["t"])
+    orphan = line(Call, 1_500_000, s=0, a=9, id=0, try_=1)
+    lines = sorted([*latency_run(took_ms=120), orphan], key=attrgetter("t"))
 
     (record,) = found(scenario(LATENCY), lines)
 
     assert record.evidence["median_ms_inside"] == 120.0
 
 
-@pytest.mark.parametrize("missing", ["~armed", "~healing"])
-def test_a_fault_that_was_not_armed_or_not_healed_has_no_evidence(missing: str) -> None:
-    lines = [line for line in latency_run(took_ms=120) if line["k"] != missing]
+@pytest.mark.parametrize("missing", [Armed, Healing])
+def test_a_fault_that_was_not_armed_or_not_healed_has_no_evidence(missing: type[Line]) -> None:
+    lines = [one for one in latency_run(took_ms=120) if not isinstance(one, missing)]
 
     (record,) = found(scenario(LATENCY), lines)
 
@@ -148,10 +161,10 @@ def test_the_records_become_events_in_time_order_with_the_evidence_at_the_end() 
 
     events = outside_events(records, [])
 
-    assert [(event["f"], event["phase"]) for event in events] == [
+    assert [(event.f, event.phase) for event in events if isinstance(event, FaultEvent)] == [
         ("kill", "begin"), ("kill", "end"), ("slow", "begin"), ("slow", "end"),
     ]  # fmt: skip
-    assert all(event.get("evidence") for event in events if event["phase"] == "end")
+    assert all(isinstance(event, FaultEvent) and event.evidence for event in events if event.phase == "end")
 
 
 def test_a_fault_that_never_came_is_no_event() -> None:
@@ -164,12 +177,12 @@ def test_a_fault_that_repeats_has_a_beginning_and_an_end_each_time_and_bites_if_
         lines += (
             answered(n, 100 + n, 20) + answered(100 + n, 1100 + n, 120) + answered(200 + n, 4100 + n, 120)
         )
-    lines.sort(key=lambda line: line["t"])
-    without = [line for line in lines if line.get("id", 0) < 200]
+    lines.sort(key=attrgetter("t"))
+    without = [one for one in lines if not isinstance(one, Call | Res) or int(one.id) < 200]
 
     (both,), (one,) = found(scenario(LATENCY), lines), found(scenario(LATENCY), without)
 
-    assert [event["t"] for event in outside_events([both], [])] == [998_000, 2_005_000, 3_998_000, 5_005_000]
+    assert [event.t for event in outside_events([both], [])] == [998_000, 2_005_000, 3_998_000, 5_005_000]
     assert both.bites
     assert [bool(time.evidence) for time in one.times] == [True, False]
     assert not one.bites
@@ -184,10 +197,7 @@ def test_a_fault_that_was_due_when_the_run_was_over_has_not_acted() -> None:
 
 def test_the_proxys_events_and_what_a_fault_found_come_back_from_the_lines() -> None:
     """A proxy that keeps a log and delayed nothing contradicts calls that were slow."""
-    quiet = latency_run(took_ms=120)
-    for line in quiet:
-        if line["k"] == "~armed":
-            line["logged"] = True
+    quiet = [replace(one, logged=True) if isinstance(one, Armed) else one for one in latency_run(took_ms=120)]
     event = {
         "t": 1_200_000,
         "did": "delayed",
@@ -197,8 +207,8 @@ def test_the_proxys_events_and_what_a_fault_found_come_back_from_the_lines() -> 
         "bytes": 9,
         "chunks": 5,
     }
-    noted = {"k": "~deed", "t": 1_300_000, "f": "slow", "cycle": 0, "deed": event}
-    busy = sorted([*quiet, noted], key=lambda line: line["t"])
+    noted = ProxyActed(t=1_300_000, fault="slow", cycle=0, deed=event)
+    busy = sorted([*quiet, noted], key=attrgetter("t"))
 
     (without,), (with_it,) = found(scenario(LATENCY), quiet), found(scenario(LATENCY), busy)
 
@@ -207,41 +217,37 @@ def test_the_proxys_events_and_what_a_fault_found_come_back_from_the_lines() -> 
 
 
 def test_each_key_of_a_change_has_an_event_at_the_time_of_its_note_trust6() -> None:
-    of = {"k": "~found", "f": "migration", "cycle": 0}
-    begin = {**of, "t": 7_000, "facts": {"change": "begin", "ver": 1, "keys": [3, ["a", -1]]}}
-    end = {**of, "t": 9_000, "facts": {"change": "end", "ver": 1, "keys": [3, ["a", -1]]}}
-    another = {**of, "t": 8_000, "facts": {"began_us": 8_000}}
+    def found_at(t: int, facts: dict[str, Any]) -> Line:
+        return Found(t=t, fault="migration", cycle=0, facts=facts)
 
-    events = outside_events([], [begin, another, end])
+    changed = {"ver": 1, "keys": [3, ["a", -1]]}
+    begin, end = (
+        found_at(t, {"change": phase, **changed}) for t, phase in ((7_000, "begin"), (9_000, "end"))
+    )
 
-    change = {"k": "change", "ver": 1}
+    events = outside_events([], [begin, found_at(8_000, {"began_us": 8_000}), end])
+
     assert events == [
-        {**change, "t": 7_000, "phase": "begin", "key": 3},
-        {**change, "t": 7_000, "phase": "begin", "key": ["a", -1]},
-        {**change, "t": 9_000, "phase": "end", "key": 3},
-        {**change, "t": 9_000, "phase": "end", "key": ["a", -1]},
+        Change(n=0, t=7_000, phase="begin", ver=1, key=3),
+        Change(n=0, t=7_000, phase="begin", ver=1, key=["a", -1]),
+        Change(n=0, t=9_000, phase="end", ver=1, key=3),
+        Change(n=0, t=9_000, phase="end", ver=1, key=["a", -1]),
     ]
 
 
 CUT = {"id": "cut", "do": "down", "link": "lookups", "when": {"at": "1s"}, "for": "1s"}
-OWN_CLIENT = {"k": "~own-client", "t": 500_000, "s": 0, "a": 1}
+OWN_CLIENT = OwnClient(t=500_000, a=1)
 
 
 def cut_by_a_proxy(*dids: str) -> list[Line]:
     events = [
-        {
-            "k": "~deed",
-            "t": 1_100_000,
-            "f": "cut",
-            "cycle": 0,
-            "deed": {"t": 1_050_000, "did": did, "connection": n},
-        }
+        ProxyActed(t=1_100_000, fault="cut", cycle=0, deed={"t": 1_050_000, "did": did, "connection": n})
         for n, did in enumerate(dids)
     ]
     lines = [
-        {**line, "logged": True} if line["k"] == "~armed" else line for line in acted("cut", 1_000, 2_000)
+        replace(one, logged=True) if isinstance(one, Armed) else one for one in acted("cut", 1_000, 2_000)
     ]
-    return sorted([OWN_CLIENT, *lines, *events], key=lambda line: line["t"])
+    return sorted([OWN_CLIENT, *lines, *events], key=attrgetter("t"))
 
 
 def test_what_the_proxy_cut_stands_for_the_losses_of_a_client_that_nobody_sees_u4() -> None:
@@ -274,5 +280,8 @@ def test_while_its_link_is_at_fault_a_lookup_may_fail_to_open_u4() -> None:
     lines = cut_by_a_proxy("cut")
     records = found(scenario(CUT), lines)
 
-    assert [event.get("can") for event in outside_events(records, lines)] == [["failed", "res"], None]
-    assert [event.get("can") for event in outside_events(records, [])] == [["res"], None]
+    assert [getattr(event, "can", None) for event in outside_events(records, lines)] == [
+        ["failed", "res"],
+        UNSET,
+    ]
+    assert [getattr(event, "can", None) for event in outside_events(records, [])] == [["res"], UNSET]

@@ -14,7 +14,7 @@ import pytest
 
 from harness.engine.watch import AttemptReaper, threats_of
 from harness.history.follower import AttemptView, Progress
-from harness.history.recorder import Recorder
+from harness.history.recorder import Recorder, decode_lines
 from harness.system.process_identity import ProcessIdentity, identify, this_process
 
 
@@ -157,8 +157,7 @@ def test_a_signal_that_nobody_planned_comes_from_outside_and_is_a_threat_trust2(
     reaper.look(seen(gone), again=lambda: seen(gone))
 
     assert [(kind, by) for kind, by, _ in caused(recorder)] == [("~outside", None), ("kill", "outside")]
-    lines = [json.loads(line) for line in recorder.path.read_text().splitlines()]
-    (threat,) = threats_of(lines)
+    (threat,) = threats_of(decode_lines(recorder.path.read_bytes()))
     assert "attempt 3 of subtask 1 was killed by SIG" in threat
 
 

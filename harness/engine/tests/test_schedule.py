@@ -9,6 +9,7 @@ import pytest
 from harness.faults.real.evidence import ProxyEvidence
 from harness.faults.tests.fake_site import MS, Stage, scenario
 from harness.history.follower import AttemptView
+from harness.history.notes import FaultDue, Healed, ProxyActed
 from harness.scenario.moments import instant_ms
 from harness.system.errors import HarnessError, WorldError
 
@@ -184,8 +185,12 @@ def test_a_fault_that_repeats_comes_again_at_a_fixed_pace_and_as_often_as_asked(
         acts += [ms] if "~armed slow" in stage.at(ms) else []
 
     assert acts == [0, 500, 1000]
-    assert [line["cycle"] for line in stage.lines if line["k"] == "~healed"] == [0, 1, 2]
-    assert [line["due"] for line in stage.lines if line["k"] == "~due"] == [5_000_000, 5_500_000, 6_000_000]
+    assert [note.cycle for note in stage.lines if isinstance(note, Healed)] == [0, 1, 2]
+    assert [note.due for note in stage.lines if isinstance(note, FaultDue)] == [
+        5_000_000,
+        5_500_000,
+        6_000_000,
+    ]
 
 
 def test_a_repeat_waits_for_the_time_before_to_heal() -> None:
@@ -355,7 +360,7 @@ def test_the_proxys_events_of_a_fault_are_noted_and_no_others() -> None:
                 ProxyEvidence(t_us=2, did="delayed", toxic=toxic, ms=100, more={"chunks": 1})
             )
 
-    events = [line["deed"] for line in stage.lines if line["k"] == "~deed"]
+    events = [note.deed for note in stage.lines if isinstance(note, ProxyActed)]
     assert events == [{"t": 2, "did": "delayed", "toxic": "slow.downstream", "ms": 100, "chunks": 1}]
 
 

@@ -39,8 +39,9 @@ from harness.faults.simulated.act import Act, OnLinks, SimulatedRun
 if TYPE_CHECKING:
     from harness.database.simulated.link import LinkAct
     from harness.faults.real.attempt_site import AttemptSite
-    from harness.faults.real.evidence import Evidence, Line, RecordedFault, Seen
+    from harness.faults.real.evidence import Evidence, RecordedFault, Seen
     from harness.faults.real.fault_site import Site
+    from harness.history.notes import Line
 
 By = Literal["link", "server", "process", "inside", "workload", "job"]
 """Where a fault acts: on a link of the proxy, on the database server, on a worker's process, inside the attempt, or

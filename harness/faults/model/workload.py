@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from harness.faults.model.fault import Fault, WorkloadFault
 from harness.faults.model.fields import Subtask, Times
-from harness.faults.real.attempt_site import ActJournal
-from harness.faults.real.evidence import Line, RecordedFault, acts, measurements
+from harness.faults.real.evidence import RecordedFault, acts, measurements
+from harness.history.event import In, Wm
+from harness.history.notes import Acted, Line, Measured, NoteLog
 
 if TYPE_CHECKING:
     from harness.faults.simulated.on_attempt import Shaped
@@ -28,7 +29,7 @@ class StruckCall(Protocol):
 
     id: int
     """The id of its record."""
-    journal: ActJournal
+    journal: NoteLog
 
     def invoke(self, pass_on: PassOn) -> None:
         """Make the call; pass each use of its result handle to `pass_on`."""
@@ -64,8 +65,12 @@ class CallFault(WorkloadFault):
         raise NotImplementedError
 
     def recorded(self, lines: Sequence[Line]) -> RecordedFault | None:
-        measured = {(line["s"], line["a"], line["id"]): line for line in measurements(self.id, lines)}
-        return find_calls(self, lines, lambda act, _lines: measured.get((act["s"], act["a"], act["id"])))
+        measured = {_call(one): one for one in measurements(self.id, lines)}
+        return find_calls(self, lines, lambda act, _lines: measured.get(_call(act)))
+
+
+def _call(note: Acted | Measured) -> tuple[int, int, int]:
+    return note.s, note.a, note.facts["id"]
 
 
 class ShapedSource(Protocol):
@@ -111,7 +116,7 @@ class ShapingFault(WorkloadFault):
                 return found
         return None
 
-    def found_at(self, taken: Sequence[Line], place: int) -> RecordedFault | None:
+    def found_at(self, taken: Sequence[In | Wm], place: int) -> RecordedFault | None:
         """What an attempt's elements show of it, whose record is the one at `place`; None: too little was taken."""
         raise NotImplementedError
 
@@ -129,44 +134,42 @@ def find_calls(fault: Fault, lines: Sequence[Line], shows: Shows) -> RecordedFau
         return None
     shown = [(act, line) for act in done if (line := shows(act, lines)) is not None]
     if not shown:
-        return RecordedFault(began_us=done[0]["t"], ended_us=done[-1]["t"])
-    ids = list(dict.fromkeys(act["id"] for act, _ in shown))
+        return RecordedFault(began_us=done[0].t, ended_us=done[-1].t)
+    ids = list(dict.fromkeys(act.facts["id"] for act, _ in shown))
     evidence = {
-        "subtask": done[0]["s"],
-        "what": shown[0][0]["what"],
+        "subtask": done[0].s,
+        "what": shown[0][0].what,
         "calls": len(shown),
         "records": ids[:_IDS_MAX],
     }
-    ended_us = max(line["t"] for _, line in shown)
-    return RecordedFault(
-        began_us=done[0]["t"], measured_us=shown[0][1]["t"], ended_us=ended_us, evidence=evidence
-    )
+    ended_us = max(line.t for _, line in shown)
+    return RecordedFault(began_us=done[0].t, measured_us=shown[0][1].t, ended_us=ended_us, evidence=evidence)
 
 
-def inputs(fault: WorkloadFault, lines: Sequence[Line]) -> Iterator[list[Line]]:
+def inputs(fault: WorkloadFault, lines: Sequence[Line]) -> Iterator[list[In | Wm]]:
     """What each attempt that the fault concerns took from its source, in its order; then of all attempts together.
 
     Of what was taken again after a restart, the last time counts there. An attempt in a batch takes a few records only.
     """
-    by_attempt: dict[tuple[int, int], list[Line]] = {}
+    by_attempt: dict[tuple[int, int], list[In | Wm]] = {}
     for line in lines:
-        if line["k"] in {"in", "wm"} and fault.of_subtask in {None, line["s"]}:
-            by_attempt.setdefault((line["s"], line["a"]), []).append(line)
+        if isinstance(line, In | Wm) and fault.of_subtask in {None, line.s}:
+            by_attempt.setdefault((line.s, line.a), []).append(line)
     yield from by_attempt.values()
-    together: dict[int, list[Line]] = {}
+    together: dict[int, list[In | Wm]] = {}
     for (subtask, _), taken in sorted(by_attempt.items()):
         before = together.get(subtask, [])
-        together[subtask] = [line for line in before if line["pos"] < taken[0]["pos"]] + taken
+        together[subtask] = [line for line in before if line.pos < taken[0].pos] + taken
     yield from together.values()
 
 
-def first_taken(fault: WorkloadFault, taken: Sequence[Line]) -> int | None:
+def first_taken(fault: WorkloadFault, taken: Sequence[In | Wm]) -> int | None:
     """The place in `taken` of the record at which the fault begins; None: it is not among them.
 
     Only what begins at the source's first position can tell: records are counted.
     """
-    if not taken or taken[0]["pos"] != 0:
+    if not taken or taken[0].pos != 0:
         return None
-    places = [place for place, line in enumerate(taken) if line["k"] == "in"]
+    places = [place for place, line in enumerate(taken) if isinstance(line, In)]
     wanted = fault.first_record - 1
     return places[wanted] if wanted < len(places) else None

@@ -11,25 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from harness.history.notes import NoteLog, Stops
+
 if TYPE_CHECKING:
     from harness.database.store_files import Files
 
 
 Shift = Callable[[int], int]
 """Maps an instant of the monotonic clock (ns) to the offset of the wall clock (ns)."""
-
-
-class ActJournal(Protocol):
-    """The attempt's journal, as faults use it."""
-
-    def acted(self, fault: str, what: str, **facts: Any) -> None:
-        """Records an act of a fault; to be called before the act."""
-
-    def measured(self, fault: str, what: str, **facts: Any) -> None:
-        """Records a measured effect of a fault."""
-
-    def about_to_stop(self, *, fault: str) -> None:
-        """Records that the attempt is going to stop its own process."""
 
 
 class SiteLoop(Protocol):
@@ -67,7 +56,7 @@ class SiteStore(Protocol):
 class AttemptSite:
     """What a fault may use inside one attempt."""
 
-    journal: ActJournal
+    journal: NoteLog
     loop: SiteLoop
     clock: SiteClock
     store: SiteStore
@@ -78,5 +67,5 @@ def stop(fault: str, attempt: AttemptSite) -> None:
 
     The harness reads the journal line that precedes it and resumes the process.
     """
-    attempt.journal.about_to_stop(fault=fault)
+    attempt.journal.note(Stops(fault=fault))
     os.kill(os.getpid(), signal.SIGSTOP)

@@ -9,12 +9,14 @@ clock. For server faults only errors that clients recorded count, from the momen
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any
+from typing import Any, TypeGuard
 
+from harness.history.event import AttemptEvent, Commit, Kill, Start
 from harness.history.follower import TimedCall
+from harness.history.notes import Acted, AttemptNote, InProcess, Line, Measured, ProcessReaped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,7 @@ class Seen:
     """What the proxy did for this fault; None: it keeps no log, or the fault does not use the proxy."""
     facts: Sequence[Mapping[str, Any]] = ()
     """The facts that the fault itself recorded."""
-    events: Sequence[Mapping[str, Any]] = ()
+    events: Sequence[Line] = ()
     """Every line of the run; empty while the run still goes on."""
 
     def fact(self, what: str) -> Mapping[str, Any] | None:
@@ -185,9 +187,6 @@ def loss_evidence(seen: Seen, *, grace_us: int = 0) -> Evidence:
     return {"connections_lost": len(lost), "codes": dict(sorted(codes.items()))} if lost else {}
 
 
-Line = Mapping[str, Any]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedFault:
     """One fault as a run recorded it; times in microseconds."""
@@ -201,23 +200,25 @@ class RecordedFault:
     """Empty: no effect was recorded."""
 
 
-def acts(fault: str, lines: Sequence[Line]) -> list[Line]:
-    """The lines by which attempts recorded acts of `fault`."""
-    return [line for line in lines if line["k"] == "~acted" and line["f"] == fault]
+def acts(fault: str, lines: Sequence[Line]) -> list[Acted]:
+    """The notes of acts of `fault`."""
+    return [line for line in lines if isinstance(line, Acted) and line.fault == fault]
 
 
-def measurements(fault: str, lines: Sequence[Line]) -> Iterator[Line]:
-    """The lines by which attempts recorded effects of `fault`."""
-    return (line for line in lines if line["k"] == "~measured" and line["f"] == fault)
+def measurements(fault: str, lines: Sequence[Line]) -> list[Measured]:
+    """The notes of effects of `fault`."""
+    return [line for line in lines if isinstance(line, Measured) and line.fault == fault]
 
 
-_ABOUT_ATTEMPTS = frozenset({"kill", "ack", "~outside"})
-"""The kinds of lines about an attempt that the harness writes; the coordinator sees an `ack` some time after it."""
-
-
-def is_speech(line: Line) -> bool:
+def is_speech(line: Line) -> TypeGuard[AttemptEvent | AttemptNote | Commit]:
     """Whether an attempt itself wrote `line`, and not the harness about it."""
-    return "a" in line and line["k"] not in _ABOUT_ATTEMPTS
+    return isinstance(line, AttemptEvent | AttemptNote | Commit) and not isinstance(line, Kill)
+
+
+def successor_of(lines: Sequence[Line], *, subtask: int, attempt: int) -> Start | None:
+    """The start of the next attempt of the subtask."""
+    starts = (line for line in lines if isinstance(line, Start) and line.s == subtask)
+    return next((start for start in starts if start.a > attempt), None)
 
 
 def attempt_of(
@@ -225,25 +226,23 @@ def attempt_of(
 ) -> tuple[int, int] | None:
     """The subtask and the last attempt that ran in a process, or had begun there by then; None: none did."""
     own = [
-        line
+        (line.s, line.a)
         for line in lines
-        if line["k"] == "~process"
-        and (line["pid"], line["started"]) == (pid, started)
-        and (by_us is None or line["t"] <= by_us)
+        if isinstance(line, InProcess)
+        and (line.pid, line.started) == (pid, started)
+        and (by_us is None or line.t <= by_us)
     ]
-    return (own[-1]["s"], own[-1]["a"]) if own else None
+    return own[-1] if own else None
 
 
 def reaped_code(subtask: int, attempt: int, lines: Sequence[Line]) -> int | None:
     """The exit code of an attempt's process, as recorded by the harness; None: not recorded."""
-    process = next(
-        (line for line in lines if line["k"] == "~process" and (line["s"], line["a"]) == (subtask, attempt)),
-        None,
-    )
+    processes = (line for line in lines if isinstance(line, InProcess))
+    process = next((one for one in processes if (one.s, one.a) == (subtask, attempt)), None)
     if process is None:
         return None
-    ends = (line for line in lines if line["k"] == "~reaped" and line["pid"] == process["pid"])
-    return next((line["code"] for line in ends if line["t"] >= process["t"]), None)
+    ends = (line for line in lines if isinstance(line, ProcessReaped) and line.pid == process.pid)
+    return next((end.code for end in ends if end.t >= process.t), None)
 
 
 _ENDED = frozenset({"cut", "limited", "refused", "reset", "shut"})

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness.faults.real.evidence import Evidence, Line, Seen, is_speech
+from harness.faults.real.evidence import Evidence, Seen, is_speech, successor_of
 from harness.faults.real.fault_site import Site
 from harness.faults.real.spark_site import LiveExecutor, SparkProcesses
+from harness.history.event import Commit, Failed
 from harness.history.follower import Progress
+from harness.history.notes import CommitBegun, Line
 from harness.system.choices import Choices
 from harness.system.clock import Deadline, monotonic_us, wait_until
 from harness.system.errors import WorldError
@@ -148,18 +150,17 @@ def replaced_evidence(seen: Seen) -> Evidence:
 
 def last_words(lines: Sequence[Line], *, subtask: int, attempt: int) -> Evidence | None:
     """What a replaced attempt did after its successor had begun; None: nothing, or it has no successor."""
-    mine = [line for line in lines if line.get("s") == subtask]
-    successor = next((line for line in mine if line["k"] == "start" and line["a"] > attempt), None)
+    successor = successor_of(lines, subtask=subtask, attempt=attempt)
     if successor is None:
         return None
-    own = [line for line in mine if line.get("a") == attempt and is_speech(line)]
-    after = [line for line in own if line["t"] > successor["t"]]
+    own = [line for line in lines if is_speech(line) and (line.s, line.a) == (subtask, attempt)]
+    after = [line for line in own if line.t > successor.t]
     if not after:
         return None
     return {
         "subtask": subtask,
         "attempt": attempt,
-        "successor": successor["a"],
+        "successor": successor.a,
         "events_after_its_start": len(after),
         "commit": _commit_of(after),
     }
@@ -167,8 +168,8 @@ def last_words(lines: Sequence[Line], *, subtask: int, attempt: int) -> Evidence
 
 def _commit_of(after: Sequence[Line]) -> str:
     """The outcome of the replaced attempt's commit."""
-    if any(line["k"] == "commit" for line in after):
+    if any(isinstance(line, Commit) for line in after):
         return "accepted"
-    if any(line["k"] == "failed" and "Fenced" in line["error"] for line in after):
+    if any(isinstance(line, Failed) and "Fenced" in line.error for line in after):
         return "refused"
-    return "unanswered" if any(line["k"] == "~committing" for line in after) else "none"
+    return "unanswered" if any(isinstance(line, CommitBegun) for line in after) else "none"

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from harness.faults.real.evidence import Evidence, Line, RecordedFault, Seen, is_speech
+from harness.faults.real.evidence import Evidence, RecordedFault, Seen, is_speech
+from harness.history.notes import Acted, Dies, Line, Measured, Stops, Withheld
 
 PROXY: Final = "the proxy's log"
 CLIENTS: Final = "the clients' calls and errors"
@@ -23,10 +24,8 @@ _NOTED: Final[Mapping[str, str]] = {
     "job": "the operating system",
 }
 """Whom a fault asked for what it noted, by what it acts on; of any other it is its own word."""
-_OWN: Final = frozenset({"~acted", "~measured", "~dies", "~stops"})
+_OWN: Final = Acted | Measured | Dies | Stops
 """The notes that a fault makes about itself inside an attempt."""
-_NOTHING: Final[Line] = {"k": "~withheld", "t": 0}
-"""Stands for lines that are withheld: where there is no line at all, the run still goes on."""
 
 
 def witnesses_of(evidence: Callable[[Seen], Evidence], seen: Seen, *, by: str) -> tuple[str, ...]:
@@ -65,11 +64,11 @@ def witnesses_of_found(
 
 def _without(lines: Sequence[Line], names: Collection[str]) -> Sequence[Line]:
     withheld = [line for line in lines if _writer(line) not in names]
-    return withheld or [_NOTHING]
+    return withheld or [Withheld()]  # where there is no line at all, the run still goes on
 
 
 def _writer(line: Line) -> str:
-    if line["k"] in _OWN:
+    if isinstance(line, _OWN):
         return FAULT
     return ATTEMPTS if is_speech(line) else HARNESS
 

@@ -11,6 +11,7 @@ from harness.faults.real.evidence import LogPage, ProxyEvidence
 from harness.faults.real.fault_site import Site, ToxicRequest, Workers
 from harness.faults.real.server_control import ServerControl
 from harness.history.follower import Progress
+from harness.history.notes import FaultNote
 from harness.scenario.model import Scenario
 from harness.system.clock import Deadline, wait_until
 
@@ -113,7 +114,7 @@ class Stage:
         keeps_log: bool = False,
     ) -> None:
         self.log: list[str] = []
-        self.lines: list[dict[str, Any]] = []
+        self.lines: list[FaultNote] = []
         self.told: list[str] = []
         self.now_us = 5_000 * MS
         self.progress = Progress(began_us={0: 5_000 * MS})
@@ -129,10 +130,11 @@ class Stage:
             tell=self.told.append,
         )
 
-    def _noted(self, kind: str, fault: str, **facts: Any) -> int:
-        self.log.append(f"{kind} {fault}")
-        self.lines.append({"t": self.now_us, "k": kind, "f": fault, **facts})
-        self._note(kind, fault)
+    def _noted(self, note: FaultNote) -> int:
+        kind = str(note.__struct_config__.tag)
+        self.log.append(f"{kind} {note.fault}")
+        self.lines.append(note)
+        self._note(kind, note.fault)
         return self.now_us
 
     def at(self, ms: int) -> list[str]:

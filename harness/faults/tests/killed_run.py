@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from harness.history.event import Close, Kill, Start
+from harness.history.notes import Dies, Line
+from harness.history.tests.lines import line
 
-Line = dict[str, Any]
 
-
-def killed_run() -> list[Line]:
+def killed_run(*, how: str = "sigkill") -> list[Line]:
     """Attempt 1 of subtask 1 dies at its third snapshot, is reaped, and attempt 2 goes on."""
-    lines: list[Line] = [
-        {"i": 0, "t": 100, "k": "start", "s": 0, "a": 1},
-        {"i": 0, "t": 110, "k": "start", "s": 1, "a": 1},
-        {
-            "i": 1,
-            "t": 5000,
-            "k": "~dies",
-            "s": 1,
-            "a": 1,
-            "fault": "kill",
-            "how": "sigkill",
-            "phase": "snap.end",
-            "hit": 3,
-        },
-        {"i": 0, "t": 7000, "k": "kill", "s": 1, "a": 1},
-        {"i": 0, "t": 9000, "k": "start", "s": 1, "a": 2},
-        {"i": 1, "t": 9900, "k": "close", "s": 1, "a": 2},
+    return [
+        line(Start, 100, n=0, s=0),
+        line(Start, 110, n=0),
+        line(Dies, 5000, n=1, fault="kill", how=how, phase="snap.end", hit=3),
+        line(Kill, 7000, n=0),
+        line(Start, 9000, n=0, a=2),
+        line(Close, 9900, n=1, a=2),
     ]
-    return lines

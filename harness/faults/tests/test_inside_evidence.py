@@ -8,18 +8,22 @@ import pytest
 
 from harness.faults.model.fault import FoundFault
 from harness.faults.tests.entries import made
-
-Line = dict[str, Any]
+from harness.history.notes import Acted, Line, Measured
+from harness.history.tests.lines import line
 
 STALL: FoundFault = made("loop_stall", subtask=1, **{"for": "300ms"})
 
 
-def note(kind: str, t: int, **fields: Any) -> Line:
-    return {"i": 0, "t": t, "k": kind, "s": 1, "a": 1, "f": "f", **fields}
+def acted(what: str, *, fault: str = "f", **facts: Any) -> Line:
+    return line(Acted, 1000, fault=fault, what=what, facts=facts)
+
+
+def measured(what: str, t: int, **facts: Any) -> Line:
+    return line(Measured, t, fault="f", what=what, facts=facts)
 
 
 def stalled(lag_ms: float) -> list[Line]:
-    return [note("~acted", 1000, what="stall"), note("~measured", 9000, what="loop lag", lag_ms=lag_ms)]
+    return [acted("stall"), measured("loop lag", 9000, lag_ms=lag_ms)]
 
 
 def test_a_stall_is_believed_when_the_loop_was_that_late() -> None:
@@ -32,7 +36,7 @@ def test_a_stall_is_believed_when_the_loop_was_that_late() -> None:
 
 @pytest.mark.parametrize(
     "lines",
-    [stalled(12.0), stalled(301.0) + stalled(12.0), [note("~acted", 1000, what="stall")]],
+    [stalled(12.0), stalled(301.0) + stalled(12.0), [acted("stall")]],
     ids=["too short", "one of two too short", "never measured"],
 )
 def test_a_stall_that_did_nothing_is_not_believed(lines: list[Line]) -> None:
@@ -43,7 +47,7 @@ def test_a_stall_that_did_nothing_is_not_believed(lines: list[Line]) -> None:
 
 
 def test_a_stall_that_never_began_is_none() -> None:
-    assert STALL.recorded([note("~acted", 1000, what="stall") | {"f": "other"}]) is None
+    assert STALL.recorded([acted("stall", fault="other")]) is None
 
 
 def jump(**fields: Any) -> FoundFault:
@@ -52,11 +56,11 @@ def jump(**fields: Any) -> FoundFault:
 
 
 def moved(how: str, *offsets: tuple[str, float, float]) -> list[Line]:
-    measured = [
-        note("~measured", 2000 + 1000 * n, what="offset", when=when, before_ms=before_ms, after_ms=after_ms)
+    offsets_measured = [
+        measured("offset", 2000 + 1000 * n, when=when, before_ms=before_ms, after_ms=after_ms)
         for n, (when, before_ms, after_ms) in enumerate(offsets)
     ]
-    return [note("~acted", 1000, what="clock", how=how), *measured]
+    return [acted("clock", how=how), *offsets_measured]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness.faults.tests.entries import made
-from harness.faults.tests.killed_run import Line, killed_run
+from harness.faults.tests.killed_run import killed_run
+from harness.history.event import Failed, Kill, Out, Start
+from harness.history.notes import InProcess, Line, ProcessReaped
+from harness.history.tests.lines import line
 
 A_KILL = made("kill_worker", id="kill", subtask=1, when={"phase": "snapshot-taken", "hit": 3})
 
@@ -26,14 +29,14 @@ def test_a_kill_whose_phase_never_came_is_none() -> None:
 
 
 def test_a_kill_that_nobody_reaped_is_not_believed() -> None:
-    killing = A_KILL.recorded([line for line in killed_run() if line["k"] != "kill"])
+    killing = A_KILL.recorded([one for one in killed_run() if not isinstance(one, Kill)])
 
     assert killing is not None
     assert killing.evidence == {}
 
 
 def test_a_kill_after_which_the_attempt_still_spoke_is_not_believed() -> None:
-    killing = A_KILL.recorded([*killed_run(), {"i": 2, "t": 5100, "k": "out", "s": 1, "a": 1}])
+    killing = A_KILL.recorded([*killed_run(), line(Out, 5100, n=2)])
 
     assert killing is not None
     assert killing.evidence == {}
@@ -42,10 +45,10 @@ def test_a_kill_after_which_the_attempt_still_spoke_is_not_believed() -> None:
 @pytest.mark.parametrize(
     "successor", [{"s": 1, "a": 1}, {"s": 0, "a": 2}], ids=["same attempt", "other subtask"]
 )
-def test_a_kill_without_a_successor_is_not_believed(successor: Line) -> None:
-    lines = [line for line in killed_run() if line.get("a") != 2]
+def test_a_kill_without_a_successor_is_not_believed(successor: dict[str, int]) -> None:
+    lines = killed_run()[:-2]
 
-    killing = A_KILL.recorded([*lines, {"i": 0, "t": 9000, "k": "start", **successor}])
+    killing = A_KILL.recorded([*lines, line(Start, 9000, n=0, **successor)])
 
     assert killing is not None
     assert (killing.ended_us, killing.evidence) == (None, {})
@@ -53,12 +56,12 @@ def test_a_kill_without_a_successor_is_not_believed(successor: Line) -> None:
 
 def with_reaping(how: str, code: int, *, failed: bool = False) -> list[Line]:
     """The run of `killed_run`, died in that way, with the word of whoever reaped the process."""
-    lines = [{**line, "how": how} if line["k"] == "~dies" else line for line in killed_run()]
-    lines.insert(1, {"i": 1, "t": 120, "k": "~process", "s": 1, "a": 1, "pid": 77, "started": 5})
-    lines.append({"i": 9, "t": 7100, "k": "~reaped", "s": 1, "pid": 77, "code": code})
+    lines = killed_run(how=how)
+    lines.insert(1, line(InProcess, 120, n=1, pid=77, started=5))
+    lines.append(line(ProcessReaped, 7100, n=9, pid=77, code=code))
     if failed:
-        lines = [line for line in lines if line["k"] != "kill"]
-        lines.append({"i": 2, "t": 5100, "k": "failed", "s": 1, "a": 1, "error": "InjectedFailure: ..."})
+        lines = [one for one in lines if not isinstance(one, Kill)]
+        lines.append(line(Failed, 5100, n=2, error="InjectedFailure: ..."))
     return lines
 
 
@@ -77,7 +80,7 @@ def test_a_death_is_believed_if_the_process_ended_as_asked(how: str, code: int) 
 
 def test_an_exception_is_believed_if_the_attempt_said_that_it_failed_and_nothing_else() -> None:
     lines = with_reaping("exception", 1, failed=True)
-    spoke = [*lines, {"i": 3, "t": 5200, "k": "out", "s": 1, "a": 1}]
+    spoke = [*lines, line(Out, 5200, n=3)]
 
     believed, not_believed = A_KILL.recorded(lines), A_KILL.recorded(spoke)
 

@@ -8,28 +8,25 @@ import pytest
 
 from harness.faults.real.evidence import Seen
 from harness.faults.tests.entries import made
+from harness.history.event import Ack, Commit, Failed, In, Kill, Start
+from harness.history.notes import CommitBegun, InProcess, KilledFromOutside, Line
+from harness.history.tests.lines import line
 from tools.cases import each
-
-Line = dict[str, Any]
 
 STOPPED = {"what": "stopped", "pid": 40, "started": 4, "state": "T", "at_us": 1000}
 RESUMED = {"what": "resumed", "pid": 40, "started": 4, "at_us": 401_000}
 
 
-def line(kind: str, t: int, *, a: int = 1, **fields: Any) -> Line:
-    return {"i": t, "t": t, "k": kind, "s": 1, "a": a, **fields}
+PROCESS = line(InProcess, 10, pid=40, started=4)
 
 
-PROCESS = line("~process", 10, pid=40, started=4)
-
-
-def seen(found: list[Line], events: list[Line]) -> Seen:
+def seen(found: list[dict[str, Any]], events: list[Line]) -> Seen:
     return Seen(armed_us=1000, healed_us=400_000, facts=found, events=events)
 
 
 def test_a_pause_is_believed_if_its_attempt_was_silent_and_then_spoke() -> None:
-    of_others = [line("in", 500, a=2), line("kill", 5000), line("ack", 5000), line("~outside", 5000)]
-    events = [PROCESS, line("in", 900), *of_others, line("in", 402_000)]
+    of_others = [line(In, 500, a=2), line(Kill, 5000), line(Ack, 5000), line(KilledFromOutside, 5000)]
+    events = [PROCESS, line(In, 900), *of_others, line(In, 402_000)]
 
     evidence = made("pause_worker", subtask=1).evidence(seen([STOPPED, RESUMED], events))
 
@@ -43,11 +40,11 @@ def test_while_it_stands_the_systems_word_is_all_there_is() -> None:
 @pytest.mark.parametrize(
     ("found", "events"),
     [
-        ([], [PROCESS, line("in", 402_000)]),
-        ([STOPPED], [PROCESS, line("in", 402_000)]),
-        ([STOPPED, RESUMED], [PROCESS, line("in", 5000), line("in", 402_000)]),
-        ([STOPPED, RESUMED], [PROCESS, line("in", 900)]),
-        ([STOPPED, RESUMED], [line("in", 402_000)]),
+        ([], [PROCESS, line(In, 402_000)]),
+        ([STOPPED], [PROCESS, line(In, 402_000)]),
+        ([STOPPED, RESUMED], [PROCESS, line(In, 5000), line(In, 402_000)]),
+        ([STOPPED, RESUMED], [PROCESS, line(In, 900)]),
+        ([STOPPED, RESUMED], [line(In, 402_000)]),
     ],
     ids=[
         "nobody stopped it",
@@ -57,16 +54,16 @@ def test_while_it_stands_the_systems_word_is_all_there_is() -> None:
         "nobody's process",
     ],
 )
-def test_a_pause_that_did_not_bite_is_not_believed(found: list[Line], events: list[Line]) -> None:
+def test_a_pause_that_did_not_bite_is_not_believed(found: list[dict[str, Any]], events: list[Line]) -> None:
     assert made("pause_worker", subtask=1).evidence(seen(found, events)) == {}
 
 
-START = line("start", 2000, a=2)
-LAST_WORDS = line("failed", 403_000, error="Fenced: attempt 1 of subtask 1 is fenced: attempt 2 took over")
+START = line(Start, 2000, a=2)
+LAST_WORDS = line(Failed, 403_000, error="Fenced: attempt 1 of subtask 1 is fenced: attempt 2 took over")
 
 
 def test_a_zombie_is_believed_if_it_spoke_after_its_successors_start_and_tried_to_commit() -> None:
-    events = [PROCESS, START, line("in", 402_000), line("~committing", 402_500), LAST_WORDS]
+    events = [PROCESS, START, line(In, 402_000), line(CommitBegun, 402_500), LAST_WORDS]
 
     evidence = made("zombie", subtask=1).evidence(seen([STOPPED, RESUMED], events))
 
@@ -78,8 +75,8 @@ def test_a_zombie_is_believed_if_it_spoke_after_its_successors_start_and_tried_t
 @pytest.mark.parametrize(
     ("events", "commit"),
     [
-        ([line("~committing", 402_500), line("commit", 402_600)], "accepted"),
-        ([line("~committing", 402_500)], "unanswered"),
+        ([line(CommitBegun, 402_500), line(Commit, 402_600)], "accepted"),
+        ([line(CommitBegun, 402_500)], "unanswered"),
     ],
 )
 def test_what_became_of_its_commit_is_said(events: list[Line], commit: str) -> None:
@@ -93,7 +90,7 @@ def test_what_became_of_its_commit_is_said(events: list[Line], commit: str) -> N
     [
         ([], [PROCESS, START, LAST_WORDS]),
         ([STOPPED, RESUMED], [PROCESS, LAST_WORDS]),
-        ([STOPPED, RESUMED], [PROCESS, START, line("in", 402_000)]),
+        ([STOPPED, RESUMED], [PROCESS, START, line(In, 402_000)]),
         ([STOPPED, RESUMED], [PROCESS, START]),
         ([STOPPED, RESUMED], [START, LAST_WORDS]),
         ([STOPPED, RESUMED], []),
@@ -107,7 +104,7 @@ def test_what_became_of_its_commit_is_said(events: list[Line], commit: str) -> N
         "it still runs",
     ],
 )
-def test_a_zombie_that_was_none_is_not_believed(found: list[Line], events: list[Line]) -> None:
+def test_a_zombie_that_was_none_is_not_believed(found: list[dict[str, Any]], events: list[Line]) -> None:
     assert made("zombie", subtask=1).evidence(seen(found, events)) == {}
 
 

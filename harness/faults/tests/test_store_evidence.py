@@ -8,8 +8,9 @@ import pytest
 
 from harness.faults.model.fault import FoundFault
 from harness.faults.registry import fault_of
-
-Line = dict[str, Any]
+from harness.history.event import Ended
+from harness.history.notes import Acted, Line, Measured, RestoreFallback
+from harness.history.tests.lines import line
 
 SLOW = {"id": "f", "do": "store_slow", "delay": "300ms", "for": "1s", "when": {"at": "100ms"}}
 FAILING = {"id": "f", "do": "store_failing", "for": "1s", "when": {"at": "100ms"}}
@@ -17,22 +18,18 @@ TORN = {"id": "f", "do": "store_torn", "subtask": 1, "when": {"checkpoint": 3}}
 MISSING = {"id": "f", "do": "store_newest_missing", "subtask": 1, "when": {"checkpoint": 3}}
 
 
-def note(kind: str, t_ms: int, **fields: Any) -> Line:
-    return {"i": 0, "t": t_ms * 1000, "k": kind, "s": 1, "a": 1, **fields}
+def acted(t_ms: int, what: str = "", **facts: Any) -> Line:
+    return line(Acted, t_ms * 1000, fault="f", what=what, facts=facts)
 
 
-def acted(t_ms: int, **fields: Any) -> Line:
-    return note("~acted", t_ms, f="f", **fields)
-
-
-def measured(t_ms: int, **fields: Any) -> Line:
-    return note("~measured", t_ms, f="f", **fields)
+def measured(t_ms: int, **facts: Any) -> Line:
+    return line(Measured, t_ms * 1000, fault="f", facts=facts)
 
 
 def found(fault: dict[str, Any], lines: list[Line]) -> Any:
     kind = fault_of(fault)
     assert isinstance(kind, FoundFault)
-    return kind.recorded([*lines, note("ended", 5000)])
+    return kind.recorded([*lines, line(Ended, 5_000_000)])
 
 
 def test_a_slow_store_shows_how_long_writes_were_held() -> None:
@@ -58,10 +55,10 @@ def test_a_failing_store_shows_the_errors_that_writers_got() -> None:
     [(TORN, "torn"), (MISSING, "missing")],
     ids=["torn", "missing"],
 )
-def test_a_damaged_file_counts_when_a_restore_met_it(fault: Line, what: str) -> None:
+def test_a_damaged_file_counts_when_a_restore_met_it(fault: dict[str, Any], what: str) -> None:
     lines = [
         acted(100, what=what, file="c3", bytes=40, of=80),
-        note("~store", 900, what=what, c=3, file="c3", to=2) | {"a": 2},
+        line(RestoreFallback, 900_000, a=2, what=what, c=3, file="c3", to=2),
     ]
 
     damage = found(fault, lines)
@@ -81,13 +78,13 @@ def test_a_damaged_file_counts_when_a_restore_met_it(fault: Line, what: str) -> 
             TORN,
             [
                 acted(100, what="torn", file="c3", bytes=4, of=8),
-                note("~store", 9, what="torn", c=4, file="c4", to=3),
+                line(RestoreFallback, 9000, what="torn", c=4, file="c4", to=3),
             ],
             id="another file was torn",
         ),
     ],
 )
-def test_trouble_that_nobody_met_is_not_believed(fault: Line, lines: list[Line]) -> None:
+def test_trouble_that_nobody_met_is_not_believed(fault: dict[str, Any], lines: list[Line]) -> None:
     nothing = found(fault, lines)
 
     assert (nothing.began_us, nothing.measured_us, nothing.evidence) == (100_000, None, {})

@@ -19,6 +19,9 @@ from harness.faults.real.witnesses import (
 from harness.faults.tests import entries, recorded
 from harness.faults.tests.killed_run import killed_run
 from harness.faults.tests.recorded import LOST, SLOW, during, event, seen
+from harness.history.event import In
+from harness.history.notes import Acted, InProcess, Measured
+from harness.history.tests.lines import line
 
 LATENCY = recorded.made("latency")
 DELAYED = [event("delayed", ms=100, bytes=80, more={"chunks": 5})]
@@ -56,7 +59,6 @@ def test_locks_are_believed_on_the_servers_word_alone_trust10() -> None:
 def test_a_pause_has_the_operating_system_and_the_silence_of_the_attempt_trust10() -> None:
     fault = entries.made("pause_worker", subtask=1)
     who = {"pid": 40, "started": 4}
-    own = {"s": 1, "a": 1, "i": 0}
     paused = Seen(
         armed_us=1000,
         healed_us=400_000,
@@ -64,7 +66,7 @@ def test_a_pause_has_the_operating_system_and_the_silence_of_the_attempt_trust10
             {"what": "stopped", "state": "T", "at_us": 1000, **who},
             {"what": "resumed", "at_us": 401_000, **who},
         ],
-        events=[{"k": "~process", "t": 10, **own, **who}, {"k": "in", "t": 402_000, **own}],
+        events=[line(InProcess, 10, **who), line(In, 402_000)],
     )
 
     assert witnesses_of(fault.evidence, paused, by=fault.by) == ("the operating system", ATTEMPTS)
@@ -87,10 +89,9 @@ def test_a_kill_at_a_held_message_has_the_proxy_and_the_operating_system_trust10
 
 def test_a_stall_that_only_measured_itself_is_believed_on_its_own_word_trust10() -> None:
     fault = entries.made("loop_stall", subtask=1, **{"for": "300ms"})
-    note = {"i": 0, "s": 1, "a": 1, "f": "f"}
-    lines: list[dict[str, Any]] = [
-        {"t": 1000, "k": "~acted", "what": "stall", **note},
-        {"t": 9000, "k": "~measured", "what": "loop lag", "lag_ms": 301.5, **note},
+    lines = [
+        line(Acted, 1000, fault="f", what="stall"),
+        line(Measured, 9000, fault="f", what="loop lag", facts={"lag_ms": 301.5}),
     ]
 
     assert witnesses_of_found(fault.recorded, lines) == (FAULT,)

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.faults.model.fault import FoundFault, OutsideFault
 from harness.faults.real.evidence import RecordedFault, Seen
 from harness.faults.tests.entries import made
-
-Line = dict[str, Any]
+from harness.history.event import Call, Close, In, Kill, Res, Wm
+from harness.history.notes import Acted, Line, Measured
+from harness.history.tests.lines import line
 
 
 def fault(do: str, **fields: Any) -> FoundFault:
@@ -19,21 +21,17 @@ def fault(do: str, **fields: Any) -> FoundFault:
     return fault
 
 
-def found(fault: FoundFault, lines: list[Line]) -> RecordedFault | None:
+def found(fault: FoundFault, lines: Sequence[Line]) -> RecordedFault | None:
     return fault.recorded(lines)
 
 
-def line(kind: str, t: int, **fields: Any) -> Line:
-    return {"i": t, "t": t, "k": kind, "s": 1, "a": 1, **fields}
-
-
 def acted(what: str) -> Line:
-    return line("~acted", 100, f="f", what=what, id=5)
+    return line(Acted, 100, fault="f", what=what, facts={"id": 5})
 
 
-RAISED = line("res", 200, id=5, r="fail", final=True, error="Poisoned: record 5 is poisoned")
-ANSWERED = line("res", 200, id=5, r="ok", final=True, v=["x"])
-TIMED_OUT = line("res", 200, id=5, r="timeout", final=True, v=["none"])
+RAISED = line(Res, 200, id=5, r="fail", final=True, error="Poisoned: record 5 is poisoned")
+ANSWERED = line(Res, 200, id=5, r="ok", final=True, v=["x"])
+TIMED_OUT = line(Res, 200, id=5, r="timeout", final=True, v=["none"])
 
 
 @pytest.mark.parametrize(
@@ -41,8 +39,8 @@ TIMED_OUT = line("res", 200, id=5, r="timeout", final=True, v=["none"])
     [
         ("raises", RAISED),
         ("silent", TIMED_OUT),
-        ("silent", line("close", 200)),
-        ("kills", line("kill", 200)),
+        ("silent", line(Close, 200)),
+        ("kills", line(Kill, 200)),
     ],
     ids=["raises", "silent, timed out", "silent to the end", "kills"],
 )
@@ -58,10 +56,10 @@ def test_a_poisoned_call_is_believed_by_what_came_of_it(how: str, came: Line) ->
     ("how", "came"),
     [
         ("raises", ANSWERED),
-        ("raises", {**RAISED, "error": "ValueError: something else"}),
+        ("raises", replace(RAISED, error="ValueError: something else")),
         ("silent", ANSWERED),
         ("kills", ANSWERED),
-        ("raises", {**RAISED, "a": 2}),
+        ("raises", replace(RAISED, a=2)),
     ],
     ids=["answered", "another error", "not silent", "alive", "another attempt"],
 )
@@ -74,11 +72,11 @@ def test_a_poisoned_call_that_went_through_is_not_believed(how: str, came: Line)
 
 @pytest.mark.parametrize("do", ["duplicate_completion", "missing_completion"])
 def test_a_completion_gone_wrong_is_believed_by_the_note_behind_it(do: str) -> None:
-    measured = line("~measured", 200, f="f", what="completion", id=5)
+    measured = line(Measured, 200, fault="f", what="completion", facts={"id": 5})
 
     it, nothing = (
         found(fault(do), [acted("x"), measured]),
-        found(fault(do), [acted("x"), {**measured, "id": 6}]),
+        found(fault(do), [acted("x"), replace(measured, facts={"id": 6})]),
     )
 
     assert it is not None
@@ -94,12 +92,12 @@ def test_a_fault_that_picked_no_call_is_none(do: str) -> None:
     assert found(fault(do, **fields), [RAISED, ANSWERED]) is None
 
 
-def taken(kinds: str, *, step: int = 1000, keys: str = "") -> list[Line]:
+def taken(kinds: str, *, step: int = 1000, keys: str = "") -> list[In | Wm]:
     """An attempt's input: `r` a record, `w` a watermark."""
     return [
-        line("in", step * n, pos=n, id=n, key=int(keys[n]) if keys else 1)
+        line(In, step * n, pos=n, id=n, key=int(keys[n]) if keys else 1)
         if kind == "r"
-        else line("wm", step * n, pos=n, w=n)
+        else line(Wm, step * n, pos=n, w=n)
         for n, kind in enumerate(kinds)
     ]
 
@@ -136,10 +134,10 @@ def test_a_silence_that_was_short_is_not_believed(silent_ms: int) -> None:
     assert it.evidence == {}
 
 
-def _taken_after(silent_ms: int) -> list[dict[str, Any]]:
+def _taken_after(silent_ms: int) -> list[In | Wm]:
     """Four records, the third of which was taken so long after the second."""
     plain = taken("rrrr")
-    return [*plain[:2], *({**after, "t": after["t"] + (silent_ms - 1) * 1000} for after in plain[2:])]
+    return [*plain[:2], *(replace(after, t=after.t + (silent_ms - 1) * 1000) for after in plain[2:])]
 
 
 def test_a_hot_key_is_believed_by_its_share_and_not_if_it_was_asked_for_as_ever() -> None:
@@ -170,12 +168,12 @@ def test_a_hot_key_is_believed_by_its_share_and_not_if_it_was_asked_for_as_ever(
 )
 def test_a_fault_whose_record_was_never_taken_is_none(it: FoundFault) -> None:
     assert found(it, taken("rr")) is None
-    assert found(it, [{**one, "pos": one["pos"] + 7} for one in taken("rrrr")]) is None
+    assert found(it, [replace(one, pos=one.pos + 7) for one in taken("rrrr")]) is None
 
 
-def _in_batches(lines: Sequence[Line], *starts: int) -> list[Line]:
+def _in_batches(lines: Sequence[In | Wm], *starts: int) -> list[In | Wm]:
     """The same input, taken by attempts 1, 5, ..., each of which begins at one of `starts`."""
-    return [{**one, "a": 1 + 4 * sum(start <= one["pos"] for start in starts)} for one in lines]
+    return [replace(one, a=1 + 4 * sum(start <= one.pos for start in starts)) for one in lines]
 
 
 def test_records_are_counted_over_attempts_that_take_a_few_each() -> None:
@@ -199,10 +197,10 @@ def test_the_time_between_two_attempts_is_no_silence_of_the_source() -> None:
 def test_deleted_rows_are_believed_by_empty_answers_to_later_lookups(began: int, count: int) -> None:
     deletes: OutsideFault = made("change_rows", count=1, how="delete")
     lines = [
-        line("in", 20, id=5, key=0),
-        line("res", 30, id=4, **{"try": 1}, r="ok", v=[{}], ver=0),
-        line("call", began, id=5, **{"try": 1}),
-        line("res", 200, id=5, **{"try": 1}, r="ok", v=[]),
+        line(In, 20, id=5, key=0),
+        line(Res, 30, id=4, try_=1, r="ok", v=[{}], ver=0),
+        line(Call, began, id=5, try_=1),
+        line(Res, 200, id=5, try_=1, r="ok", v=[]),
     ]
     facts = {"what": "", "change": "end", "ver": 1, "keys": [0]}
 

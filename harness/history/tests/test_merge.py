@@ -8,50 +8,62 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from harness.history.event import AttemptEvent, Owm, Row, Start, TableRead
+from harness.history.event import (
+    AttemptEvent,
+    Close,
+    Commit,
+    Done,
+    Effect,
+    End,
+    Event,
+    FaultEvent,
+    Owm,
+    Row,
+    Start,
+    TableRead,
+)
 from harness.history.journal import Journal
 from harness.history.merge import Leftovers, history_text, merge, read_leftovers
+from harness.history.notes import Armed, CommitBegun, Deciding, Line, LostConnection
 from harness.history.read import open_text
-from harness.history.recorder import Recorder, attempt_file
+from harness.history.recorder import Recorder, attempt_file, encode_line
+from harness.history.tests.lines import line
 from harness.system.process_identity import ProcessIdentity
-
-Line = dict[str, Any]
 
 
 def left(path: Path, *lines: Line, torn: bytes = b"") -> None:
     """Write `lines`, numbered, as an attempt would."""
-    numbered = [{"i": number, **line} for number, line in enumerate(lines)]
-    path.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in numbered) + torn)
+    numbered = [encode_line(replace(one, n=number)) for number, one in enumerate(lines)]
+    path.write_bytes(b"".join(text + b"\n" for text in numbered) + torn)
 
 
 def merged(
     lines: Sequence[Line], *, committed: Mapping[tuple[int, int], int] | None = None, **rest: Any
-) -> list[Line]:
-    leftovers = Leftovers(
-        lines=tuple({"i": i, **line} for i, line in enumerate(lines)), warnings=(), missing=0
-    )
+) -> list[Event]:
+    leftovers = Leftovers(lines=tuple(lines), warnings=(), missing=0)
     return merge(leftovers, **{"faults": [], "committed": committed or {}, "effects": [], **rest})
 
 
 def test_files_are_merged_in_the_order_of_the_one_clock(tmp_path: Path) -> None:
-    left(tmp_path / "subtask-000-attempt-0001.jsonl", {"t": 10, "k": "start"}, {"t": 30, "k": "close"})
-    left(tmp_path / "subtask-001-attempt-0001.jsonl", {"t": 20, "k": "start"}, {"t": 40, "k": "close"})
-    left(tmp_path / "harness.jsonl", {"t": 25, "k": "~armed", "f": "cut"})
+    left(tmp_path / "subtask-000-attempt-0001.jsonl", line(End, 10), line(Close, 30))
+    left(tmp_path / "subtask-001-attempt-0001.jsonl", line(End, 20), line(Close, 40))
+    left(tmp_path / "harness.jsonl", Armed(t=25, fault="cut", cycle=0, logged=False))
 
     leftovers = read_leftovers(tmp_path)
 
-    assert [line["t"] for line in leftovers.lines] == [10, 20, 25, 30, 40]
+    assert [one.t for one in leftovers.lines] == [10, 20, 25, 30, 40]
     assert leftovers.warnings == ()
-    assert [line["f"] for line in leftovers.lines if line["k"] == "~armed"] == ["cut"]
+    assert [one.fault for one in leftovers.lines if isinstance(one, Armed)] == ["cut"]
 
 
 def test_a_torn_last_line_is_dropped_and_said(tmp_path: Path) -> None:
-    left(tmp_path / "a.jsonl", {"t": 1, "k": "start"}, torn=b'{"i":1,"t":2,"k":"ou')
+    left(tmp_path / "a.jsonl", line(End, 1), torn=b'{"i":1,"t":2,"k":"ou')
 
     leftovers = read_leftovers(tmp_path)
 
-    assert [line["k"] for line in leftovers.lines] == ["start"]
+    assert [type(one) for one in leftovers.lines] == [End]
     (warning,) = leftovers.warnings
     assert "a.jsonl" in warning
     assert "cut off" in warning
@@ -68,8 +80,7 @@ def test_a_file_that_holds_nothing_but_a_torn_line_is_no_obstacle(tmp_path: Path
 
 
 def test_a_missing_line_is_reported_with_its_place(tmp_path: Path) -> None:
-    rows = [{"i": i, "t": i, "k": "end"} for i in (0, 1, 4, 5)]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "a.jsonl").write_bytes(b"".join(encode_line(line(End, n)) + b"\n" for n in (0, 1, 4, 5)))
 
     leftovers = read_leftovers(tmp_path)
 
@@ -79,25 +90,22 @@ def test_a_missing_line_is_reported_with_its_place(tmp_path: Path) -> None:
 
 
 def test_events_are_numbered_from_1_on_a_clock_that_starts_with_the_run() -> None:
-    events = merged([{"t": 500, "k": "start", "s": 0, "a": 1}, {"t": 700, "k": "close", "s": 0, "a": 1}])
-
-    assert [(event["n"], event["t"], event["k"]) for event in events] == [(1, 0, "start"), (2, 200, "close")]
-    assert not any("i" in event for event in events)
+    assert merged([line(End, 500), line(Close, 700)]) == [line(End, 0, n=1), line(Close, 200, n=2)]
 
 
 def test_notes_are_no_events() -> None:
-    events = merged([{"t": 1, "k": "~lost", "s": 0, "a": 1}, {"t": 2, "k": "end", "s": 0, "a": 1}])
+    events = merged([LostConnection(t=1, link="sink", code=2013), line(End, 2)])
 
-    assert [event["k"] for event in events] == ["end"]
+    assert [type(event) for event in events] == [End]
 
 
-COMMITTING = {"t": 5, "k": "~committing", "s": 1, "a": 2, "c": 3}
+COMMITTING = CommitBegun(t=5, s=1, a=2, c=3)
 
 
 def test_a_lost_commit_is_settled_by_the_epoch_row_of_its_attempt() -> None:
     (event,) = merged([COMMITTING], committed={(1, 3): 2})
 
-    assert event == {"n": 1, "t": 0, "k": "commit", "s": 1, "a": 2, "c": 3}
+    assert event == Commit(n=1, t=0, s=1, a=2, c=3)
 
 
 @pytest.mark.parametrize(
@@ -110,23 +118,23 @@ def test_an_epoch_row_of_another_settles_nothing(committed: Mapping[tuple[int, i
 
 
 def test_a_commit_that_was_recorded_is_not_settled_again() -> None:
-    events = merged([COMMITTING, {"t": 9, "k": "commit", "s": 1, "a": 2, "c": 3}], committed={(1, 3): 2})
+    events = merged([COMMITTING, Commit(n=0, t=9, s=1, a=2, c=3)], committed={(1, 3): 2})
 
-    assert [(event["k"], event["t"]) for event in events] == [("commit", 4)]
+    assert events == [Commit(n=1, t=4, s=1, a=2, c=3)]
 
 
 def test_of_several_tries_to_commit_an_epoch_the_last_is_the_one_that_took_effect() -> None:
     """Two attempts in turn tried to commit what the first had prepared; the database has it once."""
-    events = merged([COMMITTING, {**COMMITTING, "t": 9}], committed={(1, 3): 2})
+    events = merged([COMMITTING, replace(COMMITTING, t=9)], committed={(1, 3): 2})
 
-    assert [(event["k"], event["a"], event["t"]) for event in events] == [("commit", 2, 4)]
+    assert events == [Commit(n=1, t=4, s=1, a=2, c=3)]
 
 
-DECIDING = {"t": 5, "k": "~deciding", "c": 3}
+DECIDING = Deciding(t=5, c=3)
 
 
 def test_a_decision_is_a_done_where_the_database_knows_it() -> None:
-    assert merged([DECIDING, {**DECIDING, "t": 7}], completed={3}) == [{"n": 1, "t": 2, "k": "done", "c": 3}]
+    assert merged([DECIDING, replace(DECIDING, t=7)], completed={3}) == [Done(n=1, t=2, c=3)]
 
 
 @pytest.mark.parametrize("completed", [set(), {2, 4}], ids=["nothing", "others"])
@@ -135,16 +143,18 @@ def test_a_decision_that_did_not_reach_the_database_is_none(completed: set[int])
 
 
 def test_faults_stand_at_their_time_and_effects_last_in_the_databases_order() -> None:
+    fault = FaultEvent(n=0, t=20, f="cut", phase="begin")
     events = merged(
-        [{"t": 10, "k": "start", "s": 0, "a": 1}, {"t": 30, "k": "close", "s": 0, "a": 1}],
-        faults=[{"t": 20, "k": "fault", "f": "cut", "phase": "begin"}],
-        effects=[{"k": "effect", "s": 0, "seq": 1}, {"k": "effect", "s": 0, "seq": 2}],
+        [line(End, 10), line(Close, 30)],
+        faults=[fault],
+        effects=[line(Effect, seq=1), line(Effect, seq=2)],
     )
 
-    assert [event["k"] for event in events] == ["start", "fault", "close", "effect", "effect"]
-    assert [event["seq"] for event in events[3:]] == [1, 2]
-    assert [event["n"] for event in events] == [1, 2, 3, 4, 5]
-    assert {event["t"] for event in events[3:]} == {20}
+    assert [type(event) for event in events] == [End, FaultEvent, Close, Effect, Effect]
+    assert [event.seq for event in events if isinstance(event, Effect)] == [1, 2]
+    assert [event.n for event in events] == [1, 2, 3, 4, 5]
+    assert {event.t for event in events[3:]} == {20}
+    assert fault == FaultEvent(n=0, t=20, f="cut", phase="begin")
 
 
 def test_the_rows_of_tables_stand_last_as_they_were_read_and_are_a_legal_history() -> None:
@@ -153,13 +163,9 @@ def test_the_rows_of_tables_stand_last_as_they_were_read_and_are_a_legal_history
         "operator": {"mode": "ordered", "capacity": 1, "timeout_ms": 0},
         "tables": {"output": {"holds": ["outputs"]}},
     }
-    read = [
-        {"k": "row", "table": "output", "id": 1, "j": 0, "v": "A"},
-        {"k": "read", "table": "output", "rows": 1},
-    ]
+    row, read = Row(n=0, t=0, table="output", id=1, j=0, v="A"), TableRead(n=0, t=0, table="output", rows=1)
 
-    start = {"t": 500, "k": "start", "s": 0, "a": 1, "from": None, "pos": 0}
-    events = merged([start], effects=read)
+    events = merged([line(Start, 500, s=0, pos=0)], effects=[row, read])
     reader = open_text(history_text(header, events))
 
     assert [type(event) for event in reader.events()] == [Start, Row, TableRead]
@@ -170,20 +176,12 @@ def test_a_run_that_left_nothing_merges_to_nothing(tmp_path: Path) -> None:
     assert merge(read_leftovers(tmp_path), faults=[], committed={}, effects=[]) == []
 
 
-def test_the_merge_leaves_what_it_was_given_alone() -> None:
-    fault = {"t": 20, "k": "fault", "f": "cut", "phase": "begin"}
-
-    merged([{"t": 10, "k": "end", "s": 0, "a": 1}], faults=[fault])
-
-    assert fault == {"t": 20, "k": "fault", "f": "cut", "phase": "begin"}
-
-
 def test_the_text_of_a_history_is_a_header_and_one_event_a_line() -> None:
-    text = history_text({"floodmark": 1}, [{"k": "end", "s": 0, "a": 1, "n": 1, "t": 0}])
+    text = history_text({"floodmark": 1}, [line(End, 0, n=1)])
 
     header, event = text.decode().splitlines()
     assert json.loads(header) == {"floodmark": 1}
-    assert list(json.loads(event)) == ["n", "t", "k", "s", "a"]
+    assert json.loads(event) == {"n": 1, "t": 0, "k": "end", "s": 1, "a": 1}
 
 
 def told_by_a_journal(folder: Path) -> Leftovers:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 
+from harness.history.event import Close, End
 from harness.history.follower import Follower
 from harness.history.journal import Journal
-from harness.history.recorder import Recorder, attempt_file
+from harness.history.notes import Alive, LostConnection
+from harness.history.recorder import Recorder, attempt_file, decode_lines
+from harness.system.errors import HarnessError
 from harness.system.process_identity import ProcessIdentity
 
 
@@ -28,7 +30,7 @@ def journal(folder: Path, *, subtask: int = 0, attempt: int = 1) -> Journal:
 
 def test_an_event_is_on_disk_when_record_returns(tmp_path: Path) -> None:
     with Recorder(tmp_path / "a.jsonl") as recorder:
-        recorder.record("end", s=0, a=1)
+        recorder.event(End, s=0, a=1)
 
         assert [(line["k"], line["s"], line["a"]) for line in lines(recorder.path)] == [("end", 0, 1)]
 
@@ -36,7 +38,7 @@ def test_an_event_is_on_disk_when_record_returns(tmp_path: Path) -> None:
 def test_lines_are_numbered_from_0_in_the_order_of_the_clock(tmp_path: Path) -> None:
     with Recorder(tmp_path / "a.jsonl") as recorder:
         for _ in range(20):
-            recorder.record("end")
+            recorder.event(End, s=0, a=1)
 
     found = lines(tmp_path / "a.jsonl")
     assert [line["i"] for line in found] == list(range(20))
@@ -45,7 +47,7 @@ def test_lines_are_numbered_from_0_in_the_order_of_the_clock(tmp_path: Path) -> 
 
 def record_50(recorder: Recorder) -> None:
     for _ in range(50):
-        recorder.record("end")
+        recorder.event(End, s=0, a=1)
 
 
 def test_threads_that_share_a_recorder_tear_and_lose_no_line(tmp_path: Path) -> None:
@@ -67,8 +69,7 @@ def test_a_second_attempt_of_the_same_number_cannot_write_into_the_firsts_file(t
         Recorder(path)
 
 
-def test_the_events_of_each_record_are_written_as_those_by_name_are(tmp_path: Path) -> None:
-    """Structs for speed, the same bytes: `i`, `t`, `k`, then the fields of the page; what is unknown is absent."""
+def test_a_line_is_its_event_with_its_number_as_i_and_what_is_unknown_is_absent(tmp_path: Path) -> None:
     told = journal(tmp_path, subtask=2, attempt=3)
     told.took_record(position=4, id=5, key="k", ts=None, expect=None)
     told.took_record(position=4, id=5, key=[1], ts=6, expect=["v"])
@@ -76,17 +77,30 @@ def test_the_events_of_each_record_are_written_as_those_by_name_are(tmp_path: Pa
     told.settled(id=5, attempt=1, ending="ok", final=True, values=["v", None], error=None)
     told.settled(id=5, attempt=2, ending="fail", final=False, values=None, error="why")
     told.emits(id=5, j=0, value={"b": 1.5}, ts=6)
+    told.note(LostConnection(link="sink", code="n"))
 
-    written = attempt_file(tmp_path, subtask=2, attempt=3).read_text().splitlines()
-    nonce = told.nonce_of(5)
-    assert [re.sub(r'"t":\d+', '"t":0', line) for line in written] == [
-        '{"i":0,"t":0,"k":"in","s":2,"a":3,"pos":4,"id":5,"key":"k","ts":null}',
-        '{"i":1,"t":0,"k":"in","s":2,"a":3,"pos":4,"id":5,"key":[1],"ts":6,"expect":["v"]}',
-        f'{{"i":2,"t":0,"k":"call","s":2,"a":3,"id":5,"try":1,"nonce":{nonce},"thread":"MainThread"}}',
-        '{"i":3,"t":0,"k":"res","s":2,"a":3,"id":5,"try":1,"r":"ok","final":true,"v":["v",null],"thread":"MainThread"}',
-        '{"i":4,"t":0,"k":"res","s":2,"a":3,"id":5,"try":2,"r":"fail","final":false,"error":"why","thread":"MainThread"}',
-        '{"i":5,"t":0,"k":"out","s":2,"a":3,"id":5,"j":0,"v":{"b":1.5},"ts":6,"thread":"MainThread"}',
+    written = lines(attempt_file(tmp_path, subtask=2, attempt=3))
+    of, called, main = {"s": 2, "a": 3}, {"id": 5, "try": 1}, {"thread": "MainThread"}
+    assert [{name: value for name, value in line.items() if name != "t"} for line in written] == [
+        {"i": 0, "k": "in", **of, "pos": 4, "id": 5, "key": "k", "ts": None},
+        {"i": 1, "k": "in", **of, "pos": 4, "id": 5, "key": [1], "ts": 6, "expect": ["v"]},
+        {"i": 2, "k": "call", **of, **called, "nonce": told.nonce_of(5), **main},
+        {"i": 3, "k": "res", **of, **called, "r": "ok", "final": True, "v": ["v", None], **main},
+        {"i": 4, "k": "res", **of, "id": 5, "try": 2, "r": "fail", "final": False, "error": "why", **main},
+        {"i": 5, "k": "out", **of, "id": 5, "j": 0, "v": {"b": 1.5}, "ts": 6, **main},
+        {"i": 6, "k": "~lost", **of, "link": "sink", "code": "n"},
     ]
+
+
+def test_a_line_is_read_whatever_the_order_of_its_fields() -> None:
+    text = b'{"i":3,"t":5,"k":"close","s":0,"a":1}\n{"k":"~alive","i":4,"t":6,"s":0,"a":1}\n{"i":5'
+
+    assert decode_lines(text) == [Close(n=3, t=5, s=0, a=1), Alive(n=4, t=6, s=0, a=1)]
+
+
+def test_a_line_that_breaks_the_format_is_an_error_of_ours() -> None:
+    with pytest.raises(HarnessError, match='missing required field `s`.*"close"'):
+        decode_lines(b'{"i":0,"t":5,"k":"close","a":1}\n')
 
 
 def test_an_event_that_did_not_fit_on_the_disk_is_an_error(
@@ -97,7 +111,7 @@ def test_an_event_that_did_not_fit_on_the_disk_is_an_error(
         monkeypatch.setattr(os, "write", lambda file, data: whole(file, data[: len(data) // 2]))
 
         with pytest.raises(OSError, match="disk is full"):
-            recorder.record("end")
+            recorder.event(End, s=0, a=1)
 
 
 def test_the_follower_counts_what_each_kind_of_line_tells(tmp_path: Path) -> None:
@@ -110,7 +124,7 @@ def test_the_follower_counts_what_each_kind_of_line_tells(tmp_path: Path) -> Non
     told.settled(id=5, attempt=1, ending="ok", final=True, values=[1], error=None)
     told.emits(id=5, j=0, value=1, ts=0)
     told.committed(1)
-    told.lost_connection("lookups", 2013)
+    told.note(LostConnection(link="lookups", code=2013))
 
     progress = Follower(tmp_path).poll()
 
@@ -163,9 +177,9 @@ def test_progress_counts_the_newest_attempt_in_flight_and_a_subtask_begins_with_
 
 def test_a_line_that_says_only_that_the_loop_runs_is_no_progress_trust7(tmp_path: Path) -> None:
     told, follower = journal(tmp_path), Follower(tmp_path)
-    told.lost_connection("lookups", 2003)
+    told.note(LostConnection(link="lookups", code=2003))
     last_us = follower.poll().last_us
-    told.alive()
+    told.note(Alive())
 
     assert last_us is not None
     assert follower.poll().last_us == last_us

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
-from harness.history.recorder import attempt_file
+from harness.history.event import Dead
+from harness.history.notes import CommitBegun, Dies, Line
+from harness.history.recorder import attempt_file, decode_lines
 from harness.history.sent import Collector, SentRecorder, SentTo
+from harness.history.tests.lines import line
 
 NAME = attempt_file(Path(), subtask=1, attempt=2).name
 
@@ -30,21 +31,14 @@ def collector(collected: Path) -> Iterator[Collector]:
         yield running
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_bytes().splitlines()]
-
-
 def test_an_announced_commit_and_all_before_it_are_in_the_runs_folder(
     collector: Collector, collected: Path, tmp_path: Path
 ) -> None:
     with SentRecorder(tmp_path / "host" / NAME, to=collector.to) as recorder:
-        recorder.record("out", id=7)
-        recorder.record("~committing", c=1)
+        recorder.event(Dead, s=1, a=2, id=7)
+        recorder.write(CommitBegun(c=1))
 
-        assert [(line["i"], line["k"]) for line in lines(collected / NAME)] == [
-            (0, "out"),
-            (1, "~committing"),
-        ]
+        assert [type(one) for one in decode_lines((collected / NAME).read_bytes())] == [Dead, CommitBegun]
 
 
 def test_the_copy_on_the_host_and_what_was_sent_are_equal(
@@ -52,22 +46,21 @@ def test_the_copy_on_the_host_and_what_was_sent_are_equal(
 ) -> None:
     with SentRecorder(tmp_path / "host" / NAME, to=collector.to) as recorder:
         for number in range(50):
-            recorder.record("out", id=number)
+            recorder.event(Dead, s=1, a=2, id=number)
 
     assert (collected / NAME).read_bytes() == recorder.path.read_bytes()
 
 
 def test_a_mark_comes_before_its_line(collector: Collector, collected: Path, tmp_path: Path) -> None:
-    seen: list[tuple[str, int]] = []
+    seen: list[tuple[type[Line], int]] = []
 
-    def mark(kind: str, fields: dict[str, Any]) -> None:
-        del fields
-        seen.append((kind, len(lines(collected / NAME))))
+    def mark(marked: Line) -> None:
+        seen.append((type(marked), len((collected / NAME).read_bytes())))
 
     with SentRecorder(tmp_path / "host" / NAME, to=collector.to, mark=mark) as recorder:
-        recorder.record("~dies", fault="f")
+        recorder.write(line(Dies, fault="f", phase="emit", hit=1, how="exit"))
 
-    assert seen == [("~dies", 0)]
+    assert seen == [(Dies, 0)]
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,33 @@ that should show a pitfall and does not proves nothing.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import UNSET
+
+from harness.history.event import Call, Close, Ended, Failed, Res, Start
+from harness.history.notes import (
+    Alive,
+    Dies,
+    HiddenError,
+    Hurried,
+    KeptConnections,
+    Line,
+    LoopBlocked,
+    LoopHeld,
+    LostConnection,
+    OwnConnections,
+    PoolUse,
+)
 from harness.scenario.model import Scenario
 from harness.scenario.outcome import Pitfall
 
 if TYPE_CHECKING:  # level sim needs no database's client
     from harness.database.audit import ServerCounts
 
-Line = Mapping[str, Any]
-
+_Kind = TypeVar("_Kind")
 _WENT_ON_US = 300_000
 """An attempt that was stopped and resumes has not handled its timers yet; one that writes lines for this long has."""
 
@@ -28,7 +43,7 @@ _WENT_ON_US = 300_000
 class OpenCall:
     """A call without an outcome at the end of its attempt."""
 
-    record: int
+    record: int | str
     began_us: int
     open_us: int
     """The time from the call's beginning to the end of its attempt."""
@@ -96,9 +111,9 @@ class RunSeen:
             has_only_pool=has_only_pool,
         )
 
-    def of_kind(self, kind: str) -> Sequence[Line]:
+    def of_kind(self, kind: type[_Kind]) -> Sequence[_Kind]:
         """All lines of that kind."""
-        return [line for line in self.lines if line["k"] == kind]
+        return [line for line in self.lines if isinstance(line, kind)]
 
     @property
     def call_count(self) -> int:
@@ -106,36 +121,36 @@ class RunSeen:
         return sum(calls.count for calls in self.calls)
 
 
-_OF_ATTEMPTS = frozenset({"call", "res", "close", "failed", "ended", "~dies", "~alive"})
-_LAST_WORDS = frozenset({"close", "failed", "ended", "~dies"})
+_LAST_WORDS = Close | Failed | Ended | Dies
+_OfAttempt = Call | Res | Alive | _LAST_WORDS
 
 
 def _calls(lines: Sequence[Line], *, ended_us: int) -> Iterator[AttemptCalls]:
-    by_attempt: dict[tuple[int, int], list[Line]] = defaultdict(list)
+    by_attempt: dict[tuple[int, int], list[_OfAttempt]] = defaultdict(list)
+    dead_us: dict[tuple[int, int], int] = {}
     for line in lines:
-        if "a" in line and line["k"] in _OF_ATTEMPTS:
-            by_attempt[line["s"], line["a"]].append(line)
-    dead_us = {
-        (line["s"], line["a"] - 1): line["t"] for line in lines if line["k"] == "start" and line["a"] > 1
-    }
+        if isinstance(line, _OfAttempt):
+            by_attempt[line.s, line.a].append(line)
+        elif isinstance(line, Start) and line.a > 1:
+            dead_us[line.s, line.a - 1] = line.t
     for who, its_own in by_attempt.items():
         # It ended with its own last line, or when others knew that it had ended.
-        said = (int(line["t"]) for line in its_own if line["k"] in _LAST_WORDS)
+        said = (line.t for line in its_own if isinstance(line, _LAST_WORDS))
         calls = _calls_of(its_own, over_us=next(said, dead_us.get(who, ended_us)))
         if calls.count:
             yield calls
 
 
-def _calls_of(lines: Sequence[Line], *, over_us: int) -> AttemptCalls:
-    running: dict[tuple[int, int], int] = {}
+def _calls_of(lines: Sequence[_OfAttempt], *, over_us: int) -> AttemptCalls:
+    running: dict[tuple[int | str, int], int] = {}
     count = at_once = latest_us = 0
     for line in lines:
-        if line["k"] == "call":
-            running[line["id"], line["try"]] = line["t"]
+        if isinstance(line, Call):
+            running[line.id, line.try_] = line.t
             count += 1
             at_once = max(at_once, len(running))
-        elif line["k"] == "res":
-            began_us = running.pop((line["id"], line["try"]), None)
+        elif isinstance(line, Res):
+            began_us = running.pop((line.id, line.try_), None)
             latest_us = max(latest_us, began_us or 0)
     never = [
         OpenCall(record=record, began_us=began_us, open_us=over_us - began_us)
@@ -147,7 +162,7 @@ def _calls_of(lines: Sequence[Line], *, over_us: int) -> AttemptCalls:
         ended_us=over_us,
         never_ended=never,
         last_begun_us_that_ended=latest_us,
-        spoke_us=[line["t"] for line in lines],
+        spoke_us=[line.t for line in lines],
     )
 
 
@@ -166,8 +181,8 @@ def find_blocking_call(seen: RunSeen) -> Pitfall | None:
     Evidence: the event loop stood still while that function was on the thread's stack.
     """
     stood_ms: dict[str, list[float]] = defaultdict(list)
-    for note in seen.of_kind("~blocked"):
-        stood_ms[note["where"]].append(note["ms"])
+    for note in seen.of_kind(LoopBlocked):
+        stood_ms[note.where].append(note.ms)
     if not stood_ms:
         return None
     where, times = max(stood_ms.items(), key=lambda item: sum(item[1]))
@@ -197,16 +212,16 @@ def find_held_thread(seen: RunSeen) -> Pitfall | None:
 
     Evidence: samples in which the function under test was on the thread, with none of the harness's code under it.
     """
-    held = max(seen.of_kind("~held"), key=lambda note: float(note["ms"]), default=None)
-    if held is None or held["ms"] < max(_HELD_MS_MIN, _HELD_OF_RUN * seen.ended_us / 1000):
+    held = max(seen.of_kind(LoopHeld), key=lambda note: note.ms, default=None)
+    if held is None or held.ms < max(_HELD_MS_MIN, _HELD_OF_RUN * seen.ended_us / 1000):
         return None
     return Pitfall(
         name="blocking-call",
-        says=f"The function held the task's thread for about {held['ms'] / 1000:.1f} s of real time, in "
-        f"{held['where']}, in a run of {seen.ended_us / 1e6:.1f} s of virtual time: no other lookup, timer or "
+        says=f"The function held the task's thread for about {held.ms / 1000:.1f} s of real time, in "
+        f"{held.where}, in a run of {seen.ended_us / 1e6:.1f} s of virtual time: no other lookup, timer or "
         "checkpoint could go on meanwhile.",
         advice=_UNBLOCK,
-        evidence={"where": held["where"], "total_ms": held["ms"]},
+        evidence={"where": held.where, "total_ms": held.ms},
     )
 
 
@@ -238,8 +253,8 @@ def find_no_pool(seen: RunSeen) -> Pitfall | None:
         )
     if seen.server is None:
         return None
-    ours = _OF_A_SUBTASK * len(seen.of_kind("start")) + _OF_THE_RUN
-    lost = len(seen.of_kind("~lost"))
+    ours = _OF_A_SUBTASK * len(seen.of_kind(Start)) + _OF_THE_RUN
+    lost = len(seen.of_kind(LostConnection))
     opened = seen.server.opened - ours - lost
     if opened >= seen.call_count / 2:
         return Pitfall(
@@ -254,8 +269,8 @@ def find_no_pool(seen: RunSeen) -> Pitfall | None:
 def _own_connects(seen: RunSeen) -> tuple[str, int]:
     """Where calls of a user's lookup connected by themselves most often, and how often they did in all."""
     places: Counter[str] = Counter()
-    for note in seen.of_kind("~connected"):
-        places[note["where"]] += note["times"]
+    for note in seen.of_kind(OwnConnections):
+        places[note.where] += note.times
     return (places.most_common(1)[0][0], places.total()) if places else ("", 0)
 
 
@@ -340,10 +355,10 @@ def find_never_asked(seen: RunSeen) -> Pitfall | None:
 
     Evidence: the pools of all attempts were never asked for a connection, and there was no other way.
     """
-    pools = seen.of_kind("~pool")
+    pools = seen.of_kind(PoolUse)
     if not (seen.is_users and seen.has_only_pool) or seen.call_count < _CALLS_MIN:
         return None
-    if len(pools) < len(seen.calls) or any(use["calm_asked"] or use["opened"] for use in pools):
+    if len(pools) < len(seen.calls) or any(use.calm_asked or use.opened for use in pools):
         return None  # an attempt that was killed took its count with it
     return Pitfall(
         name="never-asked",
@@ -363,17 +378,17 @@ def find_small_pool(seen: RunSeen) -> Pitfall | None:
 
     Evidence: the pool's own count of waiting calls; such a call holds a slot before it has sent anything.
     """
-    uses = seen.of_kind("~pool")
-    waited = sum(use["waited"] for use in uses)
+    uses = seen.of_kind(PoolUse)
+    waited = sum(use.waited for use in uses)
     if seen.is_users and (seen.scenario.operator.connections is None or not _waits_when_calm(uses)):
         return None  # the default limit is the harness's, and an outage makes calls wait for any pool
     if find_never_given_back(seen) is not None:
         return None  # calls wait for connections that never come back, whatever the pool's size
-    size = min((use["size"] for use in uses), default=0)
+    size = min((use.size for use in uses), default=0)
     capacity = seen.scenario.operator.capacity
     if not waited or size >= capacity or waited < _WAITED_OF_CALLS * seen.call_count:
         return None
-    longest_ms = max(use["longest_wait_ms"] for use in uses)
+    longest_ms = max(use.longest_wait_ms for use in uses)
     calls = min(waited, seen.call_count)  # a call that asks again may wait again
     return Pitfall(
         name="small-pool",
@@ -394,13 +409,13 @@ def find_never_given_back(seen: RunSeen) -> Pitfall | None:
     Evidence: the pool's own account, when the attempt ended, of connections whose caller had ended before.
     """
     kept: Counter[str] = Counter()
-    for note in seen.of_kind("~kept"):
-        if note["times"] >= _KEPT_MIN:
-            kept[note["where"]] += note["times"]
+    for note in seen.of_kind(KeptConnections):
+        if note.times >= _KEPT_MIN:
+            kept[note.where] += note.times
     if not kept:
         return None
     (where, _), total = kept.most_common(1)[0], kept.total()
-    size = min((use["size"] for use in seen.of_kind("~pool")), default=0)
+    size = min((use.size for use in seen.of_kind(PoolUse)), default=0)
     pool = f" The pool has {size}: when they are gone, every call waits for its timeout." if size else ""
     return Pitfall(
         name="never-given-back",
@@ -416,21 +431,21 @@ def retries_too_fast(seen: RunSeen) -> Pitfall | None:
 
     Evidence: the pool's account of a row of errors, each followed by the next request of the same call within 1 ms.
     """
-    hurried = seen.of_kind("~hurried")
+    hurried = seen.of_kind(Hurried)
     if not hurried:
         return None
-    worst = max(hurried, key=lambda note: int(note["times"]))
+    worst = max(hurried, key=lambda note: note.times)
     calls = "1 call" if len(hurried) == 1 else f"{len(hurried)} calls"
     return Pitfall(
         name="no-pause",
-        says=f"{calls} asked again and again without a pause after errors, at {worst['where']}: "
-        f"the one for record {worst['id']} {worst['times']} times in a row.",
+        says=f"{calls} asked again and again without a pause after errors, at {worst.where}: "
+        f"the one for record {worst.id} {worst.times} times in a row.",
         advice="Wait before asking again, longer each time, and give up after some tries: raise the error.",
         evidence={
-            "where": worst["where"],
+            "where": worst.where,
             "calls": len(hurried),
-            "record": worst["id"],
-            "times": worst["times"],
+            "record": worst.id,
+            "times": worst.times,
         },
     )
 
@@ -441,36 +456,36 @@ def find_swallowed_error(seen: RunSeen) -> Pitfall | None:
     Evidence: the pool told the call of the error, did not answer the same statement in that call, and the call
     returned. An error that the same statement got over, or that the call raised, is none.
     """
-    hidden = seen.of_kind("~hidden")
+    hidden = seen.of_kind(HiddenError)
     if not hidden:
         return None
-    records = list(dict.fromkeys(note["id"] for note in hidden))
+    records = list(dict.fromkeys(note.id for note in hidden))
     first = hidden[0]
     caught = (
-        f"caught at {first['caught']}"
-        if first["caught"] is not None
-        else f"met at {first['met']} (where it was caught is not known)"
+        f"caught at {first.caught}"
+        if first.caught is not None
+        else f"met at {first.met} (where it was caught is not known)"
     )
     calls = "1 call" if len(records) == 1 else f"The calls for {len(records)} records"
     return Pitfall(
         name="swallowed-error",
         says=f"{calls} met an error, did not ask again with success, and returned as if all were well: for record "
-        f"{first['id']} it was {first['error']}, {caught}.",
+        f"{first.id} it was {first.error}, {caught}.",
         advice="Let the error through, or ask again: a result in its place looks like the database's answer.",
         evidence={
             "records": len(records),
-            "record": first["id"],
-            "error": first["error"],
-            "met": first["met"],
-            "caught": first["caught"],
+            "record": first.id,
+            "error": first.error,
+            "met": first.met,
+            "caught": first.caught,
         },
     )
 
 
-def _waits_when_calm(uses: Sequence[Line]) -> bool:
+def _waits_when_calm(uses: Sequence[PoolUse]) -> bool:
     """Whether calls waited for a connection also before the pool's first error."""
-    asked = sum(int(use["calm_asked"]) for use in uses)
-    waited = sum(int(use["calm_waited"]) for use in uses)
+    asked = sum(use.calm_asked for use in uses)
+    waited = sum(use.calm_waited for use in uses)
     return asked >= _CALLS_MIN and waited >= _WAITED_OF_CALLS * asked
 
 
@@ -485,7 +500,7 @@ def find_failing(seen: RunSeen) -> Pitfall | None:
     """
     if seen.is_users and seen.scenario.pitfall != "failing-timeout":
         return None
-    failed = [line for line in seen.of_kind("failed") if "CallTimedOut" in line["error"]]
+    failed = [line for line in seen.of_kind(Failed) if "CallTimedOut" in line.error]
     if not failed:
         return None
     count = "One attempt" if len(failed) == 1 else f"{len(failed)} attempts"
@@ -494,7 +509,7 @@ def find_failing(seen: RunSeen) -> Pitfall | None:
         says=f"{count} ended because one record's lookup took longer than {seen.scenario.operator.timeout} ms; all "
         "that was in flight with it was asked again after the restart.",
         advice="Answer a timeout: with a substitute (on_timeout: [...]), a retry, or a dead letter.",
-        evidence={"attempts": len(failed), "first_record": failed[0].get("id")},
+        evidence={"attempts": len(failed), "first_record": None if failed[0].id is UNSET else failed[0].id},
     )
 
 

@@ -286,7 +286,7 @@ class JobRun:
             log=self.recording,
             table=parts.order.job.sink.table if parts.names_table else "",
             state=parts.ground.state,
-            note=lambda kind, fault, **facts: monotonic_us(),
+            note=lambda note: monotonic_us(),
             prolongs_us=0 if parts.pace is None else parts.pace.quiet_us,
             tell=lambda text: parts.site.observer.phase("fault", text),
         )

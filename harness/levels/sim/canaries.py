@@ -121,10 +121,7 @@ class _Place:
 
     def note(self, kind: str, fields: Mapping[str, Any]) -> None:
         tape = self.tape
-        if kind in _NOTED:
-            tape.note(kind, **fields)
-        else:
-            tape.add(msgspec.convert({"k": kind, "n": tape.n, "t": tape.t, **fields}, Event))
+        tape.add(msgspec.convert({"k": kind, "n": tape.n, "t": tape.t, **fields}, Event))
 
     def store(self, table: str, row: Mapping[str, Any]) -> None:
         stamp = {"subtask": row.get("s", 0), "epoch": row.get("c", 1), "token": row["token"]}

@@ -26,8 +26,6 @@ from harness.scenario.workloads.lookups import LookupSource, nth_ids, own_record
 from harness.sut.faulty_calls import FaultyCalls, PlannedCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from harness.faults.simulated.on_attempt import Shaped
     from harness.levels.sim.place import SimulatedAttempt
     from harness.levels.sim.simulation import Simulation
@@ -279,9 +277,8 @@ class WorkloadFaults:
         )
         return PlannedCalls(fault=fault, ids=ids, left=one.left)
 
-    def hears(self, name: str, what: str, facts: Mapping[str, Any]) -> None:
+    def hears(self, name: str, what: str) -> None:
         """Count an act of the fault, or a measurement that is its evidence."""
-        del facts
         one = self._of_calls.get(name)
         if one is not None:
             one.hears(what)

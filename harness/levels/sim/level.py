@@ -19,8 +19,6 @@ from itertools import zip_longest
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeVar
 
-import msgspec
-
 from harness.database.simulated.controls import executor_of
 from harness.database.simulated.hub import Actor, Hub
 from harness.database.simulated.link import SimulatedLink
@@ -187,12 +185,8 @@ def _pitfalls(order: Order, simulated: Simulated) -> tuple[Pitfall, ...] | None:
     """The pitfalls of a user's lookup; None for our own, whose clients with mistakes are not simulated."""
     if order.sut in SUTS:
         return None
-    calls = [
-        msgspec.to_builtins(event)
-        for event in simulated.events
-        if isinstance(event, Start | Call | Res | Failed)
-    ]
-    lines = sorted([*calls, *simulated.misuses], key=lambda line: int(line["t"]))
+    calls = [event for event in simulated.events if isinstance(event, Start | Call | Res | Failed)]
+    lines = sorted([*calls, *simulated.misuses], key=lambda line: line.t)
     seen = RunSeen.of(
         order.scenario,
         lines,

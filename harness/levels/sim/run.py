@@ -22,6 +22,7 @@ from harness.faults.parts.found_parts import RecordedCall
 from harness.history.causes import PLANTED, Caused
 from harness.history.event import Event
 from harness.history.header import Header, parse_header
+from harness.history.notes import LoopHeld, Note
 from harness.judge.checkers.judge import uncollected
 from harness.levels.sim.fault_schedule import FaultSchedule, Noted
 from harness.levels.sim.own_modules import ModulesOfRun
@@ -70,7 +71,7 @@ class Simulated:
     noted: Mapping[str, Sequence[Noted]] = field(default_factory=dict)
     """The acts of each fault, by its id."""
     tables: SimulatedTables
-    misuses: Sequence[Mapping[str, Any]] = ()
+    misuses: Sequence[Note] = ()
     """Notes of the attempts about how the lookup uses the pool and the loop."""
     unread: Sequence[str] = ()
     """Why tables could not be read, a sentence each."""
@@ -129,7 +130,7 @@ def simulate_scenario(
     if not isinstance(header, Header):
         message = f"our own header breaks its format: {'; '.join(header)}"
         raise HarnessError(message, fix="please report it, with the command")
-    held = [{"k": "~held", "t": run.tape.t, "where": where, "ms": ms} for where, ms in watch.holds()]
+    held = [LoopHeld(t=run.tape.t, where=where, ms=ms) for where, ms in watch.holds()]
     return Simulated(
         header=header,
         events=run.tape.events,

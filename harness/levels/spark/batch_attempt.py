@@ -23,7 +23,8 @@ from harness.engine.attempt import AttemptFailed, AttemptParts, run_share
 from harness.engine.subtask import Subtask
 from harness.history.follower import fatal_fault
 from harness.history.journal import Journal
-from harness.history.recorder import Recorder, attempt_file
+from harness.history.notes import InProcess, Made
+from harness.history.recorder import Recorder, attempt_file, decode_line
 from harness.levels.live.place import RealPlace
 from harness.levels.spark.run_attempts import is_closed
 from harness.scenario.model import Scenario
@@ -131,7 +132,7 @@ def _fatal(folder: Path, *, subtask: int, attempt: int) -> str | None:
     path = attempt_file(folder, subtask=subtask, attempt=attempt)
     whole, _, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
     last = whole.rpartition(b"\n")[2]
-    return fatal_fault(json.loads(last)) if last else None
+    return fatal_fault(decode_line(last)) if last else None
 
 
 class BatchProgress:
@@ -377,6 +378,6 @@ class JournalOfBatch(Journal):
 
         The worker goes on to other attempts, and if it dies there this one does not die with it.
         """
-        self._note("~made", events=self._made)
+        self.note(Made(events=self._made))
         driver = self._progress.share.driver
-        self._note("~process", pid=driver.pid, started=driver.started)
+        self.note(InProcess(pid=driver.pid, started=driver.started))

@@ -11,14 +11,27 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
 from harness.database.batch_sink import Begun, PartOfEpoch
 from harness.faults.kill_worker import InjectedFailure, die
-from harness.history.event import Close, End, Ended, Failed, Start
-from harness.history.recorder import Recorder, driver_file
+from harness.history.event import Close, Done, End, Ended, Failed, Start
+from harness.history.notes import (
+    AttemptNote,
+    BatchBegun,
+    BatchSkipped,
+    CommitBegun,
+    Dies,
+    HeardComplete,
+    InProcess,
+    Line,
+    LostConnection,
+    Reached,
+    ServerError,
+)
+from harness.history.recorder import Recorder, decode_lines, driver_file
 from harness.scenario.plan import RunPlan
 from harness.system.process_identity import this_process
 
@@ -37,24 +50,23 @@ class _Earlier:
         """The epochs that were noted as complete."""
         for number in range(1, start):
             path = driver_file(folder, start=number)
-            whole, _, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
-            for line in whole.splitlines():
-                self._note(msgspec.json.decode(line))
+            for line in decode_lines(path.read_bytes()) if path.exists() else ():
+                self._note(line)
 
-    def _note(self, line: dict[str, Any]) -> None:
-        match line["k"]:
-            case "~reached":
-                self.hits[line["s"], line["phase"]] += 1
-            case "ended":
-                self.hits[line["s"], "close"] += 1
-            case "~dies":
-                self.acted.add(line["fault"])
-            case "close":
-                self.closed[line["s"]].add(line["a"])
-            case "~batch":
-                self.begun.add(line["c"])
-            case "~completed":
-                self.completed.add(line["c"])
+    def _note(self, line: Line) -> None:
+        match line:
+            case Reached():
+                self.hits[line.s, line.phase] += 1
+            case Ended():
+                self.hits[line.s, "close"] += 1
+            case Dies():
+                self.acted.add(line.fault)
+            case Close():
+                self.closed[line.s].add(line.a)
+            case BatchBegun():
+                self.begun.add(line.c)
+            case HeardComplete():
+                self.completed.add(line.c)
 
 
 class BatchJournal:
@@ -84,12 +96,12 @@ class BatchJournal:
         """A batch begins; whether no driver, this one included, has begun it before."""
         is_new = epoch not in self._earlier.begun
         self._earlier.begun.add(epoch)
-        self._recorder.record("~batch", s=subtasks[0], a=0, c=epoch)
+        self._recorder.write(BatchBegun(s=subtasks[0], c=epoch))
         return is_new
 
     def skips(self, epoch: int, subtasks: Sequence[int]) -> None:
         """The batch is not run, because its epoch is visible."""
-        self._recorder.record("~skipped", s=subtasks[0], a=0, c=epoch)
+        self._recorder.write(BatchSkipped(s=subtasks[0], c=epoch))
 
     def is_closed(self, subtask: int, attempt: int) -> bool:
         """Whether a driver has recorded that the attempt was closed."""
@@ -98,12 +110,12 @@ class BatchJournal:
     def takes(self, parts: Sequence[PartOfEpoch]) -> None:
         """From here on this process acts for these attempts."""
         for part in parts:
-            self._note("~process", part, pid=self._process.pid, started=self._process.started)
+            self._note(part, InProcess(pid=self._process.pid, started=self._process.started))
         self._present = (parts[0].subtask, parts[0].attempt)
 
     def committing(self, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
         for part in parts:
-            self._note("~committing", part, c=epoch)
+            self._note(part, CommitBegun(c=epoch))
 
     def committed(self, epoch: int, parts: Sequence[PartOfEpoch]) -> None:
         for part in parts:
@@ -116,9 +128,9 @@ class BatchJournal:
         """
         if epoch and epoch not in self._earlier.completed:
             self._earlier.completed.add(epoch)
-            self._of_run.record("done", c=epoch)
+            self._of_run.event(Done, c=epoch)
             for subtask in subtasks:
-                self._recorder.record("~completed", s=subtask, a=0, c=epoch)
+                self._recorder.write(HeardComplete(s=subtask, c=epoch))
 
     def over(self, part: PartOfEpoch, *, is_last: bool) -> None:
         """The attempt of `part` is over; `is_last`: its operator has drained."""
@@ -147,21 +159,17 @@ class BatchJournal:
         names = {"s": begun.subtask, "a": begun.number}
         assert begun.saved is not None, "its last epoch is visible"
         self._recorder.event(Start, **names, from_=begun.saved.epoch, pos=begun.saved.position)
-        self._recorder.record("~process", **names, pid=self._process.pid, started=self._process.started)
+        self._recorder.event(InProcess, **names, pid=self._process.pid, started=self._process.started)
         for kind in (End, Ended, Close):
             self._recorder.event(kind, **names)
 
     def lost(self, code: int | str) -> None:
-        """See `Journal.lost_connection`."""
-        self._record_trouble("~lost", code)
+        subtask, attempt = self._present
+        self._recorder.write(LostConnection(s=subtask, a=attempt, link="sink", code=code))
 
     def trouble(self, code: int | str) -> None:
-        """See `Journal.server_error`."""
-        self._record_trouble("~error", code)
-
-    def _record_trouble(self, kind: str, code: int | str) -> None:
         subtask, attempt = self._present
-        self._recorder.record(kind, s=subtask, a=attempt, link="sink", code=code)
+        self._recorder.write(ServerError(s=subtask, a=attempt, link="sink", code=code))
 
     def reach(self, part: PartOfEpoch, phase: str) -> None:
         """The driver is at `phase` of this attempt; a planned crash acts here."""
@@ -171,13 +179,13 @@ class BatchJournal:
         hits = self._earlier.hits
         hits[part.subtask, phase] += 1
         if phase != "close":  # which `ended` shows
-            self._note("~reached", part, phase=phase)
+            self._note(part, Reached(phase=phase))
         for crash in due:
             if crash.hit == hits[part.subtask, phase] and crash.fault not in self._earlier.acted:
                 self._earlier.acted.add(crash.fault)
                 self._present = (part.subtask, part.attempt)
-                self._note("~dies", part, fault=crash.fault, phase=phase, hit=crash.hit, how=crash.how)
+                self._note(part, Dies(fault=crash.fault, phase=phase, hit=crash.hit, how=crash.how))
                 die(crash.how, why=f"fault {crash.fault} at {phase} #{crash.hit}", by=crash.fault)
 
-    def _note(self, kind: str, part: PartOfEpoch, **facts: Any) -> None:
-        self._recorder.record(kind, s=part.subtask, a=part.attempt, **facts)
+    def _note(self, part: PartOfEpoch, note: AttemptNote) -> None:
+        self._recorder.write(msgspec.structs.replace(note, s=part.subtask, a=part.attempt))

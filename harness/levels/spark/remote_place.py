@@ -16,6 +16,7 @@ from harness.database.shared_tables import MarkTable, TableFiles
 from harness.engine.attempt import AttemptParts
 from harness.faults.registry import fault_of
 from harness.history.journal import Journal
+from harness.history.notes import OnHost
 from harness.history.recorder import attempt_file
 from harness.history.sent import SentRecorder
 from harness.levels.live.place import RealPlace
@@ -61,9 +62,9 @@ class RemotePlace(RealPlace):
         path = attempt_file(_HISTORY / self._plan.run_id, subtask=self._subtask, attempt=attempt)
         made = self._variant.recorder(SentRecorder)
         with made(path, to=self._sent_to, mark=self._marks) as recorder:
-            place = {"host": self._host, "executor": Path.cwd().name, "driver": self._plan.generation}
-            recorder.record("~host", s=self._subtask, a=attempt, **place)
-            yield Journal(recorder, subtask=self._subtask, attempt=attempt)
+            journal = Journal(recorder, subtask=self._subtask, attempt=attempt)
+            journal.note(OnHost(host=self._host, executor=Path.cwd().name, driver=self._plan.generation))
+            yield journal
 
     def past_before(self, attempt: int) -> Callable[[], EarlierAttempts]:
         """See `RealPlace`; the marks of earlier attempts are rows in the run's database."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from harness.history.notes import Acted, AttemptNote, Measured, Stops
 from reference_impl.operator.result import ResultHandle, Supplier
 
 
@@ -64,11 +65,11 @@ class Notes:
         self.acts: list[tuple[str, str, dict[str, Any]]] = []
         self.measures: list[tuple[str, str, dict[str, Any]]] = []
 
-    def acted(self, fault: str, what: str, **facts: Any) -> None:
-        self.acts.append((fault, what, facts))
-
-    def measured(self, fault: str, what: str, **facts: Any) -> None:
-        self.measures.append((fault, what, facts))
-
-    def about_to_stop(self, *, fault: str) -> None:
-        self.acts.append((fault, "stop", {}))
+    def note(self, note: AttemptNote) -> None:
+        match note:
+            case Acted():
+                self.acts.append((note.fault, note.what, note.facts))
+            case Measured():
+                self.measures.append((note.fault, note.what, note.facts))
+            case Stops():
+                self.acts.append((note.fault, "stop", {}))

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from harness.history.notes import AttemptNote, LoopBlocked
 from harness.sut.loop_watch import LoopWatch, code_of
 from harness.system.clock import Deadline, wait_until
 from reference_impl.mailbox.loops import real_loop
@@ -20,11 +21,9 @@ class Notes:
     def __init__(self) -> None:
         self.stops: list[tuple[float, str]] = []
 
-    def blocked(self, *, ms: float, where: str) -> None:
-        self.stops.append((ms, where))
-
-    def alive(self) -> None:
-        """Not asked here."""
+    def note(self, note: AttemptNote) -> None:
+        if isinstance(note, LoopBlocked):
+            self.stops.append((note.ms, note.where))
 
 
 async def blocking() -> None:

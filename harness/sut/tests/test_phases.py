@@ -9,11 +9,14 @@ import pytest
 
 from harness.faults.parts.parts import Upstream
 from harness.faults.parts.triggers import NOT_RECORDED, PHASES, Phase
+from harness.history.event import Call, End, Ended, In, Out, Owm, Res, Snap, Start, Wm
 from harness.history.journal import Journal
 from harness.history.merge import read_leftovers
+from harness.history.notes import AttemptNote, Dies, Reached
 from harness.history.recorder import Recorder, attempt_file
+from harness.history.tests.lines import line
 from harness.scenario.moments import Awaited
-from harness.sut.earlier_attempts import EarlierAttempts, read_past
+from harness.sut.earlier_attempts import EarlierAttempts, past_of, read_past
 from harness.sut.phases import PhaseHook, PhaseHooks
 from harness.sut.positions import HeldUpstream, Replay
 from harness.sut.upstream import UpstreamOperator
@@ -51,7 +54,7 @@ class Life:
 
 def _kill(journal: Journal, fault: str, phase: str, hit: int) -> PhaseHook:
     def act() -> None:
-        journal.about_to_die(fault=fault, phase=phase, hit=hit, how="sigkill")
+        journal.note(Dies(fault=fault, phase=phase, hit=hit, how="sigkill"))
         raise Died
 
     at = Phase.model_validate({"phase": phase, "hit": hit})
@@ -114,25 +117,22 @@ def test_other_phases_are_not_counted(tmp_path: Path) -> None:
 def test_a_phase_without_an_event_is_noted_only_where_a_hook_waits_for_it(tmp_path: Path) -> None:
     Life(tmp_path, ("kill", "snap.mid", 9)).attempt("snap.mid", "commit.pre", "snap.mid")
 
-    reached = [line["phase"] for line in read_leftovers(tmp_path).lines if line["k"] == "~reached"]
+    reached = [one.phase for one in read_leftovers(tmp_path).lines if isinstance(one, Reached)]
     assert reached == ["snap.mid", "snap.mid"]
 
 
 def test_every_phase_is_counted_by_an_event_or_by_a_note(tmp_path: Path) -> None:
     """Else a hook at a later hit would wait for ever once an attempt has died."""
-    path = attempt_file(tmp_path, subtask=0, attempt=1)
-    with Recorder(path) as recorder:
-        for kind in ("start", "in", "wm", "call", "res", "out", "owm", "snap", "end", "ended"):
-            recorder.record(kind, s=0, a=1)
+    kinds = (Start, In, Wm, Call, Res, Out, Owm, Snap, End, Ended)
 
-    shown = read_past(tmp_path, subtask=0, attempt=2).hits
+    shown = past_of(line(kind) for kind in kinds).hits
 
     assert sorted({*shown, *NOT_RECORDED}) == sorted(PHASES)
 
 
 def test_an_attempt_that_left_no_file_or_a_torn_line_is_no_obstacle(tmp_path: Path) -> None:
     """Attempt 1 died before it wrote; attempt 2 while it wrote."""
-    torn = b'{"i":0,"t":1,"k":"snap","s":1,"a":2,"c":1}\n{"i":1,"t":2,"k":"sna'
+    torn = b'{"i":0,"t":1,"k":"snap","s":1,"a":2,"c":1,"pos":1,"elements":[]}\n{"i":1,"t":2,"k":"sna'
     attempt_file(tmp_path, subtask=1, attempt=2).write_bytes(torn)
 
     assert read_past(tmp_path, subtask=1, attempt=3).hits == {"snap.end": 1}
@@ -141,9 +141,9 @@ def test_an_attempt_that_left_no_file_or_a_torn_line_is_no_obstacle(tmp_path: Pa
 def test_the_end_is_written_down_before_it_comes(tmp_path: Path) -> None:
     Life(tmp_path, ("kill", "commit.post", 2)).attempt("commit.post", "commit.post")
 
-    (note,) = (line for line in read_leftovers(tmp_path).lines if line["k"] == "~dies")
-    assert (note["fault"], note["phase"], note["hit"], note["how"]) == ("kill", "commit.post", 2, "sigkill")
-    assert (note["s"], note["a"]) == (1, 1)
+    (note,) = (one for one in read_leftovers(tmp_path).lines if isinstance(one, Dies))
+    assert (note.fault, note.phase, note.hit, note.how) == ("kill", "commit.post", 2, "sigkill")
+    assert (note.s, note.a) == (1, 1)
 
 
 class _Heard:
@@ -155,7 +155,8 @@ class _Heard:
     def reach(self, phase: str) -> None:
         self.phases.append(phase)
 
-    reached = reach
+    def note(self, note: AttemptNote) -> None:
+        self.phases.append(str(note))
 
 
 def test_where_no_hook_waits_nothing_is_counted_or_written() -> None:

@@ -12,22 +12,7 @@ from harness.database.store_files import FolderFiles
 from harness.faults.real.attempt_site import AttemptSite
 from harness.faults.tests.entries import made
 from harness.sut.inside_faults import StoreTrouble
-
-
-class Notes:
-    """A journal that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.said: list[dict[str, Any]] = []
-
-    def acted(self, fault: str, what: str, **facts: Any) -> None:
-        self.said.append({"acted": what, **facts})
-
-    def about_to_stop(self, *, fault: str) -> None:
-        self.said.append({"stops": fault})
-
-    def measured(self, fault: str, what: str, **facts: Any) -> None:
-        self.said.append({"measured": what, **facts})
+from harness.sut.tests.handles import Notes
 
 
 @pytest.fixture
@@ -55,7 +40,7 @@ def test_a_slow_store_holds_each_write_and_says_how_long(store: CheckpointStore,
 
     written(store, 1, 2)
 
-    held = [line["took_ms"] for line in notes.said if line.get("measured") == "write delayed"]
+    held = [facts["took_ms"] for _, what, facts in notes.measures if what == "write delayed"]
     assert len(held) == 2
     assert min(held) >= 20
 
@@ -65,8 +50,8 @@ def test_a_failing_store_refuses_until_its_while_is_over(store: CheckpointStore,
 
     (name,) = written(store, 1)
 
-    refused = [line for line in notes.said if line.get("measured") == "write refused"]
-    assert {line["errno"] for line in refused} == {"ENOSPC"}
+    refused = [facts for _, what, facts in notes.measures if what == "write refused"]
+    assert {facts["errno"] for facts in refused} == {"ENOSPC"}
     assert store.read(name).epoch == 1
 
 
@@ -88,7 +73,7 @@ def test_the_newest_file_is_torn_and_no_other(store: CheckpointStore, notes: Not
     assert store.read(older).epoch == 1
     with pytest.raises(CheckpointUnreadable):
         store.read(newest)
-    (said,) = notes.said
+    ((_, _, said),) = notes.acts
     assert (said["file"], said["bytes"]) == (newest, said["of"] // 2)
 
 
@@ -98,11 +83,11 @@ def test_the_newest_files_are_gone_as_many_as_asked(store: CheckpointStore, note
     act("store_newest_missing", store, notes, subtask=0, times=2)
 
     assert store.files.names() == names[:1]
-    assert [line["file"] for line in notes.said] == names[1:]
+    assert [facts["file"] for _, _, facts in notes.acts] == names[1:]
 
 
 def test_where_nothing_is_stored_nothing_is_said(store: CheckpointStore, notes: Notes) -> None:
     act("store_torn", store, notes, subtask=0)
     act("store_newest_missing", store, notes, subtask=0)
 
-    assert notes.said == []
+    assert notes.acts == []

@@ -8,7 +8,20 @@ from typing import Any
 import pytest
 
 from harness.database.audit import ServerCounts
-from harness.judge.pitfalls.finding import Line, RunSeen, find_pitfalls
+from harness.history.event import Call, Failed, Res, Start
+from harness.history.notes import (
+    Alive,
+    HiddenError,
+    KeptConnections,
+    Line,
+    LoopBlocked,
+    LoopHeld,
+    LostConnection,
+    OwnConnections,
+    PoolUse,
+)
+from harness.history.tests.lines import line
+from harness.judge.pitfalls.finding import RunSeen, find_pitfalls
 from harness.scenario.catalogue import resolve
 from harness.scenario.file import load_many
 from harness.scenario.model import Scenario
@@ -30,12 +43,12 @@ def scenario(**operator: Any) -> Scenario:
     )
 
 
-def call(record: int, at_us: int, *, attempt: int = 1) -> Line:
-    return {"k": "call", "s": 0, "a": attempt, "t": at_us, "id": record, "try": 1}
+def call(record: int, at_us: int, *, subtask: int = 0) -> Line:
+    return line(Call, at_us, s=subtask, id=record, try_=1)
 
 
-def result(record: int, at_us: int) -> Line:
-    return {"k": "res", "s": 0, "a": 1, "t": at_us, "id": record, "try": 1, "r": "ok"}
+def result(record: int, at_us: int, *, subtask: int = 0) -> Line:
+    return line(Res, at_us, s=subtask, id=record, try_=1, r="ok")
 
 
 def answered(count: int, *, from_us: int = 0, first: int = 100) -> list[Line]:
@@ -48,23 +61,19 @@ def answered(count: int, *, from_us: int = 0, first: int = 100) -> list[Line]:
 
 
 def alive(*seconds: float) -> list[Line]:
-    return [{"k": "~alive", "s": 0, "a": 1, "t": int(at * SECOND_US)} for at in seconds]
+    return [line(Alive, int(at * SECOND_US), s=0) for at in seconds]
 
 
 def named(
     lines: list[Line], *, of: Scenario | None = None, ended_s: float = 10, server: ServerCounts | None = None
 ) -> list[str]:
-    in_order = sorted(lines, key=lambda line: line["t"])
+    in_order = sorted(lines, key=lambda line: line.t)
     seen = RunSeen.of(of or scenario(), in_order, ended_us=int(ended_s * SECOND_US), server=server)
     return [pitfall.name for pitfall in find_pitfalls(seen)]
 
 
 def blocked(*times_ms: float) -> list[Line]:
-    notes = enumerate(times_ms)
-    return [
-        {"k": "~blocked", "s": 0, "a": 1, "t": number, "ms": ms, "where": "lookup (enrich.py:7)"}
-        for number, ms in notes
-    ]
+    return [line(LoopBlocked, t, ms=ms, where="lookup (enrich.py:7)") for t, ms in enumerate(times_ms)]
 
 
 def test_a_loop_that_stood_still_in_the_function_is_a_blocking_call() -> None:
@@ -85,22 +94,13 @@ def test_as_many_connections_as_calls_is_no_pool() -> None:
 def test_calls_that_each_connect_have_no_pool_whatever_the_server_counts_u6(
     times: int, names: list[str]
 ) -> None:
-    note = {"k": "~connected", "s": 0, "a": 1, "t": 9, "times": times, "where": "mine.py:3"}
+    note = line(OwnConnections, 9, times=times, where="mine.py:3")
 
     assert named([*answered(50), note]) == names
 
 
 def hidden(record: int, *, caught: str | None = "mine.py:3") -> Line:
-    return {
-        "k": "~hidden",
-        "s": 0,
-        "a": 1,
-        "t": record,
-        "id": record,
-        "error": "Lost: gone",
-        "met": "mine.py:2",
-        "caught": caught,
-    }
+    return line(HiddenError, record, id=record, error="Lost: gone", met="mine.py:2", caught=caught)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_hidden_error_is_told_with_its_record_and_where_it_was_caught_if_known
 
 
 def kept(times: int) -> Line:
-    return {"k": "~kept", "s": 0, "a": 1, "t": 9, "times": times, "where": "mine.py:3"}
+    return line(KeptConnections, 9, times=times, where="mine.py:3")
 
 
 def test_a_pool_whose_connections_never_come_back_is_not_called_small_u6() -> None:
@@ -134,14 +134,14 @@ def test_one_connection_that_is_kept_for_all_calls_is_no_pitfall_u6() -> None:
 
 @pytest.mark.parametrize(("ms", "names"), [(1200, ["blocking-call"]), (900, [])])
 def test_a_function_that_holds_the_thread_of_a_simulated_run_blocks_u6(ms: int, names: list[str]) -> None:
-    note = {"k": "~held", "t": 9, "where": "lookup (mine.py:3)", "ms": ms}
+    note = LoopHeld(t=9, where="lookup (mine.py:3)", ms=ms)
 
     assert named([note]) == names
     assert named([note], ended_s=600) == []
 
 
 def test_the_scenarios_own_settings_are_no_mistake_of_a_users_lookup_u6() -> None:
-    failed = {"k": "failed", "s": 0, "a": 1, "t": 9, "error": "StreamElementFailed: (CallTimedOut: ...)"}
+    failed = line(Failed, 9, error="StreamElementFailed: (CallTimedOut: ...)")
     lines = [*answered(50), pool(waited=45, size=3), failed]
 
     seen = RunSeen.of(scenario(), lines, ended_us=9, server=None, is_users=True)
@@ -150,7 +150,7 @@ def test_the_scenarios_own_settings_are_no_mistake_of_a_users_lookup_u6() -> Non
 
 
 def test_connections_that_were_lost_and_made_again_are_no_pitfall() -> None:
-    lost = [{"k": "~lost", "s": 0, "a": 1, "t": 5, "link": "lookups", "code": 2013}] * 50
+    lost = [line(LostConnection, 5, link="lookups", code=2013)] * 50
 
     assert named([*answered(50), *lost], server=ServerCounts(opened=60, at_once=10)) == []
 
@@ -176,18 +176,9 @@ def test_a_server_that_was_restarted_accuses_nobody() -> None:
 
 
 def pool(*, waited: int, size: int) -> Line:
-    return {
-        "k": "~pool",
-        "s": 0,
-        "a": 1,
-        "t": 9,
-        "size": size,
-        "opened": size,
-        "waited": waited,
-        "longest_wait_ms": 80.0,
-        "calm_asked": waited,
-        "calm_waited": waited,
-    }
+    return line(
+        PoolUse, 9, size=size, opened=size, waited=waited, longest_wait_ms=80.0, calm_asked=waited, calm_waited=waited
+    )  # fmt: skip
 
 
 def test_a_pool_smaller_than_the_capacity_for_which_calls_wait_is_too_small() -> None:
@@ -202,26 +193,13 @@ def test_a_pool_is_large_enough_if_few_wait_or_it_has_the_capacity(waited: int, 
 
 
 def test_an_attempt_that_a_timeout_ended_is_named() -> None:
-    failed = {
-        "k": "failed",
-        "s": 0,
-        "a": 1,
-        "t": 9,
-        "id": 4,
-        "error": "StreamElementFailed: ... (CallTimedOut: ...)",
-    }
+    failed = line(Failed, 9, id=4, error="StreamElementFailed: ... (CallTimedOut: ...)")
 
     assert named([failed]) == ["failing-timeout"]
 
 
 def test_an_attempt_that_failed_for_another_reason_is_not() -> None:
-    failed = {
-        "k": "failed",
-        "s": 0,
-        "a": 1,
-        "t": 9,
-        "error": "StreamElementFailed: ... (OperationalError: 1290)",
-    }
+    failed = line(Failed, 9, error="StreamElementFailed: ... (OperationalError: 1290)")
 
     assert named([failed]) == []
 
@@ -235,7 +213,7 @@ def test_a_call_whose_attempt_stood_still_meanwhile_did_not() -> None:
 
 
 def test_a_call_whose_attempt_died_before_its_timeout_did_not() -> None:
-    successor = {"k": "start", "s": 0, "a": 2, "t": 200_000}
+    successor = line(Start, 200_000, s=0, a=2)
 
     assert named([call(1, 0), *answered(5), successor]) == []
 
@@ -264,8 +242,8 @@ def test_a_run_that_grows_has_connections_for_the_calls_of_all_its_subtasks() ->
         for record in range(20):
             at_us = 10_000 * turn + record
             lines += [
-                {**call(100 * turn + record, at_us), "s": subtask},
-                {**result(100 * turn + record, at_us + 1000), "s": subtask},
+                call(100 * turn + record, at_us, subtask=subtask),
+                result(100 * turn + record, at_us + 1000, subtask=subtask),
             ]
 
     assert named(lines, of=grows, server=ServerCounts(opened=78, at_once=75)) == []

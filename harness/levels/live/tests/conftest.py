@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.history.merge import Line, read_leftovers
+from harness.history.merge import read_leftovers
+from harness.history.notes import Line
 from harness.scenario.model import Scenario
 from harness.scenario.outcome import RunOutcome
 from harness.tests.real_world import real_world

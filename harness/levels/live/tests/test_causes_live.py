@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.history.event import Failed, Kill
 from harness.history.merge import Line
 from harness.history.verdict import Outcome
 from harness.levels.live.tests.conftest import Performed
@@ -23,8 +24,8 @@ def kinds_of(outcome: RunOutcome, invariant: str) -> set[str]:
     return {anomaly.kind for anomaly in verdict.anomalies}
 
 
-def causes(lines: tuple[Line, ...], kind: str) -> list[Any]:
-    return [line.get("by") for line in lines if line["k"] == kind]
+def causes(lines: tuple[Line, ...], kind: type[Failed | Kill]) -> list[Any]:
+    return [line.by for line in lines if isinstance(line, kind)]
 
 
 def test_a_function_that_raises_by_itself_is_convicted_in_calm_trust2(performed: Performed) -> None:
@@ -47,8 +48,8 @@ def test_planned_deaths_and_failures_name_their_fault_trust2(performed: Performe
     outcome, lines = performed(faulty(kill, exits, raises, poison, kills, decisive=["V8", "V24"]))
 
     assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
-    assert sorted(causes(lines, "kill")) == ["exits", "kill", "kills"]
-    assert sorted(causes(lines, "failed")) == ["bad", "raises"]
+    assert sorted(causes(lines, Kill)) == ["exits", "kill", "kills"]
+    assert sorted(causes(lines, Failed)) == ["bad", "raises"]
     assert not outcome.threats
 
 
@@ -59,6 +60,6 @@ def test_a_kill_that_nobody_planned_is_a_threat_and_judged_as_a_kill_trust2(
         outcome, lines = performed(faulty(workload=AT_WORK, decisive=["V8", "V24"]))
 
     assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
-    assert causes(lines, "kill") == ["outside"]
+    assert causes(lines, Kill) == ["outside"]
     (threat,) = outcome.threats
     assert "attempt 1 of subtask 1 was killed by SIGKILL from outside" in threat

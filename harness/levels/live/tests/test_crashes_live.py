@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.history.notes import Dies
 from harness.history.verdict import Outcome
 from harness.levels.live.tests.conftest import Performed
 from harness.levels.live.tests.faulty_scenario import faulty, what_bit
@@ -61,7 +62,7 @@ def test_hits_of_a_phase_that_no_event_shows_are_counted_over_attempts(performed
     outcome, lines = performed(faulty(*faults, decisive=["V8", "V13"]))
 
     assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
-    deaths = [(line["fault"], line["a"], line["hit"]) for line in lines if line["k"] == "~dies"]
+    deaths = [(line.fault, line.a, line.hit) for line in lines if isinstance(line, Dies)]
     assert deaths == [("first", 1, 2), ("second", 2, 4)]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.history.notes import Acted
 from harness.history.verdict import Outcome
 from harness.levels.live.tests.conftest import Performed
 from harness.levels.live.tests.faulty_scenario import faulty, what_bit
@@ -55,7 +56,7 @@ def test_a_stall_is_not_repeated_by_the_attempt_that_follows(performed: Performe
     outcome, lines = performed(faulty(stall({"record": 20}), killed))
 
     assert outcome.judgement.outcome is Outcome.PASS, told(outcome)
-    assert [line["a"] for line in lines if line["k"] == "~acted"] == [1]
+    assert [line.a for line in lines if isinstance(line, Acted)] == [1]
 
 
 def jump(**fields: Any) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.history.event import Failed
+from harness.history.notes import LostConnection
 from harness.history.verdict import Outcome
 from harness.levels.live.tests.conftest import Performed
 from harness.scenario.file import apply_settings, load, loads
@@ -42,7 +44,7 @@ def test_a_right_lookup_passes_and_the_proxy_shows_the_fault_u4(performed: Perfo
     assert time.evidence["connections_lost"] >= 1
     assert list(time.evidence["codes"]) == ["proxy: shut"]
     assert time.witnesses == ("the proxy's log",)
-    assert not [line for line in lines if line["k"] == "~lost"]
+    assert not [line for line in lines if isinstance(line, LostConnection)]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +54,7 @@ def test_one_connection_for_all_calls_never_passes_u4(performed: Performed, look
     outcome, lines = performed(cut(timeout="2s"), sut=f"{HERE}:{lookup}")
 
     assert outcome.judgement.outcome is not Outcome.PASS, told(outcome)
-    assert [line for line in lines if line["k"] == "failed"]
+    assert [line for line in lines if isinstance(line, Failed)]
 
 
 def test_toxiproxy_keeps_no_log_so_the_run_is_vacuous_and_says_so_u4(tmp_path: Path) -> None:
@@ -200,6 +202,6 @@ def test_an_error_of_open_or_close_fails_the_attempt_with_its_line_u4(
     outcome, lines = performed(calm, sut=f"{HERE}:{lookup}", expected="none")
 
     assert outcome.judgement.outcome is not Outcome.PASS
-    errors = [line["error"] for line in lines if line["k"] == "failed"]
+    errors = [line.error for line in lines if isinstance(line, Failed)]
     assert len(errors) >= 4
     assert all(says in error and "own_clients.py:" in error for error in errors)

@@ -11,6 +11,8 @@ import psutil
 import pytest
 
 from harness.faults.real.suspension import suspended
+from harness.history.event import Commit
+from harness.history.notes import Found
 from harness.history.verdict import Outcome
 from harness.levels.live.tests.conftest import Performed
 from harness.levels.live.tests.faulty_scenario import faulty, what_bit
@@ -71,8 +73,8 @@ def test_a_zombie_wakes_after_its_successor_wrote_and_its_commit_is_refused(
     assert evidence["commit"] == "refused"
     assert evidence["successor"] > evidence["attempt"]
     assert evidence["events_after_its_start"] > 0
-    woken = next(line["t"] for line in lines if line["k"] == "~found" and line["facts"]["what"] == "resumed")
-    written = [line["t"] for line in lines if line["k"] == "commit" and line["a"] == evidence["successor"]]
+    woken = next(line.t for line in lines if isinstance(line, Found) and line.facts["what"] == "resumed")
+    written = [line.t for line in lines if isinstance(line, Commit) and line.a == evidence["successor"]]
     assert min(written) < woken
     assert outcome.accounting["doubled"] == outcome.accounting["missing"] == 0
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.history.event import Dead, Failed, In, Kill, Owm, Res, Wm
 from harness.history.verdict import Outcome
 from harness.levels.live.tests.conftest import Performed
 from harness.levels.live.tests.faulty_scenario import faulty, what_bit
@@ -34,8 +35,8 @@ def test_a_poisoned_record_that_raises_once_fails_the_task_and_then_goes_through
 
     passes(outcome)
     assert what_bit(outcome).evidence["records"] == [ID]
-    (failed,) = (line for line in lines if line["k"] == "failed")
-    assert (failed["id"], failed["a"]) == (ID, 1)
+    (failed,) = (line for line in lines if isinstance(line, Failed))
+    assert (failed.id, failed.a) == (ID, 1)
     assert outcome.accounting["missing"] == 0
 
 
@@ -53,9 +54,9 @@ def test_a_poisoned_record_goes_to_the_dead_letters_and_the_others_live(performe
 
     passes(outcome)
     assert all(fault.bites for fault in outcome.faults), told(outcome)
-    dead = [(line["id"], line["a"]) for line in lines if line["k"] == "dead"]
+    dead = [(line.id, line.a) for line in lines if isinstance(line, Dead)]
     assert {id_ for id_, _ in dead} == {ID}
-    assert not any(line["k"] == "failed" for line in lines)
+    assert not any(isinstance(line, Failed) for line in lines)
     counted = {name: outcome.accounting[name] for name in ("dead_letters", "missing", "doubled")}
     assert counted == {"dead_letters": 1, "missing": 0, "doubled": 0}
 
@@ -70,9 +71,7 @@ def test_a_poisoned_record_is_tried_as_often_as_the_operator_may(performed: Perf
     outcome, lines = performed(scenario)
 
     passes(outcome)
-    tries = [
-        (line["try"], line["r"], line["final"]) for line in lines if line["k"] == "res" and line["id"] == ID
-    ]
+    tries = [(line.try_, line.r, line.final) for line in lines if isinstance(line, Res) and line.id == ID]
     assert tries == [(1, "fail", False), (2, "fail", False), (3, "ok", True)]
 
 
@@ -86,11 +85,9 @@ def test_tries_that_all_fail_end_in_one_dead_letter(performed: Performed) -> Non
     outcome, lines = performed(scenario)
 
     passes(outcome)
-    tries = [
-        (line["try"], line["r"], line["final"]) for line in lines if line["k"] == "res" and line["id"] == ID
-    ]
+    tries = [(line.try_, line.r, line.final) for line in lines if isinstance(line, Res) and line.id == ID]
     assert tries == [(1, "fail", False), (2, "fail", False), (3, "fail", True)]
-    assert [line["id"] for line in lines if line["k"] == "dead"] == [ID]
+    assert [line.id for line in lines if isinstance(line, Dead)] == [ID]
 
 
 def test_a_silent_record_times_out_and_its_default_stands_in(performed: Performed) -> None:
@@ -104,8 +101,8 @@ def test_a_silent_record_times_out_and_its_default_stands_in(performed: Performe
 
     passes(outcome)
     assert what_bit(outcome).evidence["records"] == [ID]
-    (answer,) = (line for line in lines if line["k"] == "res" and line["id"] == ID)
-    assert (answer["r"], answer["v"]) == ("timeout", ["none"])
+    (answer,) = (line for line in lines if isinstance(line, Res) and line.id == ID)
+    assert (answer.r, answer.v) == ("timeout", ["none"])
 
 
 def test_a_record_that_kills_its_worker_is_restored_and_goes_through(performed: Performed) -> None:
@@ -113,7 +110,7 @@ def test_a_record_that_kills_its_worker_is_restored_and_goes_through(performed: 
 
     passes(outcome)
     assert what_bit(outcome).evidence["calls"] == 2
-    assert [line["a"] for line in lines if line["k"] == "kill"] == [1, 2]
+    assert [line.a for line in lines if isinstance(line, Kill)] == [1, 2]
 
 
 def test_completions_that_come_twice_count_once(performed: Performed) -> None:
@@ -134,7 +131,7 @@ def test_completions_that_never_come_are_timed_out(performed: Performed) -> None
 
     passes(outcome)
     assert what_bit(outcome).evidence["calls"] == 3
-    timed_out = {line["id"] for line in lines if line["k"] == "res" and line["r"] == "timeout"}
+    timed_out = {line.id for line in lines if isinstance(line, Res) and line.r == "timeout"}
     assert {ID, ID + 2, ID + 4} <= timed_out
 
 
@@ -154,7 +151,7 @@ def test_a_burst_of_watermarks_passes_whole(performed: Performed) -> None:
 
     passes(outcome)
     assert what_bit(outcome).evidence["watermarks"] >= 2000
-    assert sum(line["k"] == "owm" and line["s"] == 1 for line in lines) == 2000 + 20
+    assert sum(isinstance(line, Owm) and line.s == 1 for line in lines) == 2000 + 20
 
 
 def test_a_silent_source_delays_nobody_else(performed: Performed) -> None:
@@ -165,10 +162,10 @@ def test_a_silent_source_delays_nobody_else(performed: Performed) -> None:
 
     passes(outcome)
     silent_ms = what_bit(outcome).evidence["silent_ms"]  # enough of what was asked for, or it did not bite
-    taken = [line for line in lines if line["k"] == "in"]
-    woke_us = next(line["t"] for line in taken if line["id"] == ID)
+    taken = [line for line in lines if isinstance(line, In)]
+    woke_us = next(line.t for line in taken if line.id == ID)
     fell_silent_us = woke_us - silent_ms * 1000
-    assert sum(fell_silent_us < line["t"] < woke_us for line in taken if line["s"] == 0) > 20
+    assert sum(fell_silent_us < line.t < woke_us for line in taken if line.s == 0) > 20
 
 
 def test_wild_watermarks_skew_fanout_and_wide_rows_are_borne(performed: Performed) -> None:
@@ -180,9 +177,9 @@ def test_wild_watermarks_skew_fanout_and_wide_rows_are_borne(performed: Performe
     passes(outcome)
     assert 0 < outcome.accounting["offered"] < 400
     assert outcome.accounting["missing"] == 0
-    results = [len(line["v"]) for line in lines if line["k"] == "res"]
+    results = [len(line.v) for line in lines if isinstance(line, Res)]
     assert {0, 1, 2, 3, 4} >= set(results) > {1}
-    marks = [line["w"] for line in lines if line["k"] == "wm" and line["s"] == 0]
+    marks = [line.w for line in lines if isinstance(line, Wm) and line.s == 0]
     assert marks != sorted(marks)
     assert len(marks) > len(set(marks))
 

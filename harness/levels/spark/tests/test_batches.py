@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from harness.database.batch_sink import Begun, PartOfEpoch
@@ -15,8 +14,10 @@ from harness.database.epoch import SavedEpoch
 from harness.engine.attempt import AttemptFailed
 from harness.engine.watch import AttemptReaper
 from harness.faults.kill_worker import InjectedFailure
+from harness.history.event import Close, End, Ended, Start
 from harness.history.follower import Follower
-from harness.history.recorder import Recorder, attempt_file, driver_file
+from harness.history.notes import Dies, InProcess, Reached
+from harness.history.recorder import Recorder, attempt_file, decode_lines, driver_file
 from harness.levels.spark.batch_attempt import (
     BatchProgress,
     BatchSource,
@@ -193,8 +194,8 @@ def test_a_crash_of_the_driver_acts_at_its_hit_counted_over_drivers_and_once(tmp
     with BatchJournal(plan, start=3) as third:
         third.reach(PART, "commit.post")
 
-    told = [json.loads(line)["k"] for line in driver_file(tmp_path, start=2).read_bytes().splitlines()]
-    assert told == ["~reached", "~dies"]
+    lines = decode_lines(driver_file(tmp_path, start=2).read_bytes())
+    assert [type(line) for line in lines] == [Reached, Dies]
 
 
 def test_a_driver_knows_which_attempts_were_closed_and_which_batches_were_begun_before_it(
@@ -216,9 +217,10 @@ def test_a_subtask_whose_last_commit_was_the_drivers_last_act_is_told_to_have_en
     with BatchJournal(plan_of(folder=tmp_path), start=2) as journal:
         journal.ends_again(Begun(subtask=1, number=13, origin_ms=0, saved=saved, token=9))
 
-    lines = [msgspec.json.decode(line) for line in driver_file(tmp_path, start=2).read_bytes().splitlines()]
-    assert [line["k"] for line in lines] == ["start", "~process", "end", "ended", "close"]
-    assert (lines[0]["from"], lines[0]["pos"], lines[0]["a"]) == (3, 150, 13)
+    start, *others = decode_lines(driver_file(tmp_path, start=2).read_bytes())
+    assert [type(line) for line in others] == [InProcess, End, Ended, Close]
+    assert isinstance(start, Start)
+    assert (start.from_, start.pos, start.a) == (3, 150, 13)
 
 
 def test_what_a_runner_cannot_do_is_refused_with_a_sentence() -> None:
